@@ -1,0 +1,1 @@
+"""What Holdfast decides. Pure: no clock, randomness, files, network or logging."""

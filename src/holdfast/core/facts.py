@@ -1,0 +1,57 @@
+"""The small facts about a session that a listing shows, gathered while its log is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core.ids import positional_id
+from holdfast.core.limits import TITLE_CHARS_MAX
+from holdfast.core.records import MESSAGES, Header, Label, User, text_of
+from holdfast.core.text import cut
+
+if TYPE_CHECKING:
+    from holdfast.core.outline import Stands
+
+
+class Facts(msgspec.Struct):
+    """Grows by one record at a time, so that a log that grew need not be read again."""
+
+    label: str = ""
+    title: str = ""
+    created: float = 0.0
+    last_active: float = 0.0
+    records: int = 0
+    messages: int = 0
+    damaged: int = 0
+    head: str = ""
+    parent_session: str | None = None
+
+    def wants(self, kind: str) -> bool:
+        """Whether a record of this kind must be decoded in full to be counted."""
+        return kind in ("session", "label") or (kind == "user" and not self.title)
+
+    def add(self, position: int, item: Stands) -> None:
+        """Count the next record."""
+        self.records += 1
+        self.messages += item.kind in MESSAGES
+        self.created = self.created or item.ts
+        self.last_active = max(self.last_active, item.ts)
+        self.head = item.id or positional_id(position)
+        match item:
+            case Header(label=label, parent_session=parent) if self.records == 1:
+                self.label, self.parent_session = label, parent
+            case Label(label=label, target=None):
+                self.label = label
+            case User(content=content) if not self.title:
+                self.title = title_of(text_of(content))
+
+
+def title_of(text: str) -> str:
+    """The first words of a message, on one line."""
+    return cut(" ".join(text[:1_000].split()), TITLE_CHARS_MAX, keep="head", marker=_ellipsis).text
+
+
+def _ellipsis(_omitted: int, _total: int, _unit: str) -> str:
+    return "…"

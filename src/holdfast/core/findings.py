@@ -1,0 +1,79 @@
+"""What is wrong in a log, as values: where, how much, and what it means for the reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from holdfast.core.limits import DAMAGE_PREVIEW_BYTES
+
+FlawKind = Literal["torn", "nul", "utf-8", "garbage", "shape", "oversize"]
+Kind = (
+    FlawKind
+    | Literal[
+        "no-header",
+        "late-header",
+        "foreign-header",
+        "newer-version",
+        "duplicate-id",
+        "missing-parent",
+        "open-batch",
+        "lost-boundary",
+        "repaired-text",
+    ]
+)
+
+MEANING: Final[dict[str, str]] = {
+    "torn": "an append that never completed; it was not acknowledged",
+    "nul": "a run of NUL bytes, as a file system leaves after losing power",
+    "utf-8": "bytes that are not UTF-8",
+    "garbage": "a line that is not JSON",
+    "shape": "JSON, but not a record",
+    "oversize": "a line too long to be parsed; it is left in the file",
+    "no-header": "no session header; the id comes from the name (the seed format has none)",
+    "late-header": "a session header that is not the first line; ignored",
+    "foreign-header": "the header of another tool; readable, not writable",
+    "newer-version": "written by a newer Holdfast; readable, not writable",
+    "duplicate-id": "an id used twice; the later record goes by its position",
+    "missing-parent": "a parent that is not in the log; taken to be the record before",
+    "open-batch": "part of an append of several records that never completed; not acknowledged",
+    "lost-boundary": "a compaction whose first kept record is not in the log",
+    "repaired-text": "text that no strict reader accepts (lone surrogates, NaN); mended when read",
+}
+
+NOTES: Final = frozenset({"no-header", "foreign-header", "newer-version", "repaired-text"})
+"""Findings that lose nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """Why a line is not a record."""
+
+    kind: FlawKind
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with a log. `position` and `size` are in bytes for files."""
+
+    kind: Kind
+    position: int
+    size: int
+    detail: str
+    preview: str = ""
+
+    @property
+    def is_damage(self) -> bool:
+        return self.kind not in NOTES
+
+    @property
+    def meaning(self) -> str:
+        return MEANING[self.kind]
+
+
+def preview(data: bytes) -> str:
+    """The first bytes of a damaged line, safe to print anywhere."""
+    shown = data[:DAMAGE_PREVIEW_BYTES].decode("utf-8", "backslashreplace")
+    printable = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown)
+    return f"{printable}…" if len(data) > DAMAGE_PREVIEW_BYTES else printable

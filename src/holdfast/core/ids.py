@@ -1,0 +1,113 @@
+"""Names: what an id may look like, how new ones are made, what a name stands for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.core.limits import ID_CHARS_MAX
+from holdfast.errors import AmbiguousName, BadId, NoSuchSession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# A record id is a number in hex: milliseconds since 1970, then random bits. As long as the digits
+# are as many, it sorts as text like the number it stands for.
+_RANDOM_BITS = 28
+_ID_CHARS = 18
+_HEX_DIGITS = frozenset("0123456789abcdef")
+
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{ID_CHARS_MAX - 1}}}")
+_NAME_RULE = (
+    f"letters, digits, `-` and `_`, starting with a letter or digit, at most {ID_CHARS_MAX}"
+)
+_RECORD = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.:-]{{0,{ID_CHARS_MAX - 1}}}")
+_RECORD_RULE = (
+    f"letters, digits, `-`, `_`, `.` and `:`, starting with a letter or digit, "
+    f"at most {ID_CHARS_MAX}"
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SessionKey:
+    """Which session: the agent it belongs to and its id. Always valid once made."""
+
+    agent: str
+    session: str
+
+    def __post_init__(self) -> None:
+        check_name("agent", self.agent)
+        check_name("session", self.session)
+
+    def __str__(self) -> str:
+        return f"{self.agent}/{self.session}"
+
+
+def check_name(kind: str, value: str) -> None:
+    """Refuse an agent or session id that is not on the allow-list."""
+    if not _NAME.fullmatch(value):
+        raise BadId(kind, value, _NAME_RULE)
+
+
+def check_record_id(value: str) -> None:
+    """Refuse a record id that is not on the allow-list (`@…` is kept for positions)."""
+    if not _RECORD.fullmatch(value):
+        raise BadId("record", value, _RECORD_RULE)
+
+
+def is_name(value: str) -> bool:
+    return _NAME.fullmatch(value) is not None
+
+
+def positional_id(position: int) -> str:
+    """The id of a record that was stored without one."""
+    return f"@{position}"
+
+
+def new_record_ids(count: int, *, now: float, random_bits: int, after: str) -> list[str]:
+    """`count` ids that sort by time, and after `after` even if the clock went back."""
+    first = (int(now * 1000) << _RANDOM_BITS) | (random_bits % (1 << _RANDOM_BITS))
+    if len(after) == _ID_CHARS and _HEX_DIGITS.issuperset(after):
+        first = max(first, int(after, 16) + 1)
+    return [f"{number:018x}" for number in range(first, first + count)]
+
+
+def new_session_id(random_bits: int) -> str:
+    """Twelve characters, as easy to type as a short commit hash."""
+    return f"{random_bits % (1 << 48):012x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A session as people may refer to it."""
+
+    key: SessionKey
+    label: str
+
+
+def resolve(name: str, known: Iterable[Named]) -> SessionKey:
+    """The one session meant by an id, a label, `agent/id`, or a unique prefix of these.
+
+    The exact beats the prefix and the id beats the label, so a name never changes its meaning
+    because a longer one was added.
+    """
+    known = tuple(known)
+    for fits in (
+        lambda one: name in (one.key.session, str(one.key)),
+        lambda one: name == one.label,
+        lambda one: any(
+            text.startswith(name) for text in (one.key.session, str(one.key), one.label)
+        ),
+        lambda one: one.label.casefold().startswith(name.casefold()),
+    ):
+        found = [one for one in known if name and fits(one)]
+        if len(found) == 1:
+            return found[0].key
+        if found:
+            raise AmbiguousName("session", name, [_spelled(one) for one in found])
+    raise NoSuchSession(name, [text for one in known for text in (one.label, one.key.session)])
+
+
+def _spelled(named: Named) -> str:
+    return f"{named.key} ({named.label})" if named.label else str(named.key)

@@ -1,0 +1,32 @@
+"""Every number that bounds something, with its unit last, and how they relate."""
+
+from typing import Final
+
+FORMAT_VERSION: Final = 1
+"""Version written into the header of a new session. See docs/format.md."""
+
+LINE_BYTES_MAX: Final = 32 * 1024 * 1024
+"""A longer line is neither written nor parsed: larger payloads belong into blobs."""
+
+BATCH_RECORDS_MAX: Final = 10_000
+"""Records in one atomic append; a reader holds at most one open batch in memory."""
+
+ID_CHARS_MAX: Final = 128
+"""Longest agent, session or record id."""
+
+LABEL_CHARS_MAX: Final = 200
+TITLE_CHARS_MAX: Final = 80
+
+DAMAGE_PREVIEW_BYTES: Final = 80
+"""How much of a damaged line is shown in a report; the bytes themselves stay in the log."""
+
+LOCK_WAIT_SECONDS: Final = 10.0
+"""How long an append waits for another writer before it gives up with a message."""
+
+BLOB_GRACE_SECONDS: Final = 3_600.0
+"""A blob younger than this is never collected: its record may be about to be written."""
+
+READ_BLOCK_BYTES: Final = 256 * 1024
+
+assert BATCH_RECORDS_MAX > 1
+assert READ_BLOCK_BYTES < LINE_BYTES_MAX

@@ -1,0 +1,137 @@
+"""Cutting text. Every bounded text in Holdfast returns through `cut`.
+
+The promise, for every text and every cap from 0 up: the result is within the cap, its marker
+included; no code point is split; what was left out is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Marker = Callable[[int, int, str], str]
+    """(units left out, units in all, name of the unit) → the text that says so."""
+
+Keep = Literal["head", "tail", "both"]
+Unit = Literal["characters", "bytes"]
+
+_SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A text that fits, and what it cost."""
+
+    text: str
+    total: int
+    omitted: int
+    unit: Unit
+
+    @property
+    def was_cut(self) -> bool:
+        return self.omitted > 0
+
+
+def default_marker(omitted: int, total: int, unit: str) -> str:
+    """Say how much is missing; callers with a ref pass a marker that names it."""
+    return f"[… {omitted:,} of {total:,} {unit} cut …]"
+
+
+def scrub(text: str) -> str:
+    """Make text encodable: join split surrogate pairs, replace lone surrogates by U+FFFD."""
+    if text.isascii():
+        return text
+    joined = _SURROGATE_PAIR.sub(_join_pair, text)
+    return _SURROGATE.sub("\ufffd", joined)
+
+
+def scrub_deep(value: object) -> object:
+    """`scrub` every string, keys included, in a JSON-like value."""
+    match value:
+        case str():
+            return scrub(value)
+        case dict():
+            return {scrub_deep(key): scrub_deep(item) for key, item in value.items()}
+        case list() | tuple():
+            return [scrub_deep(item) for item in value]
+        case _:
+            return value
+
+
+def cut(
+    text: str,
+    cap: int,
+    *,
+    keep: Keep = "both",
+    unit: Unit = "characters",
+    marker: Marker = default_marker,
+) -> Cut:
+    """Shorten `text` to at most `cap` units, marker included, keeping its head, tail or both."""
+    assert cap >= 0, f"a cap cannot be negative: {cap}"
+    text = scrub(text)
+    total = size(text, unit)
+    if total <= cap:
+        return Cut(text, total, 0, unit)
+    fitted = _fit(text, total, cap, keep, unit, marker)
+    assert size(fitted.text, unit) <= cap
+    return fitted
+
+
+def size(text: str, unit: Unit) -> int:
+    return len(text) if unit == "characters" or text.isascii() else len(text.encode())
+
+
+def head(text: str, count: int, unit: Unit) -> str:
+    """The longest prefix of at most `count` units that splits no code point."""
+    if unit == "characters":
+        return text[:count]
+    return text[:count].encode()[:count].decode(errors="ignore")
+
+
+def tail(text: str, count: int, unit: Unit) -> str:
+    """The longest suffix of at most `count` units that splits no code point."""
+    if count == 0:
+        return ""
+    if unit == "characters":
+        return text[-count:]
+    return text[-count:].encode()[-count:].decode(errors="ignore")
+
+
+def _fit(text: str, total: int, cap: int, keep: Keep, unit: Unit, marker: Marker) -> Cut:
+    # The count inside the marker depends on what is kept, and what is kept on the marker's
+    # length. The longest the marker can be is known, so reserve that much.
+    reserved = max(size(marker(total, total, unit), unit), size(marker(0, total, unit), unit))
+    room = cap - reserved
+    if room <= 0:
+        return _fit_without_words(text, total, cap, keep, unit)
+    left, right = _sides(text, room, keep, unit)
+    omitted = total - size(left, unit) - size(right, unit)
+    words = marker(omitted, total, unit)
+    return Cut(f"{left}{words}{right}", total, omitted, unit)
+
+
+def _fit_without_words(text: str, total: int, cap: int, keep: Keep, unit: Unit) -> Cut:
+    """Caps too small for the marker's words: an ellipsis where it fits, else bare text."""
+    sign = "…" if size("…", unit) <= cap else ""
+    left, right = _sides(text, cap - size(sign, unit), keep, unit)
+    omitted = total - size(left, unit) - size(right, unit)
+    return Cut(f"{left}{sign}{right}", total, omitted, unit)
+
+
+def _sides(text: str, room: int, keep: Keep, unit: Unit) -> tuple[str, str]:
+    match keep:
+        case "head":
+            return head(text, room, unit), ""
+        case "tail":
+            return "", tail(text, room, unit)
+        case "both":
+            return head(text, room - room // 2, unit), tail(text, room // 2, unit)
+
+
+def _join_pair(pair: re.Match[str]) -> str:
+    return pair.group().encode("utf-16-le", "surrogatepass").decode("utf-16-le")

@@ -1,0 +1,171 @@
+"""Everything Holdfast raises on purpose.
+
+HoldfastError
+├── UsageError              the caller asked for something impossible
+│   ├── BadId               an id outside the allow-list
+│   ├── BadRecord           a record that cannot be stored
+│   ├── NoSuchSession       nothing by that name; the nearest names are given
+│   ├── NoSuchRecord        no such record in this session
+│   ├── AmbiguousName       a prefix that fits several; all of them are named
+│   ├── SessionExists       the id is taken
+│   └── BadSetting          a setting that makes no sense
+└── StoreError              the disk said no, or what is on it cannot be trusted
+    ├── LogConflict         another writer got there first
+    ├── LogBusy             another writer holds the lock for too long
+    ├── NotDurable          the write or its sync failed; nothing is claimed
+    ├── StoreUnavailable    read-only, full, forbidden, or locks not supported
+    ├── ForeignLog          another tool's file, or a newer format: readable, not writable
+    ├── PathRejected        a link, a device, or a way out of the root
+    ├── BlobMissing         a ref whose payload is not there
+    └── BlobDamaged         a payload that no longer matches its hash
+
+A message says what was asked, what was found and which object; `hint` says what to do next.
+`code` is a stable name for programs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class HoldfastError(Exception):
+    """Root of everything Holdfast raises on purpose."""
+
+    def __init__(self, what: str, *, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.hint = hint
+
+    @property
+    def code(self) -> str:
+        """The class name in kebab case: a stable name for programs."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
+
+
+class HoldfastWarning(UserWarning):
+    """Something that works, but not as safely as it should."""
+
+
+class UsageError(HoldfastError):
+    """The caller asked for something impossible."""
+
+
+class BadId(UsageError):
+    """An agent, session or record id outside the allow-list."""
+
+    def __init__(self, kind: str, value: str, rule: str) -> None:
+        super().__init__(f"{kind} id {value[:80]!r} is not allowed", hint=f"use {rule}")
+        self.value = value
+
+
+class BadRecord(UsageError):
+    """A record that cannot be stored as it is."""
+
+
+class BadSetting(UsageError):
+    """A setting, or a combination of settings, that makes no sense."""
+
+
+def _nearest(name: str, known: Sequence[str], hint: str) -> str:
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if not close:
+        return hint
+    return f"did you mean {' or '.join(f'`{candidate}`' for candidate in close)}?"
+
+
+class NoSuchSession(UsageError):
+    """No session by that id, label or prefix."""
+
+    def __init__(self, name: str, known: Sequence[str] = ()) -> None:
+        hint = "list them with `holdfast sessions`, or make one with `holdfast new`"
+        super().__init__(f"no session `{name}`", hint=_nearest(name, known, hint))
+        self.name = name
+
+
+class NoSuchRecord(UsageError):
+    """No record by that id or prefix in the session."""
+
+    def __init__(self, record: str, session: str, known: Sequence[str] = ()) -> None:
+        where = f"session `{session}`" if session else "any session"
+        hint = f"list them with `holdfast log {session or 'SESSION'} --all`"
+        super().__init__(f"no record `{record}` in {where}", hint=_nearest(record, known, hint))
+        self.record = record
+
+
+class AmbiguousName(UsageError):
+    """A prefix that fits more than one thing."""
+
+    def __init__(self, kind: str, name: str, candidates: Sequence[str]) -> None:
+        shown = ", ".join(f"`{candidate}`" for candidate in candidates[:8])
+        more = f" and {len(candidates) - 8} more" if len(candidates) > 8 else ""
+        super().__init__(
+            f"{kind} `{name}` is ambiguous: it fits {shown}{more}", hint="give more characters"
+        )
+        self.candidates = tuple(candidates)
+
+
+class SessionExists(UsageError):
+    """The id is taken, or differs from a taken one only in case."""
+
+    def __init__(self, session: str, taken_by: str) -> None:
+        what = (
+            f"session `{session}` exists already"
+            if session == taken_by
+            else f"session `{session}` differs from `{taken_by}` only in case"
+        )
+        super().__init__(what, hint="choose another id, or open the existing session")
+
+
+class StoreError(HoldfastError):
+    """The disk or database said no."""
+
+
+class LogConflict(StoreError):
+    """The log has moved on since the caller looked. Nothing was written."""
+
+    def __init__(self, session: str, expected: str, found: str, writer: str) -> None:
+        super().__init__(
+            f"session `{session}` has moved on: expected head `{expected}`, "
+            f"found `{found}`, written by {writer}",
+            hint="read the new records and decide again; nothing was written",
+        )
+        self.expected, self.found, self.writer = expected, found, writer
+
+
+class LogBusy(StoreError):
+    """Another writer held the lock for longer than we were willing to wait."""
+
+    def __init__(self, session: str, waited_seconds: float, writer: str) -> None:
+        super().__init__(
+            f"session `{session}` is locked: waited {waited_seconds:g} s for {writer}",
+            hint="is that process stopped? Nothing was written; try again when it has gone",
+        )
+        self.writer = writer
+
+
+class NotDurable(StoreError):
+    """The write or its sync failed. Nothing is acknowledged; nothing before it is lost."""
+
+
+class StoreUnavailable(StoreError):
+    """The file system refuses: read-only, full, forbidden, or without locks."""
+
+
+class ForeignLog(StoreError):
+    """Another tool's file or a newer format: it can be read, not appended to."""
+
+
+class PathRejected(StoreError):
+    """A link, a device, or a way out of the root. Nothing was opened."""
+
+
+class BlobMissing(StoreError):
+    """A ref whose payload is not in the store."""
+
+
+class BlobDamaged(StoreError):
+    """A payload that does not match its hash. Nothing was delivered."""

@@ -1,0 +1,218 @@
+"""The protocols that durable things implement. No path, handle or seek appears here.
+
+`JsonlStore` keeps sessions in plain files and `MemoryStore` in memory; anything else that passes
+`holdfast.testing.conformance` can take their place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from holdfast.core.findings import Finding
+    from holdfast.core.ids import SessionKey
+    from holdfast.core.outline import Branch
+    from holdfast.core.records import Compaction, Record
+
+    Clock = Callable[[], float]
+    """Seconds since 1970."""
+    Entropy = Callable[[int], int]
+    """That many random bits."""
+
+ANY_HEAD: Final = None
+"""For appends that do not care what was written meanwhile."""
+
+Durability = Literal["synced", "buffered"]
+"""`synced`: survives power loss once `append` returns. `buffered`: survives the end of the
+process, and power loss only after a later synced append or `sync`; for bulk loads."""
+
+
+class Appended(NamedTuple):
+    """What an append did."""
+
+    ids: tuple[str, ...]
+    head: str
+    sealed: Finding | None = None
+    """The torn end of an earlier append that this one had to seal first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What the next turn needs: the records from the newest boundary to the head."""
+
+    records: tuple[Record, ...]
+    boundary: Compaction | None
+    head: str
+    findings: tuple[Finding, ...] = ()
+
+
+Standing = Literal["path", "branch", "double", "repeat", "open"]
+"""What became of a record: on the path to the head; on an abandoned branch; a call stored a second
+time; a line that repeats an earlier one; part of an append that never completed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record as it stands in the whole log."""
+
+    record: Record
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """The small facts a listing shows."""
+
+    key: SessionKey
+    label: str
+    title: str
+    """The first words a user said."""
+    created: float
+    last_active: float
+    records: int
+    messages: int
+    bytes: int
+    head: str
+    damaged: int
+    """Damaged places seen while counting; `verify` looks closer."""
+    parent_session: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything `verify` found out about one session."""
+
+    key: SessionKey
+    bytes: int
+    records: int
+    counts: dict[str, int]
+    branches: int
+    head: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        return not any(finding.is_damage for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Trashed:
+    """A removed session that can still be restored."""
+
+    name: str
+    key: SessionKey
+    removed: float
+    bytes: int
+
+
+class SessionStore(Protocol):
+    """Append-only logs of records.
+
+    Promises: once `append` returns, its records survive a crash; an append is there whole or not
+    at all; nothing that was appended is ever changed; readers never wait for writers.
+    """
+
+    def create(
+        self,
+        key: SessionKey,
+        *,
+        label: str = "",
+        parent_session: str | None = None,
+        parent_record: str | None = None,
+        reason: str | None = None,
+    ) -> str:
+        """Make an empty session and return its head. Raises `SessionExists`."""
+
+    def append(
+        self,
+        key: SessionKey,
+        records: Sequence[Record],
+        *,
+        expect: str | None,
+        durability: Durability = "synced",
+    ) -> Appended:
+        """Add records after the head, all or none.
+
+        `expect` is the head the caller has seen (`LogConflict` if it is another) or `ANY_HEAD`.
+        Records without an id or time get one. A `rewind` moves the head to its `to`.
+        """
+
+    def append_each(
+        self, key: SessionKey, records: Sequence[Record], *, durability: Durability = "synced"
+    ) -> Appended:
+        """Add records that stand for themselves: after a crash, the first of them may be there."""
+
+    def sync(self, key: SessionKey) -> None:
+        """Make everything appended so far durable."""
+
+    def read(self, key: SessionKey, *, start: str | None = None) -> Iterator[Record]:
+        """The records on the path to the head, oldest first, from `start` on."""
+
+    def read_all(self, key: SessionKey) -> Iterator[Entry]:
+        """Every intact record in the order it was written, whatever became of it."""
+
+    def last(self, key: SessionKey, count: int) -> list[Record]:
+        """The newest `count` records on the path to the head, oldest first."""
+
+    def live(self, key: SessionKey, *, window: int | None = None) -> Live:
+        """The path from the newest compaction (that binds `window`) to the head."""
+
+    def head(self, key: SessionKey) -> str:
+        """The id of the head."""
+
+    def find(self, key: SessionKey, prefix: str) -> Record:
+        """The one record whose id is `prefix` or starts with it."""
+
+    def branches(self, key: SessionKey) -> list[Branch]:
+        """Every leaf of the session's tree."""
+
+    def read_branch(self, key: SessionKey, head: str) -> Iterator[Record]:
+        """The records on the path to `head`, oldest first."""
+
+    def fork(self, key: SessionKey, new: SessionKey, *, at: str | None, label: str = "") -> str:
+        """Copy the path to `at` (the head by default) into a new session; return its head."""
+
+    def verify(self, key: SessionKey) -> Report:
+        """Read everything, change nothing, say what is wrong."""
+
+    def sessions(self, *, agent: str | None = None) -> list[SessionInfo]:
+        """All sessions, the most recently active first."""
+
+    def remove(self, key: SessionKey) -> Trashed:
+        """Move a session to the trash."""
+
+    def trash(self) -> list[Trashed]:
+        """What is in the trash."""
+
+    def restore(self, name: str) -> SessionKey:
+        """Take a session out of the trash."""
+
+    def empty_trash(self, *, older_than_seconds: float = 0.0) -> list[Trashed]:
+        """Delete what is in the trash for good."""
+
+    def close(self) -> None:
+        """Let go of what is held open. Everything acknowledged is durable already."""
+
+
+class BlobStore(Protocol):
+    """Payloads by the SHA-256 of their content."""
+
+    def put(self, data: bytes) -> str:
+        """Store `data` durably and return its hash. The same data is stored once."""
+
+    def get(self, sha256: str) -> bytes:
+        """The payload, verified. Raises `BlobMissing` or `BlobDamaged`."""
+
+    def chunks(self, sha256: str) -> Iterator[bytes]:
+        """The payload in pieces, verified before the first one is delivered."""
+
+    def size(self, sha256: str) -> int:
+        """How many bytes the payload has."""
+
+    def __contains__(self, sha256: str) -> bool: ...
+
+    def collect(self, referenced: Iterable[str], *, grace_seconds: float) -> list[str]:
+        """Delete payloads that nothing refers to and that are older than the grace."""

@@ -1,0 +1,1 @@
+"""Durable things: session logs, blobs, and the index that can always be rebuilt."""

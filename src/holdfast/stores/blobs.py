@@ -1,0 +1,234 @@
+"""Payloads by the SHA-256 of their content: `<root>/blobs/ab/<hash>.zst`.
+
+A blob is written before the record that names it and verified every time it is read. Collecting
+never races with writing: a payload that was stored, or stored again, a moment ago is left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.limits import BLOB_GRACE_SECONDS, LOCK_WAIT_SECONDS, READ_BLOCK_BYTES
+from holdfast.errors import BlobDamaged, BlobMissing, UsageError
+from holdfast.stores.files import (
+    Disk,
+    explaining,
+    is_temporary,
+    locked,
+    open_file,
+    open_folder,
+    write_new,
+)
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from holdfast.ports import Clock
+
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_MENTION: Final = re.compile(rb"[0-9a-f]{64}")
+_SUFFIX: Final = ".zst"
+_LEVEL: Final = 3
+
+
+class FileBlobs:
+    """The `BlobStore` of a single machine."""
+
+    def __init__(
+        self, root: str | os.PathLike[str], *, clock: Clock = time.time, disk: Disk | None = None
+    ) -> None:
+        self.root = os.fspath(root)
+        self._clock = clock
+        self._disk = disk or Disk()
+
+    def put(self, data: bytes) -> str:
+        sha256 = hashlib.sha256(data).hexdigest()
+        with (
+            self._folder(sha256, create=True) as folder,
+            explaining(f"store blob {sha256[:12]}"),
+            locked(folder, wait_seconds=LOCK_WAIT_SECONDS),  # against the collector
+        ):
+            if not self._renew(folder, sha256):
+                write_new(folder, sha256 + _SUFFIX, _compressed(data), self._disk)
+        return sha256
+
+    def get(self, sha256: str) -> bytes:
+        return b"".join(self.chunks(sha256))
+
+    def chunks(self, sha256: str) -> Iterator[bytes]:
+        with self._open(sha256) as fd:
+            for _chunk in _verified(fd, sha256):
+                pass
+            os.lseek(fd, 0, os.SEEK_SET)
+            # Verified again while it is delivered: the file could have been changed in between.
+            yield from _verified(fd, sha256)
+
+    def size(self, sha256: str) -> int:
+        with self._open(sha256) as fd:
+            return sum(len(chunk) for chunk in _verified(fd, sha256))
+
+    def __contains__(self, sha256: str) -> bool:
+        try:
+            with self._open(sha256):
+                return True
+        except BlobMissing:
+            return False
+
+    def __iter__(self) -> Iterator[str]:
+        for prefix in self._prefixes():
+            folder = open_folder(self.root, ("blobs", prefix))
+            try:
+                names = sorted(os.listdir(folder))
+            finally:
+                os.close(folder)
+            for name in names:
+                stem = name.removesuffix(_SUFFIX)
+                if stem != name and _SHA256.fullmatch(stem):
+                    yield stem
+
+    def collect(
+        self, referenced: Iterable[str], *, grace_seconds: float = BLOB_GRACE_SECONDS
+    ) -> list[str]:
+        limit = self._clock() - grace_seconds
+        kept = set(referenced)
+        return [
+            sha256 for sha256 in self if sha256 not in kept and self._delete_if_old(sha256, limit)
+        ]
+
+    def sweep(self) -> list[str]:
+        """Remove temporary files that killed processes left behind; returns their names."""
+        gone = []
+        for prefix in self._prefixes():
+            folder = open_folder(self.root, ("blobs", prefix))
+            try:
+                for name in filter(is_temporary, os.listdir(folder)):
+                    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    if status.st_mtime < self._clock() - BLOB_GRACE_SECONDS:
+                        os.unlink(name, dir_fd=folder)
+                        gone.append(f"{prefix}/{name}")
+            finally:
+                os.close(folder)
+        return gone
+
+    def _renew(self, folder: int, sha256: str) -> bool:
+        """Whether the payload is there and intact; if so its grace begins anew."""
+        try:
+            fd = open_file(folder, sha256 + _SUFFIX, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            for _chunk in _verified(fd, sha256):
+                pass
+            now = self._clock()
+            os.utime(fd, (now, now))
+        except BlobDamaged:
+            return False  # written anew
+        finally:
+            os.close(fd)
+        return True
+
+    def _delete_if_old(self, sha256: str, limit: float) -> bool:
+        name = sha256 + _SUFFIX
+        with (
+            self._folder(sha256) as folder,
+            explaining(f"delete blob {sha256[:12]}"),
+            locked(folder, wait_seconds=LOCK_WAIT_SECONDS),
+            suppress(FileNotFoundError),
+        ):
+            if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime <= limit:
+                os.unlink(name, dir_fd=folder)
+                return True
+        return False
+
+    def _prefixes(self) -> list[str]:
+        try:
+            folder = open_folder(self.root, ("blobs",))
+        except FileNotFoundError:
+            return []
+        try:
+            return sorted(name for name in os.listdir(folder) if re.fullmatch("[0-9a-f]{2}", name))
+        finally:
+            os.close(folder)
+
+    @contextmanager
+    def _folder(self, sha256: str, *, create: bool = False) -> Iterator[int]:
+        with explaining(f"open the folder of blob {sha256[:12]}"):
+            folder = open_folder(self.root, ("blobs", sha256[:2]), create=create)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+    @contextmanager
+    def _open(self, sha256: str) -> Iterator[int]:
+        if not _SHA256.fullmatch(sha256):
+            raise UsageError(
+                f"{sha256[:80]!r} is not a blob's hash",
+                hint="a hash has 64 characters, 0 to 9 and a to f",
+            )
+        try:
+            folder = open_folder(self.root, ("blobs", sha256[:2]))
+            try:
+                fd = open_file(folder, sha256 + _SUFFIX, os.O_RDONLY)
+            finally:
+                os.close(folder)
+        except FileNotFoundError:
+            raise BlobMissing(
+                f"blob {sha256[:12]} is not in the store",
+                hint=f"its payload was never stored under `{self.root}`, or was deleted",
+            ) from None
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+
+def hashes_in(fd: int) -> Iterator[str]:
+    """Everything in a file that could be a blob's hash. Rather one too many than one too few."""
+    overlap = b""
+    offset = 0
+    while block := os.pread(fd, READ_BLOCK_BYTES, offset):
+        offset += len(block)
+        data = overlap + block
+        for mention in _MENTION.finditer(data):
+            yield mention.group().decode()
+        overlap = data[-63:]
+
+
+def _compressed(data: bytes) -> Iterator[bytes]:
+    compressor = zstd.ZstdCompressor(level=_LEVEL)
+    for offset in range(0, len(data), READ_BLOCK_BYTES * 4):
+        yield compressor.compress(data[offset : offset + READ_BLOCK_BYTES * 4])
+    yield compressor.flush()
+
+
+def _verified(fd: int, sha256: str) -> Iterator[bytes]:
+    """The payload in pieces; raises after the last one unless all of them match the hash."""
+    digest = hashlib.sha256()
+    try:
+        with os.fdopen(os.dup(fd), "rb") as raw, zstd.ZstdFile(raw) as payload:
+            while chunk := payload.read(READ_BLOCK_BYTES * 4):
+                digest.update(chunk)
+                yield chunk
+    except (zstd.ZstdError, EOFError) as error:
+        raise _damaged(sha256, f"it cannot be decompressed ({error})") from error
+    if digest.hexdigest() != sha256:
+        raise _damaged(sha256, f"its content has the hash {digest.hexdigest()[:12]}…")
+
+
+def _damaged(sha256: str, why: str) -> BlobDamaged:
+    return BlobDamaged(
+        f"blob {sha256[:12]} is damaged: {why}",
+        hint="nothing was delivered; store the payload again to mend it",
+    )

@@ -1,0 +1,242 @@
+"""The one place that syncs, locks, replaces and contains files.
+
+Everything below a root is reached from a descriptor of the root, one component at a time and
+without following links, so that no name, link or swap leads out of it. Files must be regular and
+have one name. New files are 0600, new folders 0700.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import NotDurable, PathRejected, StoreError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+FILE_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
+
+_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: opening a FIFO must fail or return, never hang. It changes nothing for files.
+_FILE_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_fdatasync = getattr(os, "fdatasync", os.fsync)
+
+_NETWORK: Final = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "lustre", "fuse.sshfs")
+
+
+class Disk:
+    """The calls that durability hangs on. Tests put a failing disk in its place."""
+
+    def write(self, fd: int, data: bytes | memoryview) -> int:
+        return os.write(fd, data)
+
+    def sync(self, fd: int) -> None:
+        """Data and size are on the medium when this returns."""
+        _fdatasync(fd)
+
+    def sync_folder(self, fd: int) -> None:
+        os.fsync(fd)
+
+    def truncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
+
+
+# Folders and files
+
+
+def open_root(path: str, *, create: bool) -> int:
+    """A descriptor of the root. The root itself may be a link: it is the user's own choice."""
+    if create:
+        os.makedirs(path, FOLDER_MODE, exist_ok=True)
+    return os.open(path, _FOLDER_FLAGS & ~os.O_NOFOLLOW)
+
+
+def open_folder(root: str, parts: Iterable[str], *, create: bool = False) -> int:
+    """A descriptor of a folder below the root, made on the way if asked for."""
+    fd = open_root(root, create=create)
+    for part in parts:
+        try:
+            below = _open_child(fd, part, create=create)
+        finally:
+            os.close(fd)
+        fd = below
+    return fd
+
+
+def _open_child(parent: int, name: str, *, create: bool) -> int:
+    try:
+        return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
+    except FileNotFoundError:
+        if not create:
+            raise
+    with suppress(FileExistsError):
+        os.mkdir(name, FOLDER_MODE, dir_fd=parent)
+        os.fsync(parent)
+    return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
+
+
+def open_file(folder: int, name: str, flags: int) -> int:
+    """A descriptor of a regular file with one name; anything else is rejected unread."""
+    fd = os.open(name, flags | _FILE_FLAGS, FILE_MODE, dir_fd=folder)
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise PathRejected(f"`{name}` is not a regular file", hint="nothing was read from it")
+        if found.st_nlink > 1:
+            raise PathRejected(
+                f"`{name}` has {found.st_nlink} names (hard links)",
+                hint="a file that is also reachable elsewhere is not trusted; copy it instead",
+            )
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def write_whole(fd: int, data: bytes, disk: Disk) -> None:
+    """One write, and more only if the system took less than all of it."""
+    written = disk.write(fd, data)
+    while written < len(data):
+        step = disk.write(fd, memoryview(data)[written:])
+        if step <= 0:
+            raise OSError(errno.EIO, "the disk took no more bytes")
+        written += step
+
+
+def write_new(folder: int, name: str, chunks: Iterable[bytes], disk: Disk) -> None:
+    """Make `name` with this content, durably and all at once; an existing file is replaced."""
+    temporary = f".{name}.{os.getpid()}-{time.monotonic_ns()}.tmp"
+    fd = open_file(folder, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        try:
+            for chunk in chunks:
+                write_whole(fd, chunk, disk)
+            disk.sync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+    disk.sync_folder(folder)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is one that `write_new` leaves behind when it is killed."""
+    return name.startswith(".") and name.endswith(".tmp")
+
+
+# Locks
+
+
+class LockTimeout(OSError):
+    """The lock was not to be had in time."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.ETIMEDOUT, "locked by another process")
+
+
+def lock(fd: int, *, wait_seconds: float) -> None:
+    """Take the lock on an open file or folder. It is gone when its process is, however it ends."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _lock_patiently(fd, wait_seconds)
+
+
+def _lock_patiently(fd: int, wait_seconds: float) -> None:
+    deadline = time.monotonic() + wait_seconds
+    pause = 0.0002
+    while time.monotonic() < deadline:
+        time.sleep(pause)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pause = min(pause * 1.5, 0.02)
+        else:
+            return
+    raise LockTimeout
+
+
+def unlock(fd: int) -> None:
+    # Explicitly: a child forked meanwhile shares the lock and would keep it.
+    fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+@contextmanager
+def locked(fd: int, *, wait_seconds: float) -> Iterator[None]:
+    """`lock` for a block."""
+    lock(fd, wait_seconds=wait_seconds)
+    try:
+        yield
+    finally:
+        unlock(fd)
+
+
+# Errors
+
+_REFUSALS: Final = {
+    errno.ENOSPC: ("the disk is full", "free some space and try again"),
+    errno.EDQUOT: ("the disk quota is used up", "free some space and try again"),
+    errno.EROFS: ("the file system is read-only", "choose another root with --root"),
+    errno.EACCES: ("permission denied", "check the owner and mode of the root"),
+    errno.EPERM: ("permission denied", "check the owner and mode of the root"),
+    errno.ENOLCK: (
+        "this file system has no working locks",
+        "keep the root on a local disk; for several hosts use PostgreSQL",
+    ),
+    errno.EOPNOTSUPP: (
+        "this file system has no working locks",
+        "keep the root on a local disk; for several hosts use PostgreSQL",
+    ),
+    errno.ETIMEDOUT: ("another process holds the lock", "try again when it has gone"),
+    errno.EMFILE: ("too many open files", "raise the limit (`ulimit -n`)"),
+}
+
+
+def explain(error: OSError, doing: str) -> StoreError:
+    """The error to raise for what the system said while `doing` something."""
+    if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO):
+        return PathRejected(
+            f"cannot {doing}: a link or something else is where a file or folder should be",
+            hint="nothing was opened; look at the path with `ls -l`",
+        )
+    known = _REFUSALS.get(error.errno or 0)
+    if known:
+        reason, hint = known
+        return StoreUnavailable(f"cannot {doing}: {reason}", hint=hint)
+    return NotDurable(
+        f"cannot {doing}: {error.strerror or error}",
+        hint="nothing is acknowledged and nothing before it is lost; check the disk",
+    )
+
+
+@contextmanager
+def explaining(doing: str) -> Iterator[None]:
+    """Turn what the system says into our errors."""
+    try:
+        yield
+    except OSError as error:
+        raise explain(error, doing) from error
+
+
+def network_filesystem(path: str) -> str | None:
+    """The type of the file system under `path` where it is a network one, else None."""
+    best, kind = "", ""
+    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8") as mounts:
+        real = os.path.realpath(path)
+        for line in mounts:
+            fields, _, tail = line.partition(" - ")
+            mounted = fields.split(" ")[4].replace("\\040", " ")
+            inside = real == mounted or real.startswith(mounted.rstrip("/") + "/")
+            if inside and len(mounted) >= len(best):
+                best, kind = mounted, tail.split(" ")[0]
+    return kind if kind.startswith(_NETWORK) else None

@@ -1,0 +1,245 @@
+"""The index: small facts about every session, in SQLite, so that a listing opens no log.
+
+It is a cache and never trusted over the logs. A row holds for the file it was made from (inode,
+size and times); a file that grew is read from where the row ends, any other change means reading
+it whole. A missing, corrupt or outdated index is made anew, and one that cannot be written is
+done without.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.facts import Facts
+from holdfast.core.findings import Flaw
+from holdfast.core.outline import Outline
+from holdfast.core.records import Record, Skim, decode, skim
+from holdfast.errors import NoSuchSession, PathRejected
+from holdfast.ports import SessionInfo
+from holdfast.stores import log
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable
+
+    from holdfast.core.ids import SessionKey
+
+_VERSION: Final = 1
+_GROWN_BYTES_MIN: Final = 8 * 1024 * 1024
+"""Smaller logs are read whole when they change: it is quick, and notices an edit in the middle."""
+_FINGERPRINT_BYTES: Final = 4_096
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS sessions (
+    agent TEXT NOT NULL, session TEXT NOT NULL,
+    inode INTEGER NOT NULL, size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
+    scanned INTEGER NOT NULL, fingerprint BLOB NOT NULL,
+    label TEXT NOT NULL, title TEXT NOT NULL,
+    created REAL NOT NULL, last_active REAL NOT NULL,
+    records INTEGER NOT NULL, messages INTEGER NOT NULL, damaged INTEGER NOT NULL,
+    head TEXT NOT NULL, parent_session TEXT,
+    PRIMARY KEY (agent, session)
+) WITHOUT ROWID
+"""
+_FACTS: Final = tuple(Facts.__struct_fields__)
+_COLUMNS: Final = (
+    *("agent", "session", "inode", "size", "mtime_ns", "ctime_ns", "scanned", "fingerprint"),
+    *_FACTS,
+)
+_SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM sessions"  # noqa: S608 - constants only
+_UPSERT: Final = (
+    f"INSERT OR REPLACE INTO sessions ({', '.join(_COLUMNS)}) "  # noqa: S608 - constants only
+    f"VALUES ({', '.join('?' * len(_COLUMNS))})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log as the file system shows it, and how to open it if need be."""
+
+    key: SessionKey
+    status: os.stat_result
+    open: Callable[[SessionKey], int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What the index knows about one log."""
+
+    stamp: tuple[int, int, int, int]
+    scanned: int
+    """Everything before this byte is in the facts."""
+    fingerprint: bytes
+    """The bytes before `scanned`, to notice that they changed."""
+    facts: Facts
+
+
+class Index:
+    """Facts about sessions, as fresh as their files."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._pid = 0
+        self._mutex = threading.Lock()
+
+    def infos(self, logs: Iterable[LogFile], *, is_complete: bool) -> list[SessionInfo]:
+        """The facts about these logs. `is_complete`: there are no others, so forget the rest."""
+        with self._mutex:
+            rows = self._load()
+            infos, fresh = [], []
+            for one in logs:
+                known = rows.pop((one.key.agent, one.key.session), None)
+                row = known
+                if row is None or row.stamp != _stamp(one.status):
+                    row = _read(one, known)
+                    fresh.append((one, row))
+                infos.append(_info(one, row))
+            self._save(fresh, gone=list(rows) if is_complete else [])
+            return infos
+
+    def close(self) -> None:
+        with self._mutex:
+            self._disconnect()
+
+    # SQLite, and doing without it
+
+    def _load(self) -> dict[tuple[str, str], _Row]:
+        import sqlite3
+
+        for _attempt in range(2):
+            try:
+                rows = self._connect().execute(_SELECT).fetchall()
+                return {(row[0], row[1]): _row(row) for row in rows}
+            except sqlite3.OperationalError:
+                # Not there, not writable, or busy: the logs themselves have the answer.
+                self._disconnect()
+                return {}
+            except (sqlite3.DatabaseError, TypeError, ValueError):
+                self._set_aside()
+        return {}
+
+    def _save(self, fresh: list[tuple[LogFile, _Row]], gone: list[tuple[str, str]]) -> None:
+        if self._connection is None or not (fresh or gone):
+            return
+        import sqlite3
+
+        with suppress(sqlite3.Error), self._connection:
+            self._connection.executemany(_UPSERT, [_values(one, row) for one, row in fresh])
+            self._connection.executemany(
+                "DELETE FROM sessions WHERE agent = ? AND session = ?", gone
+            )
+
+    def _connect(self) -> sqlite3.Connection:
+        import sqlite3
+
+        if self._connection is not None and self._pid == os.getpid():
+            return self._connection
+        # A connection must not be used, nor closed, by a forked child.
+        self._connection = sqlite3.connect(
+            self._path, timeout=2.0, isolation_level="IMMEDIATE", check_same_thread=False
+        )
+        self._pid = os.getpid()
+        with suppress(OSError):
+            os.chmod(self._path, 0o600)
+        connection = self._connection
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+            connection.execute("DROP TABLE IF EXISTS sessions")
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
+        connection.execute(_SCHEMA)
+        return connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None and self._pid == os.getpid():
+            self._connection.close()
+        self._connection = None
+
+    def _set_aside(self) -> None:
+        """Keep a corrupt index for whoever wants to know, and start a new one."""
+        self._disconnect()
+        with suppress(OSError):
+            os.replace(self._path, f"{self._path}.corrupt")
+        for suffix in ("-wal", "-shm"):
+            with suppress(OSError):
+                os.unlink(self._path + suffix)
+
+
+def _read(one: LogFile, known: _Row | None) -> _Row:
+    """The facts from the log itself: from its new part alone where that is enough."""
+    try:
+        fd = one.open(one.key)
+    except (NoSuchSession, PathRejected):
+        return _Row(_stamp(one.status), 0, b"", Facts(damaged=1))
+    try:
+        status = os.fstat(fd)
+        start, facts = 0, Facts()
+        if known is not None and _has_only_grown(fd, status, known):
+            start, facts = known.scanned, known.facts
+        scanned = _scan(fd, start, status.st_size, facts)
+        facts.last_active = facts.last_active or status.st_mtime
+        return _Row(_stamp(status), scanned, _fingerprint(fd, scanned), facts)
+    finally:
+        os.close(fd)
+
+
+def _has_only_grown(fd: int, status: os.stat_result, known: _Row) -> bool:
+    inode, size, *_times = known.stamp
+    return (
+        inode == status.st_ino
+        and status.st_size > size >= _GROWN_BYTES_MIN
+        and known.scanned == size
+        and _fingerprint(fd, known.scanned) == known.fingerprint
+    )
+
+
+def _scan(fd: int, start: int, end: int, facts: Facts) -> int:
+    """Add what stands in `[start, end)` to the facts.
+
+    Returns `end`, or 0 where the log ends in the middle of an append and must be read again.
+    """
+
+    def read_line(line: bytes) -> Skim | Record | Flaw:
+        item = skim(line)
+        return decode(line) if not isinstance(item, Flaw) and facts.wants(item.kind) else item
+
+    shape = Outline(on_record=facts.add)
+    last = start
+    for position, size, item, _line in log.items(fd, start, end, read_line):
+        shape.add(position, size, item)
+        last = position + size
+    is_clean = last < end and not shape.is_open
+    shape.end()
+    facts.damaged += sum(finding.is_damage for finding in shape.findings)
+    return end if is_clean else 0
+
+
+def _fingerprint(fd: int, scanned: int) -> bytes:
+    start = max(0, scanned - _FINGERPRINT_BYTES)
+    return os.pread(fd, scanned - start, start)
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _info(one: LogFile, row: _Row) -> SessionInfo:
+    return SessionInfo(key=one.key, bytes=row.stamp[1], **msgspec.structs.asdict(row.facts))
+
+
+def _row(values: tuple[Any, ...]) -> _Row:
+    _agent, _session, inode, size, mtime_ns, ctime_ns, scanned, fingerprint, *facts = values
+    return _Row((inode, size, mtime_ns, ctime_ns), scanned, fingerprint, Facts(*facts))
+
+
+def _values(one: LogFile, row: _Row) -> tuple[Any, ...]:
+    identity = (one.key.agent, one.key.session, *row.stamp, row.scanned, row.fingerprint)
+    return (*identity, *msgspec.structs.astuple(row.facts))

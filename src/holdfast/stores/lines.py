@@ -1,0 +1,108 @@
+"""Lines of a file of any size, forwards and backwards, in bounded memory.
+
+A line longer than `LINE_BYTES_MAX` is passed over: its place, length and first bytes are reported
+as `Oversize`, never its content.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.core.limits import DAMAGE_PREVIEW_BYTES, LINE_BYTES_MAX, READ_BLOCK_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PREVIEW = DAMAGE_PREVIEW_BYTES + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Oversize:
+    """A line that is too long to be held in memory."""
+
+    size: int
+    start: bytes
+
+
+Line = tuple[int, "bytes | Oversize"]
+"""Where a line starts and what it holds, without its newline."""
+
+
+@dataclass(slots=True)
+class Forward:
+    """The complete lines in `[start, end)`; what follows the last newline is left in `tail`."""
+
+    fd: int
+    start: int
+    end: int
+    tail_position: int = 0
+    tail: bytes | Oversize = b""
+
+    def __iter__(self) -> Iterator[Line]:
+        position, carry = self.start, b""
+        skipped: Oversize | None = None
+        offset = self.start
+        while offset < self.end:
+            block = os.pread(self.fd, min(READ_BLOCK_BYTES * 4, self.end - offset), offset)
+            if not block:
+                break
+            offset += len(block)
+            first, *rest = block.split(b"\n")
+            if skipped is not None:
+                skipped = Oversize(skipped.size + len(first), skipped.start)
+            elif len(carry) + len(first) > LINE_BYTES_MAX:
+                skipped = Oversize(len(carry) + len(first), (carry + first)[:_PREVIEW])
+                carry = b""
+            else:
+                carry += first
+            if not rest:
+                continue
+            line = carry if skipped is None else skipped
+            yield position, line
+            position += (len(line) if isinstance(line, bytes) else line.size) + 1
+            skipped, carry = None, rest.pop()
+            for complete in rest:
+                yield position, complete
+                position += len(complete) + 1
+        self.tail_position = position
+        self.tail = carry if skipped is None else skipped
+
+
+def backward(fd: int, end: int) -> Iterator[Line]:
+    """The lines before `end`, last one first.
+
+    What stands between the last newline and `end` comes first, also when it is empty.
+    """
+    pieces: list[bytes] = []  # of the line being put together, last piece first
+    held = dropped = 0
+    block_bytes, offset = READ_BLOCK_BYTES // 4, end
+    while offset > 0:
+        length = min(block_bytes, offset)
+        block_bytes = min(block_bytes * 2, READ_BLOCK_BYTES * 4)
+        offset -= length
+        block = os.pread(fd, length, offset)
+        first, *rest = block.split(b"\n")
+        if rest:
+            pieces.append(rest[-1])
+            after = offset + len(block) - len(rest[-1])
+            yield after, _assembled(pieces, dropped)
+            for line in reversed(rest[:-1]):
+                after -= len(line) + 1
+                yield after, line
+            pieces, held, dropped = [], 0, 0
+        pieces.append(first)
+        held += len(first)
+        if held + dropped > LINE_BYTES_MAX:
+            # Keep only the earliest piece: the line's first bytes will be in it.
+            dropped += held - len(first)
+            pieces, held = [first], len(first)
+    yield 0, _assembled(pieces, dropped)
+
+
+def _assembled(pieces: list[bytes], dropped: int) -> bytes | Oversize:
+    line = b"".join(reversed(pieces))
+    if len(line) + dropped > LINE_BYTES_MAX:
+        return Oversize(len(line) + dropped, line[:_PREVIEW])
+    return line

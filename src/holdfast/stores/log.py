@@ -1,0 +1,221 @@
+"""One log file: reading it from either end, and finding out how it stands."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from holdfast.core.findings import Finding, Flaw, preview
+from holdfast.core.ids import positional_id
+from holdfast.core.limits import READ_BLOCK_BYTES
+from holdfast.core.outline import Backtrack, Outline, Place
+from holdfast.core.records import SEAL, Header, Record, Skim, decode, skim
+from holdfast.stores.lines import Forward, Oversize, backward
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holdfast.core.outline import Span
+
+Item = Skim | Record
+_Item = TypeVar("_Item")
+_SEAL_LINE: Final = bytes([SEAL])
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a log ends: its head, and what must be written before the next record."""
+
+    head: str
+    seal: bytes
+    torn: Finding | None
+
+
+# Lines as items
+
+
+def items(
+    fd: int, start: int, end: int, read_line: Callable[[bytes], _Item]
+) -> Iterator[tuple[int, int, _Item | Flaw | None, bytes]]:
+    """(position, size, item, line) for every line that is not blank. A seal's item is None."""
+    lines = Forward(fd, start, end)
+    for position, line in lines:
+        if isinstance(line, Oversize):
+            yield position, line.size, _oversize(line), line.start
+        elif line and not line.isspace():
+            yield position, len(line), _item(position, line, read_line), line
+    tail = lines.tail
+    if isinstance(tail, Oversize):
+        yield lines.tail_position, tail.size, _torn(tail.size), tail.start
+    elif tail and not tail.isspace():
+        position = lines.tail_position
+        yield position, len(tail), _tail_item(position, tail, read_line), tail
+
+
+def items_back(fd: int, end: int) -> Iterator[tuple[int, int, Record | Flaw | None, bytes]]:
+    """The same from the end, with records decoded in full."""
+    is_tail = True
+    for position, line in backward(fd, end):
+        if isinstance(line, Oversize):
+            flaw = _torn(line.size) if is_tail else _oversize(line)
+            yield position, line.size, flaw, line.start
+        elif line and not line.isspace():
+            to_item = _tail_item if is_tail else _item
+            yield position, len(line), to_item(position, line, decode), line
+        is_tail = False
+
+
+def identified(record: Record, position: int) -> Record:
+    """The record with its positional id where it was stored without one."""
+    return record if record.id else msgspec.structs.replace(record, id=positional_id(position))
+
+
+def _item(position: int, line: bytes, read_line: Callable[[bytes], _Item]) -> _Item | Flaw | None:
+    item = read_line(line)
+    if isinstance(item, Flaw):
+        if line == _SEAL_LINE:
+            return None
+        if position == 0 and line.startswith(_BOM):
+            return read_line(line[len(_BOM) :])
+    return item
+
+
+def _tail_item(
+    position: int, line: bytes, read_line: Callable[[bytes], _Item]
+) -> _Item | Flaw | None:
+    """What follows the last newline: a record that lacks only that, or the rest of a torn one."""
+    item = _item(position, line, read_line)
+    return _torn(len(line)) if item is None or isinstance(item, Flaw) else item
+
+
+def _torn(size: int) -> Flaw:
+    return Flaw("torn", f"{size} bytes of an append that never completed")
+
+
+def _oversize(line: Oversize) -> Flaw:
+    return Flaw("oversize", f"a line of {line.size:,} bytes")
+
+
+# The whole log
+
+
+def outline(
+    fd: int,
+    end: int,
+    *,
+    read_line: Callable[[bytes], Item | Flaw] = skim,
+    on_item: Callable[[int, int, Item | Flaw | None, bytes], None] | None = None,
+) -> Outline:
+    """The shape of the log. Two passes, the second only for logs with branches or odd ids."""
+    made = Outline()
+    for position, size, item, line in items(fd, 0, end, read_line):
+        made.add(position, size, item, preview(line) if isinstance(item, Flaw) else "")
+        if on_item is not None:
+            on_item(position, size, item, line)
+    made.end()
+    made.settle(_places(fd, end, made.wanted))
+    return made
+
+
+def raw(fd: int, end: int) -> Iterator[bytes]:
+    """The bytes of the log, in pieces."""
+    for offset in range(0, end, READ_BLOCK_BYTES):
+        yield os.pread(fd, min(READ_BLOCK_BYTES, end - offset), offset)
+
+
+def _places(fd: int, end: int, wanted: set[str]) -> dict[str, list[Place]]:
+    places: dict[str, list[Place]] = {record_id: [] for record_id in wanted}
+    if not wanted:
+        return places
+    for position, _size, item, line in items(fd, 0, end, skim):
+        if isinstance(item, Skim):
+            found = places.get(item.id or positional_id(position))
+            if found is not None:
+                found.append(Place(position, zlib.crc32(line)))
+    return places
+
+
+def stream(fd: int, end: int, spans: list[Span], shape: Outline) -> Iterator[tuple[int, Record]]:
+    """The records in these spans, in order, with the ids they go by."""
+    for span in spans:
+        for position, _size, item, _line in items(fd, span.first, end, decode):
+            if position > span.last:
+                break
+            if item is None or isinstance(item, Flaw) or position in shape.skipped:
+                continue
+            if position in shape.renamed:
+                item = msgspec.structs.replace(item, id=positional_id(position))
+            yield position, identified(item, position)
+
+
+# The newest part of the log
+
+
+def walk_back(
+    fd: int, end: int, on_flaw: Callable[[Finding], None] | None = None
+) -> Iterator[tuple[int, int, Record]]:
+    """(position, size, record) along the path from the head towards the root."""
+    track = Backtrack()
+    start: int = end
+    while True:
+        for position, size, item, line in items_back(fd, start):
+            if isinstance(item, Flaw) and on_flaw is not None:
+                on_flaw(Finding(item.kind, position, size, item.detail, preview(line)))
+            if track.offer(position, item):
+                assert item is not None
+                assert not isinstance(item, Flaw)
+                yield position, size, identified(item, position)
+        if track.missing is None:
+            return
+        start = track.bridge()
+
+
+def ending(fd: int, end: int) -> Ending:
+    """How the log ends. Reads back only as far as the last record that counts."""
+    track = Backtrack()
+    head, seal, torn = "", b"", None
+    flaws, open_records = 0, 0
+    is_last = True
+    for position, size, item, line in items_back(fd, end):
+        is_unfinished = position + size == end
+        if isinstance(item, Flaw):
+            flaws += 1
+            if is_unfinished:
+                torn = Finding("torn", position, size, item.detail, preview(line))
+                seal = _SEAL_LINE + b"\n"
+        elif item is not None and is_last:
+            seal = b"\n" if is_unfinished else seal
+            open_records = (item.more or 0) - flaws
+        if track.offer(position, item):
+            assert item is not None
+            assert not isinstance(item, Flaw)
+            head = item.id or positional_id(position)
+            break
+        is_last = is_last and isinstance(item, Flaw)
+    if open_records > 0 and torn is None:
+        # An append of several records broke off: the next one must not seem to complete it.
+        seal += _SEAL_LINE + b"\n"
+    return Ending(head, seal, torn)
+
+
+def header(fd: int, end: int) -> Header | None:
+    """The header, where the first line is one."""
+    for _position, _size, item, _line in items(fd, 0, end, decode):
+        return item if isinstance(item, Header) else None
+    return None
+
+
+def line_at(fd: int, end: int, position: int) -> Record | None:
+    """The record that starts at a position, if one does."""
+    if position > 0 and os.pread(fd, 1, position - 1) != b"\n":
+        return None
+    for found, _size, item, _line in items(fd, position, end, decode):
+        if found != position or item is None or isinstance(item, Flaw):
+            return None
+        return identified(item, position)
+    return None

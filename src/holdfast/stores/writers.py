@@ -1,0 +1,69 @@
+"""Who wrote last: a note beside a log, so that a conflict can name the other writer.
+
+It is written under the log's lock when the writer changes. It is a courtesy: nothing depends on
+it, and where it cannot be read the other writer is simply unknown.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
+
+from holdfast.errors import PathRejected
+from holdfast.stores.files import open_file
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A process that appends."""
+
+    pid: int
+    host: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"pid {self.pid} on {self.host} ({self.command})"
+
+
+def _this_process() -> Writer:
+    program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
+    first = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].isalpha() else ""
+    return Writer(os.getpid(), socket.gethostname(), f"{program} {first}".strip())
+
+
+def note(folder: int, session: str) -> None:
+    """Leave this process's name beside the log."""
+    with suppress(OSError, PathRejected):
+        fd = open_file(folder, _name(session), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            os.write(fd, msgspec.json.encode(_this_process()))
+        finally:
+            os.close(fd)
+
+
+def last(folder: int, session: str) -> str:
+    """The last writer, in words."""
+    try:
+        fd = open_file(folder, _name(session), os.O_RDONLY)
+    except (OSError, PathRejected):
+        return "an unknown writer"
+    try:
+        return str(msgspec.json.decode(os.read(fd, 4096), type=Writer))
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return "an unknown writer"
+    finally:
+        os.close(fd)
+
+
+def forget(folder: int, session: str) -> None:
+    with suppress(OSError):
+        os.unlink(_name(session), dir_fd=folder)
+
+
+def _name(session: str) -> str:
+    return f"{session}.writer"
