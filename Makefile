@@ -1,0 +1,59 @@
+# Everything a developer needs. `make demo` and `make test` work on a fresh machine with
+# Python 3.11, pip and make; the first run sets up .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := .tools/bin/uv
+
+.PHONY: help demo test check format types nightly bench coverage lock clean
+
+help: ## Show what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(UV):
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .tools uv 2>/dev/null \
+	  || $(PYTHON) -m pip install --target .tools uv
+
+$(VENV)/.stamp: requirements.lock pyproject.toml | $(UV)
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps -e .
+	@touch $@
+
+demo: $(VENV)/.stamp ## Kill a writer in the middle of its work and see what survives
+	@$(BIN)/holdfast demo
+
+test: $(VENV)/.stamp ## Check format, lint and types, then run the tests
+	@$(MAKE) --no-print-directory check
+	@$(BIN)/python -m pytest -m "not nightly" -n 2
+
+check: $(VENV)/.stamp ## Format, lint, types
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+
+format: $(VENV)/.stamp ## Format and fix what can be fixed
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+nightly: $(VENV)/.stamp ## The long runs: 1,000 kills, deep fuzzing
+	@$(BIN)/python -m pytest -m nightly --timeout 3600
+
+coverage: $(VENV)/.stamp ## Which lines and branches no test reaches
+	@$(BIN)/python -m pytest -m "not nightly" -n 2 --cov --cov-report=term-missing:skip-covered
+
+bench: .venv-bench/.stamp ## Measure, beside the peers
+	@.venv-bench/bin/python benchmarks/store.py
+
+.venv-bench/.stamp: benchmarks/requirements.txt pyproject.toml | $(UV)
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-bench
+	@$(UV) pip install --quiet --python .venv-bench/bin/python -e '.[cli]' -r $<
+	@touch $@
+
+lock: | $(UV) ## Pin the versions that the tests run with
+	@$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url \
+	  --no-annotate --python-version 3.11 --extra dev pyproject.toml -o requirements.lock
+
+clean: ## Remove what was set up
+	rm -rf $(VENV) .venv-bench .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
