@@ -89,8 +89,10 @@ class NoSuchSession(UsageError):
 class NoSuchRecord(UsageError):
     """No record by that id or prefix in the session."""
 
-    def __init__(self, record: str, session: str, known: Sequence[str] = ()) -> None:
-        where = f"session `{session}`" if session else "any session"
+    def __init__(
+        self, record: str, session: str, known: Sequence[str] = (), *, where: str = ""
+    ) -> None:
+        where = f"{where}session `{session}`" if session else "any session"
         hint = f"list them with `holdfast log {session or 'SESSION'} --all`"
         super().__init__(f"no record `{record}` in {where}", hint=_nearest(record, known, hint))
         self.record = record

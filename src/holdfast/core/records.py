@@ -24,6 +24,9 @@ Json: TypeAlias = dict[str, Any]
 Content: TypeAlias = str | list[Json] | None
 """A message's text, or its blocks exactly as the provider or the caller shaped them."""
 
+FORMAT: Final = "holdfast"
+"""What the header of our own logs says; its version is in limits.py."""
+
 SEAL: Final = 0x18
 """The byte (CAN, "cancel") that closes an unfinished append. No JSON text can end with it."""
 

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.limits import FORMAT_VERSION
+from holdfast.core.records import FORMAT
 from holdfast.errors import BadRecord, ForeignLog, LogBusy, LogConflict, PathRejected
 from holdfast.stores import log, writers
 from holdfast.stores.files import Disk, LockTimeout, explain, explaining, lock, unlock, write_whole
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from holdfast.core.ids import SessionKey
     from holdfast.ports import Trashed
 
-FORMAT: Final = "holdfast"
 _RECENT_RECORDS: Final = 10_000
 
 

@@ -12,59 +12,38 @@ import random
 import threading
 import time
 import warnings
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.facts import title_of
-from holdfast.core.findings import Finding, Flaw
-from holdfast.core.ids import SessionKey, check_record_id, new_record_ids, positional_id
+from holdfast.core.ids import SessionKey, check_record_id, new_record_ids
 from holdfast.core.limits import (
     BATCH_RECORDS_MAX,
     FORMAT_VERSION,
     LINE_BYTES_MAX,
     LOCK_WAIT_SECONDS,
 )
-from holdfast.core.outline import settled_ids
-from holdfast.core.records import (
-    Assistant,
-    Compaction,
-    Header,
-    Record,
-    Rewind,
-    Skim,
-    User,
-    decode,
-    encode,
-    encode_lines,
-    skim,
-    text_of,
-    was_repaired,
-)
-from holdfast.core.replay import SeenCalls, binds, without_doubles
-from holdfast.errors import AmbiguousName, BadRecord, HoldfastWarning, NoSuchRecord
-from holdfast.ports import Appended, Entry, Live, Report, SessionInfo, Standing, Trashed
+from holdfast.core.records import FORMAT, Header, Record, Rewind, encode, encode_lines
+from holdfast.errors import BadRecord, HoldfastWarning
+from holdfast.ports import Appended, Entry, Live, Report, SessionInfo, Trashed
 from holdfast.stores import log
-from holdfast.stores.appending import FORMAT, Lines, LogWriter
+from holdfast.stores.appending import Lines, LogWriter
 from holdfast.stores.blobs import hashes_in
 from holdfast.stores.files import Disk, network_filesystem
 from holdfast.stores.index import Index, LogFile
 from holdfast.stores.mending import Mended, Mending, copied
+from holdfast.stores.reading import LogReader
 from holdfast.stores.shelf import Shelf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from holdfast.core.outline import Branch, Outline
+    from holdfast.core.outline import Branch
     from holdfast.ports import Clock, Durability, Entropy
 
 _WRITERS_MAX: Final = 64
-_WALK_RECORDS_MAX: Final = 50_000
-"""Reading from a record further back than this goes forward through the whole log instead."""
-_NEAREST_IDS: Final = 200
 
 
 class JsonlStore:
@@ -146,121 +125,75 @@ class JsonlStore:
     # Reading
 
     def read(self, key: SessionKey, *, start: str | None = None) -> Iterator[Record]:
-        with self._reading(key) as (fd, end):
-            if start is None:
-                shape = log.outline(fd, end)
-                entries = log.stream(fd, end, shape.path(), shape)
-            else:
-                entries = self._entries_from(key, fd, end, start)
-            yield from without_doubles(record for _position, record in entries)
+        with self._reading(key) as reader:
+            yield from reader.path() if start is None else reader.path_from(start)
 
     def read_all(self, key: SessionKey) -> Iterator[Entry]:
-        with self._reading(key) as (fd, end):
-            shape = log.outline(fd, end)
-            yield from _every_entry(fd, end, shape)
+        with self._reading(key) as reader:
+            yield from reader.every_entry()
 
     def read_branch(self, key: SessionKey, head: str) -> Iterator[Record]:
-        with self._reading(key) as (fd, end):
-            shape = log.outline(fd, end)
-            spans = shape.path(_position_of(key, fd, end, head))
-            entries = log.stream(fd, end, spans, shape)
-            yield from without_doubles(record for _position, record in entries)
+        with self._reading(key) as reader:
+            yield from reader.path(head)
 
     def last(self, key: SessionKey, count: int) -> list[Record]:
-        newest: list[tuple[int, Record]] = []
-        enough = max(count, 1)
-        with self._reading(key) as (fd, end):
-            for position, _size, record in log.walk_back(fd, end):
-                newest.append((position, record))
-                # Stop where a step begins, lest a doubled call lose what it doubles.
-                if len(newest) >= enough and isinstance(record, Assistant | User | Header):
-                    if len(_settled(newest)) >= count:
-                        break
-                    enough = 2 * len(newest)
-        return _settled(newest)[-count:] if count > 0 else []
+        with self._reading(key) as reader:
+            return reader.last(count)
 
     def live(self, key: SessionKey, *, window: int | None = None) -> Live:
-        newest: list[tuple[int, Record]] = []
-        findings: list[Finding] = []
-        boundary: Compaction | None = None
-        kept = 0
-        with self._reading(key) as (fd, end):
-            for position, _size, record in log.walk_back(fd, end, findings.append):
-                newest.append((position, record))
-                if boundary is None and isinstance(record, Compaction) and binds(record, window):
-                    boundary, kept = record, len(newest)
-                if boundary is not None and boundary.first_kept in (None, record.id):
-                    kept = len(newest)
-                    break
-        if boundary is not None and kept < len(newest):
-            # The record it keeps from is not there. What comes after the summary still counts.
-            detail = f"`{boundary.id}` keeps from `{boundary.first_kept}` on"
-            findings.append(Finding("lost-boundary", newest[kept - 1][0], 0, detail))
-            del newest[kept:]
-        head = newest[0][1].id if newest else ""
-        return Live(tuple(_settled(newest)), boundary, head, tuple(findings[::-1]))
+        with self._reading(key) as reader:
+            return reader.live(window)
 
     def head(self, key: SessionKey) -> str:
-        with self._reading(key) as (fd, end):
-            return log.ending(fd, end).head
+        with self._reading(key) as reader:
+            return reader.head()
 
     def find(self, key: SessionKey, prefix: str) -> Record:
-        with self._reading(key) as (fd, end):
-            record = log.line_at(fd, end, _position_of(key, fd, end, prefix))
-        if record is None:
-            raise NoSuchRecord(prefix, key.session)
-        return record
+        with self._reading(key) as reader:
+            return reader.record(prefix)
 
     def branches(self, key: SessionKey) -> list[Branch]:
-        with self._reading(key) as (fd, end):
-            return [_titled(fd, end, branch) for branch in log.outline(fd, end).branches()]
+        with self._reading(key) as reader:
+            return reader.branches()
+
+    def verify(self, key: SessionKey) -> Report:
+        with self._reading(key) as reader:
+            return reader.report()
+
+    def export(self, key: SessionKey) -> Iterator[bytes]:
+        """The log byte for byte, in pieces."""
+        with self._reading(key) as reader:
+            yield from log.raw(reader.fd, reader.end)
 
     # Copying and mending
 
     def fork(self, key: SessionKey, new: SessionKey, *, at: str | None, label: str = "") -> str:
-        with self._reading(key) as (fd, end):
-            shape = log.outline(fd, end)
-            position = None if at is None else _position_of(key, fd, end, at)
-            entries = log.stream(fd, end, shape.path(position), shape)
-            old = log.header(fd, end)
-            found = None if position is None else log.line_at(fd, end, position)
+        with self._reading(key) as reader:
+            shape = reader.outline()
+            position = None if at is None else reader.position_of(at)
+            entries = log.stream(reader.fd, reader.end, shape.path(position), shape)
             header = self._header(
                 new,
-                label or _derived(old, "fork"),
+                label or _derived(reader.header(), "fork"),
                 parent_session=str(key),
-                parent_record=found.id if found else shape.head,
+                parent_record=shape.head if at is None else reader.record(at).id,
                 reason="fork",
             )
             self._shelf.create(new, copied(entries, shape, header))
         return self.head(new)
 
-    def verify(self, key: SessionKey) -> Report:
-        with self._reading(key) as (fd, end):
-            shape, notes = _examined(fd, end)
-        findings = sorted([*shape.findings, *notes], key=lambda finding: finding.position)
-        return Report(
-            key=key,
-            bytes=end,
-            records=sum(shape.counts.values()),
-            counts=dict(shape.counts),
-            branches=len(shape.branches()),
-            head=shape.head,
-            findings=tuple(findings),
-        )
-
     def repair(self, key: SessionKey) -> Mended:
         """Write a mended copy of a session beside it. The session itself is not touched."""
         new = self._shelf.free_key(key, "repaired")
-        with self._reading(key) as (fd, end):
-            shape, notes = _examined(fd, end)
-            label = _derived(log.header(fd, end), "repaired")
+        with self._reading(key) as reader:
+            shape, findings = reader.examine()
+            label = _derived(reader.header(), "repaired")
             header = self._header(new, label, parent_session=str(key), reason="repair")
-            mending = Mending(fd, end, shape, header)
+            mending = Mending(reader.fd, reader.end, shape, header)
             self._shelf.create(new, mending.lines())
             path = None
             if mending.left_out:
                 path = self._shelf.write_beside(new, ".quarantine", mending.quarantine())
-        findings = sorted([*shape.findings, *notes], key=lambda finding: finding.position)
         return Mended(new, mending.records, tuple(findings), path)
 
     # The catalogue
@@ -297,11 +230,6 @@ class JsonlStore:
         """Everything in any log, living or trashed, that could be the hash of a blob."""
         for fd in self._shelf.logs():
             yield from hashes_in(fd)
-
-    def export(self, key: SessionKey) -> Iterator[bytes]:
-        """The log byte for byte, in pieces."""
-        with self._reading(key) as (fd, end):
-            yield from log.raw(fd, end)
 
     # How an append is made
 
@@ -369,14 +297,12 @@ class JsonlStore:
         return record
 
     def _with_parent(self, key: SessionKey, record: Record, parent: str) -> Record:
-        with self._reading(key) as (fd, end):
-            if log.ending(fd, end).head == parent:
-                return record
-            found = log.line_at(fd, end, _position_of(key, fd, end, parent))
-        assert found is not None
+        """The record after the parent it names, by id or by a unique beginning of one."""
+        with self._reading(key) as reader:
+            found = parent if reader.head() == parent else reader.record(parent).id
         if isinstance(record, Rewind):
-            return msgspec.structs.replace(record, to=found.id, parent=found.id)
-        return msgspec.structs.replace(record, parent=found.id)
+            return msgspec.structs.replace(record, to=found, parent=found)
+        return msgspec.structs.replace(record, parent=found)
 
     def _lines(self, records: Sequence[Record], head: str, *, is_batch: bool) -> Lines:
         now = self._clock()
@@ -439,6 +365,8 @@ class JsonlStore:
         self._writers: OrderedDict[SessionKey, LogWriter] = OrderedDict()
 
     def _warn_of_network(self) -> None:
+        if self._is_network_checked:
+            return
         self._is_network_checked = True
         kind = network_filesystem(self.root)
         if kind is not None:
@@ -450,10 +378,10 @@ class JsonlStore:
             )
 
     @contextmanager
-    def _reading(self, key: SessionKey) -> Iterator[tuple[int, int]]:
+    def _reading(self, key: SessionKey) -> Iterator[LogReader]:
         fd = self._open(key)
         try:
-            yield fd, os.fstat(fd).st_size
+            yield LogReader(key, fd, os.fstat(fd).st_size)
         finally:
             os.close(fd)
 
@@ -461,28 +389,6 @@ class JsonlStore:
         folder, fd = self._shelf.open(key, os.O_RDONLY)
         os.close(folder)
         return fd
-
-    def _entries_from(
-        self, key: SessionKey, fd: int, end: int, start: str
-    ) -> Iterator[tuple[int, Record]]:
-        """The records on the path from `start` on. Costs what follows it, not what is before."""
-        newest: list[tuple[int, Record]] = []
-        for position, _size, record in log.walk_back(fd, end):
-            newest.append((position, record))
-            if record.id == start:
-                yield from _unrepeated(newest[::-1])
-                return
-            if len(newest) > _WALK_RECORDS_MAX:
-                break
-        newest.clear()
-        first = _position_of(key, fd, end, start)
-        shape = log.outline(fd, end)
-        spans = shape.path()
-        if not any(span.first <= first <= span.last for span in spans):
-            raise NoSuchRecord(start, f"{key.session}` on the path to the head of `{key.session}")
-        for position, record in log.stream(fd, end, spans, shape):
-            if position >= first:
-                yield position, record
 
 
 def _check_sizes(data: bytes) -> None:
@@ -497,97 +403,3 @@ def _check_sizes(data: bytes) -> None:
 def _derived(old: Header | None, what: str) -> str:
     """A label for a copy that cannot be mistaken for the original's."""
     return f"{old.label} ({what})" if old and old.label else ""
-
-
-def _settled(newest: list[tuple[int, Record]]) -> list[Record]:
-    """Records found from the end, in order, as a reader should see them."""
-    return list(without_doubles(record for _position, record in _unrepeated(newest[::-1])))
-
-
-def _unrepeated(entries: list[tuple[int, Record]]) -> Iterator[tuple[int, Record]]:
-    repeats = settled_ids(entries)
-    for position, record in entries:
-        if position not in repeats:
-            yield position, record
-            continue
-        new_id = repeats[position]
-        if new_id is not None:
-            yield position, msgspec.structs.replace(record, id=new_id)
-
-
-def _every_entry(fd: int, end: int, shape: Outline) -> Iterator[Entry]:
-    spans = shape.path()
-    seen = SeenCalls()
-    for position, _size, item, _line in log.items(fd, 0, end, decode):
-        if item is None or isinstance(item, Flaw):
-            continue
-        record = log.identified(item, position)
-        if position in shape.renamed:
-            record = msgspec.structs.replace(record, id=positional_id(position))
-        while spans and spans[0].last < position:
-            spans.pop(0)
-        standing: Standing = "branch"
-        if position in shape.skipped:
-            standing = shape.skipped[position]
-        elif spans and spans[0].first <= position:
-            standing = "double" if seen.doubles(record) else "path"
-        yield Entry(record, standing)
-
-
-def _position_of(key: SessionKey, fd: int, end: int, name: str) -> int:
-    """Where the record with that id, or with that unique beginning of one, stands."""
-    if name.startswith("@") and name[1:].isdigit() and log.line_at(fd, end, int(name[1:])):
-        return int(name[1:])
-    candidates: dict[str, int] = {}
-    recent: deque[str] = deque(maxlen=_NEAREST_IDS)
-    for position, _size, item, _line in log.items(fd, 0, end, skim):
-        if isinstance(item, Skim):
-            record_id = item.id or positional_id(position)
-            recent.append(record_id)
-            if record_id == name:
-                return position
-            if name and record_id.startswith(name):
-                candidates.setdefault(record_id, position)
-    if len(candidates) == 1:
-        return next(iter(candidates.values()))
-    if candidates:
-        raise AmbiguousName("record", name, list(candidates))
-    raise NoSuchRecord(name, key.session, list(recent))
-
-
-def _titled(fd: int, end: int, branch: Branch) -> Branch:
-    record = None if branch.last_user is None else log.line_at(fd, end, branch.last_user)
-    if isinstance(record, User):
-        return replace(branch, title=title_of(text_of(record.content)))
-    return branch
-
-
-def _examined(fd: int, end: int) -> tuple[Outline, list[Finding]]:
-    """The shape of a log with every line decoded in full, and what else is to be said of it."""
-    notes: list[Finding] = []
-    is_first = True
-
-    def look(position: int, size: int, item: Record | Skim | Flaw | None, line: bytes) -> None:
-        nonlocal is_first
-        if isinstance(item, Flaw) or item is None:
-            return
-        if is_first:
-            notes.extend(_header_notes(position, item))
-            is_first = False
-        if was_repaired(line):
-            notes.append(Finding("repaired-text", position, size, f"`{item.id}`"))
-
-    shape = log.outline(fd, end, read_line=decode, on_item=look)
-    if is_first:
-        notes.extend(_header_notes(0, None))
-    return shape, notes
-
-
-def _header_notes(position: int, first: Record | Skim | None) -> list[Finding]:
-    if not isinstance(first, Header):
-        return [Finding("no-header", position, 0, "the first record is not a header")]
-    if first.format != FORMAT:
-        return [Finding("foreign-header", position, 0, f"version {first.version}")]
-    if first.version > FORMAT_VERSION:
-        return [Finding("newer-version", position, 0, f"version {first.version}")]
-    return []

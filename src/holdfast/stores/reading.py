@@ -1,0 +1,246 @@
+"""A log as readers want it: the path, its newest part, the branches, the state it is in.
+
+A `LogReader` sees the log as it was when it was opened; what is appended meanwhile it does not see.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.facts import title_of
+from holdfast.core.findings import Finding, Flaw
+from holdfast.core.ids import SessionKey, positional_id
+from holdfast.core.limits import FORMAT_VERSION
+from holdfast.core.outline import settled_ids
+from holdfast.core.records import (
+    FORMAT,
+    Assistant,
+    Compaction,
+    Header,
+    Record,
+    Skim,
+    User,
+    decode,
+    skim,
+    text_of,
+    was_repaired,
+)
+from holdfast.core.replay import SeenCalls, binds, without_doubles
+from holdfast.errors import AmbiguousName, NoSuchRecord
+from holdfast.ports import Entry, Live, Report, Standing
+from holdfast.stores import log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.core.outline import Branch, Outline
+
+_WALK_RECORDS_MAX: Final = 50_000
+"""Reading from a record further back than this goes forward through the whole log instead."""
+_NEAREST_IDS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class LogReader:
+    """The first `end` bytes of a log."""
+
+    key: SessionKey
+    fd: int
+    end: int
+
+    # Forward, through the whole log
+
+    def path(self, head: str | None = None) -> Iterator[Record]:
+        """The records from the root to `head` (the log's own by default)."""
+        shape = self.outline()
+        position = None if head is None else self.position_of(head)
+        entries = log.stream(self.fd, self.end, shape.path(position), shape)
+        return without_doubles(record for _position, record in entries)
+
+    def outline(self) -> Outline:
+        return log.outline(self.fd, self.end)
+
+    def every_entry(self) -> Iterator[Entry]:
+        """Every intact record in the order it was written, and what became of it."""
+        shape = self.outline()
+        spans = deque(shape.path())
+        seen = SeenCalls()
+        for position, _size, item, _line in log.items(self.fd, 0, self.end, decode):
+            if item is None or isinstance(item, Flaw):
+                continue
+            record = log.identified(item, position)
+            if position in shape.renamed:
+                record = msgspec.structs.replace(record, id=positional_id(position))
+            while spans and spans[0].last < position:
+                spans.popleft()
+            standing: Standing = "branch"
+            if position in shape.skipped:
+                standing = shape.skipped[position]
+            elif spans and spans[0].first <= position:
+                standing = "double" if seen.doubles(record) else "path"
+            yield Entry(record, standing)
+
+    def branches(self) -> list[Branch]:
+        return [self._titled(branch) for branch in self.outline().branches()]
+
+    def examine(self) -> tuple[Outline, list[Finding]]:
+        """The outline with every line decoded in full, and all that is to be said of the log."""
+        notes: list[Finding] = []
+        is_first = True
+
+        def look(position: int, size: int, item: log.Item | Flaw | None, line: bytes) -> None:
+            nonlocal is_first
+            if isinstance(item, Flaw) or item is None:
+                return
+            if is_first:
+                notes.extend(_header_notes(position, item))
+                is_first = False
+            if was_repaired(line):
+                notes.append(Finding("repaired-text", position, size, f"`{item.id}`"))
+
+        shape = log.outline(self.fd, self.end, read_line=decode, on_item=look)
+        if is_first:
+            notes.extend(_header_notes(0, None))
+        findings = sorted([*shape.findings, *notes], key=lambda finding: finding.position)
+        return shape, findings
+
+    def report(self) -> Report:
+        shape, findings = self.examine()
+        return Report(
+            key=self.key,
+            bytes=self.end,
+            records=sum(shape.counts.values()),
+            counts=dict(shape.counts),
+            branches=len(shape.branches()),
+            head=shape.head,
+            findings=tuple(findings),
+        )
+
+    # Backward, from the head
+
+    def head(self) -> str:
+        return log.ending(self.fd, self.end).head
+
+    def last(self, count: int) -> list[Record]:
+        """The newest records on the path, oldest first."""
+        newest: list[tuple[int, Record]] = []
+        enough = max(count, 1)
+        for position, _size, record in log.walk_back(self.fd, self.end):
+            newest.append((position, record))
+            # Stop where a step begins, lest a doubled call lose what it doubles.
+            if len(newest) >= enough and isinstance(record, Assistant | User | Header):
+                if len(_settled(newest)) >= count:
+                    break
+                enough = 2 * len(newest)
+        return _settled(newest)[-count:] if count > 0 else []
+
+    def live(self, window: int | None) -> Live:
+        """The path from the newest compaction that binds `window`, or from the root."""
+        newest: list[tuple[int, Record]] = []
+        findings: list[Finding] = []
+        boundary: Compaction | None = None
+        kept = 0
+        for position, _size, record in log.walk_back(self.fd, self.end, findings.append):
+            newest.append((position, record))
+            if boundary is None and isinstance(record, Compaction) and binds(record, window):
+                boundary, kept = record, len(newest)
+            if boundary is not None and boundary.first_kept in (None, record.id):
+                kept = len(newest)
+                break
+        if boundary is not None and kept < len(newest):
+            # The record it keeps from is not there. What comes after the summary still counts.
+            detail = f"`{boundary.id}` keeps from `{boundary.first_kept}` on"
+            findings.append(Finding("lost-boundary", newest[kept - 1][0], 0, detail))
+            del newest[kept:]
+        head = newest[0][1].id if newest else ""
+        return Live(tuple(_settled(newest)), boundary, head, tuple(findings[::-1]))
+
+    def path_from(self, start: str) -> Iterator[Record]:
+        """The records on the path from `start` on. Costs what follows it, not what is before."""
+        newest: list[tuple[int, Record]] = []
+        for position, _size, record in log.walk_back(self.fd, self.end):
+            newest.append((position, record))
+            if record.id == start:
+                yield from _settled(newest)
+                return
+            if len(newest) > _WALK_RECORDS_MAX:
+                break
+        newest.clear()
+        yield from self._path_from_afar(start)
+
+    def _path_from_afar(self, start: str) -> Iterator[Record]:
+        first = self.position_of(start)
+        shape = self.outline()
+        spans = shape.path()
+        if not any(span.first <= first <= span.last for span in spans):
+            raise NoSuchRecord(start, self.key.session, where="the current branch of ")
+        entries = log.stream(self.fd, self.end, spans, shape)
+        yield from without_doubles(record for position, record in entries if position >= first)
+
+    # Single records
+
+    def header(self) -> Header | None:
+        return log.header(self.fd, self.end)
+
+    def record(self, name: str) -> Record:
+        """The one record with that id, or with that unique beginning of one."""
+        record = log.line_at(self.fd, self.end, self.position_of(name))
+        if record is None:
+            raise NoSuchRecord(name, self.key.session)
+        return record
+
+    def position_of(self, name: str) -> int:
+        """Where that record stands."""
+        if name.startswith("@") and name[1:].isdigit():
+            position = int(name[1:])
+            if log.line_at(self.fd, self.end, position):
+                return position
+        candidates: dict[str, int] = {}
+        recent: deque[str] = deque(maxlen=_NEAREST_IDS)
+        for position, _size, item, _line in log.items(self.fd, 0, self.end, skim):
+            if isinstance(item, Skim):
+                record_id = item.id or positional_id(position)
+                recent.append(record_id)
+                if record_id == name:
+                    return position
+                if name and record_id.startswith(name):
+                    candidates.setdefault(record_id, position)
+        if len(candidates) == 1:
+            return next(iter(candidates.values()))
+        if candidates:
+            raise AmbiguousName("record", name, list(candidates))
+        raise NoSuchRecord(name, self.key.session, list(recent))
+
+    def _titled(self, branch: Branch) -> Branch:
+        if branch.last_user is not None:
+            record = log.line_at(self.fd, self.end, branch.last_user)
+            if isinstance(record, User):
+                return replace(branch, title=title_of(text_of(record.content)))
+        return branch
+
+
+def _settled(newest: list[tuple[int, Record]]) -> list[Record]:
+    """Records found from the end, in order, as a reader should see them."""
+    entries = newest[::-1]
+    repeats = settled_ids(entries)
+    records = []
+    for position, record in entries:
+        new_id = repeats.get(position, record.id)
+        if new_id is not None:
+            is_same = new_id == record.id
+            records.append(record if is_same else msgspec.structs.replace(record, id=new_id))
+    return list(without_doubles(records))
+
+
+def _header_notes(position: int, first: log.Item | None) -> list[Finding]:
+    if not isinstance(first, Header):
+        return [Finding("no-header", position, 0, "the first record is not a header")]
+    if first.format != FORMAT:
+        return [Finding("foreign-header", position, 0, f"version {first.version}")]
+    if first.version > FORMAT_VERSION:
+        return [Finding("newer-version", position, 0, f"version {first.version}")]
+    return []
