@@ -11,8 +11,9 @@ LINE_BYTES_MAX: Final = 32 * 1024 * 1024
 BATCH_RECORDS_MAX: Final = 10_000
 """Records in one atomic append; a reader holds at most one open batch in memory."""
 
-ID_CHARS_MAX: Final = 128
-"""Longest agent, session or record id."""
+ID_CHARS_MAX: Final = 112
+"""Longest agent, session or record id. The name of a trashed log holds two of them, and no file
+system takes more than 255 bytes."""
 
 LABEL_CHARS_MAX: Final = 200
 TITLE_CHARS_MAX: Final = 80

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from holdfast.ports import Clock
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
-_MENTION: Final = re.compile(rb"[0-9a-f]{64}")
+_PREFIX: Final = re.compile(r"[0-9a-f]{2}")
+_MENTIONS: Final = re.compile(rb"[0-9a-f]{64,}")
 _SUFFIX: Final = ".zst"
 _LEVEL: Final = 3
 
@@ -55,12 +56,14 @@ class FileBlobs:
     def put(self, data: bytes) -> str:
         sha256 = hashlib.sha256(data).hexdigest()
         with (
-            self._folder(sha256, create=True) as folder,
+            self._folder(sha256[:2], create=True) as folder,
             explaining(f"store blob {sha256[:12]}"),
             locked(folder, wait_seconds=LOCK_WAIT_SECONDS),  # against the collector
         ):
-            if not self._renew(folder, sha256):
+            if not self._is_intact(folder, sha256):
                 write_new(folder, sha256 + _SUFFIX, _compressed(data), self._disk)
+            now = self._clock()  # its grace begins, or begins anew
+            os.utime(sha256 + _SUFFIX, (now, now), dir_fd=folder, follow_symlinks=False)
         return sha256
 
     def get(self, sha256: str) -> bytes:
@@ -87,12 +90,7 @@ class FileBlobs:
 
     def __iter__(self) -> Iterator[str]:
         for prefix in self._prefixes():
-            folder = open_folder(self.root, ("blobs", prefix))
-            try:
-                names = sorted(os.listdir(folder))
-            finally:
-                os.close(folder)
-            for name in names:
+            for name in self._names("blobs", prefix):
                 stem = name.removesuffix(_SUFFIX)
                 if stem != name and _SHA256.fullmatch(stem):
                     yield stem
@@ -101,28 +99,25 @@ class FileBlobs:
         self, referenced: Iterable[str], *, grace_seconds: float = BLOB_GRACE_SECONDS
     ) -> list[str]:
         limit = self._clock() - grace_seconds
-        kept = set(referenced)
+        unneeded = set(self)
+        unneeded.difference_update(referenced)
         return [
-            sha256 for sha256 in self if sha256 not in kept and self._delete_if_old(sha256, limit)
+            sha256
+            for sha256 in sorted(unneeded)
+            if self._delete_if_old(sha256[:2], sha256 + _SUFFIX, limit)
         ]
 
     def sweep(self) -> list[str]:
         """Remove temporary files that killed processes left behind; returns their names."""
-        gone = []
-        for prefix in self._prefixes():
-            folder = open_folder(self.root, ("blobs", prefix))
-            try:
-                for name in filter(is_temporary, os.listdir(folder)):
-                    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                    if status.st_mtime < self._clock() - BLOB_GRACE_SECONDS:
-                        os.unlink(name, dir_fd=folder)
-                        gone.append(f"{prefix}/{name}")
-            finally:
-                os.close(folder)
-        return gone
+        limit = self._clock() - BLOB_GRACE_SECONDS
+        return [
+            f"{prefix}/{name}"
+            for prefix in self._prefixes()
+            for name in filter(is_temporary, self._names("blobs", prefix))
+            if self._delete_if_old(prefix, name, limit)
+        ]
 
-    def _renew(self, folder: int, sha256: str) -> bool:
-        """Whether the payload is there and intact; if so its grace begins anew."""
+    def _is_intact(self, folder: int, sha256: str) -> bool:
         try:
             fd = open_file(folder, sha256 + _SUFFIX, os.O_RDONLY)
         except FileNotFoundError:
@@ -130,19 +125,16 @@ class FileBlobs:
         try:
             for _chunk in _verified(fd, sha256):
                 pass
-            now = self._clock()
-            os.utime(fd, (now, now))
         except BlobDamaged:
             return False  # written anew
         finally:
             os.close(fd)
         return True
 
-    def _delete_if_old(self, sha256: str, limit: float) -> bool:
-        name = sha256 + _SUFFIX
+    def _delete_if_old(self, prefix: str, name: str, limit: float) -> bool:
         with (
-            self._folder(sha256) as folder,
-            explaining(f"delete blob {sha256[:12]}"),
+            self._folder(prefix) as folder,
+            explaining(f"delete `{prefix}/{name}`"),
             locked(folder, wait_seconds=LOCK_WAIT_SECONDS),
             suppress(FileNotFoundError),
         ):
@@ -152,19 +144,23 @@ class FileBlobs:
         return False
 
     def _prefixes(self) -> list[str]:
-        try:
-            folder = open_folder(self.root, ("blobs",))
-        except FileNotFoundError:
-            return []
-        try:
-            return sorted(name for name in os.listdir(folder) if re.fullmatch("[0-9a-f]{2}", name))
-        finally:
-            os.close(folder)
+        return [name for name in self._names("blobs") if _PREFIX.fullmatch(name)]
+
+    def _names(self, *parts: str) -> list[str]:
+        with explaining(f"list `{os.path.join(self.root, *parts)}`"):
+            try:
+                folder = open_folder(self.root, parts)
+            except FileNotFoundError:
+                return []
+            try:
+                return sorted(os.listdir(folder))
+            finally:
+                os.close(folder)
 
     @contextmanager
-    def _folder(self, sha256: str, *, create: bool = False) -> Iterator[int]:
-        with explaining(f"open the folder of blob {sha256[:12]}"):
-            folder = open_folder(self.root, ("blobs", sha256[:2]), create=create)
+    def _folder(self, prefix: str, *, create: bool = False) -> Iterator[int]:
+        with explaining(f"open `{os.path.join(self.root, 'blobs', prefix)}`"):
+            folder = open_folder(self.root, ("blobs", prefix), create=create)
         try:
             yield folder
         finally:
@@ -177,17 +173,18 @@ class FileBlobs:
                 f"{sha256[:80]!r} is not a blob's hash",
                 hint="a hash has 64 characters, 0 to 9 and a to f",
             )
-        try:
-            folder = open_folder(self.root, ("blobs", sha256[:2]))
+        with explaining(f"open blob {sha256[:12]}"):
             try:
-                fd = open_file(folder, sha256 + _SUFFIX, os.O_RDONLY)
-            finally:
-                os.close(folder)
-        except FileNotFoundError:
-            raise BlobMissing(
-                f"blob {sha256[:12]} is not in the store",
-                hint=f"its payload was never stored under `{self.root}`, or was deleted",
-            ) from None
+                folder = open_folder(self.root, ("blobs", sha256[:2]))
+                try:
+                    fd = open_file(folder, sha256 + _SUFFIX, os.O_RDONLY)
+                finally:
+                    os.close(folder)
+            except FileNotFoundError:
+                raise BlobMissing(
+                    f"blob {sha256[:12]} is not in the store",
+                    hint=f"its payload was never stored under `{self.root}`, or was deleted",
+                ) from None
         try:
             yield fd
         finally:
@@ -201,8 +198,11 @@ def hashes_in(fd: int) -> Iterator[str]:
     while block := os.pread(fd, READ_BLOCK_BYTES, offset):
         offset += len(block)
         data = overlap + block
-        for mention in _MENTION.finditer(data):
-            yield mention.group().decode()
+        for run in _MENTIONS.finditer(data):
+            # Text around a hash may end or begin with hex digits too (`\b`, `\u001b`).
+            digits = run.group().decode()
+            for start in range(len(digits) - 63):
+                yield digits[start : start + 64]
         overlap = data[-63:]
 
 

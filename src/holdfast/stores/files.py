@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import stat
 import time
 from contextlib import contextmanager, suppress
@@ -28,11 +29,15 @@ _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEX
 _FILE_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _fdatasync = getattr(os, "fdatasync", os.fsync)
 
+_OCTAL: Final = re.compile(r"\\([0-7]{3})")
 _NETWORK: Final = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "lustre", "fuse.sshfs")
 
 
 class Disk:
     """The calls that durability hangs on. Tests put a failing disk in its place."""
+
+    mounts = "/proc/self/mountinfo"
+    """Where the system says what is mounted."""
 
     def write(self, fd: int, data: bytes | memoryview) -> int:
         return os.write(fd, data)
@@ -228,14 +233,14 @@ def explaining(doing: str) -> Iterator[None]:
         raise explain(error, doing) from error
 
 
-def network_filesystem(path: str) -> str | None:
+def network_filesystem(path: str, mounts: str = Disk.mounts) -> str | None:
     """The type of the file system under `path` where it is a network one, else None."""
     best, kind = "", ""
-    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8") as mounts:
+    with suppress(OSError), open(mounts, encoding="utf-8", errors="surrogateescape") as lines:
         real = os.path.realpath(path)
-        for line in mounts:
+        for line in lines:
             fields, _, tail = line.partition(" - ")
-            mounted = fields.split(" ")[4].replace("\\040", " ")
+            mounted = _OCTAL.sub(lambda code: chr(int(code[1], 8)), fields.split(" ")[4])
             inside = real == mounted or real.startswith(mounted.rstrip("/") + "/")
             if inside and len(mounted) >= len(best):
                 best, kind = mounted, tail.split(" ")[0]

@@ -9,6 +9,7 @@ done without.
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,9 +21,10 @@ from holdfast.core.facts import Facts
 from holdfast.core.findings import Flaw
 from holdfast.core.outline import Outline
 from holdfast.core.records import Record, Skim, decode, skim
-from holdfast.errors import NoSuchSession, PathRejected
+from holdfast.errors import NoSuchSession, PathRejected, StoreError
 from holdfast.ports import SessionInfo
 from holdfast.stores import log
+from holdfast.stores.files import FILE_MODE
 
 if TYPE_CHECKING:
     import sqlite3
@@ -34,6 +36,8 @@ _VERSION: Final = 1
 _GROWN_BYTES_MIN: Final = 8 * 1024 * 1024
 """Smaller logs are read whole when they change: it is quick, and notices an edit in the middle."""
 _FINGERPRINT_BYTES: Final = 4_096
+_BAD_SQL: Final = 1
+"""SQLite's code for a statement that does not fit the tables."""
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS sessions (
@@ -99,8 +103,13 @@ class Index:
                 known = rows.pop((one.key.agent, one.key.session), None)
                 row = known
                 if row is None or row.stamp != _stamp(one.status):
-                    row = _read(one, known)
-                    fresh.append((one, row))
+                    try:
+                        row = _read(one, known)
+                        fresh.append((one, row))
+                    except NoSuchSession:
+                        continue  # removed since it was listed
+                    except StoreError:
+                        row = _Row(_stamp(one.status), 0, b"", Facts(damaged=1))
                 infos.append(_info(one, row))
             self._save(fresh, gone=list(rows) if is_complete else [])
             return infos
@@ -118,11 +127,15 @@ class Index:
             try:
                 rows = self._connect().execute(_SELECT).fetchall()
                 return {(row[0], row[1]): _row(row) for row in rows}
-            except sqlite3.OperationalError:
-                # Not there, not writable, or busy: the logs themselves have the answer.
-                self._disconnect()
-                return {}
-            except (sqlite3.DatabaseError, TypeError, ValueError):
+            except (OSError, PathRejected):
+                return {}  # no root yet, or something else stands in the place of the index
+            except sqlite3.OperationalError as error:
+                if getattr(error, "sqlite_errorcode", _BAD_SQL) != _BAD_SQL:
+                    # Not writable, or busy: the logs themselves have the answer.
+                    self._disconnect()
+                    return {}
+                self._set_aside()  # its tables are not ours
+            except (sqlite3.DatabaseError, msgspec.ValidationError):
                 self._set_aside()
         return {}
 
@@ -142,13 +155,12 @@ class Index:
 
         if self._connection is not None and self._pid == os.getpid():
             return self._connection
+        self._claim()
         # A connection must not be used, nor closed, by a forked child.
         self._connection = sqlite3.connect(
             self._path, timeout=2.0, isolation_level="IMMEDIATE", check_same_thread=False
         )
         self._pid = os.getpid()
-        with suppress(OSError):
-            os.chmod(self._path, 0o600)
         connection = self._connection
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -157,6 +169,20 @@ class Index:
             connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute(_SCHEMA)
         return connection
+
+    def _claim(self) -> None:
+        """Make the file, private from the start; refuse links and other files in its place.
+
+        An existing one is not opened here: closing it would drop the locks of other connections.
+        """
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                found = os.lstat(self._path + suffix)
+                if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                    raise PathRejected(f"`{self._path}{suffix}` is a link or no file")
+        with suppress(FileExistsError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            os.close(os.open(self._path, flags, FILE_MODE))
 
     def _disconnect(self) -> None:
         if self._connection is not None and self._pid == os.getpid():
@@ -175,10 +201,7 @@ class Index:
 
 def _read(one: LogFile, known: _Row | None) -> _Row:
     """The facts from the log itself: from its new part alone where that is enough."""
-    try:
-        fd = one.open(one.key)
-    except (NoSuchSession, PathRejected):
-        return _Row(_stamp(one.status), 0, b"", Facts(damaged=1))
+    fd = one.open(one.key)
     try:
         status = os.fstat(fd)
         start, facts = 0, Facts()
@@ -236,8 +259,9 @@ def _info(one: LogFile, row: _Row) -> SessionInfo:
 
 
 def _row(values: tuple[Any, ...]) -> _Row:
-    _agent, _session, inode, size, mtime_ns, ctime_ns, scanned, fingerprint, *facts = values
-    return _Row((inode, size, mtime_ns, ctime_ns), scanned, fingerprint, Facts(*facts))
+    stamp, (scanned, fingerprint), facts = values[2:6], values[6:8], values[8:]
+    fields = {"stamp": stamp, "scanned": scanned, "fingerprint": fingerprint}
+    return msgspec.convert({**fields, "facts": dict(zip(_FACTS, facts, strict=True))}, _Row)
 
 
 def _values(one: LogFile, row: _Row) -> tuple[Any, ...]:

@@ -368,7 +368,7 @@ class JsonlStore:
         if self._is_network_checked:
             return
         self._is_network_checked = True
-        kind = network_filesystem(self.root)
+        kind = network_filesystem(self.root, self._disk.mounts)
         if kind is not None:
             warnings.warn(
                 f"`{self.root}` is on a network file system ({kind}): its locks may not hold "

@@ -95,9 +95,10 @@ def backward(fd: int, end: int) -> Iterator[Line]:
         pieces.append(first)
         held += len(first)
         if held + dropped > LINE_BYTES_MAX:
-            # Keep only the earliest piece: the line's first bytes will be in it.
-            dropped += held - len(first)
-            pieces, held = [first], len(first)
+            # Keep only the first bytes so far: with what comes before them they make the preview.
+            pieces = [b"".join(reversed(pieces))[:_PREVIEW]]
+            dropped += held - len(pieces[0])
+            held = len(pieces[0])
     yield 0, _assembled(pieces, dropped)
 
 

@@ -12,7 +12,6 @@ from holdfast.core.limits import LOCK_WAIT_SECONDS
 from holdfast.errors import (
     LogBusy,
     NoSuchSession,
-    PathRejected,
     SessionExists,
     StoreUnavailable,
     UsageError,
@@ -89,10 +88,11 @@ class Shelf:
 
     def free_key(self, key: SessionKey, suffix: str) -> SessionKey:
         """A key beside `key` that nobody uses yet."""
-        taken = {name.removesuffix(SUFFIX) for name, _ in self._listing(_sessions_of(key.agent))}
-        stem = f"{key.session[:100]}-{suffix}"
+        taken = {name.casefold() for name, _status in self._listing(_sessions_of(key.agent))}
+        stem = f"{key.session[:96]}-{suffix}"
         names = (stem if number == 1 else f"{stem}-{number}" for number in range(1, 10_000))
-        return SessionKey(key.agent, next(name for name in names if name not in taken))
+        free = (name for name in names if (name + SUFFIX).casefold() not in taken)
+        return SessionKey(key.agent, next(free))
 
     def write_beside(self, key: SessionKey, suffix: str, chunks: Iterable[bytes]) -> str:
         """Write a file that belongs to a session but is not its log; returns its path."""
@@ -109,22 +109,28 @@ class Shelf:
 
     def discard(self, key: SessionKey, folder: int, *, now: float, size: int) -> Trashed:
         """Move a log, whose lock the caller holds, to the trash."""
-        name = f"{key.agent}.{key.session}.{int(now * 1000)}"
         trash = open_folder(self.root, ("trash",), create=True)
         try:
-            os.rename(key.session + SUFFIX, name + SUFFIX, src_dir_fd=folder, dst_dir_fd=trash)
+            with locked(trash, wait_seconds=LOCK_WAIT_SECONDS):
+                stamp, taken = int(now * 1000), set(os.listdir(trash))
+                while f"{key.agent}.{key.session}.{stamp}{SUFFIX}" in taken:
+                    stamp += 1
+                name = f"{key.agent}.{key.session}.{stamp}"
+                os.rename(key.session + SUFFIX, name + SUFFIX, src_dir_fd=folder, dst_dir_fd=trash)
             writers.forget(folder, key.session)
             self._disk.sync_folder(trash)
             self._disk.sync_folder(folder)
         finally:
             os.close(trash)
-        return Trashed(name, key, now, size)
+        return Trashed(name, key, stamp / 1000, size)
 
     def trash(self) -> list[Trashed]:
         found = []
         for name, status in self._listing(("trash",)):
             parts = name.split(".")
-            if len(parts) == 4 and name.endswith(SUFFIX) and parts[2].isdigit():
+            if not stat.S_ISREG(status.st_mode) or len(parts) != 4:
+                continue
+            if name.endswith(SUFFIX) and parts[2].isdecimal():
                 agent, session, stamp, _ = parts
                 if is_name(agent) and is_name(session):
                     key = SessionKey(agent, session)
@@ -163,7 +169,8 @@ class Shelf:
 
     def logs(self) -> Iterator[int]:
         """A descriptor of every log, living or trashed, one at a time."""
-        folders = [*(_sessions_of(agent) for agent in self.agents()), ("trash",)]
+        # The trash first and last, lest a session that is moved meanwhile be missed.
+        folders = [("trash",), *(_sessions_of(agent) for agent in self.agents()), ("trash",)]
         for parts in folders:
             for name, status in self._listing(parts):
                 if not stat.S_ISREG(status.st_mode):
@@ -172,7 +179,7 @@ class Shelf:
                     folder = open_folder(self.root, parts)
                     try:
                         fd = open_file(folder, name, os.O_RDONLY)
-                    except (FileNotFoundError, PathRejected):
+                    except FileNotFoundError:
                         continue
                     finally:
                         os.close(folder)

@@ -1,0 +1,93 @@
+"""The `holdfast` command."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import sys
+import warnings
+from typing import TYPE_CHECKING, NoReturn
+
+from holdfast import __version__, config
+from holdfast.errors import HoldfastError, HoldfastWarning, UsageError
+from holdfast.surfaces.cli import care, demo, records, sessions
+from holdfast.surfaces.cli.app import App
+from holdfast.surfaces.cli.output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = (*sessions.COMMANDS, *records.COMMANDS, *care.COMMANDS, *demo.COMMANDS)
+
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors name the nearest match."""
+
+    def error(self, message: str) -> NoReturn:
+        if "invalid choice: " in message:
+            asked = message.split("'")[1]
+            close = difflib.get_close_matches(asked, [command.name for command in COMMANDS], n=2)
+            hint = f"did you mean `{'` or `'.join(close)}`?" if close else "see `holdfast --help`"
+            message = f"unknown command `{asked}`\nhint: {hint}"
+        self.exit(EXIT_USAGE, f"error: {message}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = _build_parser()
+    args = parser.parse_args(argv)
+    if args.command is None:
+        parser.print_help()
+        return 0
+    out = Output(is_json=args.json)
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: out.warn(str(message))
+        warnings.simplefilter("always", HoldfastWarning)
+        return _run(args, out)
+
+
+def _run(args: argparse.Namespace, out: Output) -> int:
+    try:
+        app = App(config.load(root=args.root, agent=args.agent), out)
+        with app.store:
+            status: int = args.command.run(args, app)
+        sys.stdout.flush()
+    except HoldfastError as error:
+        out.error(error)
+        return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ERROR
+    except BrokenPipeError:
+        # The reader went away; give the interpreter something harmless to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_ERROR
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def _build_parser() -> argparse.ArgumentParser:
+    common = _Parser(add_help=False)
+    group = common.add_argument_group("everywhere")
+    group.add_argument("--root", help="the folder of sessions (HOLDFAST_ROOT, .sessions)")
+    group.add_argument("--agent", help="the agent of new sessions (HOLDFAST_AGENT, main)")
+    group.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser = _Parser(
+        prog="holdfast", description="Durable sessions and a bounded context for LLM agents."
+    )
+    parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
+    parser.set_defaults(command=None)
+    verbs = parser.add_subparsers(metavar="COMMAND", title="commands")
+    for command in COMMANDS:
+        verb = verbs.add_parser(
+            command.name,
+            help=command.help,
+            description=command.help + ".",
+            epilog=command.epilog,
+            parents=[common],
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_arguments(verb)
+        verb.set_defaults(command=command)
+    return parser

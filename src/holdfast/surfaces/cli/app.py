@@ -1,0 +1,47 @@
+"""What every command gets to work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from holdfast.core.ids import Named, SessionKey, resolve
+from holdfast.stores.blobs import FileBlobs
+from holdfast.stores.jsonl import JsonlStore
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from holdfast.config import Settings
+    from holdfast.surfaces.cli.output import Output
+
+
+@dataclass(slots=True)
+class App:
+    """The settings, the stores of the root, and the output of one invocation."""
+
+    settings: Settings
+    out: Output
+    store: JsonlStore = field(init=False)
+    blobs: FileBlobs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.store = JsonlStore(self.settings.root)
+        self.blobs = FileBlobs(self.settings.root)
+
+    def session(self, name: str) -> SessionKey:
+        """The session meant by an id, a label, or a unique prefix of one."""
+        infos = self.store.sessions()
+        return resolve(name, (Named(info.key, info.label) for info in infos))
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One verb of the command line."""
+
+    name: str
+    help: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace, App], int]
+    epilog: str = ""

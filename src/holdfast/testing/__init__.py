@@ -1,0 +1,36 @@
+"""The test kit that Holdfast is tested with, for those who build on it.
+
+`check_session_store`, `check_blob_store`   hold a store to the promises of its port
+`SESSION_CHECKS`, `BLOB_CHECKS`             the same, one by one
+`FaultyDisk`                                a disk that is full, slow of mind or broken
+`RecordingDisk`                             a disk that remembers, to crash at any byte
+`KillableWriter`, `kill_at_random`          a process that appends until it is killed
+"""
+
+from holdfast.testing.conformance import (
+    BLOB_CHECKS,
+    SESSION_CHECKS,
+    BlobCheck,
+    SessionCheck,
+    check_blob_store,
+    check_session_store,
+)
+from holdfast.testing.crash import Acknowledged, KillableWriter, kill_at_random
+from holdfast.testing.disk import FOREVER, FaultyDisk, RecordingDisk, Sync, Write
+
+__all__ = [
+    "BLOB_CHECKS",
+    "FOREVER",
+    "SESSION_CHECKS",
+    "Acknowledged",
+    "BlobCheck",
+    "FaultyDisk",
+    "KillableWriter",
+    "RecordingDisk",
+    "SessionCheck",
+    "Sync",
+    "Write",
+    "check_blob_store",
+    "check_session_store",
+    "kill_at_random",
+]
