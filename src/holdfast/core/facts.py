@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.ids import positional_id
 from holdfast.core.limits import TITLE_CHARS_MAX
 from holdfast.core.records import MESSAGES, Header, Label, User, text_of
-from holdfast.core.text import cut
+from holdfast.core.text import cut, ellipsis
 
 if TYPE_CHECKING:
     from holdfast.core.outline import Stands
@@ -50,8 +50,4 @@ class Facts(msgspec.Struct):
 
 def title_of(text: str) -> str:
     """The first words of a message, on one line."""
-    return cut(" ".join(text[:1_000].split()), TITLE_CHARS_MAX, keep="head", marker=_ellipsis).text
-
-
-def _ellipsis(_omitted: int, _total: int, _unit: str) -> str:
-    return "…"
+    return cut(" ".join(text[:1_000].split()), TITLE_CHARS_MAX, keep="head", marker=ellipsis).text

@@ -42,6 +42,11 @@ def default_marker(omitted: int, total: int, unit: str) -> str:
     return f"[… {omitted:,} of {total:,} {unit} cut …]"
 
 
+def ellipsis(_omitted: int, _total: int, _unit: str) -> str:
+    """The marker for titles and other one-line texts, where words would take all the room."""
+    return "…"
+
+
 def scrub(text: str) -> str:
     """Make text encodable: join split surrogate pairs, replace lone surrogates by U+FFFD."""
     if text.isascii():

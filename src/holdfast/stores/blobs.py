@@ -191,21 +191,6 @@ class FileBlobs:
             os.close(fd)
 
 
-def hashes_in(fd: int) -> Iterator[str]:
-    """Everything in a file that could be a blob's hash. Rather one too many than one too few."""
-    overlap = b""
-    offset = 0
-    while block := os.pread(fd, READ_BLOCK_BYTES, offset):
-        offset += len(block)
-        data = overlap + block
-        for run in _MENTIONS.finditer(data):
-            # Text around a hash may end or begin with hex digits too (`\b`, `\u001b`).
-            digits = run.group().decode()
-            for start in range(len(digits) - 63):
-                yield digits[start : start + 64]
-        overlap = data[-63:]
-
-
 def _compressed(data: bytes) -> Iterator[bytes]:
     compressor = zstd.ZstdCompressor(level=_LEVEL)
     for offset in range(0, len(data), READ_BLOCK_BYTES * 4):

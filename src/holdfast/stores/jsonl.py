@@ -30,7 +30,6 @@ from holdfast.errors import BadRecord, HoldfastWarning
 from holdfast.ports import Appended, Entry, Live, Report, SessionInfo, Trashed
 from holdfast.stores import log
 from holdfast.stores.appending import Lines, LogWriter
-from holdfast.stores.blobs import hashes_in
 from holdfast.stores.files import Disk, network_filesystem
 from holdfast.stores.index import Index, LogFile
 from holdfast.stores.mending import Mended, Mending, copied
@@ -229,7 +228,7 @@ class JsonlStore:
     def mentioned_hashes(self) -> Iterator[str]:
         """Everything in any log, living or trashed, that could be the hash of a blob."""
         for fd in self._shelf.logs():
-            yield from hashes_in(fd)
+            yield from log.hashes_in(fd)
 
     # How an append is made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 Item = Skim | Record
 _Item = TypeVar("_Item")
+_MENTION: Final = re.compile(rb"[0-9a-f]{64}")
 _SEAL_LINE: Final = bytes([SEAL])
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -126,6 +128,21 @@ def raw(fd: int, end: int) -> Iterator[bytes]:
     """The bytes of the log, in pieces."""
     for offset in range(0, end, READ_BLOCK_BYTES):
         yield os.pread(fd, min(READ_BLOCK_BYTES, end - offset), offset)
+
+
+def hashes_in(fd: int) -> Iterator[str]:
+    """Everything in a file that could be a blob's hash. Rather one too many than one too few."""
+    overlap = b""
+    offset = 0
+    while block := os.pread(fd, READ_BLOCK_BYTES, offset):
+        offset += len(block)
+        data = overlap + block
+        for run in _MENTIONS.finditer(data):
+            # Text around a hash may end or begin with hex digits too (`\b`, `\u001b`).
+            digits = run.group().decode()
+            for start in range(len(digits) - 63):
+                yield digits[start : start + 64]
+        overlap = data[-63:]
 
 
 def _places(fd: int, end: int, wanted: set[str]) -> dict[str, list[Place]]:

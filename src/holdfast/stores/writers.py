@@ -7,7 +7,6 @@ it, and where it cannot be read the other writer is simply unknown.
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ class Writer:
 def _this_process() -> Writer:
     program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
     first = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].isalpha() else ""
-    return Writer(os.getpid(), socket.gethostname(), f"{program} {first}".strip())
+    return Writer(os.getpid(), os.uname().nodename, f"{program} {first}".strip())
 
 
 def note(folder: int, session: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.limits import BLOB_GRACE_SECONDS
+from holdfast.errors import UsageError
 from holdfast.surfaces.cli.app import App, Command
 from holdfast.surfaces.cli.output import Cell, size_text
 
@@ -105,6 +106,11 @@ def _add_repair(parser: argparse.ArgumentParser) -> None:
 
 def _repair(args: argparse.Namespace, app: App) -> int:
     key = app.session(args.session)
+    if not app.store.verify(key).findings:
+        raise UsageError(
+            f"session `{key.session}` is sound: there is nothing to mend",
+            hint="to copy a session, use `holdfast fork`",
+        )
     mended = app.store.repair(key)
     if app.out.is_json:
         app.out.json(
@@ -122,10 +128,7 @@ def _repair(args: argparse.Namespace, app: App) -> int:
     app.out.note(f"a mended copy of `{key}` with {mended.records:,} records; `{key}` is unchanged")
     if mended.quarantine:
         app.out.note(f"what could not be carried over is in `{mended.quarantine}`")
-    if mended.findings:
-        show_findings(app, mended.findings)
-    else:
-        app.out.note("there was nothing to mend")
+    show_findings(app, mended.findings)
     return 0
 
 

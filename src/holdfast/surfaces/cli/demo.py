@@ -19,7 +19,7 @@ import msgspec
 from holdfast.config import Settings
 from holdfast.core.ids import SessionKey
 from holdfast.core.records import MESSAGES, Record, User, encode, text_of
-from holdfast.core.text import cut
+from holdfast.core.text import cut, ellipsis
 from holdfast.surfaces.cli.app import App, Command
 from holdfast.surfaces.cli.care import show_findings
 from holdfast.surfaces.cli.output import Cell, paint, size_text
@@ -212,15 +212,11 @@ def _tell_ending(app: App, keep: str | None, torn: int) -> None:
     )
     app.out.line("The log is plain JSON lines:")
     for record in app.store.last(_KEY, 3):
-        app.out.line("  " + cut(encode(record).decode(), 96, keep="head", marker=_ellipsis).text)
+        app.out.line("  " + cut(encode(record).decode(), 96, keep="head", marker=ellipsis).text)
     if keep:
         app.out.line(f"\nIt is yours to look at: `holdfast log demo -n 20 --root {keep}`")
     else:
         app.out.line("\nTry it yourself: `holdfast demo --keep FOLDER`, then look around in it.")
-
-
-def _ellipsis(_omitted: int, _total: int, _unit: str) -> str:
-    return "…"
 
 
 def _result(crashes: list[_Crash], torn: int, head: str, records: int) -> dict[str, object]:

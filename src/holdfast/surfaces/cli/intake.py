@@ -48,6 +48,8 @@ def _add_append(parser: argparse.ArgumentParser) -> None:
 
 def _append(args: argparse.Namespace, app: App) -> int:
     key = _opened(args, app)
+    if sys.stdin.isatty():
+        app.out.note("reading records from the terminal, one JSON object a line; end with Ctrl-D")
     intake = _Intake(app, key, expect=args.expect, is_buffered=args.buffered)
     try:
         if args.atomic:

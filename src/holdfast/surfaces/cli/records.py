@@ -6,6 +6,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
+import msgspec
+
 from holdfast.core.facts import title_of
 from holdfast.core.records import (
     Assistant,
@@ -61,7 +63,7 @@ def gist(record: Record) -> str:
         case Model(model=model):
             return model
         case _:
-            return title_of(str({**to_json(record)}))
+            return title_of(msgspec.json.encode(record.extra or to_json(record)).decode())
 
 
 # log
@@ -130,8 +132,6 @@ def _show(args: argparse.Namespace, app: App) -> int:
     if app.out.is_json:
         app.out.json({"session": key.session, "agent": key.agent, "record": to_json(record)})
         return 0
-    import msgspec
-
     app.out.note(f"{key}  {record.kind}  {when(record.ts)}")
     app.out.line(msgspec.json.format(encode(record), indent=2).decode())
     return 0
@@ -152,11 +152,11 @@ def _found(args: argparse.Namespace, app: App) -> tuple[SessionKey, Record]:
             break
     if not found:
         raise NoSuchRecord(args.record, "")
-    exact = [one for one in found if one[1].id == args.record] or found
-    if len(exact) > 1:
-        names = [f"{record.id} in {key}" for key, record in exact]
-        raise AmbiguousName("record", args.record, names)
-    return exact[0]
+    # A fork has the records of its parent: the same id in two sessions is the same record.
+    ids = sorted({record.id for _key, record in found})
+    if len(ids) > 1 and args.record not in ids:
+        raise AmbiguousName("record", args.record, ids)
+    return next(one for one in found if len(ids) == 1 or one[1].id == args.record)
 
 
 # rewind
