@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Item = Skim | Record
 _Item = TypeVar("_Item")
-_MENTION: Final = re.compile(rb"[0-9a-f]{64}")
+_MENTIONS: Final = re.compile(rb"[0-9a-f]{64,}")
 _SEAL_LINE: Final = bytes([SEAL])
 _BOM: Final = b"\xef\xbb\xbf"
 

@@ -146,8 +146,7 @@ def _add_gc(parser: argparse.ArgumentParser) -> None:
 
 
 def _gc(args: argparse.Namespace, app: App) -> int:
-    referenced = set(app.store.mentioned_hashes())
-    blobs = app.blobs.collect(referenced, grace_seconds=args.grace)
+    blobs = app.blobs.collect(app.store.mentioned_hashes(), grace_seconds=args.grace)
     strays = [*app.store.sweep(), *app.blobs.sweep()]
     if app.out.is_json:
         app.out.json({"blobs": blobs, "temporary_files": strays})
