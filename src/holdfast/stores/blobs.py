@@ -98,11 +98,14 @@ class FileBlobs:
         self, referenced: Iterable[str], *, grace_seconds: float = BLOB_GRACE_SECONDS
     ) -> list[str]:
         limit = self._clock() - grace_seconds
-        # First what there is, then what is referred to: whatever is stored meanwhile is not ours.
-        unreferenced = set(self)
-        for sha256 in referenced:
-            unreferenced.discard(sha256)
-        return [sha256 for sha256 in sorted(unreferenced) if self._delete_if_old(sha256, limit)]
+        # First what there is, then what is referred to: what is stored meanwhile stays.
+        unneeded = set(self)
+        unneeded.difference_update(referenced)
+        return [
+            sha256
+            for sha256 in sorted(unneeded)
+            if self._delete_if_old(sha256[:2], sha256 + _SUFFIX, limit)
+        ]
 
     def sweep(self) -> list[str]:
         """Remove temporary files that killed processes left behind; returns their names."""
