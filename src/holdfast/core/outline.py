@@ -4,6 +4,12 @@ Two rules make the tree. A record follows the one its `parent` names, and where 
 one that is not there, the record before it. The head is the last record. So a plain log is one
 branch, damage is bridged by itself, and a rewind is a record whose parent lies further back.
 
+An append of several records counts once all its lines are there. A damaged line inside it takes
+the place of one of them; a seal, a torn line or a record that does not continue it abandons it.
+
+A name means the nearest earlier record that has it. A line that stands on its own path a second
+time is taken once; any other record whose id was taken goes by its position.
+
 An `Outline` is made by showing it every line once, in order; what it remembers grows with the
 branches and flaws of a log and not with its length. `Backtrack` applies the same rules from the
 other end, one line at a time, for readers that want the newest records only.
@@ -11,7 +17,7 @@ other end, one line at a time, for readers that want the newest records only.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -68,6 +74,12 @@ class _Run:
     parent_position: int | None = None
     last_user: int | None = None
 
+    def join(self, later: _Run) -> None:
+        """Go on with a run that turned out to follow this one."""
+        self.last, self.last_id, self.last_ts = later.last, later.last_id, later.last_ts
+        self.records += later.records
+        self.last_user = self.last_user if later.last_user is None else later.last_user
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -106,8 +118,11 @@ class Outline:
     _runs: list[_Run] = field(default_factory=list)
     _batch: list[tuple[int, int, Stands]] = field(default_factory=list)
     _batch_left: int = 0
+    """Lines that the open batch still lacks."""
     _id_max: str = ""
     _unordered: set[str] = field(default_factory=set)
+    _named: dict[int, int] = field(default_factory=dict)
+    """Records that name their parent, and where it is, where that one may go by position."""
 
     def add(self, position: int, size: int, item: Stands | Flaw | None, preview: str = "") -> None:
         """The next line: a record, a flaw, or nothing (a seal)."""
@@ -116,19 +131,24 @@ class Outline:
         elif isinstance(item, Flaw):
             self._add_flaw(position, size, item, preview)
         elif item.more is None:
-            self._end_batch()
+            self._drop_batch()
             self._add_record(position, size, item)
         else:
             self._add_to_batch(position, size, item)
 
     def end(self) -> None:
         """No more lines."""
-        self._end_batch()
+        self._drop_batch()
 
     @property
     def is_open(self) -> bool:
         """Whether the lines so far end inside an append of several records."""
         return bool(self._batch)
+
+    @property
+    def lacking(self) -> int:
+        """How many lines the append of several records that is open still lacks."""
+        return self._batch_left if self._batch else 0
 
     @property
     def wanted(self) -> set[str]:
@@ -138,52 +158,42 @@ class Outline:
 
     def settle(self, places: Mapping[str, Sequence[Place]]) -> None:
         """Resolve jumps and repeated ids, given all places of the wanted ids in order."""
-        for record_id in sorted(self._unordered):
-            self._note_repeats(record_id, places.get(record_id, ()))
         for run in self._runs:
-            if run.parent is None:
-                continue
-            run.parent_position = self._nearest_before(run, places.get(run.parent, ()))
-            if run.parent_position is None:
-                self.reparented[run.first] = None
-            elif run.parent_position in self.renamed:
-                self.reparented[run.first] = positional_id(run.parent_position)
+            if run.parent is not None:
+                self._resolve(run, places.get(run.parent, ()))
+        self._join_runs()
+        self._note_repeats(places)
+        for position, parent in self._named.items():
+            if parent in self.renamed:
+                self.reparented[position] = positional_id(parent)
+            elif parent in self.skipped:
+                self.reparented[position] = None
         self.findings.sort(key=lambda finding: finding.position)
 
     def path(self, head: int | None = None) -> list[Span]:
         """The records from the root to `head` (a position; the log's head by default)."""
-        if not self._runs:
-            return []
-        position = self._runs[-1].last if head is None else head
+        position = self._runs[-1].last if self._runs and head is None else head
         spans: list[Span] = []
-        index: int | None = self._run_at(position)
-        while index is not None:
-            run = self._runs[index]
-            spans.append(Span(run.first, position))
-            if index == 0:
-                break
-            parent = run.parent_position
-            position = self._runs[index - 1].last if parent is None else parent
-            index = self._run_at(position)
+        while position is not None and self._runs and position >= self._runs[0].first:
+            run = self._run_at(position)
+            spans.append(Span(run.first, min(position, run.last)))
+            position = run.parent_position
         return spans[::-1]
 
     def branches(self) -> list[Branch]:
         """Every leaf, in the order the leaves were written."""
-        continued = {run.parent_position for run in self._runs if run.parent_position is not None}
-        for earlier, run in zip(self._runs, self._runs[1:], strict=False):
-            if run.parent_position is None:
-                continued.add(earlier.last)
+        continued = {run.parent_position for run in self._runs}
         return [
             Branch(
-                head=run.last_id,
+                head=self._name(run.last, run.last_id),
                 position=run.last,
-                forked_from=run.parent,
+                forked_from=self._fork_of(run),
                 records=run.records,
                 ts=run.last_ts,
-                is_current=index == len(self._runs) - 1,
+                is_current=run is self._runs[-1],
                 last_user=run.last_user,
             )
-            for index, run in enumerate(self._runs)
+            for run in self._runs
             if run.last not in continued
         ]
 
@@ -200,6 +210,8 @@ class Outline:
             parent = item.parent
             self._runs.append(_Run(position, record_id, parent, position, record_id, item.ts))
         else:
+            if item.parent is not None and run.last_id in self._unordered:
+                self._named[position] = run.last
             run.last, run.last_id, run.last_ts = position, record_id, item.ts
             run.records += 1
         if item.kind == "user":
@@ -212,28 +224,23 @@ class Outline:
         self.findings.append(Finding(flaw.kind, position, size, flaw.detail, preview))
         if flaw.kind == "torn":
             self._drop_batch()
-        elif self._batch and self._batch_left > 0:
-            # Damage inside a batch that did complete takes the place of one of its records.
+        elif self._batch:
             self._batch_left -= 1
-        else:
-            self._end_batch()
+            self._end_batch_if_complete()
 
     def _add_to_batch(self, position: int, size: int, item: Stands) -> None:
         assert item.more is not None
-        if self._batch and item.more != self._batch_left - 1:
-            self._end_batch()
+        if item.more != self._batch_left - 1:
+            self._drop_batch()
         self._batch.append((position, size, item))
         self._batch_left = item.more
-        if item.more == 0:
-            self._end_batch()
+        self._end_batch_if_complete()
 
-    def _end_batch(self) -> None:
-        """The batch is over: it counts if all its lines are there, damaged ones included."""
-        if self._batch and self._batch_left > 0:
-            self._drop_batch()
-        for position, size, item in self._batch:
-            self._add_record(position, size, item)
-        self._batch.clear()
+    def _end_batch_if_complete(self) -> None:
+        if self._batch_left == 0:
+            for position, size, item in self._batch:
+                self._add_record(position, size, item)
+            self._batch.clear()
 
     def _drop_batch(self) -> None:
         for position, size, item in self._batch:
@@ -260,31 +267,78 @@ class Outline:
         else:
             self._unordered.add(record_id)
 
-    def _nearest_before(self, run: _Run, places: Sequence[Place]) -> int | None:
-        before = [
-            place.position
-            for place in places
-            if place.position < run.first and place.position not in self.skipped
-        ]
-        if before:
-            return before[-1]
+    def _resolve(self, run: _Run, places: Sequence[Place]) -> None:
+        """Find the parent that a run names: the nearest before it."""
+        for index in range(bisect_left(places, run.first, key=_position) - 1, -1, -1):
+            if places[index].position not in self.skipped:
+                run.parent_position = self._named[run.first] = places[index].position
+                return
         detail = f"`{run.first_id}` names parent `{run.parent}`"
         self.findings.append(Finding("missing-parent", run.first, 0, detail))
-        return None
+        self.reparented[run.first] = run.parent = None
 
-    def _note_repeats(self, record_id: str, places: Sequence[Place]) -> None:
-        counted = [place for place in places if place.position not in self.skipped]
-        for place in counted[1:]:
-            if place.digest == counted[0].digest:
-                self.skipped[place.position] = "repeat"
-                detail = f"`{record_id}` again, the same line; taken once"
+    def _join_runs(self) -> None:
+        """A run whose parent is missing follows the one before."""
+        runs, self._runs = self._runs, []
+        for run in runs:
+            if self._runs and run.parent_position is None:
+                self._runs[-1].join(run)
             else:
-                self.renamed.add(place.position)
-                detail = f"`{record_id}` again, another record; now {positional_id(place.position)}"
-            self.findings.append(Finding("duplicate-id", place.position, 0, detail))
+                self._runs.append(run)
 
-    def _run_at(self, position: int) -> int:
-        return bisect_right(self._runs, position, key=lambda run: run.first) - 1
+    def _note_repeats(self, places: Mapping[str, Sequence[Place]]) -> None:
+        counted = {
+            record_id: [
+                place for place in places.get(record_id, ()) if place.position not in self.skipped
+            ]
+            for record_id in self._unordered
+        }
+        again = [(place, record_id) for record_id in counted for place in counted[record_id][1:]]
+        landings = {run.parent_position for run in self._runs}
+        spans: list[Span] = []
+        for place, record_id in sorted(again, key=lambda one: one[0].position):
+            run = self._run_at(place.position)
+            if not spans or spans[-1].first != run.first:
+                spans = self.path(run.last)
+            first = next(one for one in counted[record_id] if _is_within(spans, one.position))
+            # To leave out a record that a jump starts from or leads to would move what follows.
+            is_plain = place.position != run.first and place.position not in landings
+            self._note_repeat(
+                record_id,
+                place,
+                is_same=is_plain and first is not place and first.digest == place.digest,
+            )
+
+    def _note_repeat(self, record_id: str, place: Place, *, is_same: bool) -> None:
+        if is_same:
+            self.skipped[place.position] = "repeat"
+            detail = f"`{record_id}` again, the same line; taken once"
+        else:
+            self.renamed.add(place.position)
+            detail = f"`{record_id}` again, another record; now {positional_id(place.position)}"
+        self.findings.append(Finding("duplicate-id", place.position, 0, detail))
+
+    def _run_at(self, position: int) -> _Run:
+        return self._runs[bisect_right(self._runs, position, key=lambda run: run.first) - 1]
+
+    def _fork_of(self, run: _Run) -> str | None:
+        if run.parent is None or run.parent_position is None:
+            return None
+        return self._name(run.parent_position, run.parent)
+
+    def _name(self, position: int, record_id: str) -> str:
+        """A name that means the record there and no other of its id."""
+        is_again = position in self.renamed or position in self.skipped
+        return positional_id(position) if is_again else record_id
+
+
+def _position(place: Place) -> int:
+    return place.position
+
+
+def _is_within(spans: Sequence[Span], position: int) -> bool:
+    index = bisect_right(spans, position, key=lambda span: span.first) - 1
+    return index >= 0 and position <= spans[index].last
 
 
 class Backtrack:
@@ -297,10 +351,11 @@ class Backtrack:
     def __init__(self) -> None:
         self._wanted: str | None = None
         self._wanted_by: int | None = None
-        self._bridged: set[int] = set()
-        self._expected_more: int | None = None
-        self._more_before_it: int | None = None
-        self._is_sealed = False
+        self._more_before: int | None = None
+        """What `more` must be in the line before, for it to be continued by the one just seen."""
+        self._more_before_wanted: int | None = None
+        self._damaged = 0
+        """Damaged lines since then."""
 
     def offer(self, position: int, item: Stands | Flaw | None) -> bool:
         if item is None or isinstance(item, Flaw):
@@ -311,9 +366,8 @@ class Backtrack:
         record_id = item.id or positional_id(position)
         if self._wanted is not None and record_id != self._wanted:
             return False
-        self._wanted = None if position in self._bridged else item.parent
-        self._wanted_by = position
-        self._more_before_it = self._expected_more
+        self._wanted, self._wanted_by = item.parent, position
+        self._more_before_wanted = self._more_before
         return True
 
     @property
@@ -325,26 +379,26 @@ class Backtrack:
         """Take the record before instead of the missing parent; restart from the result."""
         assert self._wanted is not None
         assert self._wanted_by is not None
-        self._bridged.add(self._wanted_by)
         self._wanted = None
-        self._expected_more, self._is_sealed = self._more_before_it, False
+        self._more_before, self._damaged = self._more_before_wanted, 0
         return self._wanted_by
 
     def _is_committed(self, more: int | None) -> bool:
-        expected, self._expected_more, self._is_sealed = self._expected_more, None, False
+        """Whether the lines after this one complete its append: a record, or damage alone."""
+        more_before, self._more_before = self._more_before, None
+        damaged, self._damaged = self._damaged, 0
         if more is None:
             return True
-        if more and more != expected:
+        if more > damaged and (more_before is None or more != more_before + damaged):
             return False
-        self._expected_more = more + 1
+        self._more_before = more + 1
         return True
 
     def _pass_gap(self, item: Flaw | None) -> None:
         if item is None or item.kind == "torn":
-            self._expected_more, self._is_sealed = None, True
-        elif not self._is_sealed:
-            # The flaw may have been a record of the batch that the lines above it belong to.
-            self._expected_more = (self._expected_more or 0) + 1
+            self._more_before, self._damaged = None, 0
+        else:
+            self._damaged += 1
 
 
 def settled_ids(records: Iterable[tuple[int, Stands]]) -> dict[int, str | None]:

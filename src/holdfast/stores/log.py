@@ -91,8 +91,10 @@ def _tail_item(
     position: int, line: bytes, read_line: Callable[[bytes], _Item]
 ) -> _Item | Flaw | None:
     """What follows the last newline: a record that lacks only that, or the rest of a torn one."""
-    item = _item(position, line, read_line)
-    return _torn(len(line)) if item is None or isinstance(item, Flaw) else item
+    full = _item(position, line, decode)
+    if full is None or isinstance(full, Flaw):
+        return _torn(len(line))
+    return _item(position, line, read_line)
 
 
 def _torn(size: int) -> Flaw:
@@ -115,7 +117,18 @@ def outline(
 ) -> Outline:
     """The shape of the log. Two passes, the second only for logs with branches or odd ids."""
     made = Outline()
-    for position, size, item, line in items(fd, 0, end, read_line):
+
+    def read_well(line: bytes) -> Item | Flaw:
+        """A line that the tree depends on must be read in full to be believed."""
+        item = read_line(line)
+        if isinstance(item, Skim) and (
+            item.parent not in (None, made.head) or (made.is_open and item.more != made.lacking - 1)
+        ):
+            full = decode(line)
+            return full if isinstance(full, Flaw) else item
+        return item
+
+    for position, size, item, line in items(fd, 0, end, read_well):
         made.add(position, size, item, preview(line) if isinstance(item, Flaw) else "")
         if on_item is not None:
             on_item(position, size, item, line)
@@ -152,7 +165,7 @@ def _places(fd: int, end: int, wanted: set[str]) -> dict[str, list[Place]]:
     for position, _size, item, line in items(fd, 0, end, skim):
         if isinstance(item, Skim):
             found = places.get(item.id or positional_id(position))
-            if found is not None:
+            if found is not None and not isinstance(_item(position, line, decode), Flaw):
                 found.append(Place(position, zlib.crc32(line)))
     return places
 

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core.findings import Finding, Flaw
 from holdfast.core.ids import SessionKey, positional_id
 from holdfast.core.limits import READ_BLOCK_BYTES
-from holdfast.core.records import Header, Record, decode, encode, was_repaired
+from holdfast.core.records import Header, Record, Rewind, decode, encode, was_repaired
 from holdfast.stores import log
 
 if TYPE_CHECKING:
@@ -45,16 +45,17 @@ class Mending:
 
     def lines(self) -> Iterator[bytes]:
         yield encode(self.header) + b"\n"
+        carrier = Carrier(self.shape, self.header)
         for position, size, item, line in log.items(self.fd, 0, self.end, decode):
-            if item is None or (isinstance(item, Header) and position == 0):
-                continue
             if isinstance(item, Flaw):
                 self.left_out.append((position, size, item.kind))
-            elif position in self.shape.skipped or isinstance(item, Header):
-                self.left_out.append((position, size, "not counted"))
-            else:
+            elif item is not None and (position in self.shape.skipped or isinstance(item, Header)):
+                carrier.leave_out(position, item)
+                if position > 0:
+                    self.left_out.append((position, size, "not counted"))
+            elif item is not None:
                 self.records += 1
-                yield self._line(position, item, line) + b"\n"
+                yield _line(carrier.carry(position, item), item, line) + b"\n"
 
     def quarantine(self) -> Iterator[bytes]:
         """The bytes left out, each piece under a line that says where it was."""
@@ -64,34 +65,72 @@ class Mending:
                 yield os.pread(self.fd, min(READ_BLOCK_BYTES, position + size - offset), offset)
             yield b"\n"
 
-    def _line(self, position: int, record: Record, line: bytes) -> bytes:
-        mended = carried(self.shape, position, record, self.header)
-        if mended is record and not was_repaired(line):
-            return line.strip()
-        return encode(mended)
-
 
 def copied(
     entries: Iterable[tuple[int, Record]], shape: Outline, header: Header
 ) -> Iterator[bytes]:
     """The lines of a new log with these records under a header of its own."""
     yield encode(header) + b"\n"
+    carrier = Carrier(shape, header)
     for position, record in entries:
-        if not isinstance(record, Header):
-            yield encode(carried(shape, position, record, header)) + b"\n"
+        if isinstance(record, Header):
+            carrier.leave_out(position, record)
+        else:
+            yield encode(carrier.carry(position, record)) + b"\n"
 
 
-def carried(shape: Outline, position: int, record: Record, header: Header) -> Record:
-    """A record as it must be written in another log to mean what it means in this one."""
-    changes: dict[str, object] = {}
-    if not record.id or position in shape.renamed:
-        changes["id"] = positional_id(position)
-    if record.more is not None:
-        changes["more"] = None
-    if position in shape.reparented:
-        changes["parent"] = shape.reparented[position]
-    if shape.header:
-        for name in ("parent", "to", "first_kept", "target"):
-            if getattr(record, name, None) == shape.header:
-                changes.setdefault(name, header.id)
-    return msgspec.structs.replace(record, **changes) if changes else record
+class Carrier:
+    """Makes records mean in another log what they mean in this one.
+
+    It is shown them in order: those that are carried over, and those that are left out.
+    """
+
+    def __init__(self, shape: Outline, header: Header) -> None:
+        self._shape = shape
+        self._before = header.id
+        """The record before, in the other log."""
+        self._follows: str | None = None
+        """What the next record follows, where that is not the record before."""
+        self._renamed: dict[str, str] = {}
+        """Headers stay behind; what stands for them in the other log."""
+
+    def carry(self, position: int, record: Record) -> Record:
+        changes: dict[str, object] = {}
+        name = self._name(position, record)
+        if name != record.id:
+            changes["id"] = name
+        if record.more is not None:
+            changes["more"] = None
+        for field_name in ("to", "first_kept", "target"):
+            named = getattr(record, field_name, None)
+            if named in self._renamed:
+                changes[field_name] = self._renamed[named]
+        parent = self._parent(position, record)
+        if parent != record.parent:
+            changes["parent"] = parent
+            if isinstance(record, Rewind) and parent is not None:
+                changes["to"] = parent
+        self._before, self._follows = name, None
+        return msgspec.structs.replace(record, **changes) if changes else record
+
+    def leave_out(self, position: int, record: Record) -> None:
+        if self._shape.skipped.get(position) == "open":
+            return
+        parent = self._parent(position, record) or self._before
+        if position not in self._shape.skipped:
+            self._renamed[self._name(position, record)] = parent
+        self._follows = parent if parent != self._before else None
+
+    def _name(self, position: int, record: Record) -> str:
+        is_positional = not record.id or position in self._shape.renamed
+        return positional_id(position) if is_positional else record.id
+
+    def _parent(self, position: int, record: Record) -> str | None:
+        """The parent by its name in the other log; none: the record before."""
+        parent = self._shape.reparented.get(position, record.parent)
+        return self._follows if parent is None else self._renamed.get(parent, parent)
+
+
+def _line(mended: Record, record: Record, line: bytes) -> bytes:
+    is_same = mended is record and line.startswith(b"{") and not was_repaired(line)
+    return line.strip() if is_same else encode(mended)

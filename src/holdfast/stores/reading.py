@@ -5,6 +5,7 @@ A `LogReader` sees the log as it was when it was opened; what is appended meanwh
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -195,10 +196,9 @@ class LogReader:
 
     def position_of(self, name: str) -> int:
         """Where that record stands."""
-        if name.startswith("@") and name[1:].isdigit():
-            position = int(name[1:])
-            if log.line_at(self.fd, self.end, position):
-                return position
+        placed = self._placed_at(name)
+        if placed is not None and placed.id == name:
+            return int(name[1:])
         candidates: dict[str, int] = {}
         recent: deque[str] = deque(maxlen=_NEAREST_IDS)
         for position, _size, item, _line in log.items(self.fd, 0, self.end, skim):
@@ -209,11 +209,19 @@ class LogReader:
                     return position
                 if name and record_id.startswith(name):
                     candidates.setdefault(record_id, position)
+        if placed is not None:
+            return int(name[1:])  # it goes by its position because its own id was taken
         if len(candidates) == 1:
             return next(iter(candidates.values()))
         if candidates:
             raise AmbiguousName("record", name, list(candidates))
         raise NoSuchRecord(name, self.key.session, list(recent))
+
+    def _placed_at(self, name: str) -> Record | None:
+        """The record at the position that a name spells, whatever its own id."""
+        if re.fullmatch("@[0-9]{1,18}", name):
+            return log.line_at(self.fd, self.end, int(name[1:]))
+        return None
 
     def _titled(self, branch: Branch) -> Branch:
         if branch.last_user is not None:

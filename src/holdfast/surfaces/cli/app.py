@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.config import Settings
+    from holdfast.ports import SessionInfo
     from holdfast.surfaces.cli.output import Output
 
 
@@ -32,8 +33,13 @@ class App:
 
     def session(self, name: str) -> SessionKey:
         """The session meant by an id, a label, or a unique prefix of one."""
-        infos = self.store.sessions()
+        infos = self.sessions()
         return resolve(name, (Named(info.key, info.label) for info in infos))
+
+    def sessions(self, agent: str | None = None) -> list[SessionInfo]:
+        """All sessions; takes a while only when many logs have changed."""
+        with self.out.busy("reading logs that changed"):
+            return self.store.sessions(agent=agent)
 
 
 @dataclass(frozen=True, slots=True)

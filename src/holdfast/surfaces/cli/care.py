@@ -56,10 +56,11 @@ def _verify(args: argparse.Namespace, app: App) -> int:
     if args.session:
         keys = [app.session(name) for name in args.session]
     else:
-        keys = [info.key for info in app.store.sessions(agent=args.agent)]
+        keys = [info.key for info in app.sessions(args.agent)]
     reports = []
     for key in keys:
-        report = app.store.verify(key)
+        with app.out.busy(f"verifying {key}"):
+            report = app.store.verify(key)
         reports.append(report)
         if not app.out.is_json:
             _show_report(app, report)
@@ -111,7 +112,8 @@ def _repair(args: argparse.Namespace, app: App) -> int:
             f"session `{key.session}` is sound: there is nothing to mend",
             hint="to copy a session, use `holdfast fork`",
         )
-    mended = app.store.repair(key)
+    with app.out.busy(f"mending {key}"):
+        mended = app.store.repair(key)
     if app.out.is_json:
         app.out.json(
             {
@@ -146,8 +148,9 @@ def _add_gc(parser: argparse.ArgumentParser) -> None:
 
 
 def _gc(args: argparse.Namespace, app: App) -> int:
-    blobs = app.blobs.collect(app.store.mentioned_hashes(), grace_seconds=args.grace)
-    strays = [*app.store.sweep(), *app.blobs.sweep()]
+    with app.out.busy("looking for blobs that no log mentions"):
+        blobs = app.blobs.collect(app.store.mentioned_hashes(), grace_seconds=args.grace)
+        strays = [*app.store.sweep(), *app.blobs.sweep()]
     if app.out.is_json:
         app.out.json({"blobs": blobs, "temporary_files": strays})
     else:

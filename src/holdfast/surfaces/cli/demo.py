@@ -156,7 +156,7 @@ def _turn_lines(number: int) -> Iterator[bytes]:
 
 
 def _records(app: App) -> list[Record]:
-    if not any(info.key == _KEY for info in app.store.sessions()):
+    if not any(info.key == _KEY for info in app.sessions()):
         return []
     return list(app.store.read(_KEY))
 

@@ -7,20 +7,25 @@ where it is installed (`pip install 'holdfast[cli]'`); in a pipe they are plain 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+    from rich.status import Status
 
     from holdfast.errors import HoldfastError
 
 Row = Sequence["Cell | str"]
 Tone = Literal["plain", "dim", "good", "bad", "name"]
+_MOMENT_SECONDS = 0.5
 _STYLES = {"plain": "", "dim": "dim", "good": "green", "bad": "bold red", "name": "cyan"}
 _ANSI = {"plain": "", "dim": "2", "good": "32", "bad": "1;31", "name": "36"}
 
@@ -62,6 +67,23 @@ class Output:
         if sys.stdout.isatty() and _draw_with_rich(columns, cells):
             return
         _print_columns(columns, cells)
+
+    @contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """Show a person that something is going on, if it takes longer than a moment."""
+        status = None if self.is_json else _spinner(what)
+        if status is None:
+            yield
+            return
+        timer = threading.Timer(_MOMENT_SECONDS, status.start)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+            status.stop()
 
     def error(self, error: HoldfastError, **more: Any) -> None:
         sys.stdout.flush()
@@ -105,6 +127,17 @@ def size_text(count: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1_000
     raise AssertionError(count)
+
+
+def _spinner(what: str) -> Status | None:
+    if not sys.stderr.isatty():
+        return None
+    try:
+        from rich.console import Console
+        from rich.status import Status
+    except ImportError:
+        return None
+    return Status(what, console=Console(stderr=True))
 
 
 def _draw_with_rich(columns: Sequence[str], rows: list[list[Cell]]) -> bool:

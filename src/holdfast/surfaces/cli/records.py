@@ -142,7 +142,7 @@ def _found(args: argparse.Namespace, app: App) -> tuple[SessionKey, Record]:
         key = app.session(args.session)
         return key, app.store.find(key, args.record)
     found = []
-    for info in app.store.sessions():
+    for info in app.sessions():
         try:
             record = app.store.find(info.key, args.record)
         except NoSuchRecord:

@@ -39,7 +39,7 @@ def _add_sessions(parser: argparse.ArgumentParser) -> None:
 
 
 def _sessions(args: argparse.Namespace, app: App) -> int:
-    infos = app.store.sessions(agent=args.agent)[: args.limit]
+    infos = app.sessions(args.agent)[: args.limit]
     if app.out.is_json:
         app.out.json([info_json(info) for info in infos])
     elif not infos:
@@ -136,7 +136,7 @@ def _label(args: argparse.Namespace, app: App) -> int:
 
 def _show_labels(app: App, key: SessionKey) -> int:
     labels: dict[str | None, str] = {}
-    for info in app.store.sessions(agent=key.agent):
+    for info in app.sessions(key.agent):
         if info.key == key:
             labels[None] = info.label
     for record in app.store.read(key):
@@ -166,7 +166,9 @@ def _fork(args: argparse.Namespace, app: App) -> int:
     key = app.session(args.session)
     new = SessionKey(args.agent or key.agent, new_key(app, args.id).session)
     label = checked_label(args.label)
-    return _made(app, new, label, app.store.fork(key, new, at=args.at, label=label))
+    with app.out.busy(f"copying {key}"):
+        head = app.store.fork(key, new, at=args.at, label=label)
+    return _made(app, new, label, head)
 
 
 # rm

@@ -1,0 +1,463 @@
+"""The commands, through `main`, on real files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast import FileBlobs
+from holdfast.surfaces.cli import COMMANDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.surfaces.conftest import Cli
+
+USER = b'{"type":"user","content":"hello"}\n'
+ANSWER = b'{"type":"assistant","content":[{"type":"text","text":"hi there"}]}\n'
+
+
+def ids(cli: Cli, session: str) -> list[str]:
+    return [record["id"] for record in cli("log", session, "--json").lines]
+
+
+def test_append_acknowledges_each_line_with_the_id_it_got(cli: Cli) -> None:
+    """Every line of stdin gets one line `{"id": …}`, and the record is there under that id."""
+    done = cli("append", "s", "--create", stdin=USER + b"\n" + ANSWER)
+
+    assert done.status == 0
+    assert [set(line) for line in done.lines] == [{"id"}, {"id"}]
+    assert [line["id"] for line in done.lines] == ids(cli, "s")[1:]
+
+
+def test_append_takes_a_last_line_without_a_newline(cli: Cli) -> None:
+    """The end of stdin ends the last record."""
+    assert len(cli("append", "s", "--create", stdin=USER.strip()).lines) == 1
+
+
+def test_append_keeps_unknown_types_and_fields(cli: Cli) -> None:
+    """What this version does not know is stored and shown as it came."""
+    line = (
+        b'{"type":"from-the-future","depth":[1,{"a":null}]}\n{"type":"user","content":"x","mood":3}'
+    )
+
+    cli("append", "s", "--create", stdin=line)
+    _header, unknown, user = cli("log", "s", "--json").lines
+
+    assert unknown["type"] == "from-the-future"
+    assert unknown["depth"] == [1, {"a": None}]
+    assert user["mood"] == 3
+
+
+def test_append_warns_of_a_type_that_looks_like_a_typo(cli: Cli) -> None:
+    """A near miss is stored, because it may be meant, and pointed out."""
+    done = cli("append", "s", "--create", stdin=b'{"type":"asistant","content":"x"}')
+
+    assert done.status == 0
+    assert "did you mean `assistant`?" in done.err
+
+
+def test_append_stores_what_comes_before_a_bad_line(cli: Cli) -> None:
+    """A bad line ends the run with its number; the lines before it are acknowledged and there."""
+    done = cli("append", "s", "--create", stdin=USER + ANSWER + b"nonsense\n" + USER)
+
+    assert done.status == 2
+    assert len(done.lines) == 2
+    assert "line 3" in done.err
+    assert len(ids(cli, "s")) == 3
+
+
+def test_append_refuses_a_session_that_is_not_there(cli: Cli) -> None:
+    """Without --create nothing is made, and the error names what is near."""
+    cli("new", "--id", "notes")
+
+    missing = cli("append", "nots", stdin=USER)
+
+    assert missing.status == 2
+    assert "did you mean `notes`?" in missing.err
+    assert not cli.log_file("nots").exists()
+
+
+def test_append_with_expect_refuses_another_head_and_names_its_writer(cli: Cli) -> None:
+    """A stale writer is told who was faster, and nothing is written."""
+    first = cli("append", "s", "--create", stdin=USER).lines[0]["id"]
+    cli("append", "s", stdin=USER)
+
+    stale = cli("append", "s", "--expect", first, stdin=ANSWER + USER)
+    good = cli("append", "s", "--expect", ids(cli, "s")[-1], stdin=ANSWER + USER)
+
+    assert stale.status == 1
+    assert "pid" in stale.err
+    assert good.status == 0
+    assert len(good.lines) == 2
+    assert len(ids(cli, "s")) == 5
+
+
+def test_append_atomic_stores_all_lines_or_none(cli: Cli) -> None:
+    """With --atomic a bad last line keeps the good first ones out."""
+    cli("new", "--id", "s")
+
+    bad = cli("append", "s", "--atomic", stdin=USER + b"nonsense\n")
+    good = cli("append", "s", "--atomic", stdin=USER + ANSWER)
+
+    assert bad.status == 2
+    assert len(good.lines) == 2
+    assert len(ids(cli, "s")) == 3
+
+
+def test_append_buffered_is_synced_at_the_end(cli: Cli) -> None:
+    """A bulk load stores everything it acknowledges."""
+    done = cli("append", "s", "--create", "--buffered", stdin=USER * 100)
+
+    assert len(done.lines) == 100
+    assert len(ids(cli, "s")) == 101
+
+
+def test_append_takes_what_export_gives(cli: Cli) -> None:
+    """A session can be copied through a pipe; its header is left out."""
+    cli("append", "a", "--create", stdin=USER + ANSWER)
+    exported = cli("export", "a").out.encode()
+
+    done = cli("append", "b", "--create", stdin=exported)
+
+    assert done.status == 0
+    assert ids(cli, "b")[1:] == ids(cli, "a")[1:]
+
+
+def test_append_refuses_a_record_that_was_stored_already(cli: Cli) -> None:
+    """A retry with the same id is told that it had succeeded."""
+    line = b'{"type":"user","id":"m1","content":"x"}\n'
+    cli("append", "s", "--create", stdin=line)
+
+    again = cli("append", "s", stdin=line)
+
+    assert again.status == 2
+    assert "already" in again.err
+    assert len(ids(cli, "s")) == 2
+
+
+def test_errors_are_json_for_programs(cli: Cli) -> None:
+    """With --json an error is an object with a stable type, a message and a hint."""
+    error = cli("log", "nowhere", "--json").json["error"]
+
+    assert error["type"] == "no-such-session"
+    assert "nowhere" in error["message"]
+    assert error["hint"]
+
+
+@pytest.mark.parametrize("name", ["../up", "/etc/passwd", "a/b", "", "-x y", "ümlaut"])
+def test_new_refuses_ids_outside_the_allow_list(cli: Cli, name: str) -> None:
+    """No id can name a path outside the root; the error says what is allowed."""
+    refused = cli("append", f"./{name}", "--create", stdin=USER)
+
+    assert refused.status == 2
+    assert not cli.root.exists() or not list(cli.root.rglob("*.jsonl"))
+
+
+def test_sessions_lists_the_newest_first_with_small_facts(cli: Cli) -> None:
+    """The listing has label, first words, counts and state; as a table and as JSON."""
+    cli("new", "first", "--id", "one")
+    cli("append", "two", "--create", "--label", "second one", stdin=USER + ANSWER)
+
+    listed = cli("sessions", "--json").json
+    table = cli("sessions").out
+
+    assert {info["session"]: info["label"] for info in listed} == {
+        "one": "first",
+        "two": "second one",
+    }
+    two = next(info for info in listed if info["session"] == "two")
+    assert (two["messages"], two["records"], two["title"], two["damaged"]) == (2, 3, "hello", 0)
+    assert "second one" in table
+    assert "hello" in table
+    assert len(cli("sessions", "--json", "-n", "1").json) == 1
+
+
+def test_sessions_says_how_to_begin_where_there_are_none(cli: Cli) -> None:
+    """An empty root is not an error."""
+    nothing = cli("sessions")
+
+    assert nothing.status == 0
+    assert "holdfast new" in nothing.err
+    assert cli("sessions", "--json").json == []
+
+
+def test_names_resolve_by_label_and_prefix_and_ambiguity_is_an_error(cli: Cli) -> None:
+    """Ids, labels and unique prefixes of both name a session; an ambiguous one names them all."""
+    cli("new", "alpha-1", "--id", "one")
+    cli("new", "alpha-2", "--id", "two")
+    cli("new", "alpha", "--id", "three")
+
+    assert cli("label", "alpha-1", "--json").json["session"] == "one"
+    assert cli("label", "tw", "--json").json["session"] == "two"
+    assert cli("label", "alpha", "--json").json["session"] == "three"
+    ambiguous = cli("label", "alph")
+    assert ambiguous.status == 2
+    assert all(name in ambiguous.err for name in ("alpha-1", "alpha-2", "one", "two"))
+
+
+def test_new_prints_the_id_alone_on_stdout(cli: Cli) -> None:
+    """A script can use what `new` prints."""
+    made = cli("new", "label")
+
+    assert cli("log", made.out.strip(), "--json").status == 0
+    assert cli("new", "--json").json["agent"] == "main"
+    assert cli("new", "--id", made.out.strip()).status == 2
+
+
+def test_log_shows_the_path_the_newest_and_everything(cli: Cli) -> None:
+    """`log` follows the head, `-n` and `--from` its end, `--all` hides nothing."""
+    first, second = (
+        line["id"] for line in cli("append", "s", "--create", stdin=USER + ANSWER).lines
+    )
+    cli("rewind", "s", first)
+    third = cli("append", "s", stdin=USER).lines[0]["id"]
+
+    everything = cli("log", "s", "--all", "--json").lines
+    path = ids(cli, "s")
+
+    assert second not in path
+    assert path[-1] == third
+    assert {line["id"]: line["standing"] for line in everything}[second] == "branch"
+    assert [line["id"] for line in cli("log", "s", "-n", "1", "--json").lines] == [third]
+    assert cli("log", "s", "--from", first, "--json").lines[0]["id"] == first
+    assert cli("log", "s", "--branch", second, "--json").lines[-1]["id"] == second
+    assert "[branch]" in cli("log", "s", "--all").out
+    assert cli("log", "s", "--all", "-n", "1").status == 2
+
+
+def test_rewind_by_turns_goes_to_before_the_users_words(cli: Cli) -> None:
+    """`--turns 1` undoes the last user message and what followed; the way back is told."""
+    cli("append", "s", "--create", stdin=USER + ANSWER + USER + ANSWER)
+    before = ids(cli, "s")
+
+    done = cli("rewind", "s", "--turns", "1", "--json").json
+
+    assert done["to"] == before[2]
+    assert done["was"] == before[-1]
+    assert ids(cli, "s")[:-1] == before[:3]
+    cli("rewind", "s", done["was"])
+    assert ids(cli, "s")[:-1] == before
+    assert cli("rewind", "s", "--turns", "99").status == 2
+    assert cli("rewind", "s").status == 2
+    assert cli("rewind", "s", "zzz").status == 2
+
+
+def test_branches_lists_every_leaf_with_the_last_words(cli: Cli) -> None:
+    """Abandoned branches stay listed and are known by what was said last."""
+    cli("append", "s", "--create", stdin=USER + b'{"type":"user","content":"the old way"}\n')
+    cli("rewind", "s", "--turns", "1")
+    cli("append", "s", stdin=b'{"type":"user","content":"the new way"}\n')
+
+    branches = cli("branches", "s", "--json").json
+
+    assert [(branch["title"], branch["current"]) for branch in branches] == [
+        ("the old way", False),
+        ("the new way", True),
+    ]
+    assert "the old way" in cli("branches", "s").out
+
+
+def test_show_finds_a_record_in_any_session_by_a_beginning_of_its_id(cli: Cli) -> None:
+    """One record in full; the same id in a fork is the same record."""
+    record_id = cli("append", "s", "--create", stdin=USER).lines[0]["id"]
+    cli("append", "other", "--create", stdin=ANSWER)
+    cli("fork", "s", "--id", "copy")
+
+    shown = cli("show", record_id[:-1], "--json").json
+
+    assert shown["record"]["content"] == "hello"
+    assert json.loads(cli("show", record_id, "-s", "s").out)["id"] == record_id
+    assert cli("show", "nothing").status == 2
+
+
+def test_label_names_sessions_and_records(cli: Cli) -> None:
+    """Labels can be set, shown and taken away; a record's label is a bookmark."""
+    record_id = cli("append", "s", "--create", stdin=USER).lines[0]["id"]
+    cli("label", "s", "my   session")
+    cli("label", "s", "here", "--record", record_id)
+
+    assert cli("label", "my session", "--json").json == {
+        "session": "s",
+        "label": "my session",
+        "records": {record_id: "here"},
+    }
+    cli("label", "s", "")
+    assert cli("label", "s").out.splitlines() == ["", f"{record_id}  here"]
+    assert cli("label", "s", "x" * 201).status == 2
+
+
+def test_fork_copies_the_path_and_names_its_parent(cli: Cli) -> None:
+    """The fork has the records up to the given one; the parent is byte for byte as it was."""
+    first, _second = (
+        line["id"] for line in cli("append", "s", "--create", stdin=USER + ANSWER).lines
+    )
+    before = cli.log_file("s").read_bytes()
+
+    made = cli("fork", "s", "--at", first, "--id", "copy", "--json").json
+
+    assert made["head"] == first
+    header, *records = cli("log", "copy", "--json").lines
+    assert (header["parent_session"], header["parent_record"]) == ("main/s", first)
+    assert [record["id"] for record in records] == [first]
+    assert cli.log_file("s").read_bytes() == before
+
+
+def test_verify_reports_damage_with_offsets_and_fails(cli: Cli) -> None:
+    """A damaged log gives exit status 1 and a list of places; nothing is changed."""
+    cli("append", "s", "--create", stdin=USER)
+    assert cli("verify").status == 0
+    path = cli.log_file("s")
+    sound = path.read_bytes()
+    path.write_bytes(sound + b"\0\0\0\n" + USER + b'{"type":"user"')
+
+    report = cli("verify", "s", "--json")
+
+    assert report.status == 1
+    assert [(one["kind"], one["offset"]) for one in report.json[0]["findings"]] == [
+        ("nul", len(sound)),
+        ("torn", len(sound) + 4 + len(USER)),
+    ]
+    assert "nul" in cli("verify", "s").out
+    assert path.read_bytes() == sound + b"\0\0\0\n" + USER + b'{"type":"user"'
+
+
+def test_repair_writes_a_sound_copy_and_keeps_the_bad_bytes(cli: Cli) -> None:
+    """The mended copy verifies, the original is untouched, what was left out is in a file."""
+    cli("append", "s", "--create", stdin=USER + ANSWER)
+    path = cli.log_file("s")
+    damaged = path.read_bytes().replace(b'"type":"user"', b'"type":\xff"user"') + b"{torn"
+    path.write_bytes(damaged)
+
+    mended = cli("repair", "s", "--json").json
+
+    assert mended["session"] == "s-repaired"
+    assert mended["records"] == 1
+    assert path.read_bytes() == damaged
+    assert cli("verify", "s-repaired").status == 0
+    with open(mended["quarantine"], "rb") as quarantine:
+        kept = quarantine.read()
+    assert b"{torn" in kept
+    assert b'"type":\xff"user"' in kept
+    assert cli("repair", "s-repaired").status == 2
+    assert "s-repaired-2" in cli("repair", "s").out
+
+
+def test_export_is_the_log_byte_for_byte(cli: Cli, tmp_path: Path) -> None:
+    """An export is a copy; an existing file is never overwritten."""
+    cli("append", "s", "--create", stdin=USER + ANSWER)
+    target = tmp_path / "out.jsonl"
+
+    done = cli("export", "s", "-o", str(target), "--json").json
+
+    assert target.read_bytes() == cli.log_file("s").read_bytes()
+    assert done["bytes"] == target.stat().st_size
+    assert cli("export", "s", "-o", str(target)).status == 2
+    assert [line["type"] for line in cli("export", "s", "--path").lines] == [
+        "session",
+        "user",
+        "assistant",
+    ]
+
+
+def test_rm_moves_to_a_trash_that_can_be_restored_and_emptied(cli: Cli) -> None:
+    """A removed session is gone from the listing, can come back, and is deleted on demand."""
+    cli("append", "s", "--create", stdin=USER)
+    before = cli.log_file("s").read_bytes()
+
+    assert cli("rm", "s").status == 0
+    assert cli("log", "s").status == 2
+    assert [one["session"] for one in cli("rm", "--list", "--json").json] == ["s"]
+    assert cli("rm", "--restore", "s").status == 0
+    assert cli.log_file("s").read_bytes() == before
+    cli("rm", "s")
+    assert cli("rm", "--empty", "--older-than", "1", "--json").json == []
+    assert [one["session"] for one in cli("rm", "--empty", "--json").json] == ["s"]
+    assert cli("rm", "--list", "--json").json == []
+    assert cli("rm").status == 2
+    assert cli("rm", "--restore", "s").status == 2
+
+
+def test_gc_deletes_only_what_no_log_mentions(cli: Cli) -> None:
+    """A blob named in a log, even a removed session's, stays; the others go after their grace."""
+    blobs = FileBlobs(cli.root)
+    named, trashed, orphan = (blobs.put(data) for data in (b"named", b"trashed", b"orphan"))
+    for session, sha256 in (("s", named), ("t", trashed)):
+        ref = {"sha256": sha256, "bytes": 5}
+        line = {"type": "tool_result", "tool_use_id": "c", "output_ref": ref}
+        cli("append", session, "--create", stdin=json.dumps(line).encode())
+    cli("rm", "t")
+
+    assert cli("gc", "--json").json["blobs"] == []
+    assert cli("gc", "--grace", "-1", "--json").json["blobs"] == [orphan]
+    assert blobs.get(named) == b"named"
+    assert blobs.get(trashed) == b"trashed"
+
+
+def test_demo_loses_nothing(cli: Cli, tmp_path: Path) -> None:
+    """Kill a real writer, tear a write, recover: every acknowledged record is there."""
+    done = cli("demo", "--kills", "2", "--json").json
+    told = cli("demo", "--kills", "1", "--keep", str(tmp_path / "kept"))
+
+    assert done["lost"] == 0
+    assert done["acknowledged"] >= 200
+    assert "nothing lost" in told.out
+    assert (tmp_path / "kept" / "agents" / "main" / "sessions" / "demo.jsonl").exists()
+
+
+def test_unknown_commands_are_refused_with_the_nearest(cli: Cli) -> None:
+    """A typo gets a suggestion and status 2."""
+    refused = cli("sesions")
+
+    assert refused.status == 2
+    assert "did you mean `sessions`?" in refused.err
+
+
+def test_help_names_every_command() -> None:
+    """`holdfast` alone and `--help` list all commands; each has help of its own."""
+    listing = subprocess.run(
+        [sys.executable, "-m", "holdfast"], capture_output=True, text=True, check=True
+    ).stdout
+
+    assert all(f" {command.name} " in listing for command in COMMANDS)
+
+
+def test_a_closed_pipe_is_not_a_traceback(tmp_path: Path) -> None:
+    """`holdfast log | head` ends quietly."""
+    root = str(tmp_path)
+    append = [sys.executable, "-m", "holdfast", "append", "s", "--create", "--root", root]
+    subprocess.run(append, input=USER * 5_000, check=True, stdout=subprocess.DEVNULL)
+
+    command = f"{sys.executable} -m holdfast log s --root {root} | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+
+    assert done.stderr == ""
+    assert "session" in done.stdout
+
+
+def test_tables_are_drawn_with_rich_on_a_terminal(tmp_path: Path) -> None:
+    """On a terminal the listing has rules and colours, in a pipe it has neither."""
+    root = str(tmp_path)
+    subprocess.run(
+        [sys.executable, "-m", "holdfast", "new", "a label", "--root", root],
+        check=True,
+        capture_output=True,
+    )
+    listing = f"{sys.executable} -m holdfast sessions --root {root}"
+    on_terminal = subprocess.run(
+        ["script", "-qec", listing, "/dev/null"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"TERM": "xterm-256color", "COLUMNS": "120", "PATH": "/usr/bin:/bin"},
+    )
+    in_pipe = subprocess.run(listing, shell=True, capture_output=True, text=True, check=True)
+
+    assert "\x1b[" in on_terminal.stdout
+    assert "─" in on_terminal.stdout
+    assert "\x1b[" not in in_pipe.stdout
+    assert "a label" in in_pipe.stdout
