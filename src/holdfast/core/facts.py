@@ -49,5 +49,7 @@ class Facts(msgspec.Struct):
 
 
 def title_of(text: str) -> str:
-    """The first words of a message, on one line."""
-    return cut(" ".join(text[:1_000].split()), TITLE_CHARS_MAX, keep="head", marker=ellipsis).text
+    """The first words of a message, on one line and safe to print."""
+    words = " ".join(text[:1_000].split())
+    printable = words if words.isprintable() else "".join(filter(str.isprintable, words))
+    return cut(printable, TITLE_CHARS_MAX, keep="head", marker=ellipsis).text

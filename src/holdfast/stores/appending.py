@@ -65,8 +65,9 @@ class LogWriter:
         has nothing in it.
         """
         with self._mutex:
-            self._look_at_end(self._lock_current())
+            size = self._lock_current()
             try:
+                self._look_at_end(size)
                 if expect is not None and expect != self.head:
                     raise LogConflict(str(self.key), expect, self.head, self._last_writer())
                 if claimed:
@@ -182,7 +183,8 @@ class LogWriter:
     def _look_at_end(self, size: int) -> None:
         """Bring what we know of the end up to date, if anybody else has written."""
         if size != self._size:
-            self._ending = log.ending(self._fd, size)
+            with explaining(f"read session `{self.key.session}`"):
+                self._ending = log.ending(self._fd, size)
             self.head, self._size, self._recent = self._ending.head, size, None
 
     def _refuse_repeats(self, claimed: Sequence[str]) -> None:

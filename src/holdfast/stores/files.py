@@ -176,6 +176,13 @@ def unlock(fd: int) -> None:
     fcntl.flock(fd, fcntl.LOCK_UN)
 
 
+def settled_size(fd: int, *, wait_seconds: float = 1.0) -> int:
+    """The size of a log with no append in the middle of its write, as far as one can wait."""
+    with suppress(OSError), locked(fd, wait_seconds=wait_seconds):
+        return os.fstat(fd).st_size
+    return os.fstat(fd).st_size
+
+
 @contextmanager
 def locked(fd: int, *, wait_seconds: float) -> Iterator[None]:
     """`lock` for a block."""

@@ -156,6 +156,8 @@ class Index:
         if self._connection is not None and self._pid == os.getpid():
             return self._connection
         self._claim()
+        if any(os.path.islink(self._path + suffix) for suffix in ("", "-wal", "-shm")):
+            raise sqlite3.OperationalError("a link is no place for an index")
         # A connection must not be used, nor closed, by a forked child.
         self._connection = sqlite3.connect(
             self._path, timeout=2.0, isolation_level="IMMEDIATE", check_same_thread=False

@@ -30,7 +30,7 @@ from holdfast.errors import BadRecord, HoldfastWarning
 from holdfast.ports import Appended, Entry, Live, Report, SessionInfo, Trashed
 from holdfast.stores import log
 from holdfast.stores.appending import Lines, LogWriter
-from holdfast.stores.files import Disk, network_filesystem
+from holdfast.stores.files import Disk, network_filesystem, settled_size
 from holdfast.stores.index import Index, LogFile
 from holdfast.stores.mending import Mended, Mending, copied
 from holdfast.stores.reading import LogReader
@@ -156,7 +156,7 @@ class JsonlStore:
             return reader.branches()
 
     def verify(self, key: SessionKey) -> Report:
-        with self._reading(key) as reader:
+        with self._reading(key, is_settled=True) as reader:
             return reader.report()
 
     def export(self, key: SessionKey) -> Iterator[bytes]:
@@ -169,7 +169,7 @@ class JsonlStore:
     def fork(self, key: SessionKey, new: SessionKey, *, at: str | None, label: str = "") -> str:
         with self._reading(key) as reader:
             shape = reader.outline()
-            position = None if at is None else reader.position_of(at)
+            position = None if at is None else reader.counted_position(at, shape)
             entries = log.stream(reader.fd, reader.end, shape.path(position), shape)
             header = self._header(
                 new,
@@ -184,7 +184,7 @@ class JsonlStore:
     def repair(self, key: SessionKey) -> Mended:
         """Write a mended copy of a session beside it. The session itself is not touched."""
         new = self._shelf.free_key(key, "repaired")
-        with self._reading(key) as reader:
+        with self._reading(key, is_settled=True) as reader:
             shape, findings = reader.examine()
             label = _derived(reader.header(), "repaired")
             header = self._header(new, label, parent_session=str(key), reason="repair")
@@ -298,7 +298,7 @@ class JsonlStore:
     def _with_parent(self, key: SessionKey, record: Record, parent: str) -> Record:
         """The record after the parent it names, by id or by a unique beginning of one."""
         with self._reading(key) as reader:
-            found = parent if reader.head() == parent else reader.record(parent).id
+            found = parent if reader.head() == parent else reader.counted_id(parent)
         if isinstance(record, Rewind):
             return msgspec.structs.replace(record, to=found, parent=found)
         return msgspec.structs.replace(record, parent=found)
@@ -377,10 +377,10 @@ class JsonlStore:
             )
 
     @contextmanager
-    def _reading(self, key: SessionKey) -> Iterator[LogReader]:
+    def _reading(self, key: SessionKey, *, is_settled: bool = False) -> Iterator[LogReader]:
         fd = self._open(key)
         try:
-            yield LogReader(key, fd, os.fstat(fd).st_size)
+            yield LogReader(key, fd, settled_size(fd) if is_settled else os.fstat(fd).st_size)
         finally:
             os.close(fd)
 

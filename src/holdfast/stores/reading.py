@@ -58,7 +58,7 @@ class LogReader:
     def path(self, head: str | None = None) -> Iterator[Record]:
         """The records from the root to `head` (the log's own by default)."""
         shape = self.outline()
-        position = None if head is None else self.position_of(head)
+        position = None if head is None else self.counted_position(head, shape)
         entries = log.stream(self.fd, self.end, shape.path(position), shape)
         return without_doubles(record for _position, record in entries)
 
@@ -194,8 +194,21 @@ class LogReader:
             raise NoSuchRecord(name, self.key.session)
         return record
 
+    def counted_position(self, name: str, shape: Outline) -> int:
+        """Where that record stands, if it is one that counts."""
+        position = self.position_of(name)
+        if position in shape.skipped:
+            raise NoSuchRecord(name, self.key.session, where="what counts of ")
+        return position
+
+    def counted_id(self, name: str) -> str:
+        """The full id of a record that counts."""
+        position = self.counted_position(name, self.outline())
+        record = log.line_at(self.fd, self.end, position)
+        return record.id if record else positional_id(position)
+
     def position_of(self, name: str) -> int:
-        """Where that record stands."""
+        """Where that record stands, whether it counts or not."""
         placed = self._placed_at(name)
         if placed is not None and placed.id == name:
             return int(name[1:])

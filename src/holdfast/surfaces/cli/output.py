@@ -63,7 +63,7 @@ class Output:
 
     def table(self, columns: Sequence[str], rows: Iterable[Row]) -> None:
         """Rows under headings; a heading that starts with `>` is aligned to the right."""
-        cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
+        cells = [[_clean(cell) for cell in row] for row in rows]
         if sys.stdout.isatty() and _draw_with_rich(columns, cells):
             return
         _print_columns(columns, cells)
@@ -117,7 +117,10 @@ def ago(ts: float) -> str:
 
 
 def when(ts: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ts)) if ts > 0 else "-"
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ts)) if ts > 0 else "-"
+    except (OverflowError, ValueError, OSError):
+        return f"{ts:g}"  # a time that no clock shows, from a file that somebody else wrote
 
 
 def size_text(count: int) -> str:
@@ -127,6 +130,13 @@ def size_text(count: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1_000
     raise AssertionError(count)
+
+
+def _clean(cell: Cell | str) -> Cell:
+    """A cell that cannot steer the terminal, whatever a log holds."""
+    cell = cell if isinstance(cell, Cell) else Cell(cell)
+    text = cell.text if cell.text.isprintable() else "".join(filter(str.isprintable, cell.text))
+    return Cell(text, cell.tone)
 
 
 def _spinner(what: str) -> Status | None:

@@ -44,24 +44,24 @@ def gist(record: Record) -> str:
     """What a record says, in a few words."""
     match record:
         case Header(label=label, version=version):
-            return f"format {version}" + (f", label `{label}`" if label else "")
+            return f"format {version}" + (f", label `{title_of(label)}`" if label else "")
         case User(content=content):
             return title_of(text_of(content)) or "(no text)"
         case Assistant(content=content):
-            calls = [f"→ {call.get('name')}" for call in tool_calls(content)]
+            calls = [title_of(f"→ {call.get('name')}") for call in tool_calls(content)]
             return "  ".join(filter(None, [title_of(text_of(content)), *calls])) or "(no text)"
         case ToolUse(name=name):
-            return f"→ {name}"
+            return title_of(f"→ {name}")
         case ToolResult(content=content, is_error=is_error):
             return ("error: " if is_error else "") + (title_of(text_of(content)) or "(no text)")
         case Compaction(summary=summary):
             return title_of(summary)
         case Rewind(to=to):
-            return f"back to {to}"
+            return title_of(f"back to {to}")
         case Label(label=label, target=target):
-            return f"`{label}`" + (f" for {target}" if target else "")
+            return title_of(f"`{label}`" + (f" for {target}" if target else ""))
         case Model(model=model):
-            return model
+            return title_of(model)
         case _:
             return title_of(msgspec.json.encode(record.extra or to_json(record)).decode())
 
@@ -112,8 +112,8 @@ def _log_line(entry: Entry) -> str:
     record = entry.record
     is_current = entry.standing == "path"
     tone: Tone = _TONES.get(record.kind, "plain") if is_current else "dim"
-    stamp = paint(f"{record.id:<18}  {when(record.ts):<19}", "dim", sys.stdout)
-    kind = paint(f"{record.kind:<11}", tone, sys.stdout)
+    stamp = paint(f"{title_of(record.id):<18}  {when(record.ts):<19}", "dim", sys.stdout)
+    kind = paint(f"{title_of(record.kind):<11}", tone, sys.stdout)
     text = paint(gist(record), "plain" if is_current else "dim", sys.stdout)
     note = "" if is_current else paint(f"  [{entry.standing}]", "dim", sys.stdout)
     return f"{stamp}  {kind}  {text}{note}"

@@ -6,6 +6,7 @@ import os
 import secrets
 from typing import TYPE_CHECKING
 
+from holdfast.core.facts import title_of
 from holdfast.core.ids import SessionKey, new_session_id
 from holdfast.core.limits import LABEL_CHARS_MAX
 from holdfast.core.records import Label
@@ -76,7 +77,7 @@ def _has_agents(infos: list[SessionInfo]) -> bool:
 def _session_row(info: SessionInfo, *, is_agent_shown: bool) -> Row:
     return [
         Cell(str(info.key) if is_agent_shown else info.key.session, "name"),
-        info.label,
+        title_of(info.label),
         Cell(info.title, "dim"),
         f"{info.messages:,}",
         size_text(info.bytes),
