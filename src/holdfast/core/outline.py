@@ -114,12 +114,15 @@ class Outline:
     """Id of the session header, where the first record is one."""
     on_record: Callable[[int, Stands], None] | None = None
     """Told of every record that counts, in order."""
+    is_start: bool = True
+    """Whether no record came before the first line that is shown."""
 
     _runs: list[_Run] = field(default_factory=list)
     _batch: list[tuple[int, int, Stands]] = field(default_factory=list)
     _batch_left: int = 0
     """Lines that the open batch still lacks."""
-    _id_max: str = ""
+    _id_max: dict[int, str] = field(default_factory=dict)
+    """The greatest id so far, by length."""
     _unordered: set[str] = field(default_factory=set)
     _named: dict[int, int] = field(default_factory=dict)
     """Records that name their parent, and where it is, where that one may go by position."""
@@ -252,18 +255,22 @@ class Outline:
         self._batch.clear()
 
     def _check_header(self, position: int, size: int, record_id: str) -> None:
-        if not self._runs:
+        if self.is_start and not self._runs:
             self.header = record_id
         else:
             detail = f"header of `{record_id}` inside the log"
             self.findings.append(Finding("late-header", position, size, detail))
 
     def _check_order(self, record_id: str) -> None:
-        """Ids that only ever grow are unique; the others have to be looked up."""
+        """Ids of one length that only ever grow are unique; the others have to be looked up."""
         if record_id.startswith("@"):
             return
-        if record_id > self._id_max:
-            self._id_max = record_id
+        if record_id == self.header:
+            # The session's id sorts anywhere; it must not make all records after it look odd.
+            if self._runs:
+                self._unordered.add(record_id)
+        elif record_id > self._id_max.get(len(record_id), ""):
+            self._id_max[len(record_id)] = record_id
         else:
             self._unordered.add(record_id)
 

@@ -41,7 +41,9 @@ class _Open(
 ):
     """A struct that keeps the fields this version does not know."""
 
-    extra: Json = msgspec.field(name="$extra", default_factory=dict)
+    extra: Annotated[Json, msgspec.Meta(min_length=1)] = msgspec.field(
+        name="$extra", default_factory=dict
+    )
 
 
 class _Record(_Open, frozen=True, tag_field="type", gc=False):
@@ -254,9 +256,10 @@ _skimmer: Final = msgspec.json.Decoder(Skim)
 def encode(record: Record) -> bytes:
     """One line, without its newline. Lone surrogates become U+FFFD on the way."""
     try:
-        return _encode(record)
-    except UnicodeEncodeError:
-        return _encoder.encode(scrub_deep(_as_json(record)))
+        try:
+            return _encode(record)
+        except UnicodeEncodeError:
+            return _encoder.encode(scrub_deep(_as_json(record)))
     except (TypeError, ValueError, OverflowError) as error:
         raise BadRecord(
             f"a `{record.kind}` record holds what JSON cannot: {error}",
@@ -285,11 +288,14 @@ def encode_lines(records: Sequence[Record]) -> bytes:
 def decode(line: bytes) -> Record | Flaw:
     """The record in a line, or why it is none. Never raises, whatever the bytes."""
     try:
-        return _decoder.decode(line)
+        record = _decoder.decode(line)
     except msgspec.ValidationError:
         return _decode_carefully(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _decode_leniently(line)
+    if record.extra or (type(record) in _CAREFUL and _has_nested_extra(record)):
+        return _decode_carefully(line)  # only a field that is really called `$extra` gets here
+    return record
 
 
 def skim(line: bytes) -> Skim | Flaw:
@@ -325,6 +331,9 @@ def from_json(value: object) -> Record | Flaw:
     kind = value.get("type")
     if not isinstance(kind, str) or not kind:
         return Flaw("shape", "no `type`")
+    if "ts" in value and value["ts"] is None:
+        # How JSON spells a time that is no number; to refuse it would lose the record.
+        value = {name: item for name, item in value.items() if name != "ts"}
     known = _FIELDS.get(kind)
     try:
         if known is None:
@@ -367,6 +376,12 @@ def _needs_care(record: Record) -> bool:
     return bool(record.extra) or (
         type(record) in _CAREFUL and getattr(record, "output_ref", record) is not None
     )
+
+
+def _has_nested_extra(record: Record) -> bool:
+    if isinstance(record, ToolResult):
+        return record.output_ref is not None and bool(record.output_ref.extra)
+    return isinstance(record, Prune) and any(one.extra for one in record.decisions)
 
 
 def _as_json(record: Record) -> Json:

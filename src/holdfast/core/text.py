@@ -109,15 +109,18 @@ def tail(text: str, count: int, unit: Unit) -> str:
 
 def _fit(text: str, total: int, cap: int, keep: Keep, unit: Unit, marker: Marker) -> Cut:
     # The count inside the marker depends on what is kept, and what is kept on the marker's
-    # length. The longest the marker can be is known, so reserve that much.
-    reserved = max(size(marker(total, total, unit), unit), size(marker(0, total, unit), unit))
-    room = cap - reserved
-    if room <= 0:
-        return _fit_without_words(text, total, cap, keep, unit)
-    left, right = _sides(text, room, keep, unit)
-    omitted = total - size(left, unit) - size(right, unit)
-    words = marker(omitted, total, unit)
-    return Cut(f"{left}{words}{right}", total, omitted, unit)
+    # length. So reserve the longest it is likely to be, and more where it turns out longer.
+    reserved = max(size(scrub(marker(count, total, unit)), unit) for count in (0, total))
+    while reserved < cap:
+        left, right = _sides(text, cap - reserved, keep, unit)
+        if not (left or keep == "tail") or not (right or keep == "head"):
+            break  # words would take the room of the text itself
+        omitted = total - size(left, unit) - size(right, unit)
+        words = scrub(marker(omitted, total, unit))
+        if size(words, unit) <= reserved:
+            return Cut(f"{left}{words}{right}", total, omitted, unit)
+        reserved = size(words, unit)
+    return _fit_without_words(text, total, cap, keep, unit)
 
 
 def _fit_without_words(text: str, total: int, cap: int, keep: Keep, unit: Unit) -> Cut:
@@ -129,13 +132,13 @@ def _fit_without_words(text: str, total: int, cap: int, keep: Keep, unit: Unit) 
 
 
 def _sides(text: str, room: int, keep: Keep, unit: Unit) -> tuple[str, str]:
-    match keep:
-        case "head":
-            return head(text, room, unit), ""
-        case "tail":
-            return "", tail(text, room, unit)
-        case "both":
-            return head(text, room - room // 2, unit), tail(text, room // 2, unit)
+    if keep == "head":
+        return head(text, room, unit), ""
+    if keep == "tail":
+        return "", tail(text, room, unit)
+    # Where half the room is too little for a character, the newest has all of it.
+    right = tail(text, room - room // 2, unit) or tail(text, room, unit)
+    return head(text, min(room // 2, room - size(right, unit)), unit), right
 
 
 def _join_pair(pair: re.Match[str]) -> str:

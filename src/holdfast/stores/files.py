@@ -58,9 +58,23 @@ class Disk:
 
 def open_root(path: str, *, create: bool) -> int:
     """A descriptor of the root. The root itself may be a link: it is the user's own choice."""
-    if create:
-        os.makedirs(path, FOLDER_MODE, exist_ok=True)
+    if create and not os.path.isdir(path):
+        _make_root(os.path.abspath(path))
     return os.open(path, _FOLDER_FLAGS & ~os.O_NOFOLLOW)
+
+
+def _make_root(path: str) -> None:
+    """Make a folder and those above it; each of them is on the medium before the next."""
+    parent = os.path.dirname(path)
+    if not os.path.isdir(parent):
+        _make_root(parent)
+    with suppress(FileExistsError):
+        os.mkdir(path, FOLDER_MODE)
+    above = os.open(parent, _FOLDER_FLAGS & ~os.O_NOFOLLOW)
+    try:
+        os.fsync(above)
+    finally:
+        os.close(above)
 
 
 def open_folder(root: str, parts: Iterable[str], *, create: bool = False) -> int:

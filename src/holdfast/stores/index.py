@@ -12,15 +12,14 @@ import os
 import stat
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core.facts import Facts
-from holdfast.core.findings import Flaw
 from holdfast.core.outline import Outline
-from holdfast.core.records import Record, Skim, decode, skim
+from holdfast.core.records import decode
 from holdfast.errors import NoSuchSession, PathRejected, StoreError
 from holdfast.ports import SessionInfo
 from holdfast.stores import log
@@ -135,8 +134,8 @@ class Index:
                     self._disconnect()
                     return {}
                 self._set_aside()  # its tables are not ours
-            except (sqlite3.DatabaseError, msgspec.ValidationError):
-                self._set_aside()
+            except (sqlite3.DatabaseError, msgspec.ValidationError, UnicodeDecodeError):
+                self._set_aside()  # even the message of the error can hold its garbage
         return {}
 
     def _save(self, fresh: list[tuple[LogFile, _Row]], gone: list[tuple[str, str]]) -> None:
@@ -144,7 +143,7 @@ class Index:
             return
         import sqlite3
 
-        with suppress(sqlite3.Error), self._connection:
+        with suppress(sqlite3.Error, UnicodeDecodeError), self._connection:
             self._connection.executemany(_UPSERT, [_values(one, row) for one, row in fresh])
             self._connection.executemany(
                 "DELETE FROM sessions WHERE agent = ? AND session = ?", gone
@@ -156,8 +155,6 @@ class Index:
         if self._connection is not None and self._pid == os.getpid():
             return self._connection
         self._claim()
-        if any(os.path.islink(self._path + suffix) for suffix in ("", "-wal", "-shm")):
-            raise sqlite3.OperationalError("a link is no place for an index")
         # A connection must not be used, nor closed, by a forked child.
         self._connection = sqlite3.connect(
             self._path, timeout=2.0, isolation_level="IMMEDIATE", check_same_thread=False
@@ -210,7 +207,6 @@ def _read(one: LogFile, known: _Row | None) -> _Row:
         if known is not None and _has_only_grown(fd, status, known):
             start, facts = known.scanned, known.facts
         scanned = _scan(fd, start, status.st_size, facts)
-        facts.last_active = facts.last_active or status.st_mtime
         return _Row(_stamp(status), scanned, _fingerprint(fd, scanned), facts)
     finally:
         os.close(fd)
@@ -231,15 +227,9 @@ def _scan(fd: int, start: int, end: int, facts: Facts) -> int:
 
     Returns `end`, or 0 where the log ends in the middle of an append and must be read again.
     """
-
-    def read_line(line: bytes) -> Skim | Record | Flaw:
-        item = skim(line)
-        return decode(line) if not isinstance(item, Flaw) and facts.wants(item.kind) else item
-
-    shape = Outline(on_record=facts.add)
+    shape = Outline(on_record=facts.add, is_start=facts.records == 0)
     last = start
-    for position, size, item, _line in log.items(fd, start, end, read_line):
-        shape.add(position, size, item)
+    for position, size, _item, _line in log.shown(shape, fd, start, end, decode):
         last = position + size
     is_clean = last < end and not shape.is_open
     shape.end()
@@ -257,7 +247,8 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def _info(one: LogFile, row: _Row) -> SessionInfo:
-    return SessionInfo(key=one.key, bytes=row.stamp[1], **msgspec.structs.asdict(row.facts))
+    info = SessionInfo(key=one.key, bytes=row.stamp[1], **msgspec.structs.asdict(row.facts))
+    return info if info.last_active else replace(info, last_active=one.status.st_mtime)
 
 
 def _row(values: tuple[Any, ...]) -> _Row:

@@ -117,6 +117,18 @@ def outline(
 ) -> Outline:
     """The shape of the log. Two passes, the second only for logs with branches or odd ids."""
     made = Outline()
+    for position, size, item, line in shown(made, fd, 0, end, read_line):
+        if on_item is not None:
+            on_item(position, size, item, line)
+    made.end()
+    made.settle(_places(fd, end, made.wanted))
+    return made
+
+
+def shown(
+    made: Outline, fd: int, start: int, end: int, read_line: Callable[[bytes], Item | Flaw]
+) -> Iterator[tuple[int, int, Item | Flaw | None, bytes]]:
+    """The items in `[start, end)`, each of them shown to the outline first."""
 
     def read_well(line: bytes) -> Item | Flaw:
         """A line that the tree depends on must be read in full to be believed."""
@@ -128,13 +140,9 @@ def outline(
             return full if isinstance(full, Flaw) else item
         return item
 
-    for position, size, item, line in items(fd, 0, end, read_well):
+    for position, size, item, line in items(fd, start, end, read_well):
         made.add(position, size, item, preview(line) if isinstance(item, Flaw) else "")
-        if on_item is not None:
-            on_item(position, size, item, line)
-    made.end()
-    made.settle(_places(fd, end, made.wanted))
-    return made
+        yield position, size, item, line
 
 
 def raw(fd: int, end: int) -> Iterator[bytes]:

@@ -16,14 +16,13 @@ from holdfast.core.facts import title_of
 from holdfast.core.findings import Finding, Flaw
 from holdfast.core.ids import SessionKey, positional_id
 from holdfast.core.limits import FORMAT_VERSION
-from holdfast.core.outline import settled_ids
+from holdfast.core.outline import Outline, settled_ids
 from holdfast.core.records import (
     FORMAT,
     Assistant,
     Compaction,
     Header,
     Record,
-    Skim,
     User,
     decode,
     skim,
@@ -38,7 +37,7 @@ from holdfast.stores import log
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.core.outline import Branch, Outline
+    from holdfast.core.outline import Branch, Stands
 
 _WALK_RECORDS_MAX: Final = 50_000
 """Reading from a record further back than this goes forward through the whole log instead."""
@@ -197,7 +196,7 @@ class LogReader:
     def counted_position(self, name: str, shape: Outline) -> int:
         """Where that record stands, if it is one that counts."""
         position = self.position_of(name)
-        if position in shape.skipped:
+        if shape.skipped.get(position) == "open":
             raise NoSuchRecord(name, self.key.session, where="what counts of ")
         return position
 
@@ -208,27 +207,44 @@ class LogReader:
         return record.id if record else positional_id(position)
 
     def position_of(self, name: str) -> int:
-        """Where that record stands, whether it counts or not."""
+        """Where that record stands. Records of an append that never completed are not looked at."""
         placed = self._placed_at(name)
         if placed is not None and placed.id == name:
             return int(name[1:])
         candidates: dict[str, int] = {}
+        damaged: int | None = None
         recent: deque[str] = deque(maxlen=_NEAREST_IDS)
-        for position, _size, item, _line in log.items(self.fd, 0, self.end, skim):
-            if isinstance(item, Skim):
-                record_id = item.id or positional_id(position)
-                recent.append(record_id)
+        for position, item in self._counted():
+            record_id = item.id or positional_id(position)
+            recent.append(record_id)
+            if not name or not record_id.startswith(name):
+                continue
+            if self._is_intact(position):
                 if record_id == name:
                     return position
-                if name and record_id.startswith(name):
-                    candidates.setdefault(record_id, position)
+                candidates.setdefault(record_id, position)
+            elif record_id == name and damaged is None:
+                damaged = position
         if placed is not None:
             return int(name[1:])  # it goes by its position because its own id was taken
+        if damaged is not None:
+            return damaged
         if len(candidates) == 1:
             return next(iter(candidates.values()))
         if candidates:
             raise AmbiguousName("record", name, list(candidates))
         raise NoSuchRecord(name, self.key.session, list(recent))
+
+    def _counted(self) -> Iterator[tuple[int, Stands]]:
+        """Every record that counts, in order, as far as a glance can tell."""
+        counted: list[tuple[int, Stands]] = []
+        shape = Outline(on_record=lambda position, item: counted.append((position, item)))
+        for _item in log.shown(shape, self.fd, 0, self.end, skim):
+            yield from counted
+            counted.clear()
+
+    def _is_intact(self, position: int) -> bool:
+        return log.line_at(self.fd, self.end, position) is not None
 
     def _placed_at(self, name: str) -> Record | None:
         """The record at the position that a name spells, whatever its own id."""

@@ -108,8 +108,10 @@ def _crash_course(app: App, kills: int) -> list[_Crash]:
 
 def _kill_a_writer(app: App, dice: random.Random) -> _Crash:
     writer = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "append", _KEY.session, "--create"],
-        env={**os.environ, "HOLDFAST_ROOT": app.settings.root},
+        [
+            *(sys.executable, "-m", "holdfast", "append", _KEY.session, "--create"),
+            *(f"--root={app.settings.root}", f"--agent={_KEY.agent}"),
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -1,0 +1,87 @@
+"""Every store keeps the promises of its port."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast.stores.blobs import FileBlobs
+from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.memory import MemoryBlobs, MemoryStore
+from holdfast.testing import conformance
+from holdfast.testing.conformance import (
+    BLOB_CHECKS,
+    SESSION_CHECKS,
+    check_blob_store,
+    check_session_store,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.core.ids import SessionKey
+    from holdfast.core.records import Record
+    from holdfast.testing.conformance import BlobCheck, SessionCheck
+
+
+@pytest.mark.parametrize("check", SESSION_CHECKS, ids=lambda check: check.__name__)
+def test_jsonl_store_keeps_the_promise(check: SessionCheck, tmp_path: Path) -> None:
+    """Sessions in plain files do what every session store must do."""
+    with JsonlStore(tmp_path) as store:
+        check(store)
+
+
+@pytest.mark.parametrize("check", SESSION_CHECKS, ids=lambda check: check.__name__)
+def test_memory_store_keeps_the_promise(check: SessionCheck) -> None:
+    """Sessions in memory do what every session store must do: the port needs no files."""
+    check(MemoryStore())
+
+
+@pytest.mark.parametrize("check", BLOB_CHECKS, ids=lambda check: check.__name__)
+def test_file_blobs_keep_the_promise(check: BlobCheck, tmp_path: Path) -> None:
+    """Payloads in files do what every blob store must do."""
+    check(FileBlobs(tmp_path))
+
+
+@pytest.mark.parametrize("check", BLOB_CHECKS, ids=lambda check: check.__name__)
+def test_memory_blobs_keep_the_promise(check: BlobCheck) -> None:
+    """Payloads in memory do what every blob store must do."""
+    check(MemoryBlobs())
+
+
+def test_conformance_lists_every_check() -> None:
+    """No check is written and then left out of the lists."""
+    listed = {check.__name__ for check in (*SESSION_CHECKS, *BLOB_CHECKS)}
+    written = {
+        name
+        for name, function in inspect.getmembers(conformance, inspect.isfunction)
+        if function.__module__ == conformance.__name__
+        and list(inspect.signature(function).parameters) == ["store"]
+    }
+    assert listed == written
+
+
+def test_conformance_runs_without_a_test_framework() -> None:
+    """The two entry points run every check on a store of its own."""
+    made: list[MemoryStore] = []
+
+    def make() -> MemoryStore:
+        made.append(MemoryStore())
+        return made[-1]
+
+    check_session_store(make)
+    check_blob_store(MemoryBlobs)
+    assert len(made) == len(SESSION_CHECKS)
+
+
+def test_conformance_notices_a_store_that_forgets() -> None:
+    """A store that drops a record fails the checks: they can fail."""
+
+    class Forgetful(MemoryStore):
+        def last(self, key: SessionKey, count: int) -> list[Record]:
+            return super().last(key, count)[:-1]
+
+    with pytest.raises(AssertionError):
+        check_session_store(Forgetful)

@@ -1,0 +1,347 @@
+"""The house rules: who may import whom, what the core may touch, and no file without a use."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import holdfast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGE = Path(holdfast.__file__).parent
+PROJECT = PACKAGE.parents[1]
+
+_GROUND = frozenset({"errors", "core"})
+_STORED = _GROUND | {"ports"}
+_ENGINE = _STORED | {"config", "stores", "providers"}
+
+MAY_IMPORT: dict[str, frozenset[str]] = {
+    "errors": frozenset(),
+    "core": frozenset({"errors"}),
+    "ports": _GROUND,
+    "config": _GROUND,
+    "stores": _STORED,
+    "providers": _STORED,
+    "importers": _STORED,
+    "engine": _ENGINE,
+    "surfaces": _ENGINE | {"engine", "importers", "holdfast"},
+    "integrations": _STORED | {"config", "engine", "holdfast"},
+    "testing": _ENGINE | {"engine", "importers", "holdfast"},
+    # The package itself offers names of the rooms below the surfaces; `__main__` is a way in.
+    "holdfast": _ENGINE | {"engine"},
+    "__main__": frozenset({"surfaces"}),
+}
+"""For each room, the others it may import. A room may always import itself."""
+
+CORE_LIBRARY = frozenset(
+    (
+        *("__future__", "abc", "bisect", "collections", "dataclasses", "difflib", "enum"),
+        *("functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re"),
+        *("string", "textwrap", "typing", "unicodedata", "msgspec"),
+    )
+)
+"""What the core may use from outside: nothing that has a clock, a file, a socket or luck."""
+
+CLOCKS = frozenset(
+    (
+        *("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"),
+        *("now", "utcnow", "today", "localtime", "gmtime"),
+    )
+)
+ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"})
+OUTSIDE = frozenset({"open", "input", "breakpoint", "__import__", "exec", "eval"})
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One file of the package."""
+
+    name: str
+    tree: ast.Module
+    is_package: bool
+
+    @property
+    def room(self) -> str:
+        """The folder or file under the package that it belongs to."""
+        return self.name.split(".")[1] if "." in self.name else self.name
+
+
+def modules_in(package: Path) -> dict[str, Module]:
+    found = {}
+    for path in sorted(package.rglob("*.py")):
+        parts = ["holdfast", *path.relative_to(package).with_suffix("").parts]
+        is_package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if is_package else parts)
+        found[name] = Module(name, ast.parse(path.read_text(), str(path)), is_package)
+    return found
+
+
+def imports_of(module: Module, known: dict[str, Module]) -> Iterator[tuple[str, int]]:
+    """(name, line) of every module that a module imports, wherever in it that stands."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(module, node)
+            for alias in node.names:
+                inner = f"{base}.{alias.name}"
+                yield (inner if inner in known else base), node.lineno
+
+
+def _absolute(module: Module, node: ast.ImportFrom) -> str:
+    if node.level == 0:
+        return node.module or ""
+    parts = module.name.split(".")
+    parts = parts[: len(parts) - node.level + module.is_package]
+    return ".".join([*parts, *filter(None, [node.module])])
+
+
+def _is_ours(name: str) -> bool:
+    return name == "holdfast" or name.startswith("holdfast.")
+
+
+def _room_of(name: str) -> str:
+    return name.split(".")[1] if "." in name else name
+
+
+def violations(package: Path, entries: frozenset[str]) -> list[str]:
+    """Everything in a package that breaks a rule, one sentence each."""
+    known = modules_in(package)
+    return [
+        *(one for module in known.values() for one in _bad_imports(module, known)),
+        *(one for module in known.values() for one in _bad_uses(module)),
+        *_unused(known, entries),
+    ]
+
+
+def _bad_imports(module: Module, known: dict[str, Module]) -> Iterator[str]:
+    allowed = MAY_IMPORT.get(module.room)
+    if allowed is None:
+        yield f"{module.name}: no rule says what the room `{module.room}` may import"
+        return
+    for name, line in imports_of(module, known):
+        if not _is_ours(name):
+            if module.room == "core" and name.split(".")[0] not in CORE_LIBRARY:
+                yield f"{module.name}:{line}: the core may not use `{name}`"
+        elif _room_of(name) not in allowed | {module.room}:
+            yield f"{module.name}:{line}: `{module.room}` may not import `{name}`"
+
+
+def _bad_uses(module: Module) -> Iterator[str]:
+    is_core, may_print = module.room == "core", module.room == "surfaces"
+    for node in ast.walk(module.tree):
+        name = _name_used(node)
+        if name == "print" and isinstance(node, ast.Call) and not may_print:
+            yield f"{module.name}:{node.lineno}: only surfaces print"
+        elif name in ENVIRONMENT and module.room != "config":
+            yield f"{module.name}: only config reads the environment (`{name}`)"
+        elif is_core and isinstance(node, ast.Call) and name in CLOCKS:
+            yield f"{module.name}:{node.lineno}: the core has no clock (`{name}`)"
+        elif is_core and isinstance(node, ast.Call) and name in OUTSIDE:
+            yield f"{module.name}:{node.lineno}: the core touches nothing outside (`{name}`)"
+
+
+def _name_used(node: ast.AST) -> str:
+    """What a node calls, or takes from `os`; empty where it does neither."""
+    match node:
+        case ast.Call(func=ast.Name(id=name)):
+            return name
+        case ast.Call(func=ast.Attribute(attr=name)) if name in CLOCKS:
+            return name
+        case ast.Attribute(value=ast.Name(id="os"), attr=name):
+            return name
+        case ast.ImportFrom(module="os", names=names):
+            return next((one.name for one in names if one.name in ENVIRONMENT), "")
+        case _:
+            return ""
+
+
+def _unused(known: dict[str, Module], entries: frozenset[str]) -> Iterator[str]:
+    """Modules that no way in leads to."""
+    reached: set[str] = set()
+    waiting = [
+        name
+        for name, module in known.items()
+        if name in entries or module.room in ("holdfast", "__main__", "testing", "integrations")
+    ]
+    while waiting:
+        name = waiting.pop()
+        if name in reached or name not in known:
+            continue
+        reached.add(name)
+        parents = name.split(".")[:-1]
+        waiting += [".".join(parents[:count]) for count in range(1, len(parents) + 1)]
+        waiting += [imported for imported, _line in imports_of(known[name], known)]
+    for name in sorted(set(known) - reached):
+        yield f"{name}: nobody imports it"
+
+
+def _entries() -> frozenset[str]:
+    """The modules that the installed commands start."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    return frozenset(target.split(":")[0] for target in project["scripts"].values())
+
+
+def test_package_keeps_the_house_rules() -> None:
+    """Imports point one way, the core is pure, and every file is used."""
+    assert violations(PACKAGE, _entries()) == []
+
+
+def test_package_was_really_looked_at() -> None:
+    """The check sees the whole package: its rooms, and imports from one to another."""
+    known = modules_in(PACKAGE)
+    assert {"errors", "core", "ports", "config", "stores", "surfaces"} <= {
+        module.room for module in known.values()
+    }
+    imported = {name for name, _line in imports_of(known["holdfast.stores.log"], known)}
+    assert {"os", "holdfast.core.outline", "holdfast.core.records"} <= imported
+
+
+# The checker must see what it is for: each rule is broken once, in a house that keeps them all.
+
+SOUND = {
+    "__init__.py": "from holdfast.engine.session import Session\n",
+    "__main__.py": "from holdfast.surfaces.cli import main\n",
+    "errors.py": "class HoldfastError(Exception): ...\n",
+    "ports.py": "from holdfast.core.records import Record\n",
+    "config.py": "import os\nfrom holdfast.core import records\nROOT = os.environ.get('ROOT')\n",
+    "core/__init__.py": "",
+    "core/records.py": "import json\nimport msgspec\nfrom holdfast.errors import HoldfastError\n",
+    "stores/__init__.py": "",
+    "stores/files.py": "import os, time\n",
+    "stores/jsonl.py": "from holdfast import ports\nfrom holdfast.stores import files\n",
+    "providers/__init__.py": "",
+    "providers/one.py": "from holdfast.ports import Model\n",
+    "engine/__init__.py": "",
+    "engine/session.py": (
+        "from holdfast import config\n"
+        "from holdfast.stores.jsonl import JsonlStore\n"
+        "def load():\n"
+        "    from holdfast.providers import one\n"
+    ),
+    "surfaces/__init__.py": "",
+    "surfaces/cli.py": (
+        "from holdfast import __version__\n"
+        "from holdfast.engine.session import Session\n"
+        "from ..stores import jsonl\n"
+        "from holdfast.importers import other\n"
+        "print(__version__)\n"
+    ),
+    "importers/__init__.py": "",
+    "importers/other.py": "from holdfast.core.records import Record\n",
+    "integrations/__init__.py": "",
+    "integrations/framework.py": "from holdfast.engine.session import Session\n",
+    "testing/__init__.py": "",
+    "testing/conformance.py": "from holdfast.stores.jsonl import JsonlStore\n",
+}
+
+
+def _build(folder: Path, files: dict[str, str]) -> Path:
+    package = folder / "holdfast"
+    for name, source in files.items():
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    return package
+
+
+def test_checker_finds_nothing_in_a_sound_house(tmp_path: Path) -> None:
+    """A package that keeps the rules, with every room in it, passes."""
+    assert violations(_build(tmp_path, SOUND), frozenset()) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "planted", "said"),
+    [
+        ("errors.py", "import holdfast.core.records", "`errors` may not import"),
+        ("core/records.py", "from holdfast.ports import Clock", "`core` may not import"),
+        ("core/records.py", "from holdfast.stores import files", "`core` may not import"),
+        ("core/records.py", "from ..stores.files import Disk", "`core` may not import"),
+        ("core/records.py", "from .. import config", "`core` may not import `holdfast.config`"),
+        ("core/records.py", "import holdfast", "`core` may not import `holdfast`"),
+        (
+            "core/records.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import holdfast.ports",
+            "`core` may not import `holdfast.ports`",
+        ),
+        ("ports.py", "from holdfast.stores.files import Disk", "`ports` may not import"),
+        ("config.py", "import holdfast.ports", "`config` may not import"),
+        ("config.py", "import holdfast.engine.session", "`config` may not import"),
+        ("stores/files.py", "from holdfast.providers import one", "`stores` may not import"),
+        ("stores/files.py", "from holdfast.config import ROOT", "`stores` may not import"),
+        ("stores/files.py", "import holdfast.engine.session", "`stores` may not import"),
+        ("providers/one.py", "from holdfast.stores import files", "`providers` may not import"),
+        ("importers/other.py", "from holdfast.stores import files", "`importers` may not"),
+        ("engine/session.py", "from holdfast.surfaces import cli", "`engine` may not import"),
+        ("engine/session.py", "from holdfast.importers import other", "`engine` may not"),
+        ("engine/session.py", "import holdfast.testing.conformance", "`engine` may not import"),
+        ("surfaces/cli.py", "import holdfast.testing", "`surfaces` may not import"),
+        ("surfaces/cli.py", "import holdfast.integrations", "`surfaces` may not import"),
+        ("integrations/framework.py", "import holdfast.surfaces.cli", "`integrations` may not"),
+        ("integrations/framework.py", "import holdfast.stores.files", "`integrations` may not"),
+        ("testing/conformance.py", "import holdfast.surfaces.cli", "`testing` may not import"),
+        ("__init__.py", "import holdfast.surfaces.cli", "`holdfast` may not import"),
+        ("__init__.py", "import holdfast.testing", "`holdfast` may not import"),
+        ("__main__.py", "import holdfast.stores.files", "`__main__` may not import"),
+        ("utils/helpers.py", "import re", "no rule says"),
+        ("core/records.py", "import os", "the core may not use `os`"),
+        ("core/records.py", "from os import path", "the core may not use `os`"),
+        ("core/records.py", "import os.path", "the core may not use `os.path`"),
+        ("core/records.py", "import time", "the core may not use `time`"),
+        ("core/records.py", "def f():\n    import random", "the core may not use `random`"),
+        ("core/records.py", "import logging", "the core may not use `logging`"),
+        ("core/records.py", "import sqlite3", "the core may not use `sqlite3`"),
+        ("core/records.py", "from datetime import date", "the core may not use `datetime`"),
+        ("core/records.py", "import importlib", "the core may not use `importlib`"),
+        ("core/records.py", "stamp = clock.time()", "the core has no clock (`time`)"),
+        ("core/records.py", "stamp = datetime.now()", "the core has no clock (`now`)"),
+        ("core/records.py", "stamp = monotonic()", "the core has no clock (`monotonic`)"),
+        ("core/records.py", "open('x')", "the core touches nothing outside (`open`)"),
+        ("core/records.py", "__import__('os')", "nothing outside (`__import__`)"),
+        ("core/records.py", "print('x')", "only surfaces print"),
+        ("stores/files.py", "print('x')", "only surfaces print"),
+        ("stores/files.py", "os.environ['X']", "only config reads the environment (`environ`)"),
+        ("stores/files.py", "os.getenv('X')", "only config reads the environment (`getenv`)"),
+        ("surfaces/cli.py", "from os import path, environ", "(`environ`)"),
+        ("stores/dead.py", "from holdfast.stores import files", "stores.dead: nobody imports it"),
+        ("surfaces/dead.py", "", "holdfast.surfaces.dead: nobody imports it"),
+        ("stores/self.py", "from holdfast.stores import self", "self: nobody imports it"),
+    ],
+)
+def test_checker_sees_a_planted_violation(
+    tmp_path: Path, file: str, planted: str, said: str
+) -> None:
+    """One broken rule in a sound house is found, named and placed."""
+    source = SOUND.get(file, "")
+    found = violations(_build(tmp_path, {**SOUND, file: f"{source}{planted}\n"}), frozenset())
+    assert any(said in one for one in found), found
+    module = "holdfast." + file.removesuffix(".py").replace("/", ".")
+    assert all(one.startswith(module.removesuffix(".__init__")) for one in found)
+
+
+def test_checker_takes_installed_commands_for_used(tmp_path: Path) -> None:
+    """A module that a command starts needs nobody to import it, nor do those it imports."""
+    more = {
+        "surfaces/tool.py": "from holdfast.surfaces import parts\n",
+        "surfaces/parts.py": "",
+    }
+    package = _build(tmp_path, {**SOUND, **more})
+    assert violations(package, frozenset({"holdfast.surfaces.tool"})) == []
+    assert len(violations(package, frozenset())) == 2
+
+
+def test_rules_are_about_every_room() -> None:
+    """Every room that exists has a rule, rules name known rooms, and none allows `testing`."""
+    rooms = {module.room for module in modules_in(PACKAGE).values()}
+    assert rooms <= set(MAY_IMPORT)
+    for allowed in MAY_IMPORT.values():
+        assert allowed <= set(MAY_IMPORT)
+        assert "testing" not in allowed
