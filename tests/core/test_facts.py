@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.strategies import records, texts
 
 from holdfast.core.facts import Facts, title_of
 from holdfast.core.limits import TITLE_CHARS_MAX
@@ -21,7 +22,6 @@ from holdfast.core.records import (
     Unknown,
     User,
 )
-from strategies import records, texts
 
 if TYPE_CHECKING:
     from holdfast.core.records import Record

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.strategies import texts
 
 from holdfast.core.ids import (
     Named,
@@ -23,7 +24,6 @@ from holdfast.core.ids import (
 )
 from holdfast.core.limits import ID_CHARS_MAX
 from holdfast.errors import AmbiguousName, BadId, NoSuchSession
-from strategies import texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

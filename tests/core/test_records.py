@@ -11,6 +11,16 @@ import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.strategies import (
+    FRAGMENTS,
+    json_objects,
+    json_values,
+    records,
+    records_of,
+    texts,
+    unknown_fields,
+    unknown_records,
+)
 
 from holdfast.core.findings import Flaw
 from holdfast.core.records import (
@@ -40,16 +50,6 @@ from holdfast.core.records import (
 )
 from holdfast.core.text import scrub
 from holdfast.errors import BadRecord
-from strategies import (
-    FRAGMENTS,
-    json_objects,
-    json_values,
-    records,
-    records_of,
-    texts,
-    unknown_fields,
-    unknown_records,
-)
 
 if TYPE_CHECKING:
     from holdfast.core.records import Content, Record

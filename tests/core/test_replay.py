@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.strategies import records
 
 from holdfast.core.records import Assistant, Compaction, ToolResult, ToolUse, User
 from holdfast.core.replay import SeenCalls, binds, without_doubles
-from strategies import records
 
 if TYPE_CHECKING:
     from holdfast.core.records import Record

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.strategies import FRAGMENTS, json_values, texts
 
 from holdfast.core.text import (
     Keep,
@@ -19,7 +20,6 @@ from holdfast.core.text import (
     size,
     tail,
 )
-from strategies import FRAGMENTS, json_values, texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from opens import watched
+from tests.stores.opens import watched
 
 from holdfast.core.ids import SessionKey
 from holdfast.core.limits import BLOB_GRACE_SECONDS, READ_BLOCK_BYTES

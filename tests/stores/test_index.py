@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from opens import logs_opened, watched
+from tests.stores.opens import logs_opened, watched
 
 from holdfast.core.ids import Named, SessionKey, resolve
 from holdfast.core.records import (

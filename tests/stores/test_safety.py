@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from opens import watched
+from tests.stores.opens import watched
 
 from holdfast.core.ids import SessionKey
 from holdfast.core.records import Rewind, User
