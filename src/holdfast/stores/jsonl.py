@@ -169,7 +169,7 @@ class JsonlStore:
     def fork(self, key: SessionKey, new: SessionKey, *, at: str | None, label: str = "") -> str:
         with self._reading(key) as reader:
             shape = reader.outline()
-            position = None if at is None else reader.counted_position(at, shape)
+            position = None if at is None else reader.position_of(at)
             entries = log.stream(reader.fd, reader.end, shape.path(position), shape)
             header = self._header(
                 new,
@@ -298,7 +298,7 @@ class JsonlStore:
     def _with_parent(self, key: SessionKey, record: Record, parent: str) -> Record:
         """The record after the parent it names, by id or by a unique beginning of one."""
         with self._reading(key) as reader:
-            found = parent if reader.head() == parent else reader.counted_id(parent)
+            found = parent if reader.head() == parent else reader.full_id(parent)
         if isinstance(record, Rewind):
             return msgspec.structs.replace(record, to=found, parent=found)
         return msgspec.structs.replace(record, parent=found)

@@ -5,7 +5,6 @@ A `LogReader` sees the log as it was when it was opened; what is appended meanwh
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -57,7 +56,7 @@ class LogReader:
     def path(self, head: str | None = None) -> Iterator[Record]:
         """The records from the root to `head` (the log's own by default)."""
         shape = self.outline()
-        position = None if head is None else self.counted_position(head, shape)
+        position = None if head is None else self.position_of(head)
         entries = log.stream(self.fd, self.end, shape.path(position), shape)
         return without_doubles(record for _position, record in entries)
 
@@ -131,8 +130,7 @@ class LogReader:
         enough = max(count, 1)
         for position, _size, record in log.walk_back(self.fd, self.end):
             newest.append((position, record))
-            # Stop where a step begins, lest a doubled call lose what it doubles.
-            if len(newest) >= enough and isinstance(record, Assistant | User | Header):
+            if len(newest) >= enough and _begins_step(record):
                 if len(_settled(newest)) >= count:
                     break
                 enough = 2 * len(newest)
@@ -162,10 +160,14 @@ class LogReader:
     def path_from(self, start: str) -> Iterator[Record]:
         """The records on the path from `start` on. Costs what follows it, not what is before."""
         newest: list[tuple[int, Record]] = []
+        wanted = 0
         for position, _size, record in log.walk_back(self.fd, self.end):
             newest.append((position, record))
             if record.id == start:
-                yield from _settled(newest)
+                wanted = len(newest)
+            if wanted and _begins_step(record):
+                older = {record.id for _position, record in newest[wanted:]}
+                yield from (one for one in _settled(newest) if one.id not in older)
                 return
             if len(newest) > _WALK_RECORDS_MAX:
                 break
@@ -193,46 +195,35 @@ class LogReader:
             raise NoSuchRecord(name, self.key.session)
         return record
 
-    def counted_position(self, name: str, shape: Outline) -> int:
-        """Where that record stands, if it is one that counts."""
+    def full_id(self, name: str) -> str:
+        """The id that a unique beginning of one stands for."""
         position = self.position_of(name)
-        if shape.skipped.get(position) == "open":
-            raise NoSuchRecord(name, self.key.session, where="what counts of ")
-        return position
-
-    def counted_id(self, name: str) -> str:
-        """The full id of a record that counts."""
-        position = self.counted_position(name, self.outline())
         record = log.line_at(self.fd, self.end, position)
         return record.id if record else positional_id(position)
 
     def position_of(self, name: str) -> int:
-        """Where that record stands. Records of an append that never completed are not looked at."""
-        placed = self._placed_at(name)
-        if placed is not None and placed.id == name:
-            return int(name[1:])
-        candidates: dict[str, int] = {}
-        damaged: int | None = None
+        """Where that record stands. Records of an append that never completed are not looked at.
+
+        An intact record goes before one whose payload is damaged, an id before a position.
+        """
+        intact: dict[str, int] = {}
+        damaged: dict[str, int] = {}
         recent: deque[str] = deque(maxlen=_NEAREST_IDS)
         for position, item in self._counted():
-            record_id = item.id or positional_id(position)
+            record_id, place = item.id or positional_id(position), positional_id(position)
             recent.append(record_id)
-            if not name or not record_id.startswith(name):
-                continue
-            if self._is_intact(position):
-                if record_id == name:
-                    return position
-                candidates.setdefault(record_id, position)
-            elif record_id == name and damaged is None:
-                damaged = position
-        if placed is not None:
-            return int(name[1:])  # it goes by its position because its own id was taken
-        if damaged is not None:
-            return damaged
-        if len(candidates) == 1:
-            return next(iter(candidates.values()))
-        if candidates:
-            raise AmbiguousName("record", name, list(candidates))
+            if name and (record_id.startswith(name) or place == name):
+                is_intact = log.line_at(self.fd, self.end, position) is not None
+                (intact if is_intact else damaged).setdefault(record_id, position)
+                if place == name != record_id:
+                    damaged.setdefault(place, position)
+        for found in (intact, damaged):
+            if name in found:
+                return found[name]
+        if len(intact) == 1:
+            return next(iter(intact.values()))
+        if intact:
+            raise AmbiguousName("record", name, list(intact))
         raise NoSuchRecord(name, self.key.session, list(recent))
 
     def _counted(self) -> Iterator[tuple[int, Stands]]:
@@ -243,21 +234,17 @@ class LogReader:
             yield from counted
             counted.clear()
 
-    def _is_intact(self, position: int) -> bool:
-        return log.line_at(self.fd, self.end, position) is not None
-
-    def _placed_at(self, name: str) -> Record | None:
-        """The record at the position that a name spells, whatever its own id."""
-        if re.fullmatch("@[0-9]{1,18}", name):
-            return log.line_at(self.fd, self.end, int(name[1:]))
-        return None
-
     def _titled(self, branch: Branch) -> Branch:
         if branch.last_user is not None:
             record = log.line_at(self.fd, self.end, branch.last_user)
             if isinstance(record, User):
                 return replace(branch, title=title_of(text_of(record.content)))
         return branch
+
+
+def _begins_step(record: Record) -> bool:
+    """Whether to stop walking back here is safe: a doubled call stands after what it doubles."""
+    return isinstance(record, Assistant | User | Header)
 
 
 def _settled(newest: list[tuple[int, Record]]) -> list[Record]:
