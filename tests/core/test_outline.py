@@ -454,6 +454,8 @@ def test_outline_reports_each_trouble_once_and_in_order(items: list[Item]) -> No
     for one in findings:
         is_flaw = isinstance(model.lines[one.position // _STEP].item, Flaw)
         assert one.preview == ("seen" if is_flaw else "")
+        # A line has a size; what is only said about a record has none.
+        assert one.size == (0 if one.kind in ("duplicate-id", "missing-parent") else 5)
 
 
 @many

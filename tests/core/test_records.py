@@ -498,6 +498,7 @@ def test_records_name_their_kind() -> None:
 def test_records_write_only_what_they_say() -> None:
     """A field with its default value takes no room in the log."""
     assert encode(Header()) == b'{"type":"session"}'
+    assert decode(b'{"type":"session"}') == Header(format="", version=0)
     assert encode(User(content="x", id="r")) == b'{"type":"user","id":"r","content":"x"}'
     assert encode(Unknown(type="novel", id="r")) == b'{"type":"novel","id":"r"}'
 

@@ -353,6 +353,26 @@ def test_header_in_the_middle_is_reported_and_left_out_of_a_repair(store: JsonlS
     assert kinds(store, SessionKey("main", "fork")) == []
 
 
+def test_header_in_the_middle_may_jump(store: JsonlStore) -> None:
+    """A stray header that names a parent moves the path, and a repaired copy keeps it there."""
+    ids = [record.id for record in store.read(KEY)]
+    with log_file(store.root).open("ab") as file:
+        file.write(b'{"type":"session","id":"stray","parent":"%s"}\n' % ids[2].encode())
+        file.write(b'{"type":"user","id":"x","content":"x"}\n')
+        file.write(b'{"type":"user","id":"y","content":"y","parent":"stray"}\n')
+    assert everything(store) == ["0", "1", "y"]
+    mended = store.repair(KEY)
+    assert everything(store, mended.key) == ["0", "1", "y"]
+    assert [
+        texts(store.read_branch(mended.key, one.head)) for one in store.branches(mended.key)
+    ] == [
+        NUMBERS,
+        ["0", "1", "x"],
+        ["0", "1", "y"],
+    ]
+    assert store.verify(mended.key).findings == ()
+
+
 def test_seed_format_opens_as_it_is(store: JsonlStore) -> None:
     """A log of four record types without header or ids is read, rewound, forked and repaired."""
     log_file(store.root).write_bytes(

@@ -102,14 +102,34 @@ def test_append_never_returns_while_sync_fails(
     assert texts(store) == ["one", "two", "three", "four", "five"]
 
 
-def test_append_after_a_failed_sync_is_synced_itself(store: JsonlStore, disk: FaultyDisk) -> None:
-    """A sync error reported once does not make the next append trust the descriptor it was on."""
-    disk.fail("sync", errno.EIO)
-    with pytest.raises(NotDurable):
-        store.append(KEY, turn(), expect=ANY_HEAD)
-    disk.calls.clear()
-    store.append(KEY, turn(), expect=ANY_HEAD)
-    assert disk.calls == ["write", "sync"]
+def test_append_after_a_failed_sync_uses_a_new_descriptor(tmp_path: Path) -> None:
+    """The system reports a lost write once per descriptor: the one that failed is not trusted."""
+
+    class Marking(FaultyDisk):
+        """Marks the descriptor of a failed sync with a flag that new ones never have."""
+
+        def write(self, fd: int, data: bytes | memoryview) -> int:
+            assert not os.get_inheritable(fd)
+            return super().write(fd, data)
+
+        def sync(self, fd: int) -> None:
+            try:
+                super().sync(fd)
+            except OSError:
+                os.set_inheritable(fd, True)
+                raise
+
+    disk = Marking()
+    with JsonlStore(tmp_path, disk=disk) as store:
+        store.create(KEY)
+        store.append(KEY, [User(content="one")], expect=ANY_HEAD)
+        disk.fail("sync", errno.EIO)
+        with pytest.raises(NotDurable):
+            store.append(KEY, [User(content="two")], expect=ANY_HEAD)
+        disk.calls.clear()
+        store.append(KEY, [User(content="two")], expect=ANY_HEAD)
+        assert disk.calls == ["write", "sync"]
+        assert texts(store) == ["one", "two"]
 
 
 def test_buffered_append_does_not_sync_and_sync_reports_errors(

@@ -99,6 +99,34 @@ else:
     os._exit(0)
 """
 
+FORK_WHILE_LOCKED = """
+class Meeting(Disk):
+    is_here = False
+
+    def sync(self, fd):
+        if self.is_here:
+            os.write(locked[1], b"locked")
+            print(os.read(tried[0], 100).decode())
+        super().sync(fd)
+
+locked, tried, disk = os.pipe(), os.pipe(), Meeting()
+store = JsonlStore(root, disk=disk, lock_wait_seconds=0.05)
+store.append(key, [User(content="before 0.0")], expect=ANY_HEAD)
+child = os.fork()
+if child:
+    disk.is_here = True
+    store.append(key, [User(content="parent 0.0")], expect=ANY_HEAD)
+    assert os.waitpid(child, 0)[1] == 0
+else:
+    os.read(locked[0], 100)
+    try:
+        store.append(key, [User(content="child 0.0")], expect=ANY_HEAD)
+        os.write(tried[1], b"not locked")
+    except HoldfastError as error:
+        os.write(tried[1], str(error).encode())
+    os._exit(0)
+"""
+
 
 def start(code: str, *arguments: object) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", PRELUDE + code, *map(str, arguments)]
@@ -307,6 +335,16 @@ def test_forked_child_and_parent_both_append(store: JsonlStore) -> None:
     process.communicate()
     assert process.returncode == 0
     check_all_there(store, {"before": 1, "parent": 150, "child": 150, "after": 1})
+
+
+def test_forked_child_respects_its_parents_lock(store: JsonlStore) -> None:
+    """A lock that the parent takes after the fork keeps the child out, and it is told by whom."""
+    process = start(FORK_WHILE_LOCKED, store.root, "fork")
+    output = process.communicate()[0].decode()
+    assert process.returncode == 0
+    assert f"pid {process.pid} " in output
+    assert "is locked" in output
+    check_all_there(store, {"before": 1, "parent": 1})
 
 
 def test_writer_note_names_program_and_host(store: JsonlStore) -> None:

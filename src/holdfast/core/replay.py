@@ -9,6 +9,8 @@ from holdfast.core.records import Assistant, Compaction, Record, ToolUse, User, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from holdfast.core.records import Content
+
 
 def without_doubles(records: Iterable[Record]) -> Iterator[Record]:
     """Leave out `tool_use` records that repeat a call of the assistant message before them.
@@ -23,20 +25,23 @@ def without_doubles(records: Iterable[Record]) -> Iterator[Record]:
 
 
 class SeenCalls:
-    """The tool calls made since the user last spoke."""
+    """The tool calls of the step that is being read."""
 
     def __init__(self) -> None:
+        self._message: Content = None
         self._ids: set[str] = set()
 
     def doubles(self, record: Record) -> bool:
         """Whether a record only repeats a call that was already made."""
-        if isinstance(record, User):
+        if isinstance(record, Assistant):
+            self._message = record.content  # looked into when a `tool_use` follows: rarely
             self._ids.clear()
-        elif isinstance(record, Assistant):
-            calls = (call.get("id") for call in tool_calls(record.content))
-            self._ids.update(call for call in calls if isinstance(call, str))
+        elif isinstance(record, User):
+            self._message = None
+            self._ids.clear()
         elif isinstance(record, ToolUse):
-            if record.tool_use_id in self._ids:
+            calls = (call.get("id") for call in tool_calls(self._message))
+            if record.tool_use_id in self._ids or record.tool_use_id in calls:
                 return True
             self._ids.add(record.tool_use_id)
         return False

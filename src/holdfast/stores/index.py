@@ -19,7 +19,6 @@ import msgspec
 
 from holdfast.core.facts import Facts
 from holdfast.core.outline import Outline
-from holdfast.core.records import decode
 from holdfast.errors import NoSuchSession, PathRejected, StoreError
 from holdfast.ports import SessionInfo
 from holdfast.stores import log
@@ -229,7 +228,7 @@ def _scan(fd: int, start: int, end: int, facts: Facts) -> int:
     """
     shape = Outline(on_record=facts.add, is_start=facts.records == 0)
     last = start
-    for position, size, _item, _line in log.shown(shape, fd, start, end, decode):
+    for position, size, _item, _line in log.shown(shape, fd, start, end):
         last = position + size
     is_clean = last < end and not shape.is_open
     shape.end()
@@ -238,6 +237,8 @@ def _scan(fd: int, start: int, end: int, facts: Facts) -> int:
 
 
 def _fingerprint(fd: int, scanned: int) -> bytes:
+    if scanned < _GROWN_BYTES_MIN:
+        return b""  # such a log is never read in part
     start = max(0, scanned - _FINGERPRINT_BYTES)
     return os.pread(fd, scanned - start, start)
 

@@ -77,10 +77,9 @@ def backward(fd: int, end: int) -> Iterator[Line]:
     """
     pieces: list[bytes] = []  # of the line being put together, last piece first
     held = dropped = 0
-    block_bytes, offset = READ_BLOCK_BYTES // 4, end
+    offset = end
     while offset > 0:
-        length = min(block_bytes, offset)
-        block_bytes = min(block_bytes * 2, READ_BLOCK_BYTES * 4)
+        length = min(READ_BLOCK_BYTES // 4, offset)  # small, lest much be read in vain
         offset -= length
         block = os.pread(fd, length, offset)
         first, *rest = block.split(b"\n")

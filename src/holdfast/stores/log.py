@@ -6,7 +6,7 @@ import os
 import re
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -14,7 +14,7 @@ from holdfast.core.findings import Finding, Flaw, preview
 from holdfast.core.ids import positional_id
 from holdfast.core.limits import READ_BLOCK_BYTES
 from holdfast.core.outline import Backtrack, Outline, Place
-from holdfast.core.records import SEAL, Header, Record, Skim, decode, skim
+from holdfast.core.records import SEAL, Header, Record, decode
 from holdfast.stores.lines import Forward, Oversize, backward
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.outline import Span
 
-Item = Skim | Record
-_Item = TypeVar("_Item")
+    OnItem = Callable[[int, int, Record | Flaw | None, bytes], None]
+
 _MENTIONS: Final = re.compile(rb"[0-9a-f]{64,}")
 _SEAL_LINE: Final = bytes([SEAL])
 _BOM: Final = b"\xef\xbb\xbf"
@@ -41,22 +41,20 @@ class Ending:
 # Lines as items
 
 
-def items(
-    fd: int, start: int, end: int, read_line: Callable[[bytes], _Item]
-) -> Iterator[tuple[int, int, _Item | Flaw | None, bytes]]:
+def items(fd: int, start: int, end: int) -> Iterator[tuple[int, int, Record | Flaw | None, bytes]]:
     """(position, size, item, line) for every line that is not blank. A seal's item is None."""
     lines = Forward(fd, start, end)
     for position, line in lines:
         if isinstance(line, Oversize):
             yield position, line.size, _oversize(line), line.start
         elif line and not line.isspace():
-            yield position, len(line), _item(position, line, read_line), line
+            yield position, len(line), _item(position, line), line
     tail = lines.tail
     if isinstance(tail, Oversize):
         yield lines.tail_position, tail.size, _torn(tail.size), tail.start
     elif tail and not tail.isspace():
         position = lines.tail_position
-        yield position, len(tail), _tail_item(position, tail, read_line), tail
+        yield position, len(tail), _tail_item(position, tail), tail
 
 
 def items_back(fd: int, end: int) -> Iterator[tuple[int, int, Record | Flaw | None, bytes]]:
@@ -68,7 +66,7 @@ def items_back(fd: int, end: int) -> Iterator[tuple[int, int, Record | Flaw | No
             yield position, line.size, flaw, line.start
         elif line and not line.isspace():
             to_item = _tail_item if is_tail else _item
-            yield position, len(line), to_item(position, line, decode), line
+            yield position, len(line), to_item(position, line), line
         is_tail = False
 
 
@@ -77,24 +75,20 @@ def identified(record: Record, position: int) -> Record:
     return record if record.id else msgspec.structs.replace(record, id=positional_id(position))
 
 
-def _item(position: int, line: bytes, read_line: Callable[[bytes], _Item]) -> _Item | Flaw | None:
-    item = read_line(line)
+def _item(position: int, line: bytes) -> Record | Flaw | None:
+    item = decode(line)
     if isinstance(item, Flaw):
         if line == _SEAL_LINE:
             return None
         if position == 0 and line.startswith(_BOM):
-            return read_line(line[len(_BOM) :])
+            return decode(line[len(_BOM) :])
     return item
 
 
-def _tail_item(
-    position: int, line: bytes, read_line: Callable[[bytes], _Item]
-) -> _Item | Flaw | None:
+def _tail_item(position: int, line: bytes) -> Record | Flaw | None:
     """What follows the last newline: a record that lacks only that, or the rest of a torn one."""
-    full = _item(position, line, decode)
-    if full is None or isinstance(full, Flaw):
-        return _torn(len(line))
-    return _item(position, line, read_line)
+    item = _item(position, line)
+    return _torn(len(line)) if item is None or isinstance(item, Flaw) else item
 
 
 def _torn(size: int) -> Flaw:
@@ -108,16 +102,10 @@ def _oversize(line: Oversize) -> Flaw:
 # The whole log
 
 
-def outline(
-    fd: int,
-    end: int,
-    *,
-    read_line: Callable[[bytes], Item | Flaw] = skim,
-    on_item: Callable[[int, int, Item | Flaw | None, bytes], None] | None = None,
-) -> Outline:
+def outline(fd: int, end: int, *, on_item: OnItem | None = None) -> Outline:
     """The shape of the log. Two passes, the second only for logs with branches or odd ids."""
     made = Outline()
-    for position, size, item, line in shown(made, fd, 0, end, read_line):
+    for position, size, item, line in shown(made, fd, 0, end):
         if on_item is not None:
             on_item(position, size, item, line)
     made.end()
@@ -126,23 +114,13 @@ def outline(
 
 
 def shown(
-    made: Outline, fd: int, start: int, end: int, read_line: Callable[[bytes], Item | Flaw]
-) -> Iterator[tuple[int, int, Item | Flaw | None, bytes]]:
+    made: Outline, fd: int, start: int, end: int
+) -> Iterator[tuple[int, int, Record | Flaw | None, bytes]]:
     """The items in `[start, end)`, each of them shown to the outline first."""
-
-    def read_well(line: bytes) -> Item | Flaw:
-        """A line that the tree depends on must be read in full to be believed."""
-        item = read_line(line)
-        if isinstance(item, Skim) and (
-            item.parent not in (None, made.head) or (made.is_open and item.more != made.lacking - 1)
-        ):
-            full = decode(line)
-            return full if isinstance(full, Flaw) else item
-        return item
-
-    for position, size, item, line in items(fd, start, end, read_well):
+    for found in items(fd, start, end):
+        position, size, item, line = found
         made.add(position, size, item, preview(line) if isinstance(item, Flaw) else "")
-        yield position, size, item, line
+        yield found
 
 
 def raw(fd: int, end: int) -> Iterator[bytes]:
@@ -170,10 +148,10 @@ def _places(fd: int, end: int, wanted: set[str]) -> dict[str, list[Place]]:
     places: dict[str, list[Place]] = {record_id: [] for record_id in wanted}
     if not wanted:
         return places
-    for position, _size, item, line in items(fd, 0, end, skim):
-        if isinstance(item, Skim):
+    for position, _size, item, line in items(fd, 0, end):
+        if item is not None and not isinstance(item, Flaw):
             found = places.get(item.id or positional_id(position))
-            if found is not None and not isinstance(_item(position, line, decode), Flaw):
+            if found is not None:
                 found.append(Place(position, zlib.crc32(line)))
     return places
 
@@ -181,7 +159,7 @@ def _places(fd: int, end: int, wanted: set[str]) -> dict[str, list[Place]]:
 def stream(fd: int, end: int, spans: list[Span], shape: Outline) -> Iterator[tuple[int, Record]]:
     """The records in these spans, in order, with the ids they go by."""
     for span in spans:
-        for position, _size, item, _line in items(fd, span.first, end, decode):
+        for position, _size, item, _line in items(fd, span.first, end):
             if position > span.last:
                 break
             if item is None or isinstance(item, Flaw) or position in shape.skipped:
@@ -243,7 +221,7 @@ def ending(fd: int, end: int) -> Ending:
 
 def header(fd: int, end: int) -> Header | None:
     """The header, where the first line is one."""
-    for _position, _size, item, _line in items(fd, 0, end, decode):
+    for _position, _size, item, _line in items(fd, 0, end):
         return item if isinstance(item, Header) else None
     return None
 
@@ -252,7 +230,7 @@ def line_at(fd: int, end: int, position: int) -> Record | None:
     """The record that starts at a position, if one does."""
     if position > 0 and os.pread(fd, 1, position - 1) != b"\n":
         return None
-    for found, _size, item, _line in items(fd, position, end, decode):
+    for found, _size, item, _line in items(fd, position, end):
         if found != position or item is None or isinstance(item, Flaw):
             return None
         return identified(item, position)

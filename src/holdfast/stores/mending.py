@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core.findings import Finding, Flaw
 from holdfast.core.ids import SessionKey, positional_id
 from holdfast.core.limits import READ_BLOCK_BYTES
-from holdfast.core.records import Header, Record, Rewind, decode, encode, was_repaired
+from holdfast.core.records import Header, Record, Rewind, encode, was_repaired
 from holdfast.stores import log
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Mending:
     def lines(self) -> Iterator[bytes]:
         yield encode(self.header) + b"\n"
         carrier = Carrier(self.shape, self.header)
-        for position, size, item, line in log.items(self.fd, 0, self.end, decode):
+        for position, size, item, line in log.items(self.fd, 0, self.end):
             if isinstance(item, Flaw):
                 self.left_out.append((position, size, item.kind))
             elif item is not None and (position in self.shape.skipped or isinstance(item, Header)):

@@ -23,8 +23,6 @@ from holdfast.core.records import (
     Header,
     Record,
     User,
-    decode,
-    skim,
     text_of,
     was_repaired,
 )
@@ -68,7 +66,7 @@ class LogReader:
         shape = self.outline()
         spans = deque(shape.path())
         seen = SeenCalls()
-        for position, _size, item, _line in log.items(self.fd, 0, self.end, decode):
+        for position, _size, item, _line in log.items(self.fd, 0, self.end):
             if item is None or isinstance(item, Flaw):
                 continue
             record = log.identified(item, position)
@@ -91,7 +89,7 @@ class LogReader:
         notes: list[Finding] = []
         is_first = True
 
-        def look(position: int, size: int, item: log.Item | Flaw | None, line: bytes) -> None:
+        def look(position: int, size: int, item: Record | Flaw | None, line: bytes) -> None:
             nonlocal is_first
             if isinstance(item, Flaw) or item is None:
                 return
@@ -101,7 +99,7 @@ class LogReader:
             if was_repaired(line):
                 notes.append(Finding("repaired-text", position, size, f"`{item.id}`"))
 
-        shape = log.outline(self.fd, self.end, read_line=decode, on_item=look)
+        shape = log.outline(self.fd, self.end, on_item=look)
         if is_first:
             notes.extend(_header_notes(0, None))
         findings = sorted([*shape.findings, *notes], key=lambda finding: finding.position)
@@ -202,35 +200,32 @@ class LogReader:
         return record.id if record else positional_id(position)
 
     def position_of(self, name: str) -> int:
-        """Where that record stands. Records of an append that never completed are not looked at.
-
-        An intact record goes before one whose payload is damaged, an id before a position.
-        """
-        intact: dict[str, int] = {}
-        damaged: dict[str, int] = {}
+        """Where that record stands. Records of an append that never completed are not looked at."""
+        candidates: dict[str, int] = {}
+        placed: int | None = None
         recent: deque[str] = deque(maxlen=_NEAREST_IDS)
         for position, item in self._counted():
-            record_id, place = item.id or positional_id(position), positional_id(position)
+            record_id = item.id or positional_id(position)
             recent.append(record_id)
-            if name and (record_id.startswith(name) or place == name):
-                is_intact = log.line_at(self.fd, self.end, position) is not None
-                (intact if is_intact else damaged).setdefault(record_id, position)
-                if place == name != record_id:
-                    damaged.setdefault(place, position)
-        for found in (intact, damaged):
-            if name in found:
-                return found[name]
-        if len(intact) == 1:
-            return next(iter(intact.values()))
-        if intact:
-            raise AmbiguousName("record", name, list(intact))
+            if record_id == name:
+                return position
+            if name and record_id.startswith(name):
+                candidates.setdefault(record_id, position)
+            if positional_id(position) == name:
+                placed = position  # it goes by its position because its own id was taken
+        if placed is not None:
+            return placed
+        if len(candidates) == 1:
+            return next(iter(candidates.values()))
+        if candidates:
+            raise AmbiguousName("record", name, list(candidates))
         raise NoSuchRecord(name, self.key.session, list(recent))
 
     def _counted(self) -> Iterator[tuple[int, Stands]]:
-        """Every record that counts, in order, as far as a glance can tell."""
+        """Every record that counts, in order."""
         counted: list[tuple[int, Stands]] = []
         shape = Outline(on_record=lambda position, item: counted.append((position, item)))
-        for _item in log.shown(shape, self.fd, 0, self.end, skim):
+        for _item in log.shown(shape, self.fd, 0, self.end):
             yield from counted
             counted.clear()
 
@@ -249,7 +244,13 @@ def _begins_step(record: Record) -> bool:
 
 def _settled(newest: list[tuple[int, Record]]) -> list[Record]:
     """Records found from the end, in order, as a reader should see them."""
-    entries = newest[::-1]
+    records = [record for _position, record in reversed(newest)]
+    if len({record.id for record in records}) < len(records):
+        records = _unrepeated(newest[::-1])
+    return list(without_doubles(records))
+
+
+def _unrepeated(entries: list[tuple[int, Record]]) -> list[Record]:
     repeats = settled_ids(entries)
     records = []
     for position, record in entries:
@@ -257,10 +258,10 @@ def _settled(newest: list[tuple[int, Record]]) -> list[Record]:
         if new_id is not None:
             is_same = new_id == record.id
             records.append(record if is_same else msgspec.structs.replace(record, id=new_id))
-    return list(without_doubles(records))
+    return records
 
 
-def _header_notes(position: int, first: log.Item | None) -> list[Finding]:
+def _header_notes(position: int, first: Record | None) -> list[Finding]:
     if not isinstance(first, Header):
         return [Finding("no-header", position, 0, "the first record is not a header")]
     if first.format != FORMAT:

@@ -48,9 +48,9 @@ class Shelf:
     def sessions(self) -> Iterator[tuple[SessionKey, os.stat_result]]:
         """Every session with the status of its file. Names we would not give are passed over."""
         for agent in self.agents():
-            for name, status in self._listing(_sessions_of(agent)):
+            for name, status in self._listing(_sessions_of(agent), suffix=SUFFIX):
                 session = name.removesuffix(SUFFIX)
-                if session != name and is_name(session) and stat.S_ISREG(status.st_mode):
+                if is_name(session) and stat.S_ISREG(status.st_mode):
                     yield SessionKey(agent, session), status
 
     def agents(self) -> list[str]:
@@ -216,7 +216,9 @@ class Shelf:
             if name.casefold() == wanted:
                 raise SessionExists(key.session, name.removesuffix(SUFFIX))
 
-    def _listing(self, parts: tuple[str, ...]) -> list[tuple[str, os.stat_result]]:
+    def _listing(
+        self, parts: tuple[str, ...], *, suffix: str = ""
+    ) -> list[tuple[str, os.stat_result]]:
         """Names and statuses in a folder; links are not followed. A missing folder is empty."""
         try:
             folder = open_folder(self.root, parts)
@@ -231,8 +233,9 @@ class Shelf:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    with suppress(FileNotFoundError):
-                        found.append((entry.name, entry.stat(follow_symlinks=False)))
+                    if entry.name.endswith(suffix):
+                        with suppress(FileNotFoundError):
+                            found.append((entry.name, entry.stat(follow_symlinks=False)))
         finally:
             os.close(folder)
         return found
