@@ -93,10 +93,10 @@ def _record(dice: _Dice, lines: list[Item], more: int | None = None) -> Skim:
         for index, item in enumerate(lines)
         if isinstance(item, Skim)
     ]
-    odd = ("a", "b", "zz", fresh, f"n{len(lines) + 1:03}")
+    odd = ("a", "b", "zz", "@5", fresh, f"n{len(lines) + 1:03}")
     parent = dice.roll(None, None, dice.roll(*earlier, "gone"), dice.roll(*odd))
     return rec(
-        dice.roll(fresh, fresh, fresh, "", "a", "b", "zz"),
+        dice.roll(fresh, fresh, fresh, fresh, "", "a", "b", "zz", "@5"),
         parent,
         more,
         kind=dice.roll("user", "assistant", "session", "rewind"),

@@ -22,7 +22,14 @@ from holdfast import (
     Unknown,
     User,
 )
-from holdfast.errors import ForeignLog, LogConflict, NoSuchRecord, NoSuchSession, PathRejected
+from holdfast.errors import (
+    BadRecord,
+    ForeignLog,
+    LogConflict,
+    NoSuchRecord,
+    NoSuchSession,
+    PathRejected,
+)
 from holdfast.stores.files import Disk
 
 if TYPE_CHECKING:
@@ -589,6 +596,29 @@ def test_reused_id_keeps_both_records(store: JsonlStore) -> None:
     assert store.verify(mended.key).findings == ()
     assert texts([store.find(mended.key, f"@{position}")]) == ["another"]
     say(store, "next")
+
+
+def test_id_of_an_abandoned_branch_is_refused_by_everybody(store: JsonlStore) -> None:
+    """A store that has just been opened knows the ids that are taken off the path as well."""
+    store.append(KEY, [User(content="left", id="mine")], expect=ANY_HEAD)
+    store.append(KEY, [Rewind(to=KEY.session)], expect=ANY_HEAD)
+    with JsonlStore(store.root) as fresh:
+        with pytest.raises(BadRecord, match="mine"):
+            fresh.append(KEY, [User(content="again", id="mine")], expect=ANY_HEAD)
+        assert kinds(fresh) == []
+
+
+def test_id_of_an_append_that_never_completed_is_free(store: JsonlStore) -> None:
+    """A batch that was cut off by a crash can be tried again under the same ids."""
+    batch = [User(content="a", id="r1"), User(content="b", id="r2")]
+    store.append(KEY, batch, expect=ANY_HEAD)
+    log_file(store.root).write_bytes(b"".join(lines_of(store))[:-20])
+    with JsonlStore(store.root) as fresh:
+        assert everything(fresh) == NUMBERS
+        fresh.append(KEY, batch, expect=ANY_HEAD)
+        assert everything(fresh) == [*NUMBERS, "a", "b"]
+        assert texts([fresh.find(KEY, "r1"), fresh.find(KEY, "r2")]) == ["a", "b"]
+        assert set(kinds(fresh)) == {"open-batch", "torn"}
 
 
 def test_missing_parent_is_bridged(store: JsonlStore) -> None:

@@ -218,6 +218,7 @@ def test_reader_sees_only_whole_batches_while_others_write(store: JsonlStore) ->
             assert texts(store.live(KEY).records)[: len(found)] == found
             assert len(store.last(KEY, 5)) in (1, 5)
             seen = len(found)
+    assert process.returncode == 0
     check_all_there(store, {"ann": 400}, size=5)
 
 

@@ -263,8 +263,6 @@ class Outline:
 
     def _check_order(self, record_id: str) -> None:
         """Ids of one length that only ever grow are unique; the others have to be looked up."""
-        if record_id.startswith("@"):
-            return
         if record_id == self.header:
             # The session's id sorts anywhere; it must not make all records after it look odd.
             if self._runs:

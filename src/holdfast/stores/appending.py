@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager, suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.limits import FORMAT_VERSION
@@ -193,8 +192,7 @@ class LogWriter:
         Only the newest records are looked through; an older repeat is found when it is read.
         """
         if self._recent is None:
-            newest = islice(log.walk_back(self._fd, self._size), _RECENT_RECORDS)
-            self._recent = {record.id for _position, _size, record in newest}
+            self._recent = log.recent_ids(self._fd, self._size, _RECENT_RECORDS)
         for record_id in claimed:
             if record_id in self._recent:
                 raise BadRecord(

@@ -6,6 +6,7 @@ import os
 import re
 import zlib
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -189,6 +190,16 @@ def walk_back(
         if track.missing is None:
             return
         start = track.bridge()
+
+
+def recent_ids(fd: int, end: int, lines_max: int) -> set[str]:
+    """The ids of the records that count among the last lines, on whatever branch."""
+    starts = [position for position, _line in islice(backward(fd, end), lines_max)]
+    ids: set[str] = set()
+    shape = Outline(on_record=lambda _position, item: ids.add(item.id))
+    for _shown in shown(shape, fd, starts[-1], end):
+        pass
+    return ids
 
 
 def ending(fd: int, end: int) -> Ending:

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core.findings import Finding, Flaw
 from holdfast.core.ids import SessionKey, positional_id
 from holdfast.core.limits import READ_BLOCK_BYTES
-from holdfast.core.records import Header, Record, Rewind, encode, was_repaired
+from holdfast.core.records import Header, Label, Record, Rewind, encode, was_repaired
 from holdfast.stores import log
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def copied(
     yield encode(header) + b"\n"
     carrier = Carrier(shape, header)
     for position, record in entries:
-        if isinstance(record, Header):
-            carrier.leave_out(position, record)
+        if isinstance(record, Header) or (isinstance(record, Label) and record.target is None):
+            carrier.leave_out(position, record)  # the copy has a header and a label of its own
         else:
             yield encode(carrier.carry(position, record)) + b"\n"
 

@@ -519,6 +519,16 @@ def a_fork_copies_the_path(store: SessionStore) -> None:
     assert store.verify(_OTHER).is_sound
 
 
+def a_fork_has_a_label_of_its_own(store: SessionStore) -> None:
+    """The label given to a fork is its label, also where the session was named again since."""
+    store.create(_KEY, label="old")
+    store.append_each(_KEY, [Label(label="new"), _said("a")])
+    store.fork(_KEY, _OTHER, at=None, label="try")
+    labels = {info.key: info.label for info in store.sessions()}
+    assert labels == {_KEY: "new", _OTHER: "try"}
+    assert _texts(store.read(_OTHER)) == ["a"]
+
+
 def a_fork_can_start_anywhere(store: SessionStore) -> None:
     """A fork at an earlier record, also of an abandoned branch, ends with that record."""
     head = store.create(_KEY)
@@ -960,6 +970,7 @@ SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = (
     branches_are_listed_with_their_leaves,
     every_branch_can_be_read,
     a_fork_copies_the_path,
+    a_fork_has_a_label_of_its_own,
     a_fork_can_start_anywhere,
     a_fork_changes_nothing_when_it_cannot_be_made,
     a_session_without_a_boundary_is_live_as_a_whole,
