@@ -17,7 +17,6 @@ from holdfast.core.records import (
     Header,
     Label,
     Model,
-    Skim,
     ToolResult,
     Unknown,
     User,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.core.records import Record
 
 
-def facts_of(*stored: Record | Skim) -> Facts:
+def facts_of(*stored: Record) -> Facts:
     facts = Facts()
     for number, record in enumerate(stored):
         facts.add(number * 10, record)
@@ -43,16 +42,6 @@ def test_facts_count_records_and_messages(stored: list[Record]) -> None:
     assert facts.damaged == 0
     last = stored[-1].id or f"@{len(stored) * 10 - 10}" if stored else ""
     assert facts.head == last
-
-
-@given(st.lists(records(), max_size=8))
-def test_facts_are_the_same_when_only_wanted_kinds_are_decoded(stored: list[Record]) -> None:
-    """A quick look at the kinds that are not wanted loses no fact."""
-    facts = Facts()
-    for number, record in enumerate(stored):
-        short = Skim(record.kind, record.id, record.ts, record.parent, record.more)
-        facts.add(number * 10, record if facts.wants(record.kind) else short)
-    assert facts == facts_of(*stored)
 
 
 def test_facts_take_label_and_parent_from_the_header() -> None:
@@ -116,15 +105,6 @@ def test_facts_keep_first_and_latest_time(
     """A clock that goes back moves neither; a record without a time is passed over."""
     facts = facts_of(*(User(content="x", ts=ts) for ts in times))
     assert (facts.created, facts.last_active) == (created, last_active)
-
-
-def test_facts_want_only_what_can_change_them() -> None:
-    """Headers and labels are always wanted, a user's words until there is a title."""
-    facts = Facts()
-    kinds = ("session", "label", "user", "assistant", "tool_result", "model", "novel")
-    assert [kind for kind in kinds if facts.wants(kind)] == ["session", "label", "user"]
-    facts.add(0, User(content="words"))
-    assert [kind for kind in kinds if facts.wants(kind)] == ["session", "label"]
 
 
 def test_facts_go_on_where_they_stopped() -> None:

@@ -7,7 +7,7 @@ once from the front, `Backtrack` each line once from the back; all three must te
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, get_args
 
 import pytest
 from hypothesis import example, given, settings
@@ -16,15 +16,24 @@ from hypothesis import strategies as st
 from holdfast.core.findings import Flaw, FlawKind
 from holdfast.core.ids import positional_id
 from holdfast.core.outline import Backtrack, Outline, Place, Span, settled_ids
-from holdfast.core.records import Skim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from holdfast.core.outline import Stands
 
-    Item = Skim | Flaw | None
 
+class Rec(NamedTuple):
+    """A record as the tree sees it."""
+
+    kind: str
+    id: str
+    ts: float = 1.0
+    parent: str | None = None
+    more: int | None = None
+
+
+Item: TypeAlias = Rec | Flaw | None
 T = TypeVar("T")
 
 _STEP = 10
@@ -41,8 +50,8 @@ def rec(
     *,
     kind: str = "user",
     ts: float = 1.0,
-) -> Skim:
-    return Skim(kind, record_id, ts, parent, more)
+) -> Rec:
+    return Rec(kind, record_id, ts, parent, more)
 
 
 GARBAGE = Flaw("garbage", "not JSON")
@@ -85,13 +94,13 @@ def _log(data: bytes) -> list[Item]:
     return lines
 
 
-def _record(dice: _Dice, lines: list[Item], more: int | None = None) -> Skim:
+def _record(dice: _Dice, lines: list[Item], more: int | None = None) -> Rec:
     """A record with a new id, a used one or none, after one before, behind or nowhere."""
     fresh = f"n{len(lines):03}"
     earlier = [
         item.id or positional_id(index * _STEP)
         for index, item in enumerate(lines)
-        if isinstance(item, Skim)
+        if isinstance(item, Rec)
     ]
     odd = ("a", "b", "zz", "@5", fresh, f"n{len(lines) + 1:03}")
     parent = dice.roll(None, None, dice.roll(*earlier, "gone"), dice.roll(*odd))
@@ -136,7 +145,7 @@ class Model:
     def __init__(self, items: Sequence[Item]) -> None:
         self.lines = [Line(index * _STEP, item) for index, item in enumerate(items)]
         self.records = {
-            line.position: line.item for line in self.lines if isinstance(line.item, Skim)
+            line.position: line.item for line in self.lines if isinstance(line.item, Rec)
         }
         self.counted = [line.position for line in self.lines if self._is_counted(line)]
         self.parents = {position: self._parent(position) for position in self.counted}
@@ -217,7 +226,7 @@ class Model:
 
     def _is_counted(self, line: Line) -> bool:
         """Whether a record stands alone or its append is complete."""
-        if not isinstance(line.item, Skim):
+        if not isinstance(line.item, Rec):
             return False
         left = line.item.more or 0
         for later in self.lines:
@@ -227,7 +236,7 @@ class Model:
                 break
             if later.item is None or (isinstance(later.item, Flaw) and later.item.kind == "torn"):
                 return False
-            if isinstance(later.item, Skim) and later.item.more != left - 1:
+            if isinstance(later.item, Rec) and later.item.more != left - 1:
                 return False
             left -= 1
         return left == 0
@@ -248,7 +257,7 @@ def outline_of(model: Model) -> Outline:
 
 def places(model: Model, name: str) -> list[Place]:
     return [
-        Place(position, hash((item.type, item.id, item.ts, item.parent, item.more)))
+        Place(position, hash((item.kind, item.id, item.ts, item.parent, item.more)))
         for position, item in model.records.items()
         if model.name(position) == name
     ]
@@ -330,9 +339,9 @@ def test_backtrack_and_outline_show_the_same_records(items: list[Item]) -> None:
     assert _distinct(forwards) == _distinct(backwards)
 
 
-def _distinct(records: list[Skim]) -> list[Skim]:
+def _distinct(records: list[Rec]) -> list[Rec]:
     """Each record with an id once, where it came first; those without are all their own."""
-    found: list[Skim] = []
+    found: list[Rec] = []
     for record in records:
         if not record.id or record not in found:
             found.append(record)
@@ -347,7 +356,7 @@ def test_outline_counts_what_the_model_counts(items: list[Item]) -> None:
     outline = outline_of(model)
     open_records = set(model.records) - set(model.counted)
     assert {one for one, why in outline.skipped.items() if why == "open"} == open_records
-    assert outline.counts == Counter(model.records[one].type for one in model.counted)
+    assert outline.counts == Counter(model.records[one].kind for one in model.counted)
     assert not outline.is_open
 
 
@@ -388,7 +397,7 @@ def test_outline_of_a_later_part_has_no_header(items: list[Item]) -> None:
     outline.end()
     late = [one.position for one in outline.findings if one.kind == "late-header"]
     model = Model(items)
-    assert late == [one for one in model.counted if model.records[one].type == "session"]
+    assert late == [one for one in model.counted if model.records[one].kind == "session"]
     assert outline.header == ""
 
 
@@ -423,13 +432,13 @@ def test_outline_knows_enough_to_write_a_sound_log(items: list[Item]) -> None:
         assert path == [one for one in model.path(old[leaf]) if one in kept]
 
 
-def _rewritten(outline: Outline, position: int, record: Skim) -> Skim:
+def _rewritten(outline: Outline, position: int, record: Rec) -> Rec:
     # No record may pass for one without an id, whose name is its place in the new log.
     record_id = record.id
     if not record.id or position in outline.renamed:
         record_id = positional_id(position)
     parent = outline.reparented.get(position, record.parent)
-    return Skim(record.type, f"r{record_id}", record.ts, None if parent is None else f"r{parent}")
+    return Rec(record.kind, f"r{record_id}", record.ts, None if parent is None else f"r{parent}")
 
 
 @many
@@ -446,7 +455,7 @@ def test_outline_reports_each_trouble_once_and_in_order(items: list[Item]) -> No
         *(
             ("late-header", one)
             for one in model.counted[1:]
-            if model.records[one].type == "session"
+            if model.records[one].kind == "session"
         ),
     ]
     assert sorted((one.kind, one.position) for one in findings) == sorted(expected)
@@ -471,7 +480,7 @@ def test_outline_branches_are_exactly_the_leaves(items: list[Item]) -> None:
     for branch in branches:
         stretch = model.stretch(branch.position)
         fork = model.parents[stretch[0]]
-        users = [one for one in stretch if model.records[one].type == "user"]
+        users = [one for one in stretch if model.records[one].kind == "user"]
         assert branch.records == len(stretch)
         assert branch.ts == model.records[branch.position].ts
         assert branch.last_user == max(users, default=None)
@@ -494,7 +503,7 @@ def test_outline_head_and_header_are_the_last_and_first_record(items: list[Item]
     first = model.counted[:1]
     assert outline.head == "".join(model.name(one) for one in model.counted[-1:])
     assert outline.header == "".join(
-        model.name(one) for one in first if model.records[one].type == "session"
+        model.name(one) for one in first if model.records[one].kind == "session"
     )
 
 

@@ -713,3 +713,16 @@ def test_trash_keeps_sessions_removed_in_the_same_moment(tmp_path: Path) -> None
             store.fork(KEY, SessionKey("main", f"kept-{len(found)}"), at=None)
             log_file(tmp_path).unlink()
         assert sorted(found) == ["one", "two"]
+
+
+def test_many_missing_parents_are_bridged_alike_from_both_ends(store: JsonlStore) -> None:
+    """However many parents are gone, every way to read gives the same path, each flaw told once."""
+    with log_file(store.root).open("ab") as log:
+        log.write(b"garbage\n")
+        for number in range(40):
+            line = f'{{"type":"user","content":"n{number}","id":"n{number}","parent":"gone"}}\n'
+            log.write(line.encode())
+
+    assert everything(store) == [*NUMBERS, *(f"n{number}" for number in range(40))]
+    assert [finding.kind for finding in store.live(KEY).findings] == ["garbage"]
+    assert kinds(store).count("missing-parent") == 40

@@ -28,10 +28,6 @@ class Facts(msgspec.Struct):
     head: str = ""
     parent_session: str | None = None
 
-    def wants(self, kind: str) -> bool:
-        """Whether a record of this kind must be decoded in full to be counted."""
-        return kind in ("session", "label") or (kind == "user" and not self.title)
-
     def add(self, position: int, item: Stands) -> None:
         """Count the next record."""
         self.records += 1

@@ -203,11 +203,11 @@ class Outline:
     # The rules, one by one.
 
     def _add_record(self, position: int, size: int, item: Stands) -> None:
-        record_id = item.id or positional_id(position)
-        if item.kind == "session":
+        record_id, kind = item.id or positional_id(position), item.kind
+        if kind == "session":
             self._check_header(position, size, record_id)
         self._check_order(record_id)
-        self.counts[item.kind] += 1
+        self.counts[kind] += 1
         run = self._runs[-1] if self._runs else None
         if run is None or (item.parent is not None and item.parent != run.last_id):
             parent = item.parent
@@ -217,7 +217,7 @@ class Outline:
                 self._named[position] = run.last
             run.last, run.last_id, run.last_ts = position, record_id, item.ts
             run.records += 1
-        if item.kind == "user":
+        if kind == "user":
             self._runs[-1].last_user = position
         self.head = record_id
         if self.on_record is not None:

@@ -236,23 +236,6 @@ _encoder: Final = msgspec.json.Encoder()
 _decoder: Final[msgspec.json.Decoder[_Known]] = msgspec.json.Decoder(_Known)
 
 
-class Skim(msgspec.Struct, gc=False):
-    """The few fields that say where a record stands: all a pass over a whole log parses."""
-
-    type: str = ""
-    id: str = ""
-    ts: float = 0.0
-    parent: str | None = None
-    more: Annotated[int, msgspec.Meta(ge=0)] | None = None
-
-    @property
-    def kind(self) -> str:
-        return self.type
-
-
-_skimmer: Final = msgspec.json.Decoder(Skim)
-
-
 def encode(record: Record) -> bytes:
     """One line, without its newline. Lone surrogates become U+FFFD on the way."""
     try:
@@ -273,16 +256,39 @@ def encode(record: Record) -> bytes:
 
 
 def encode_lines(records: Sequence[Record]) -> bytes:
-    """Several lines, each with its newline; in one go where all of them are plain."""
+    """Several lines, each with its newline, that will be read as records again.
+
+    A struct takes any value for any field; what a reader would not accept is refused here.
+    """
     try:
         for record in records:
             if record.extra or (type(record) in _CAREFUL and _needs_care(record)):
                 break
         else:
-            return _encoder.encode_lines(records)
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        pass  # said better by `encode`, or mended there
-    return b"".join(encode(record) + b"\n" for record in records)
+            data = _encoder.encode_lines(records)
+            _decoder.decode_lines(data)
+            return data
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+        pass  # said better one by one, or mended there
+    return b"".join(_readable_line(record) + b"\n" for record in records)
+
+
+def _readable_line(record: Record) -> bytes:
+    taken = record.extra.keys() & {"type", *_FIELDS.get(record.kind, _COMMON)}
+    if taken:
+        raise BadRecord(
+            f"the extra fields of a `{record.kind}` record have names that are taken: "
+            f"{', '.join(sorted(taken))}",
+            hint="set the fields themselves",
+        )
+    line = encode(record)
+    found = decode(line)
+    if isinstance(found, Flaw):
+        raise BadRecord(
+            f"a `{record.kind}` record has a field of the wrong type: {found.detail}",
+            hint="the fields of every type are in docs/format.md",
+        )
+    return line
 
 
 def decode(line: bytes) -> Record | Flaw:
@@ -296,21 +302,6 @@ def decode(line: bytes) -> Record | Flaw:
     if record.extra or (type(record) in _CAREFUL and _has_nested_extra(record)):
         return _decode_carefully(line)  # only a field that is really called `$extra` gets here
     return record
-
-
-def skim(line: bytes) -> Skim | Flaw:
-    """Like `decode`, for the fields of `Skim` alone and several times as fast.
-
-    What it skips it does not check: a line with a bad payload may pass here and fail there.
-    """
-    try:
-        found = _skimmer.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        record = decode(line)
-        if isinstance(record, Flaw):
-            return record
-        return Skim(record.kind, record.id, record.ts, record.parent, record.more)
-    return found if found.type else Flaw("shape", "no `type`")
 
 
 def was_repaired(line: bytes) -> bool:

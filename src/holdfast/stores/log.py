@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     OnItem = Callable[[int, int, Record | Flaw | None, bytes], None]
 
 _MENTIONS: Final = re.compile(rb"[0-9a-f]{64,}")
+_BRIDGES_MAX: Final = 4
+"""Parents looked for in vain, each through the whole log, before the log is outlined instead."""
 _SEAL_LINE: Final = bytes([SEAL])
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -159,15 +161,22 @@ def _places(fd: int, end: int, wanted: set[str]) -> dict[str, list[Place]]:
 
 def stream(fd: int, end: int, spans: list[Span], shape: Outline) -> Iterator[tuple[int, Record]]:
     """The records in these spans, in order, with the ids they go by."""
+    for position, _size, record in _counted_in(fd, end, spans, shape):
+        if position in shape.renamed:
+            yield position, msgspec.structs.replace(record, id=positional_id(position))
+        else:
+            yield position, identified(record, position)
+
+
+def _counted_in(
+    fd: int, end: int, spans: list[Span], shape: Outline
+) -> Iterator[tuple[int, int, Record]]:
     for span in spans:
-        for position, _size, item, _line in items(fd, span.first, end):
+        for position, size, item, _line in items(fd, span.first, end):
             if position > span.last:
                 break
-            if item is None or isinstance(item, Flaw) or position in shape.skipped:
-                continue
-            if position in shape.renamed:
-                item = msgspec.structs.replace(item, id=positional_id(position))
-            yield position, identified(item, position)
+            if not (item is None or isinstance(item, Flaw) or position in shape.skipped):
+                yield position, size, item
 
 
 # The newest part of the log
@@ -179,7 +188,7 @@ def walk_back(
     """(position, size, record) along the path from the head towards the root."""
     track = Backtrack()
     start: int = end
-    while True:
+    for _bridge in range(_BRIDGES_MAX):
         for position, size, item, line in items_back(fd, start):
             if isinstance(item, Flaw) and on_flaw is not None:
                 on_flaw(Finding(item.kind, position, size, item.detail, preview(line)))
@@ -189,7 +198,20 @@ def walk_back(
                 yield position, size, identified(item, position)
         if track.missing is None:
             return
+        on_flaw = None  # whoever looks for a parent in vain has seen everything
         start = track.bridge()
+    yield from _walk_outline_back(fd, end, start)
+
+
+def _walk_outline_back(fd: int, end: int, start: int) -> Iterator[tuple[int, int, Record]]:
+    """The path before `start`, for logs with so many missing parents that looking costs more."""
+    shape = outline(fd, end)
+    counted = _counted_in(fd, end, shape.path(start), shape)
+    entries = [(position, size) for position, size, _record in counted if position < start]
+    for position, size in reversed(entries):
+        record = line_at(fd, end, position)
+        assert record is not None
+        yield position, size, record
 
 
 def recent_ids(fd: int, end: int, lines_max: int) -> set[str]:
