@@ -56,7 +56,7 @@ def _demo(args: argparse.Namespace, app: App) -> int:
             if app.out.is_json:
                 app.out.json(_result(crashes, torn, head, report.records))
             else:
-                _tell_ending(inner, args.keep, torn)
+                _tell_ending(inner, args.keep, torn, lost=sum(crash.lost for crash in crashes))
     return 0 if all(not crash.lost for crash in crashes) else 1
 
 
@@ -200,7 +200,7 @@ def _carry_on(app: App) -> str:
     return done.head
 
 
-def _tell_ending(app: App, keep: str | None, torn: int) -> None:
+def _tell_ending(app: App, keep: str | None, torn: int, *, lost: int) -> None:
     report = app.store.verify(_KEY)
     app.out.line()
     app.out.table(
@@ -209,7 +209,7 @@ def _tell_ending(app: App, keep: str | None, torn: int) -> None:
             ["records", f"{report.records:,}"],
             ["size of the log", size_text(report.bytes)],
             ["bytes of unfinished appends, kept aside", f"{torn:,}"],
-            ["acknowledged records lost", Cell("0", "good")],
+            ["acknowledged records lost", Cell(f"{lost:,}", "bad" if lost else "good")],
         ],
     )
     app.out.line("The log is plain JSON lines:")
