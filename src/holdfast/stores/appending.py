@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from holdfast.core.ids import SessionKey
     from holdfast.ports import Trashed
 
-_RECENT_RECORDS: Final = 10_000
+_RECENT_RECORDS: Final = 500
+"""How far back an id that came with a record is looked for, under the lock."""
 
 
 class Lines(NamedTuple):
@@ -82,6 +83,8 @@ class LogWriter:
             self.head, self._ending = lines.ids[-1], None
             if self._recent is not None:
                 self._recent.update(lines.ids)
+                if len(self._recent) > 10 * _RECENT_RECORDS:
+                    self._recent = None
         return lines, ending.torn if ending else None
 
     def sync(self) -> None:
