@@ -26,7 +26,7 @@ demo: $(VENV)/.stamp ## Kill a writer in the middle of its work and see what sur
 
 test: $(VENV)/.stamp ## Check format, lint and types, then run the tests
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/python -m pytest -m "not nightly" -n 2
+	@$(BIN)/python -m pytest -n 2
 
 check: $(VENV)/.stamp ## Format, lint, types
 	@$(BIN)/ruff format --check --quiet .
@@ -41,7 +41,7 @@ nightly: $(VENV)/.stamp ## The long runs: 1,000 kills, deep fuzzing
 	@$(BIN)/python -m pytest -m nightly --timeout 3600
 
 coverage: $(VENV)/.stamp ## Which lines and branches no test reaches
-	@$(BIN)/python -m pytest -m "not nightly" -n 2 --cov --cov-report=term-missing:skip-covered
+	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
 bench: .venv-bench/.stamp ## Measure, beside the peers
 	@.venv-bench/bin/python benchmarks/store.py
