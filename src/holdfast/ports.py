@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,8 +40,7 @@ class Appended(NamedTuple):
     """The torn end of an earlier append that this one had to seal first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(msgspec.Struct, frozen=True):
     """What the next turn needs: the records from the newest boundary to the head."""
 
     records: tuple[Record, ...]
@@ -54,16 +54,14 @@ Standing = Literal["path", "branch", "double", "repeat", "open"]
 time; a line that repeats an earlier one; part of an append that never completed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A record as it stands in the whole log."""
 
     record: Record
     standing: Standing
 
 
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
+class SessionInfo(msgspec.Struct, frozen=True):
     """The small facts a listing shows."""
 
     key: SessionKey
@@ -81,8 +79,7 @@ class SessionInfo:
     parent_session: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """Everything `verify` found out about one session."""
 
     key: SessionKey
@@ -98,8 +95,7 @@ class Report:
         return not any(finding.is_damage for finding in self.findings)
 
 
-@dataclass(frozen=True, slots=True)
-class Trashed:
+class Trashed(msgspec.Struct, frozen=True):
     """A removed session that can still be restored."""
 
     name: str

@@ -13,10 +13,10 @@ import tempfile
 import threading
 from collections import Counter
 from contextlib import closing, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -760,4 +760,4 @@ def test_listing_facts_are_plain_values(store: JsonlStore) -> None:
     """What a listing gives can be shown as JSON as it is."""
     filled(store)
     for info in store.sessions():
-        assert json.loads(json.dumps(asdict(info)))["key"]["session"] == info.key.session
+        assert json.loads(msgspec.json.encode(info))["key"]["session"] == info.key.session

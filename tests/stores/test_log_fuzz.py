@@ -270,7 +270,7 @@ def check_agreement(store: JsonlStore, path: list[Record], head: str) -> None:
     """Reading from the end gives what reading from the beginning gives."""
     assert store.last(KEY, 1_000_000) == path
     assert store.last(KEY, 2) == path[-2:]
-    # A call may be doubled by one that lies before the part one reads: then it is read as it stands.
+    # A call that is doubled by one before the part one reads is read as it stands.
     doubles = [entry.record for entry in store.read_all(KEY) if entry.standing == "double"]
     for window in (None, 10):
         live = store.live(KEY, window=window)

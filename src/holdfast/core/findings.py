@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 from holdfast.core.limits import DAMAGE_PREVIEW_BYTES
 
@@ -45,16 +46,14 @@ NOTES: Final = frozenset({"no-header", "foreign-header", "newer-version", "repai
 """Findings that lose nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flaw:
+class Flaw(msgspec.Struct, frozen=True):
     """Why a line is not a record."""
 
     kind: FlawKind
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One thing that is wrong with a log. `position` and `size` are in bytes for files."""
 
     kind: Kind

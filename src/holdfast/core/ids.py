@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from holdfast.core.limits import ID_CHARS_MAX
 from holdfast.errors import AmbiguousName, BadId, NoSuchSession
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 # A record id is a number in hex: milliseconds since 1970, then random bits. As long as the digits
 # are as many, it sorts as text like the number it stands for.
 _RANDOM_BITS = 28
-_ID_CHARS = 18
-_HEX_DIGITS = frozenset("0123456789abcdef")
+_OWN_ID = re.compile("[0-9a-f]{18}")
 
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{ID_CHARS_MAX - 1}}}")
 _NAME_RULE = (
@@ -29,8 +29,7 @@ _RECORD_RULE = (
 )
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SessionKey:
+class SessionKey(msgspec.Struct, frozen=True, order=True):
     """Which session: the agent it belongs to and its id. Always valid once made."""
 
     agent: str
@@ -68,7 +67,7 @@ def positional_id(position: int) -> str:
 def new_record_ids(count: int, *, now: float, random_bits: int, after: str) -> list[str]:
     """`count` ids that sort by time, and after `after` even if the clock went back."""
     first = (int(now * 1000) << _RANDOM_BITS) | (random_bits % (1 << _RANDOM_BITS))
-    if len(after) == _ID_CHARS and _HEX_DIGITS.issuperset(after):
+    if _OWN_ID.fullmatch(after):
         first = max(first, int(after, 16) + 1)
     return [f"{number:018x}" for number in range(first, first + count)]
 
@@ -78,8 +77,7 @@ def new_session_id(random_bits: int) -> str:
     return f"{random_bits % (1 << 48):012x}"
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(msgspec.Struct, frozen=True):
     """A session as people may refer to it."""
 
     key: SessionKey

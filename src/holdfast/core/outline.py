@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
+
+import msgspec
 
 from holdfast.core.findings import Finding, Flaw
 from holdfast.core.ids import positional_id
@@ -44,24 +45,21 @@ class Stands(Protocol):
     def more(self) -> int | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where a record is, and who it is there. `digest` tells equal lines from different ones."""
 
     position: int
     digest: int
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """A run of records that follow each other, by the positions of its first and last."""
 
     first: int
     last: int
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(msgspec.Struct):
     """Records that each follow the one before; a new run begins at a jump."""
 
     first: int
@@ -81,8 +79,7 @@ class _Run:
         self.last_user = self.last_user if later.last_user is None else later.last_user
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(msgspec.Struct, frozen=True):
     """A leaf of the tree and how it got there."""
 
     head: str
@@ -97,17 +94,16 @@ class Branch:
     title: str = ""
 
 
-@dataclass(slots=True)
-class Outline:
+class Outline(msgspec.Struct):
     """What a log looks like. Show it every line with `add`, then call `settle`."""
 
-    findings: list[Finding] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    skipped: dict[int, Literal["open", "repeat"]] = field(default_factory=dict)
+    findings: list[Finding] = msgspec.field(default_factory=list)
+    counts: Counter[str] = msgspec.field(default_factory=Counter)
+    skipped: dict[int, Literal["open", "repeat"]] = msgspec.field(default_factory=dict)
     """Positions of lines that parse but do not count: open batches and repeated lines."""
-    renamed: set[int] = field(default_factory=set)
+    renamed: set[int] = msgspec.field(default_factory=set)
     """Positions of records that go by position because their id was taken."""
-    reparented: dict[int, str | None] = field(default_factory=dict)
+    reparented: dict[int, str | None] = msgspec.field(default_factory=dict)
     """Records whose stored parent is not the true one, and which that is (None: the one before)."""
     head: str = ""
     header: str = ""
@@ -117,14 +113,14 @@ class Outline:
     is_start: bool = True
     """Whether no record came before the first line that is shown."""
 
-    _runs: list[_Run] = field(default_factory=list)
-    _batch: list[tuple[int, int, Stands]] = field(default_factory=list)
+    _runs: list[_Run] = msgspec.field(default_factory=list)
+    _batch: list[tuple[int, int, Stands]] = msgspec.field(default_factory=list)
     _batch_left: int = 0
     """Lines that the open batch still lacks."""
-    _id_max: dict[int, str] = field(default_factory=dict)
+    _id_max: dict[int, str] = msgspec.field(default_factory=dict)
     """The greatest id so far, by length."""
-    _unordered: set[str] = field(default_factory=set)
-    _named: dict[int, int] = field(default_factory=dict)
+    _unordered: set[str] = msgspec.field(default_factory=set)
+    _named: dict[int, int] = msgspec.field(default_factory=dict)
     """Records that name their parent, and where it is, where that one may go by position."""
 
     def add(self, position: int, size: int, item: Stands | Flaw | None, preview: str = "") -> None:

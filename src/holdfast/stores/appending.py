@@ -45,6 +45,7 @@ class LogWriter:
         self._wait_seconds = wait_seconds
         self._mutex = threading.Lock()
         self._folder = self._fd = -1
+        self._identity = (-1, -1)
         self._size = -1
         self._ending: log.Ending | None = None
         """How others left the log; none once we have written after them."""
@@ -144,24 +145,27 @@ class LogWriter:
             unlock(self._fd)
 
     def _size_if_current(self) -> int | None:
-        ours = os.fstat(self._fd)
+        """The size of our file, if it is still the one that goes by the session's name."""
         try:
             named = os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
-        if ours.st_nlink > 1:
+        if (named.st_dev, named.st_ino) != self._identity:
+            return None
+        if named.st_nlink > 1:
             unlock(self._fd)
             raise PathRejected(
-                f"the log of `{self.key}` has {ours.st_nlink} names (hard links)",
+                f"the log of `{self.key}` has {named.st_nlink} names (hard links)",
                 hint="a log that is also reachable elsewhere is not trusted; copy it instead",
             )
-        is_same = ours.st_ino == named.st_ino and ours.st_dev == named.st_dev
-        return ours.st_size if is_same else None
+        return named.st_size
 
     def _open(self) -> None:
         self._folder, self._fd = self._shelf.open(self.key, os.O_RDWR | os.O_APPEND)
         self._size = -1
         try:
+            opened = os.fstat(self._fd)
+            self._identity = (opened.st_dev, opened.st_ino)
             self._check_format()
         except BaseException:
             self._close()

@@ -12,7 +12,6 @@ import os
 import stat
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -62,8 +61,7 @@ _UPSERT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(msgspec.Struct, frozen=True):
     """A log as the file system shows it, and how to open it if need be."""
 
     key: SessionKey
@@ -71,8 +69,7 @@ class LogFile:
     open: Callable[[SessionKey], int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(msgspec.Struct, frozen=True):
     """What the index knows about one log."""
 
     stamp: tuple[int, int, int, int]
@@ -249,7 +246,9 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
 
 def _info(one: LogFile, row: _Row) -> SessionInfo:
     info = SessionInfo(key=one.key, bytes=row.stamp[1], **msgspec.structs.asdict(row.facts))
-    return info if info.last_active else replace(info, last_active=one.status.st_mtime)
+    return (
+        info if info.last_active else msgspec.structs.replace(info, last_active=one.status.st_mtime)
+    )
 
 
 def _row(values: tuple[Any, ...]) -> _Row:

@@ -7,8 +7,9 @@ as `Oversize`, never its content.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from holdfast.core.limits import DAMAGE_PREVIEW_BYTES, LINE_BYTES_MAX, READ_BLOCK_BYTES
 
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 _PREVIEW = DAMAGE_PREVIEW_BYTES + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Oversize:
+class Oversize(msgspec.Struct, frozen=True):
     """A line that is too long to be held in memory."""
 
     size: int
@@ -30,8 +30,7 @@ Line = tuple[int, "bytes | Oversize"]
 """Where a line starts and what it holds, without its newline."""
 
 
-@dataclass(slots=True)
-class Forward:
+class Forward(msgspec.Struct):
     """The complete lines in `[start, end)`; what follows the last newline is left in `tail`."""
 
     fd: int

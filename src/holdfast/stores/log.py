@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -32,8 +31,7 @@ _SEAL_LINE: Final = bytes([SEAL])
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """How a log ends: its head, and what must be written before the next record."""
 
     head: str

@@ -12,7 +12,7 @@ import random
 import re
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -211,7 +211,10 @@ class MemoryStore:
 
     def branches(self, key: SessionKey) -> list[Branch]:
         records, shape = self._log(key).shape()
-        return [replace(one, title=_title(records, one.last_user)) for one in shape.branches()]
+        return [
+            msgspec.structs.replace(one, title=_title(records, one.last_user))
+            for one in shape.branches()
+        ]
 
     def fork(self, key: SessionKey, new: SessionKey, *, at: str | None, label: str = "") -> str:
         log, old = self._log(key), self._log(key).info().label

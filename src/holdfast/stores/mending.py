@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from holdfast.core.outline import Outline
 
 
-@dataclass(frozen=True, slots=True)
-class Mended:
+class Mended(msgspec.Struct, frozen=True):
     """What `repair` did."""
 
     key: SessionKey
@@ -31,8 +29,7 @@ class Mended:
     """The file with the bytes that were left out, where there are any."""
 
 
-@dataclass(slots=True)
-class Mending:
+class Mending(msgspec.Struct):
     """Writes the intact records of a log again, in order, each branch where it was."""
 
     fd: int
@@ -40,7 +37,7 @@ class Mending:
     shape: Outline
     header: Header
     records: int = 0
-    left_out: list[tuple[int, int, str]] = field(default_factory=list)
+    left_out: list[tuple[int, int, str]] = msgspec.field(default_factory=list)
     """Position, size and kind of what goes to the quarantine; filled by `lines`."""
 
     def lines(self) -> Iterator[bytes]:

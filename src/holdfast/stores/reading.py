@@ -6,7 +6,6 @@ A `LogReader` sees the log as it was when it was opened; what is appended meanwh
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -41,8 +40,7 @@ _WALK_RECORDS_MAX: Final = 50_000
 _NEAREST_IDS: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class LogReader:
+class LogReader(msgspec.Struct, frozen=True):
     """The first `end` bytes of a log."""
 
     key: SessionKey
@@ -233,7 +231,7 @@ class LogReader:
         if branch.last_user is not None:
             record = log.line_at(self.fd, self.end, branch.last_user)
             if isinstance(record, User):
-                return replace(branch, title=title_of(text_of(record.content)))
+                return msgspec.structs.replace(branch, title=title_of(text_of(record.content)))
         return branch
 
 

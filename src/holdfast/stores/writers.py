@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 
 import msgspec
 
@@ -17,8 +16,7 @@ from holdfast.errors import PathRejected
 from holdfast.stores.files import open_file
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(msgspec.Struct, frozen=True):
     """A process that appends."""
 
     pid: int
