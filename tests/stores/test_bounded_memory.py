@@ -107,11 +107,11 @@ def test_huge_line_is_passed_over_in_bounded_memory(root: Path) -> None:
 
 
 def test_huge_line_at_the_end_is_sealed_in_bounded_memory(root: Path) -> None:
-    """A torn line of 200 MB is sealed by the next append without being read into memory."""
+    """A torn line of 70 MB is sealed by the next append without being read into memory."""
     log = sessions(root, 10)
-    insert_huge_line(log, 200 * MEGABYTE)
+    insert_huge_line(log, 80 * MEGABYTE)
     data = log.read_bytes()
-    log.write_bytes(data[: data.index(b'"huge"') + 190 * MEGABYTE])
+    log.write_bytes(data[: data.index(b'"huge"') + 70 * MEGABYTE])
     found, grown = measured(
         root,
         "store.append(key, [User(content='next')], expect=ANY_HEAD).sealed.kind",
@@ -121,7 +121,7 @@ def test_huge_line_at_the_end_is_sealed_in_bounded_memory(root: Path) -> None:
     )
     # A line that long is not looked into: that it was torn shows only while it is the last one.
     assert list(found.values()) == ["torn", 6, 6, ["oversize"]]
-    assert grown < 150 * MEGABYTE
+    assert grown < 60 * MEGABYTE
 
 
 def test_huge_line_is_left_out_of_a_repaired_copy_in_bounded_memory(root: Path) -> None:

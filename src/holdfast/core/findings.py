@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -46,7 +46,7 @@ NOTES: Final = frozenset({"no-header", "foreign-header", "newer-version", "repai
 """Findings that lose nothing."""
 
 
-class Flaw(msgspec.Struct, frozen=True):
+class Flaw(NamedTuple):
     """Why a line is not a record."""
 
     kind: FlawKind

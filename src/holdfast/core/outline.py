@@ -364,8 +364,7 @@ class Backtrack:
             return False
         if not self._is_committed(item.more):
             return False
-        record_id = item.id or positional_id(position)
-        if self._wanted is not None and record_id != self._wanted:
+        if self._wanted is not None and self._wanted != (item.id or positional_id(position)):
             return False
         self._wanted, self._wanted_by = item.parent, position
         self._more_before_wanted = self._more_before

@@ -33,6 +33,8 @@ _VERSION: Final = 1
 _GROWN_BYTES_MIN: Final = 8 * 1024 * 1024
 """Smaller logs are read whole when they change: it is quick, and notices an edit in the middle."""
 _FINGERPRINT_BYTES: Final = 4_096
+_INHERITED: Final[list[sqlite3.Connection]] = []
+"""Connections of a parent process, which only the parent may close."""
 _BAD_SQL: Final = 1
 """SQLite's code for a statement that does not fit the tables."""
 
@@ -151,7 +153,9 @@ class Index:
         if self._connection is not None and self._pid == os.getpid():
             return self._connection
         self._claim()
-        # A connection must not be used, nor closed, by a forked child.
+        if self._connection is not None:
+            # A connection must not be used, nor closed, by a forked child: keep it and leave it.
+            _INHERITED.append(self._connection)
         self._connection = sqlite3.connect(
             self._path, timeout=2.0, isolation_level="IMMEDIATE", check_same_thread=False
         )

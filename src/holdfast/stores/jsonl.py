@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from holdfast.ports import Clock, Durability, Entropy
 
 _WRITERS_MAX: Final = 64
+_MARKERS: Final = frozenset((Header, Rewind))
+"""Records whose place matters."""
 
 
 class JsonlStore:
@@ -270,7 +272,7 @@ class JsonlStore:
         With them the ids they came with.
         """
         for record in records:
-            if record.id or record.parent is not None or isinstance(record, Header | Rewind):
+            if record.id or record.parent is not None or type(record) in _MARKERS:
                 break
         else:
             return records, []

@@ -7,7 +7,7 @@ as `Oversize`, never its content.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PREVIEW = DAMAGE_PREVIEW_BYTES + 1
 
 
-class Oversize(msgspec.Struct, frozen=True):
+class Oversize(NamedTuple):
     """A line that is too long to be held in memory."""
 
     size: int

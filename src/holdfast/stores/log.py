@@ -48,14 +48,18 @@ def items(fd: int, start: int, end: int) -> Iterator[tuple[int, int, Record | Fl
     for position, line in lines:
         if isinstance(line, Oversize):
             yield position, line.size, _oversize(line), line.start
-        elif line and not line.isspace():
-            yield position, len(line), _item(position, line), line
+        elif line:
+            item = decode(line)
+            if not isinstance(item, Flaw):
+                yield position, len(line), item, line
+            elif not line.isspace():
+                yield position, len(line), _second_look(position, line, item), line
     tail = lines.tail
     if isinstance(tail, Oversize):
         yield lines.tail_position, tail.size, _torn(tail.size), tail.start
     elif tail and not tail.isspace():
         position = lines.tail_position
-        yield position, len(tail), _tail_item(position, tail), tail
+        yield position, len(tail), _tail_item(position, tail, decode(tail)), tail
 
 
 def items_back(fd: int, end: int) -> Iterator[tuple[int, int, Record | Flaw | None, bytes]]:
@@ -65,9 +69,13 @@ def items_back(fd: int, end: int) -> Iterator[tuple[int, int, Record | Flaw | No
         if isinstance(line, Oversize):
             flaw = _torn(line.size) if is_tail else _oversize(line)
             yield position, line.size, flaw, line.start
-        elif line and not line.isspace():
-            to_item = _tail_item if is_tail else _item
-            yield position, len(line), to_item(position, line), line
+        elif line:
+            item = decode(line)
+            if not isinstance(item, Flaw):
+                yield position, len(line), item, line
+            elif not line.isspace():
+                look = _tail_item if is_tail else _second_look
+                yield position, len(line), look(position, line, item), line
         is_tail = False
 
 
@@ -76,20 +84,19 @@ def identified(record: Record, position: int) -> Record:
     return record if record.id else msgspec.structs.replace(record, id=positional_id(position))
 
 
-def _item(position: int, line: bytes) -> Record | Flaw | None:
-    item = decode(line)
-    if isinstance(item, Flaw):
-        if line == _SEAL_LINE:
-            return None
-        if position == 0 and line.startswith(_BOM):
-            return decode(line[len(_BOM) :])
+def _second_look(position: int, line: bytes, item: Record | Flaw) -> Record | Flaw | None:
+    """What is no record by itself may be a seal, or a record behind a byte-order mark."""
+    if line == _SEAL_LINE:
+        return None
+    if position == 0 and line.startswith(_BOM):
+        return decode(line[len(_BOM) :])
     return item
 
 
-def _tail_item(position: int, line: bytes) -> Record | Flaw | None:
+def _tail_item(position: int, line: bytes, item: Record | Flaw) -> Record | Flaw | None:
     """What follows the last newline: a record that lacks only that, or the rest of a torn one."""
-    item = _item(position, line)
-    return _torn(len(line)) if item is None or isinstance(item, Flaw) else item
+    found = _second_look(position, line, item)
+    return _torn(len(line)) if found is None or isinstance(found, Flaw) else found
 
 
 def _torn(size: int) -> Flaw:
@@ -188,11 +195,11 @@ def walk_back(
     start: int = end
     for _bridge in range(_BRIDGES_MAX):
         for position, size, item, line in items_back(fd, start):
-            if isinstance(item, Flaw) and on_flaw is not None:
-                on_flaw(Finding(item.kind, position, size, item.detail, preview(line)))
-            if track.offer(position, item):
-                assert item is not None
-                assert not isinstance(item, Flaw)
+            is_next = track.offer(position, item)
+            if item is None or isinstance(item, Flaw):
+                if item is not None and on_flaw is not None:
+                    on_flaw(Finding(item.kind, position, size, item.detail, preview(line)))
+            elif is_next:
                 yield position, size, identified(item, position)
         if track.missing is None:
             return

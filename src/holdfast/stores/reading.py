@@ -140,7 +140,7 @@ class LogReader(msgspec.Struct, frozen=True):
         kept = 0
         for position, _size, record in log.walk_back(self.fd, self.end, findings.append):
             newest.append((position, record))
-            if boundary is None and isinstance(record, Compaction) and binds(record, window):
+            if boundary is None and type(record) is Compaction and binds(record, window):
                 boundary, kept = record, len(newest)
             if boundary is not None and boundary.first_kept in (None, record.id):
                 kept = len(newest)
