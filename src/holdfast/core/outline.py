@@ -130,7 +130,8 @@ class Outline(msgspec.Struct):
         elif isinstance(item, Flaw):
             self._add_flaw(position, size, item, preview)
         elif item.more is None:
-            self._drop_batch()
+            if self._batch:
+                self._drop_batch()
             self._add_record(position, size, item)
         else:
             self._add_to_batch(position, size, item)

@@ -60,7 +60,8 @@ class _Record(_Open, frozen=True, tag_field="type", gc=False):
 
     @property
     def kind(self) -> str:
-        return str(self.__struct_config__.tag)
+        tag: str = self.__struct_config__.tag  # type: ignore[assignment]
+        return tag
 
 
 class Header(_Record, frozen=True, tag="session", kw_only=True):
