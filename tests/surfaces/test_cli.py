@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast import FileBlobs
-from holdfast.surfaces.cli import COMMANDS
+from holdfast.surfaces.cli import COMMANDS, main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -415,6 +415,18 @@ def test_unknown_commands_are_refused_with_the_nearest(cli: Cli) -> None:
 
     assert refused.status == 2
     assert "did you mean `sessions`?" in refused.err
+
+
+def test_common_options_may_stand_before_or_after_the_command(cli: Cli, tmp_path: Path) -> None:
+    """`holdfast --root R --json sessions` and `holdfast sessions --root R --json` are the same."""
+    cli("new", "--id", "s")
+    before = cli("--json", "sessions")
+    after = cli("sessions", "--json")
+
+    assert before.json == after.json
+    assert [info["session"] for info in before.json] == ["s"]
+    assert main(["--root", str(tmp_path / "other"), "new", "--id", "t"]) == 0
+    assert (tmp_path / "other" / "agents" / "main" / "sessions" / "t.jsonl").exists()
 
 
 def test_help_names_every_command() -> None:

@@ -68,14 +68,12 @@ def _run(args: argparse.Namespace, out: Output) -> int:
 
 
 def _build_parser() -> argparse.ArgumentParser:
-    common = _Parser(add_help=False)
-    group = common.add_argument_group("everywhere")
-    group.add_argument("--root", help="the folder of sessions (HOLDFAST_ROOT, .sessions)")
-    group.add_argument("--agent", help="the agent of new sessions (HOLDFAST_AGENT, main)")
-    group.add_argument("--json", action="store_true", help="print JSON for programs")
     parser = _Parser(
         prog="holdfast", description="Durable sessions and a bounded context for LLM agents."
     )
+    _add_common(parser, is_default_set=True)
+    common = _Parser(add_help=False)
+    _add_common(common, is_default_set=False)
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
     parser.set_defaults(command=None)
     verbs = parser.add_subparsers(metavar="COMMAND", title="commands")
@@ -91,3 +89,12 @@ def _build_parser() -> argparse.ArgumentParser:
         command.add_arguments(verb)
         verb.set_defaults(command=command)
     return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, *, is_default_set: bool) -> None:
+    """Options that may stand before the command or after it; what is not given stays as it was."""
+    none, no = (None, False) if is_default_set else (argparse.SUPPRESS, argparse.SUPPRESS)
+    group = parser.add_argument_group("everywhere")
+    group.add_argument("--root", default=none, help="the folder (HOLDFAST_ROOT, .sessions)")
+    group.add_argument("--agent", default=none, help="of new sessions (HOLDFAST_AGENT, main)")
+    group.add_argument("--json", action="store_true", default=no, help="print JSON for programs")
