@@ -94,14 +94,24 @@ def backward(fd: int, end: int) -> Iterator[Line]:
         held += len(first)
         if held + dropped > LINE_BYTES_MAX:
             # Keep only the first bytes so far: with what comes before them they make the preview.
-            pieces = [b"".join(reversed(pieces))[:_PREVIEW]]
+            pieces = [_start_of(pieces)]
             dropped += held - len(pieces[0])
             held = len(pieces[0])
     yield 0, _assembled(pieces, dropped)
 
 
 def _assembled(pieces: list[bytes], dropped: int) -> bytes | Oversize:
-    line = b"".join(reversed(pieces))
-    if len(line) + dropped > LINE_BYTES_MAX:
-        return Oversize(len(line) + dropped, line[:_PREVIEW])
-    return line
+    size = sum(map(len, pieces)) + dropped
+    if size > LINE_BYTES_MAX:
+        return Oversize(size, _start_of(pieces))
+    return b"".join(reversed(pieces))
+
+
+def _start_of(pieces: list[bytes]) -> bytes:
+    """The first bytes of a line in pieces, without putting it together."""
+    start = b""
+    for piece in reversed(pieces):
+        start += piece[: _PREVIEW - len(start)]
+        if len(start) == _PREVIEW:
+            break
+    return start
