@@ -211,7 +211,9 @@ class JsonlStore:
     def remove(self, key: SessionKey) -> Trashed:
         trashed = self._writer(key).discard(now=self._clock())
         with self._mutex:
-            self._writers.pop(key).close()
+            writer = self._writers.pop(key, None)
+        if writer is not None:  # another thread may have let go of it
+            writer.close()
         return trashed
 
     def trash(self) -> list[Trashed]:
