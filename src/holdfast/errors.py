@@ -8,7 +8,9 @@ HoldfastError
 │   ├── NoSuchRecord        no such record in this session
 │   ├── AmbiguousName       a prefix that fits several; all of them are named
 │   ├── SessionExists       the id is taken
+│   ├── NotATranscript      a file that no importer knows
 │   └── BadSetting          a setting that makes no sense
+├── CannotFit               no request within the window exists; the sums say why
 └── StoreError              the disk said no, or what is on it cannot be trusted
     ├── LogConflict         another writer got there first
     ├── LogBusy             another writer holds the lock for too long
@@ -30,7 +32,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class HoldfastError(Exception):
@@ -68,6 +70,18 @@ class BadRecord(UsageError):
 
 class BadSetting(UsageError):
     """A setting, or a combination of settings, that makes no sense."""
+
+
+class NotATranscript(UsageError):
+    """A file that no importer recognises, or that its importer cannot read."""
+
+
+class CannotFit(HoldfastError):
+    """Nothing that could be sent fits. `parts` are the sums, in tokens, the largest named first."""
+
+    def __init__(self, what: str, *, parts: Mapping[str, int], hint: str | None = None) -> None:
+        super().__init__(what, hint=hint)
+        self.parts = dict(parts)
 
 
 def _nearest(name: str, known: Sequence[str], hint: str) -> str:

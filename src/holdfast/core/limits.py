@@ -29,5 +29,20 @@ BLOB_GRACE_SECONDS: Final = 3_600.0
 
 READ_BLOCK_BYTES: Final = 256 * 1024
 
+WINDOW_FLOOR_TOKENS: Final = 16_000
+"""A smaller window is refused unless the caller lowers the floor."""
+WINDOW_WARN_TOKENS: Final = 32_000
+OUTPUT_RESERVE_TOKENS: Final = 20_000
+"""Kept free for the reply; a quarter of the window where that is less."""
+
+TRIM_ABOVE_CHARS: Final = 4_000
+"""Tool results longer than this can be trimmed."""
+TRIM_KEEP_CHARS: Final = 3_000
+"""What trimming keeps: half of it from the beginning, half from the end."""
+CLEAR_KEEP_ERROR_CHARS: Final = 400
+"""What clearing keeps of the end of a result that ended in an error."""
+
 assert BATCH_RECORDS_MAX > 1
 assert READ_BLOCK_BYTES < LINE_BYTES_MAX
+assert WINDOW_FLOOR_TOKENS < WINDOW_WARN_TOKENS
+assert CLEAR_KEEP_ERROR_CHARS < TRIM_KEEP_CHARS < TRIM_ABOVE_CHARS

@@ -132,12 +132,17 @@ class Compaction(_Record, frozen=True, tag="compaction", kw_only=True):
     usage: Json | None = None
     cost: float | None = None
     reason: str | None = None
+    turn: list[Json] | None = None
+    """Where the cut is inside a turn: the user messages that turn began with, as the log has
+    them. They stay in view without reading back to where they were said."""
 
 
 class PruneDecision(_Open, frozen=True, kw_only=True):
     record: str
     action: Literal["trim", "clear"]
     tool_use_id: str | None = None
+    keep: int | None = None
+    """How many characters a trim leaves; none means: the usual number."""
 
 
 class Prune(_Record, frozen=True, tag="prune", kw_only=True):

@@ -1,0 +1,134 @@
+"""How large the model's window is, and how much of it the messages may take.
+
+budget = ratio × (window − output reserve − static − dynamic reserve)
+
+`static` is what every request repeats: the system prompt, the tools' schemas and the new prompt.
+The dynamic reserve is for what the providers add and no estimate sees.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from holdfast.core.limits import (
+    OUTPUT_RESERVE_TOKENS,
+    WINDOW_FLOOR_TOKENS,
+    WINDOW_WARN_TOKENS,
+)
+from holdfast.errors import BadSetting, CannotFit
+
+Confidence = Literal["stated", "known", "learned", "assumed"]
+"""`stated`: the caller said so. `known`: from a table of models. `learned`: from a provider's own
+error text. `assumed`: a default."""
+
+DYNAMIC_RESERVE_TOKENS: Final = 1_200
+DYNAMIC_RESERVE_SHARE: Final = 0.08
+RATIO_ESTIMATED: Final = 0.9
+RATIO_ANCHORED: Final = 0.97
+"""With exact counts, or sizes that start from what the provider measured."""
+
+
+class Window(msgspec.Struct, frozen=True):
+    """The model's window: one value for every gate and every display."""
+
+    tokens: int
+    source: str = "given"
+    """Where the number comes from, in words."""
+    confidence: Confidence = "stated"
+
+    def __post_init__(self) -> None:
+        if self.tokens <= 0:
+            raise BadSetting(
+                f"a window of {self.tokens:,} tokens makes no sense",
+                hint="give the model's context window in tokens, for example 200000",
+            )
+
+    @property
+    def warning(self) -> str:
+        """What to tell a person about a small window; empty where it is large enough."""
+        if self.tokens >= WINDOW_WARN_TOKENS:
+            return ""
+        return (
+            f"a window of {self.tokens:,} tokens ({self.source}) is small: "
+            f"below {WINDOW_WARN_TOKENS:,} little history fits"
+        )
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """The sums behind a budget, each part by name."""
+
+    window: int
+    output_reserve: int
+    system: int
+    tools: int
+    prompt: int
+    dynamic_reserve: int
+    ratio: float
+    hidden: int = 0
+    """What the provider measured beyond what we can see: it is there in every request."""
+
+    @property
+    def static(self) -> int:
+        return self.system + self.tools + self.prompt + self.hidden
+
+    @property
+    def available(self) -> int:
+        return self.window - self.output_reserve - self.static - self.dynamic_reserve
+
+    @property
+    def tokens(self) -> int:
+        """What the messages of the log may take."""
+        return max(0, int(self.ratio * self.available))
+
+    def parts(self) -> dict[str, int]:
+        """Everything that takes room beside the messages, the largest first."""
+        named = {
+            "output_reserve": self.output_reserve,
+            "system": self.system,
+            "tools": self.tools,
+            "prompt": self.prompt,
+            "hidden": self.hidden,
+            "dynamic_reserve": self.dynamic_reserve,
+        }
+        return dict(sorted(named.items(), key=lambda item: -item[1]))
+
+
+def budget_for(
+    window: Window,
+    *,
+    system: int = 0,
+    tools: int = 0,
+    prompt: int = 0,
+    hidden: int = 0,
+    output: int | None = None,
+    is_anchored: bool = False,
+    floor: int = WINDOW_FLOOR_TOKENS,
+) -> Budget:
+    """The budget of one request. Raises `CannotFit` where nothing is left for messages."""
+    size = window.tokens
+    budget = Budget(
+        window=size,
+        output_reserve=min(OUTPUT_RESERVE_TOKENS, size // 4) if output is None else output,
+        system=system,
+        tools=tools,
+        prompt=prompt,
+        dynamic_reserve=max(DYNAMIC_RESERVE_TOKENS, int(DYNAMIC_RESERVE_SHARE * size)),
+        ratio=RATIO_ANCHORED if is_anchored else RATIO_ESTIMATED,
+        hidden=hidden,
+    )
+    if size < floor:
+        raise CannotFit(
+            f"a window of {size:,} tokens ({window.source}) is below the floor of {floor:,}",
+            parts={"window": size, "floor": floor, **budget.parts()},
+            hint="use a model with a larger window, or lower the floor if you mean it",
+        )
+    if budget.tokens <= 0:
+        raise CannotFit(
+            f"nothing of the {size:,} token window ({window.source}) is left for messages: "
+            + " + ".join(f"{name} {tokens:,}" for name, tokens in budget.parts().items() if tokens),
+            parts={"window": size, **budget.parts()},
+            hint="shorten the system prompt or the tools, or ask for less output",
+        )
+    return budget
