@@ -1,0 +1,43 @@
+"""Other tools' transcripts as records: one file per family, one table.
+
+`detect` names the format of some bytes and `read` makes sessions of them. What cannot be carried
+is listed in `Imported.skipped`; nothing is dropped in silence.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.errors import UsageError
+from holdfast.importers import claude_code
+from holdfast.importers.base import Imported, Importer, Skipped, Source
+
+__all__ = ["FORMATS", "Imported", "Importer", "Skipped", "detect", "read"]
+
+FORMATS: Final[dict[str, Importer]] = {
+    importer.name: importer for importer in (claude_code.IMPORTER,)
+}
+"""Every format, in the order in which detection asks."""
+
+
+def detect(data: bytes, name: str = "") -> str | None:
+    """The format of a file's bytes, packed or not; none where it is no transcript we know."""
+    return _detect(Source(data, name))
+
+
+def read(data: bytes, name: str = "", *, format: str | None = None) -> list[Imported]:  # noqa: A002
+    """The sessions in a file. Raises `UsageError` where it is no transcript."""
+    source = Source(data, name)
+    if format is not None and format not in FORMATS:
+        raise UsageError(f"unknown format `{format}`", hint=f"known are: {', '.join(FORMATS)}")
+    found = format or _detect(source)
+    if found is None:
+        raise UsageError(
+            f"`{name or 'the input'}` is no transcript that can be recognised: {source.describe()}",
+            hint=f"say what it is with --format; known are: {', '.join(FORMATS)}",
+        )
+    return FORMATS[found].read(source)
+
+
+def _detect(source: Source) -> str | None:
+    return next((name for name, one in FORMATS.items() if one.detect(source)), None)
