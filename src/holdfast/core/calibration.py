@@ -1,0 +1,152 @@
+"""From counted tokens to the provider's: a correction learned per model, and its margin.
+
+Two numbers are learned, because one is not enough: a factor on what was counted (another
+vocabulary) and a constant for each tool result (wrapping, ids, reminders). What the provider
+reported for the last call is the anchor, so that only what came after it is estimated.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from holdfast.core.usage import Usage
+
+ADDED_TOKENS_MIN: Final = 100
+"""Smaller additions say more about wrapping than about text, and are not learned from."""
+
+RATIO_MIN: Final = 0.3
+RATIO_MAX: Final = 3.0
+"""An addition this far from what was expected is something else: an edit, or injected text."""
+
+HALF_LIFE_TOKENS: Final = 20_000
+"""After so many added tokens, what was learned before weighs half."""
+
+PRIOR_TOKENS: Final = 4_000
+"""How much evidence the base is worth at the beginning."""
+
+MARGIN_SHARE: Final = 0.02
+MARGIN_TOKENS: Final = 1_000
+"""A prediction from a reported usage plus this covers 99.5 % of real calls; see docs/tokens.md."""
+
+
+class Base(msgspec.Struct, frozen=True):
+    """What is assumed of a model before anything was learned."""
+
+    factor: float
+    per_result: float
+
+
+CLAUDE_BASE: Final = Base(factor=1.12, per_result=90.0)
+EXACT_BASE: Final = Base(factor=1.0, per_result=4.0)
+UNKNOWN_BASE: Final = Base(factor=1.1, per_result=20.0)
+
+_CLAUDE: Final = re.compile(r"claude|anthropic")
+
+
+def base_for(model: str = "", *, is_exact: bool = False) -> Base:
+    """Where a model's correction starts; `is_exact`: its own vocabulary does the counting."""
+    if is_exact:
+        return EXACT_BASE
+    return CLAUDE_BASE if _CLAUDE.search(model.lower()) else UNKNOWN_BASE
+
+
+class Calibration(msgspec.Struct, frozen=True):
+    """Tokens ≈ factor × counted + per_result × tool results. Never changed: `learn` returns one."""
+
+    base: Base = UNKNOWN_BASE
+    counted_squared: float = 0.0
+    counted_results: float = 0.0
+    results_squared: float = 0.0
+    counted_real: float = 0.0
+    results_real: float = 0.0
+    learned_tokens: float = 0.0
+    """Evidence, in added tokens, after forgetting."""
+
+    @property
+    def factor(self) -> float:
+        return self._solved()[0]
+
+    @property
+    def per_result(self) -> float:
+        return self._solved()[1]
+
+    def tokens(self, counted: int, results: int = 0) -> int:
+        """What the provider will count for this much of ours."""
+        factor, per_result = self._solved()
+        return math.ceil(factor * counted + per_result * results)
+
+    def learn(self, added_counted: int, added_results: int, added_real: int) -> Calibration:
+        """Take one more pair of requests into account; what cannot be trusted changes nothing."""
+        if added_counted < ADDED_TOKENS_MIN or added_real < ADDED_TOKENS_MIN:
+            return self
+        expected = self.tokens(added_counted, added_results)
+        if not RATIO_MIN * expected <= added_real <= RATIO_MAX * expected:
+            return self
+        keep = 0.5 ** (added_counted / HALF_LIFE_TOKENS)
+        # Errors grow with the size of the addition: weigh each pair by its inverse.
+        weight = 1.0 / added_counted
+        counted, results, real = float(added_counted), float(added_results), float(added_real)
+        return msgspec.structs.replace(
+            self,
+            counted_squared=keep * self.counted_squared + weight * counted * counted,
+            counted_results=keep * self.counted_results + weight * counted * results,
+            results_squared=keep * self.results_squared + weight * results * results,
+            counted_real=keep * self.counted_real + weight * counted * real,
+            results_real=keep * self.results_real + weight * results * real,
+            learned_tokens=keep * self.learned_tokens + counted,
+        )
+
+    def restarted(self) -> Calibration:
+        """Only the base: for use after an edit or a compaction."""
+        return Calibration(base=self.base)
+
+    def _solved(self) -> tuple[float, float]:
+        """Weighted least squares with the base as prior."""
+        # The prior speaks like additions of 1,000 tokens with one result each.
+        a = self.counted_squared + PRIOR_TOKENS
+        b = self.counted_results
+        c = self.results_squared + PRIOR_TOKENS / 1_000_000
+        x = self.counted_real + PRIOR_TOKENS * self.base.factor
+        y = self.results_real + PRIOR_TOKENS / 1_000_000 * self.base.per_result
+        determinant = a * c - b * b
+        factor = (x * c - y * b) / determinant
+        per_result = (a * y - b * x) / determinant
+        return min(max(factor, 0.3), 3.0), min(max(per_result, 0.0), 1_000.0)
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """How large the next request will be."""
+
+    tokens: int
+    margin: int
+    """What must be left free beside it to be right in 99.5 % of calls."""
+    is_anchored: bool
+    """Whether a reported usage is in it, or only counting."""
+
+    @property
+    def upper(self) -> int:
+        return self.tokens + self.margin
+
+
+def margin(tokens: int) -> int:
+    """The stated margin of an anchored prediction."""
+    return math.ceil(MARGIN_SHARE * tokens) + MARGIN_TOKENS
+
+
+def predict(last: Usage | None, counted: int, results: int, calibration: Calibration) -> Prediction:
+    """The next request's tokens.
+
+    With the last call's usage: `counted` and `results` are what came after that request, the
+    reply to it included. Without: they are the whole request.
+    """
+    estimated = calibration.tokens(counted, results)
+    if last is None:
+        # Nothing is anchored: the whole may be off, not only what was added.
+        return Prediction(estimated, margin(estimated) + math.ceil(0.1 * estimated), False)
+    tokens = last.prompt + estimated
+    return Prediction(tokens, margin(tokens), True)

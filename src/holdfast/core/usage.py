@@ -1,0 +1,264 @@
+"""What a provider reported for one call, in one shape.
+
+Every provider counts differently. Anthropic splits the input into fresh, cached and newly cached
+parts; OpenAI and Gemini report the whole and say how much of it was cached; agent tools keep
+totals over a turn or a session, which say nothing about the size of any request. Here they become
+one value, or None where nothing can be relied on: zero, missing, negative and half-written counts
+are unknown, never zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """The tokens of one single call to a model."""
+
+    prompt: int
+    """All input tokens, cached ones included: what the call took of the window."""
+    cached_read: int = 0
+    """Of the prompt: read from the provider's cache."""
+    cached_write: int = 0
+    """Of the prompt: written to the provider's cache."""
+    cached_write_1h: int = 0
+    """Of `cached_write`: written to live for an hour instead of five minutes."""
+    output: int | None = None
+    """What the model wrote, its thinking included; None when it is not known."""
+    source: str = ""
+    """Which shape was recognised, for the ledger."""
+
+    @property
+    def uncached(self) -> int:
+        """Of the prompt: neither read from the cache nor written to it."""
+        return self.prompt - self.cached_read - self.cached_write
+
+
+class _Shape(msgspec.Struct, frozen=True):
+    """How one family of providers spells its usage."""
+
+    source: str
+    prompt: str
+    output: tuple[str, ...] = ()
+    """Names of parts of the output; those that are there are added up."""
+    read: tuple[str, ...] = ()
+    """Where the cached part may stand; a dot leads into an inner object."""
+    write: tuple[str, ...] = ()
+    is_split: bool = False
+    """Whether the prompt excludes what was read from and written to the cache."""
+    needs: tuple[str, ...] = ()
+    """At least one of these must be there for the shape to be recognised, unless it is empty."""
+
+
+_ANTHROPIC: Final = _Shape(
+    source="anthropic",
+    prompt="input_tokens",
+    output=("output_tokens",),
+    read=("cache_read_input_tokens",),
+    write=("cache_creation_input_tokens",),
+    is_split=True,
+    needs=("cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation"),
+)
+
+_SHAPES: Final = (
+    _Shape(
+        source="openai-chat",
+        prompt="prompt_tokens",
+        output=("completion_tokens",),
+        read=(
+            "prompt_tokens_details.cached_tokens",
+            "cache_read_input_tokens",
+            "prompt_cache_hit_tokens",
+            "cached_tokens",
+        ),
+        write=("prompt_tokens_details.cache_write_tokens", "cache_creation_input_tokens"),
+    ),
+    _Shape(
+        source="openai-responses",
+        prompt="input_tokens",
+        output=("output_tokens",),
+        read=("input_tokens_details.cached_tokens",),
+        write=("input_tokens_details.cache_write_tokens",),
+        needs=("input_tokens_details",),
+    ),
+    _Shape(
+        source="langchain",
+        prompt="input_tokens",
+        output=("output_tokens",),
+        read=("input_token_details.cache_read",),
+        write=("input_token_details.cache_creation",),
+        needs=("input_token_details",),
+    ),
+    _Shape(
+        source="codex",
+        prompt="input_tokens",
+        output=("output_tokens",),
+        read=("cached_input_tokens",),
+        needs=("cached_input_tokens",),
+    ),
+    _ANTHROPIC,
+    _Shape(source="plain", prompt="input_tokens", output=("output_tokens",)),
+    _Shape(
+        source="gemini",
+        prompt="promptTokenCount",
+        output=("candidatesTokenCount", "thoughtsTokenCount"),
+        read=("cachedContentTokenCount",),
+    ),
+    _Shape(
+        source="gemini",
+        prompt="prompt_token_count",
+        output=("candidates_token_count", "thoughts_token_count"),
+        read=("cached_content_token_count",),
+    ),
+    _Shape(
+        source="kimi-cli",
+        prompt="inputOther",
+        output=("output",),
+        read=("inputCacheRead",),
+        write=("inputCacheCreation",),
+        is_split=True,
+    ),
+    _Shape(
+        source="gemini-cli",
+        prompt="input",
+        output=("output", "thoughts"),
+        read=("cached",),
+        needs=("cached", "thoughts", "tool"),
+    ),
+    _Shape(
+        source="pi",
+        prompt="input",
+        output=("output", "reasoning"),
+        read=("cacheRead", "cache.read"),
+        write=("cacheWrite", "cache.write"),
+        is_split=True,
+    ),
+    _Shape(
+        source="bedrock",
+        prompt="inputTokens",
+        output=("outputTokens",),
+        read=("cacheReadInputTokens",),
+        write=("cacheWriteInputTokens",),
+        is_split=True,
+        needs=("cacheReadInputTokens", "cacheWriteInputTokens"),
+    ),
+    _Shape(
+        source="ai-sdk",
+        prompt="inputTokens",
+        output=("outputTokens",),
+        read=("cachedInputTokens", "cacheReadTokens"),
+        write=("cacheWriteTokens",),
+    ),
+    _Shape(source="ollama", prompt="prompt_eval_count", output=("eval_count",)),
+)
+"""In this order: the first whose names are there is the shape."""
+
+_INNER: Final = ("last_token_usage", "usage", "usageMetadata", "usage_metadata", "tokens")
+"""Where a usage may stand inside a larger object."""
+
+_TOTALS: Final = ("total_token_usage", "modelMetrics")
+"""Counters over a turn or a session."""
+
+_HINTS: Final = {"anthropic": _ANTHROPIC}
+
+
+def read_usage(raw: object, provider: str = "") -> Usage | None:
+    """The usage of one call as its provider, or a tool's transcript, spelled it.
+
+    The shape decides; `provider` settles what the shape leaves open.
+    """
+    if not isinstance(raw, dict):
+        return None
+    raw = _single_call(raw)
+    if raw is None:
+        return None
+    for shape in _SHAPES:
+        if shape.prompt in raw and (not shape.needs or any(name in raw for name in shape.needs)):
+            if shape.source == "plain":
+                shape = _HINTS.get(provider, shape)
+            return _read(raw, shape)
+    return None
+
+
+def _single_call(raw: Mapping[str, Any], depth: int = 3) -> Mapping[str, Any] | None:
+    """The part of an object that is about one call; None where all is about several."""
+    iterations = raw.get("iterations")
+    if isinstance(iterations, list) and len(iterations) > 1:
+        # The outer numbers are sums: only the last round trip is as large as the context is now.
+        last = iterations[-1]
+        return last if isinstance(last, dict) else None
+    for name in _INNER:
+        inner = raw.get(name)
+        if isinstance(inner, dict) and depth:
+            return _single_call(inner, depth - 1)
+    return None if any(name in raw for name in _TOTALS) else raw
+
+
+def _read(raw: Mapping[str, Any], shape: _Shape) -> Usage | None:
+    try:
+        prompt = _count(raw.get(shape.prompt))
+        read = _first(raw, shape.read)
+        write = _first(raw, shape.write)
+        long = _optional(_at(raw, "cache_creation.ephemeral_1h_input_tokens"))
+        short = _optional(_at(raw, "cache_creation.ephemeral_5m_input_tokens"))
+    except _Unknown:
+        return None
+    if shape.source == "anthropic":
+        write = max(write, long + short)
+    # A gateway that passes Anthropic's split on under OpenAI's name gives itself away by the sums.
+    if shape.is_split or read + write > prompt:
+        prompt += read + write
+    if prompt <= 0:
+        return None
+    return Usage(
+        prompt=prompt,
+        cached_read=read,
+        cached_write=write,
+        cached_write_1h=min(long, write),
+        output=_output(raw, shape.output),
+        source=shape.source,
+    )
+
+
+class _Unknown(Exception):
+    """A count that is there and cannot be one."""
+
+
+def _count(value: object) -> int:
+    if isinstance(value, float) and math.isfinite(value) and value == int(value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise _Unknown
+    return value
+
+
+def _optional(value: object) -> int:
+    return 0 if value is None else _count(value)
+
+
+def _first(raw: Mapping[str, Any], names: tuple[str, ...]) -> int:
+    """The largest of several spellings: gateways repeat one number, or leave one of them zero."""
+    return max((_optional(_at(raw, name)) for name in names), default=0)
+
+
+def _at(raw: Mapping[str, Any], path: str) -> object:
+    value: object = raw
+    for name in path.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def _output(raw: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    try:
+        total = sum(_optional(raw.get(name)) for name in names)
+    except _Unknown:
+        return None
+    return total or None

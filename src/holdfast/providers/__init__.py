@@ -1,0 +1,1 @@
+"""Model APIs, one file each, and the vocabularies that count for them."""
