@@ -1,0 +1,244 @@
+"""Anthropic's Messages API, and Bedrock's manners with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.dialects import CallIds, wire_name
+from holdfast.core.messages import (
+    EMPTY_RESULT,
+    Image,
+    Other,
+    Text,
+    Thinking,
+    ToolAnswer,
+    ToolCall,
+)
+from holdfast.providers.wire import (
+    SILENT,
+    image_note,
+    is_sendable_image,
+    media_type,
+    schema_of,
+    sendable,
+    text_of_other,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.dialects import Target
+    from holdfast.core.messages import Block, Message, Piece, Prompt, Tool
+    from holdfast.core.records import Json
+
+OUTPUT_TOKENS: Final = 4_096
+"""The API insists on a number; this one serves where the caller gave none."""
+
+THINKING_TOKENS_MIN: Final = 1_024
+BEDROCK_VERSION: Final = "bedrock-2023-05-31"
+
+_NATIVE: Final = frozenset({"document", "search_result", "container_upload"})
+"""Blocks of this API that stand for themselves."""
+_NATIVE_IN_RESULTS: Final = frozenset({"document", "search_result"})
+_UNMARKABLE: Final = frozenset({"thinking", "redacted_thinking"})
+
+PLACEHOLDER_TOOL: Final = {
+    "name": "no_tool_available",
+    "description": "Tools were used earlier in this conversation. None can be called now.",
+    "input_schema": {"type": "object", "properties": {}},
+}
+"""Bedrock refuses a history with tool calls where no tool is declared."""
+
+
+def render(prompt: Prompt, target: Target) -> Json:
+    """The request's body. Everything that later messages leave alone stands before them."""
+    ids = CallIds.of_prompt(prompt, target.dialect)
+    output = prompt.output_tokens or OUTPUT_TOKENS
+    thinks = target.thinking and output > THINKING_TOKENS_MIN
+    messages = [_message(message, ids, target, thinks=thinks) for message in prompt.messages]
+    tools = [_tool(tool) for tool in prompt.tools]
+    system = [{"type": "text", "text": prompt.system}] if prompt.system.strip() else []
+
+    body: Json = {}
+    if target.flavour == "bedrock":
+        body["anthropic_version"] = BEDROCK_VERSION  # the model is in the address
+    elif target.model:
+        body["model"] = target.model
+    body["max_tokens"] = output
+    if thinks and not _lacks_thinking(messages):
+        body["thinking"] = {"type": "enabled", "budget_tokens": _budget(target, output)}
+    if not tools and target.flavour == "bedrock" and ids.to_wire:
+        tools, body["tool_choice"] = [dict(PLACEHOLDER_TOOL)], {"type": "none"}
+    if tools:
+        body["tools"] = tools
+    if system:
+        body["system"] = system
+    body["messages"] = messages
+    if target.cache != "none":
+        _mark(tools, system, messages, prompt.stable, target)
+    return body
+
+
+def _budget(target: Target, output: int) -> int:
+    wanted = target.thinking_tokens or output // 2
+    return max(THINKING_TOKENS_MIN, min(wanted, output - 1))
+
+
+def _lacks_thinking(messages: Sequence[Json]) -> bool:
+    """Whether the model is amid a turn that it began without thinking: it cannot start now."""
+    if len(messages) < 2:
+        return False
+    blocks = messages[-2]["content"]
+    return any(block["type"] == "tool_use" for block in blocks) and not _starts_thinking(blocks)
+
+
+def _starts_thinking(blocks: Sequence[Json]) -> bool:
+    return bool(blocks) and blocks[0]["type"] in _UNMARKABLE
+
+
+def _tool(tool: Tool) -> Json:
+    described = {"description": tool.description} if tool.description.strip() else {}
+    schema = schema_of(tool)
+    return {"name": tool.name, **described, "input_schema": {"type": "object", **schema}}
+
+
+def _message(message: Message, ids: CallIds, target: Target, *, thinks: bool) -> Json:
+    blocks = sendable(message, target)
+    if not thinks or not isinstance(blocks[0], Thinking):
+        # Thinking that does not open its message was moved or lost its beginning.
+        blocks = [block for block in blocks if not isinstance(block, Thinking)] or [Text(SILENT)]
+    served = _served(blocks)
+    return {
+        "role": message.role,
+        "content": [_block(block, ids, target, served) for block in blocks],
+    }
+
+
+def _served(blocks: Sequence[Block]) -> frozenset[str]:
+    """Ids of server tool calls that stand in a message together with their results, in order."""
+    called: set[str] = set()
+    served: set[str] = set()
+    for block in blocks:
+        if not isinstance(block, Other):
+            continue
+        if block.kind == "server_tool_use":
+            called.add(str(block.raw.get("id")))
+        elif block.kind.endswith("_tool_result") and block.raw.get("tool_use_id") in called:
+            served.add(block.raw["tool_use_id"])
+    return frozenset(served)
+
+
+def _block(block: Block, ids: CallIds, target: Target, served: frozenset[str]) -> Json:
+    match block:
+        case ToolCall():
+            return {
+                "type": "tool_use",
+                "id": ids.wire(block.id),
+                "name": wire_name(block.name, target.dialect),
+                "input": block.arguments,
+            }
+        case ToolAnswer():
+            return _answer(block, ids, target)
+        case Thinking():
+            if block.redacted:
+                return {"type": "redacted_thinking", "data": block.redacted}
+            return {"type": "thinking", "thinking": block.text, "signature": block.signature}
+        case Other() if _is_native(block, served):
+            return _raw(block)
+        case _:
+            return _piece(block, target)
+
+
+def _answer(answer: ToolAnswer, ids: CallIds, target: Target) -> Json:
+    content = [
+        _raw(piece)
+        if isinstance(piece, Other) and piece.kind in _NATIVE_IN_RESULTS
+        else _piece(piece, target)
+        for piece in answer.content
+    ]
+    return {
+        "type": "tool_result",
+        "tool_use_id": ids.wire(answer.call_id),
+        "content": content or [{"type": "text", "text": EMPTY_RESULT}],
+        **({"is_error": True} if answer.is_error else {}),
+    }
+
+
+def _piece(piece: Piece, target: Target) -> Json:
+    match piece:
+        case Text():
+            return {"type": "text", "text": piece.text}
+        case Image() if is_sendable_image(piece, target.dialect):
+            return {"type": "image", "source": _source(piece)}
+        case Image():
+            return {"type": "text", "text": image_note(piece)}
+        case _:
+            return {"type": "text", "text": text_of_other(piece)}
+
+
+def _source(image: Image) -> Json:
+    if image.url:
+        return {"type": "url", "url": image.url}
+    return {"type": "base64", "media_type": media_type(image), "data": image.data}
+
+
+def _is_native(block: Other, served: frozenset[str]) -> bool:
+    if block.raw.get("type") != block.kind:
+        return False
+    if block.kind == "server_tool_use":
+        return block.raw.get("id") in served
+    if block.kind.endswith("_tool_result"):
+        return block.raw.get("tool_use_id") in served
+    return block.kind in _NATIVE
+
+
+def _raw(block: Other) -> Json:
+    """A stored block as it came, but for its cache marks: they would add to this request's."""
+    raw: Json = _without_marks(block.raw)
+    return raw
+
+
+def _without_marks(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _without_marks(item) for name, item in value.items() if name != "cache_control"
+        }
+    return [_without_marks(item) for item in value] if isinstance(value, list) else value
+
+
+def _mark(
+    tools: list[Json],
+    system: list[Json],
+    messages: list[Json],
+    stable: Sequence[int],
+    target: Target,
+) -> None:
+    """Mark what later requests repeat: the head, the newest stable boundaries, the end."""
+    mark = {"type": "ephemeral", **({"ttl": "1h"} if target.cache == "1h" else {})}
+    left = target.dialect.cache_marks
+    head = system or tools
+    if head:
+        head[-1] = {**head[-1], "cache_control": mark}
+        left -= 1
+    for index in _marked_messages(messages, stable, left, target.dialect.cache_lookback):
+        content = messages[index]["content"]
+        place = max(
+            (at for at, block in enumerate(content) if block["type"] not in _UNMARKABLE),
+            default=None,
+        )
+        if place is not None:
+            content[place] = {**content[place], "cache_control": mark}
+
+
+def _marked_messages(
+    messages: Sequence[Json], stable: Sequence[int], room: int, lookback: int
+) -> list[int]:
+    """The messages to mark, most useful first, at most `room` of them."""
+    last = len(messages) - 1
+    wanted = [last]
+    # The request before this one ended two messages ago. The provider looks back only so many
+    # blocks for what it has, so after a large step its end is marked once more to be found.
+    if last >= 2 and sum(len(one["content"]) for one in messages[-2:]) >= lookback:
+        wanted.append(last - 2)
+    wanted += [index for index in reversed(stable) if 0 <= index < last]
+    return list(dict.fromkeys(wanted))[:room]

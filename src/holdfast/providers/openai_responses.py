@@ -1,0 +1,130 @@
+"""OpenAI's Responses API, without anything stored on the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.dialects import CallIds, wire_name
+from holdfast.core.messages import Image, Thinking, ToolAnswer, ToolCall, arguments_json
+from holdfast.providers.wire import (
+    SILENT,
+    answer_images,
+    answer_text,
+    data_uri,
+    plain,
+    schema_of,
+    sendable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from holdfast.core.dialects import Target
+    from holdfast.core.messages import Block, Message, Prompt, Tool
+    from holdfast.core.records import Json
+
+ENCRYPTED: Final = "reasoning.encrypted_content"
+OUTPUT_TOKENS_MIN: Final = 16
+
+_REASONING_FIELDS: Final = ("type", "id", "summary", "encrypted_content")
+"""What the API takes back of a reasoning item; `status` and others are refused."""
+
+
+def render(prompt: Prompt, target: Target) -> Json:
+    """The request's body. Everything that later messages leave alone stands before them."""
+    ids = CallIds.of_prompt(prompt, target.dialect)
+    body: Json = {"model": target.model} if target.model else {}
+    body["store"] = False
+    if target.thinking:
+        # Asked for even where nothing is replayed yet: it is how the next request can replay.
+        body["include"] = [ENCRYPTED]
+    if prompt.output_tokens:
+        body["max_output_tokens"] = max(OUTPUT_TOKENS_MIN, prompt.output_tokens)
+    if prompt.tools:
+        body["tools"] = [_tool(tool) for tool in prompt.tools]
+    if prompt.system.strip():
+        body["instructions"] = prompt.system
+    seen: set[str] = set()
+    body["input"] = [
+        item for message in prompt.messages for item in _items(message, ids, target, seen)
+    ]
+    return body
+
+
+def _tool(tool: Tool) -> Json:
+    described = {"description": tool.description} if tool.description.strip() else {}
+    return {
+        "type": "function",
+        "name": tool.name,
+        **described,
+        "parameters": schema_of(tool),
+        "strict": False,
+    }
+
+
+def _items(message: Message, ids: CallIds, target: Target, seen: set[str]) -> Iterator[Json]:
+    blocks = sendable(message, target)
+    if message.role == "assistant":
+        yield from _assistant(blocks, ids, target, seen)
+        return
+    for answer in blocks:
+        if isinstance(answer, ToolAnswer):
+            yield {
+                "type": "function_call_output",
+                "call_id": ids.wire(answer.call_id),
+                "output": _output(answer, target),
+            }
+    found = (plain(block, target.dialect) for block in blocks)
+    parts = [part for part in found if part is not None]
+    if parts:
+        yield {"type": "message", "role": "user", "content": [_part(part) for part in parts]}
+
+
+def _assistant(
+    blocks: Sequence[Block], ids: CallIds, target: Target, seen: set[str]
+) -> Iterator[Json]:
+    """A message's items. Reasoning stands right before what it led to, or is left out."""
+    reasoning: list[Json] = []
+    silent = True
+    for block in blocks:
+        if isinstance(block, Thinking):
+            reasoning += _reasoning(block, target, seen)
+            continue
+        yield from reasoning
+        reasoning, silent = [], False
+        yield _said(block, ids, target)
+    if silent:
+        yield {"type": "message", "role": "assistant", "content": SILENT}
+
+
+def _reasoning(block: Thinking, target: Target, seen: set[str]) -> list[Json]:
+    item = block.item
+    if not target.thinking or item is None or item["id"] in seen:
+        return []
+    seen.add(item["id"])
+    known: Json = {name: item[name] for name in _REASONING_FIELDS if name in item}
+    return [{"summary": [], **known}]
+
+
+def _said(block: Block, ids: CallIds, target: Target) -> Json:
+    if isinstance(block, ToolCall):
+        return {
+            "type": "function_call",
+            "call_id": ids.wire(block.id),
+            "name": wire_name(block.name, target.dialect),
+            "arguments": arguments_json(block.arguments),
+        }
+    part = plain(block, target.dialect)
+    text = part if isinstance(part, str) else "[An image]"
+    return {"type": "message", "role": "assistant", "content": text}
+
+
+def _output(answer: ToolAnswer, target: Target) -> str | list[Json]:
+    text, images = answer_text(answer, target.dialect), answer_images(answer, target.dialect)
+    return [_part(text), *map(_part, images)] if images else text
+
+
+def _part(part: str | Image) -> Json:
+    if isinstance(part, str):
+        return {"type": "input_text", "text": part}
+    return {"type": "input_image", "image_url": data_uri(part), "detail": "auto"}
