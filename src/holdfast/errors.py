@@ -11,6 +11,7 @@ HoldfastError
 │   ├── NotATranscript      a file that no importer knows
 │   └── BadSetting          a setting that makes no sense
 ├── CannotFit               no request within the window exists; the sums say why
+├── InvalidRequest          a request that its provider would refuse
 └── StoreError              the disk said no, or what is on it cannot be trusted
     ├── LogConflict         another writer got there first
     ├── LogBusy             another writer holds the lock for too long
@@ -82,6 +83,10 @@ class CannotFit(HoldfastError):
     def __init__(self, what: str, *, parts: Mapping[str, int], hint: str | None = None) -> None:
         super().__init__(what, hint=hint)
         self.parts = dict(parts)
+
+
+class InvalidRequest(HoldfastError):
+    """A request that breaks a rule of its provider; it was not sent."""
 
 
 def _nearest(name: str, known: Sequence[str], hint: str) -> str:

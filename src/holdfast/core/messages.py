@@ -149,6 +149,28 @@ def text_of_blocks(blocks: tuple[Block, ...] | tuple[Piece, ...]) -> str:
     return "\n".join(block.text for block in blocks if isinstance(block, Text))
 
 
+def read_tools(value: object) -> tuple[Tool, ...]:
+    """Tools from JSON in the shape of any provider."""
+    if isinstance(value, dict):
+        inner = (value.get(name) for name in ("tools", "functionDeclarations", "functions"))
+        value = next((one for one in inner if isinstance(one, list)), [value])
+    if not isinstance(value, list):
+        return ()
+    return tuple(tool for one in value if isinstance(one, dict) for tool in _read_tool(one))
+
+
+def _read_tool(value: Json) -> tuple[Tool, ...]:
+    declared = value.get("functionDeclarations")
+    if isinstance(declared, list):
+        return read_tools(declared)
+    inner = value.get("function")
+    inner = inner if isinstance(inner, dict) else value
+    schemas = (inner.get(name) for name in ("input_schema", "parameters", "inputSchema"))
+    schema = next((one for one in schemas if isinstance(one, dict)), {})
+    name = _string(inner.get("name"))
+    return (Tool(name, _string(inner.get("description")), _clean(schema)),) if name else ()
+
+
 def arguments_json(arguments: dict[str, Any]) -> str:
     """A call's arguments as the one text that is counted, shown and sent."""
     return msgspec.json.encode(arguments).decode()

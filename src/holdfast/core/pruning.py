@@ -65,14 +65,20 @@ def trimmed(part: Part, keep: int | None = None) -> Part:
 
 
 def cleared(part: Part) -> Part:
-    """A tool result without its content; the end of an error stays."""
-    blocks = tuple(
-        msgspec.structs.replace(block, content=(Text(_cleared_text(part.record, block)),))
-        if type(block) is ToolAnswer
-        else block
-        for block in part.blocks
+    """A tool result without its content; the end of an error stays. Or words without pictures."""
+    return msgspec.structs.replace(
+        part, blocks=tuple(_cleared_block(block, part.record) for block in part.blocks)
     )
-    return msgspec.structs.replace(part, blocks=blocks)
+
+
+def _cleared_block(block: Block, record: str) -> Block:
+    match block:
+        case ToolAnswer():
+            return msgspec.structs.replace(block, content=(Text(_cleared_text(record, block)),))
+        case Image():
+            return Text(_image_note(block, record))
+        case _:
+            return block
 
 
 def shortened(part: Part, keep: int) -> Part:

@@ -18,7 +18,6 @@ from holdfast.core.messages import (
     EMPTY_RESULT,
     INTERRUPTED,
     Block,
-    Image,
     Message,
     Other,
     Piece,
@@ -116,7 +115,7 @@ class Thread:
         """Whether the target takes a piece of thinking back."""
         self._closed: list[Unit] = []
         self._step: _OpenStep | None = None
-        self._waiting: list[Part] = []
+        self._waiting: list[Unit] = []
         """What the user said since the open step's calls."""
         self._early: list[ToolResult] = []
         """Results whose call has not been seen; the next assistant message may have it."""
@@ -141,8 +140,17 @@ class Thread:
         units = list(self._closed)
         if self._step is not None:
             units.append(self._step.finished())
-        units += [Unit((part,)) for part in self._waiting]
+        units += self._waiting
         return units
+
+    @property
+    def position(self) -> int:
+        """The index of the unit that the newest assistant message is in."""
+        return len(self._closed)
+
+    def closed(self, start: int, end: int) -> list[Unit]:
+        """Units that nothing can be added to any more."""
+        return self._closed[start:end]
 
     def all_repairs(self) -> list[Repair]:
         """The repairs so far, with those of what is still open."""
@@ -166,11 +174,7 @@ class Thread:
             if not blocks:
                 return
         self._lose_early()
-        part = Part(record.id, "user", "user", blocks)
-        if self._step is None:
-            self._closed.append(Unit((part,)))
-        else:
-            self._waiting.append(part)
+        self._add_said(Part(record.id, "user", "user", blocks))
 
     def _take_assistant(self, record: Assistant) -> None:
         blocks = self._read(record)
@@ -229,11 +233,11 @@ class Thread:
         self._answered.add(record.tool_use_id)
         content: tuple[Piece, ...] = read_pieces(record.content) or (Text(EMPTY_RESULT),)
         label = Text(f"[The result of the interrupted call `{record.tool_use_id}` arrived late:]")
-        part = Part(record.id, "tool_result", "user", (label, *content))
-        if self._step is None:
-            self._closed.append(Unit((part,)))
-        else:
-            self._waiting.append(part)
+        self._add_said(Part(record.id, "tool_result", "user", (label, *content)))
+
+    def _add_said(self, part: Part) -> None:
+        waiting = self._closed if self._step is None else self._waiting
+        waiting.append(Unit((part,)))
 
     def _open_for(self, record: str) -> _OpenStep:
         """The step that a new assistant message belongs to."""
@@ -250,7 +254,7 @@ class Thread:
         assert self._step is not None
         self.repairs += self._step.interruptions()
         self._closed.append(self._step.finished())
-        self._closed += [Unit((part,)) for part in self._waiting]
+        self._closed += self._waiting
         self._waiting.clear()
         self._step = None
 
@@ -324,12 +328,14 @@ class _OpenStep:
         self._calls: list[ToolCall] = []
         self._answers: dict[str, Part] = {}
         self._aliases: dict[str, list[str]] = {}
+        self._finished: Unit | None = None
 
     @property
     def has_answers(self) -> bool:
         return bool(self._answers)
 
     def add(self, part: Part) -> None:
+        self._finished = None
         self._said.append(part)
         self._calls += [block for block in part.blocks if isinstance(block, ToolCall)]
 
@@ -343,6 +349,7 @@ class _OpenStep:
     def answer(self, record: ToolResult, content: tuple[Piece, ...]) -> ToolCall:
         call = self._call_for(record)
         assert call is not None
+        self._finished = None
         block = ToolAnswer(call.id, content, is_error=record.is_error, name=call.name)
         self._answers[call.id] = Part(record.id, "tool_result", "user", (block,))
         return call
@@ -352,8 +359,11 @@ class _OpenStep:
         return [Repair("interrupted-call", said, f"{call.name} {call.id}") for call in self._open()]
 
     def finished(self) -> Unit:
-        answers = (self._answers.get(call.id) or _interrupted(call) for call in self._calls)
-        return Unit((*self._said, *answers))
+        """The step as it is now; the same object until something is added to it."""
+        if self._finished is None:
+            answers = (self._answers.get(call.id) or _interrupted(call) for call in self._calls)
+            self._finished = Unit((*self._said, *answers))
+        return self._finished
 
     def _open(self) -> Iterable[ToolCall]:
         return (call for call in self._calls if call.id not in self._answers)
@@ -394,6 +404,11 @@ def turns_of(units: Sequence[Unit]) -> list[int]:
     ]
 
 
+def note(text: str) -> Unit:
+    """A user message that Holdfast puts in."""
+    return Unit((Part("", "injected", "user", (Text(text),)),))
+
+
 def _interrupted(call: ToolCall) -> Part:
     answer = ToolAnswer(call.id, (Text(INTERRUPTED),), is_error=True, name=call.name)
     return Part("", "injected", "user", (answer,))
@@ -431,15 +446,3 @@ def _has_lone_surrogates(content: object) -> bool:
     except (TypeError, ValueError, RecursionError, OverflowError):
         return False
     return False
-
-
-def images_in(unit: Unit) -> int:
-    """How many pictures a unit holds, those in results included."""
-    count = 0
-    for part in unit.parts:
-        for block in part.blocks:
-            if isinstance(block, Image):
-                count += 1
-            elif isinstance(block, ToolAnswer):
-                count += sum(isinstance(piece, Image) for piece in block.content)
-    return count

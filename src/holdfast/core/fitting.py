@@ -1,0 +1,511 @@
+"""Making a view small enough, by decisions that are written down.
+
+The order: pictures and bytes first, because no other cut helps there; then what the economy
+advises; then, as far as the budget forces it, clear old results, cut whole units and leave a carry
+in their place, and at last shorten the newest turn inside itself. The user's newest message stays
+whole where it fits alone. What cannot be made to fit is an error with its sums.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.carry import carry
+from holdfast.core.economy import StepSize, choose
+from holdfast.core.images import image_size, payload_bytes
+from holdfast.core.messages import Image, ToolAnswer
+from holdfast.core.pruning import can_clear, can_trim, chars_of
+from holdfast.core.records import Compaction, Prune, PruneDecision, User, to_json
+from holdfast.core.steps import note
+from holdfast.core.view import Form, opening_of
+from holdfast.core.weighing import bytes_of
+from holdfast.errors import CannotFit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.core.dialects import Dialect
+    from holdfast.core.economy import Cache, Policy
+    from holdfast.core.records import Record
+    from holdfast.core.steps import Part, Unit
+    from holdfast.core.view import Memory, View
+    from holdfast.core.weighing import Correction
+    from holdfast.core.window import Budget
+
+NOTE_FIRST: Final = note("[The beginning of this conversation is not shown.]")
+NOTE_LAST: Final = note("[Continue.]")
+NEW_SUMMARY: Final = "(new)"
+"""Where the record that a decision becomes has no id yet."""
+_MINIMAL_CHARS: Final = 240
+"""What is left of each part of the newest step when there is room for nothing else."""
+_CARRY_SHARE: Final = 0.15
+"""Of the budget, at most, for what a cut leaves behind."""
+_BODY_SHARE: Final = 0.9
+"""Of the provider's limit on bytes; the rest is for the shape of the request."""
+
+
+class Draft:
+    """A view that is being made to fit, and the decisions that did it."""
+
+    def __init__(
+        self,
+        view: View,
+        records: Sequence[Record],
+        memory: Memory,
+        correction: Correction,
+        closing: Sequence[Unit],
+    ) -> None:
+        self.view = view
+        self.units = view.units
+        self.forms = dict(view.forms)
+        self.start = 0
+        self.opening = list(view.opening)
+        self.closing = list(closing)
+        self.reasons: list[str] = []
+        self.summary: str | None = None
+        self.pinned: list[Unit] = []
+        self._records = records
+        self._memory = memory
+        self._correction = correction
+        self.sizes = [self.tokens_of(unit) for unit in view.units]
+        self._kept = sum(self.sizes)
+        self._rest = 0
+        self._note = self.tokens_of(NOTE_FIRST)
+        self._reweigh_rest()
+        self._places: dict[str, int] | None = None
+
+    @property
+    def total(self) -> int:
+        """Tokens of the messages as they now are."""
+        return self._rest + self._kept + (0 if self._starts_with_user() else self._note)
+
+    @property
+    def has_changed(self) -> bool:
+        return self.summary is not None or self.forms != self.view.forms
+
+    def shown(self) -> list[Unit]:
+        """The units of the request, in order."""
+        kept = self.units[self.start :]
+        shown = [self._memory.shown(unit, self.forms) for unit in (*self.opening, *kept)]
+        return [*shown, *self.closing]
+
+    def latest_user(self) -> Unit | None:
+        """The newest thing the user said, wherever it stands."""
+        kept = (*self.opening, *self.units[self.start :])
+        return next((unit for unit in reversed(kept) if unit.is_user), None)
+
+    def turn_start(self) -> int:
+        """The index at which the newest turn begins; behind the end where it began earlier."""
+        index = len(self.units)
+        for place in range(len(self.units) - 1, self.start - 1, -1):
+            if self.units[place].is_user:
+                index = place
+            elif index < len(self.units):
+                break
+        return index
+
+    def step_size(
+        self, index: int, is_allowed: Callable[[Part], bool] | None, quiet: int
+    ) -> StepSize:
+        """A unit as the economy sees it; without `is_allowed`, one that must not be pruned."""
+        unit, size = self.units[index], self.sizes[index]
+        if is_allowed is None or unit.is_user:
+            return StepSize(size, quiet=quiet)
+        frees = [
+            size - self._size_with(unit, form, is_allowed) for form in (Form("trim"), Form("clear"))
+        ]
+        return StepSize(size, max(0, frees[0]), max(0, frees[1]), quiet)
+
+    def _size_with(self, unit: Unit, form: Form, is_allowed: Callable[[Part], bool]) -> int:
+        forms = {
+            part.record: _stronger(self.forms.get(part.record), form)
+            for part in unit.parts
+            if is_allowed(part) and _CAN[form.action](part)
+        }
+        weight = self._memory.weigh((unit,), {**self.forms, **forms} if forms else self.forms)
+        return self._correction.tokens(weight)
+
+    # What can be done to it.
+
+    def show(self, record: str, form: Form) -> None:
+        """Give a record another form."""
+        if self.forms.get(record) == form:
+            return
+        self.forms[record] = form
+        index = self._place_of(record)
+        if index is None:
+            self._reweigh_rest()
+        elif index >= self.start:
+            self._reweigh(index)
+
+    def prune(self, index: int, form: Form, is_allowed: Callable[[Part], bool]) -> None:
+        """Shorten the results of one step."""
+        parts = [part for part in self.units[index].parts if is_allowed(part)]
+        for part in filter(_CAN[form.action], parts):
+            self.forms[part.record] = _stronger(self.forms.get(part.record), form)
+        self._reweigh(index)
+
+    def cut(self, start: int, carry_tokens: int) -> None:
+        """Leave out every unit before `start`, and leave a carry in their place."""
+        assert self.start <= start <= len(self.units)
+        turn = self.turn_start()
+        if turn < len(self.units):
+            self.pinned = [unit for unit in self.units[turn:start] if unit.is_user]
+        else:
+            # The turn began before everything that is still here.
+            self.pinned = [unit for unit in self.opening if unit.is_user]
+        self._kept -= sum(self.sizes[self.start : start])
+        self.start = start
+        self.recarry(carry_tokens)
+
+    def fit_carry(self, room: int) -> None:
+        """Give the carry what the rest leaves free, if that is anything."""
+        self.recarry(0)
+        free = min(room - self.total, int(room * _CARRY_SHARE))
+        if free > 0:
+            self.recarry(free)
+            if self.total > room:
+                self.recarry(0)
+
+    def recarry(self, tokens: int) -> None:
+        """Make the carry anew, within `tokens`."""
+        before = self.view.boundary
+        self.summary = carry(
+            self._cut_records(),
+            previous=before.summary if before is not None else None,
+            cap_tokens=max(0, math.floor(tokens / self._correction.factor) - 60),
+            counter=self._memory.scale.counter,
+        ).text
+        self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
+        self._reweigh_rest()
+
+    def drop_pins_but_last(self) -> None:
+        """Of the turn a cut fell into, keep only what was said last."""
+        self.pinned = self.pinned[-1:]
+        assert self.summary is not None
+        self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
+        self._reweigh_rest()
+
+    def decisions(self, window: int, before: int) -> tuple[Record, ...]:
+        """What has to be appended for the next projection to see the same."""
+        reason = "; ".join(self.reasons)
+        made: list[Record] = []
+        shown = {
+            part.record
+            for unit in (*self.opening, *self.units[self.start :])
+            for part in unit.parts
+        }
+        changed = [
+            PruneDecision(record=record, action=form.action, keep=form.keep)
+            for record, form in self.forms.items()
+            if record in shown and self.view.forms.get(record) != form
+        ]
+        if changed:
+            made.append(Prune(decisions=changed, window=window, reason=reason))
+        if self.summary is not None:
+            made.append(self._compaction(window, before, reason))
+        return tuple(made)
+
+    def _compaction(self, window: int, before: int, reason: str) -> Compaction:
+        kept, gone = self.units[self.start :], self._cut_records()
+        said = {unit.first for unit in self.pinned}
+        pinned = [to_json(one) for one in self._records if type(one) is User and one.id in said]
+        if len(pinned) < len(said) and self.view.boundary is not None:
+            older = [raw for raw in self.view.boundary.turn or () if raw.get("id") in said]
+            pinned = [*older, *pinned]
+        return Compaction(
+            summary=self.summary or "",
+            first_kept=kept[0].first if kept else None,
+            covers=(gone[0].id, gone[-1].id) if gone else None,
+            window=window,
+            tokens_before=before,
+            tokens_after=self.total,
+            method="extract",
+            reason=reason,
+            turn=pinned or None,
+        )
+
+    def _cut_records(self) -> list[Record]:
+        gone = {part.record for unit in self.units[: self.start] for part in unit.parts}
+        return [record for record in self._records if record.id in gone]
+
+    def tokens_of(self, unit: Unit) -> int:
+        return self._correction.tokens(self._memory.weigh((unit,), self.forms))
+
+    def tokens_of_part(self, part: Part) -> int:
+        return self._correction.tokens(self._memory.scale.part(part))
+
+    def shape(self, part: Part) -> Part:
+        """A part in the form it has in the request."""
+        return self._memory.shape(part, self.forms.get(part.record))
+
+    def _reweigh(self, index: int) -> None:
+        size = self.tokens_of(self.units[index])
+        self._kept += size - self.sizes[index]
+        self.sizes[index] = size
+
+    def _reweigh_rest(self) -> None:
+        self._rest = sum(map(self.tokens_of, (*self.opening, *self.closing)))
+
+    def _starts_with_user(self) -> bool:
+        if self.opening or self.start >= len(self.units):
+            return True
+        return self.units[self.start].parts[0].role == "user"
+
+    def _place_of(self, record: str) -> int | None:
+        if self._places is None:
+            self._places = {
+                part.record: index for index, unit in enumerate(self.units) for part in unit.parts
+            }
+        return self._places.get(record)
+
+
+_CAN: Final = {"trim": can_trim, "clear": can_clear}
+
+
+def _stronger(before: Form | None, form: Form) -> Form:
+    """What was cleared stays cleared, and what was trimmed is not trimmed again."""
+    if before is None or (before.action == "trim" and form.action == "clear"):
+        return form
+    return before
+
+
+def allowed(policy: Policy) -> Callable[[Part], bool]:
+    """Which results may be pruned: deny wins, an empty allow list is everything."""
+    allow, deny = _globs(policy.allow), _globs(policy.deny)
+
+    def is_allowed(part: Part) -> bool:
+        if part.source != "tool_result":
+            return False
+        names = [block.name for block in part.blocks if type(block) is ToolAnswer]
+        return all(
+            not (deny and deny.fullmatch(name)) and (not allow or allow.fullmatch(name))
+            for name in names
+        )
+
+    return is_allowed
+
+
+def _globs(patterns: Sequence[str]) -> re.Pattern[str] | None:
+    if not patterns:
+        return None
+    parts = (re.escape(one).replace(r"\*", ".*").replace(r"\?", ".") for one in patterns)
+    return re.compile("|".join(parts), re.IGNORECASE | re.DOTALL)
+
+
+def prunable(draft: Draft, policy: Policy) -> range:
+    """The units whose results may be pruned: after the first user message, before the last steps.
+
+    What was read before anybody asked is what the agent works from; the last steps are what it
+    works on.
+    """
+    units = draft.units
+    first = next((index for index, unit in enumerate(units) if unit.is_user), None)
+    if draft.opening:
+        first = 0
+    steps = [index for index, unit in enumerate(units) if not unit.is_user]
+    if first is None or len(steps) <= policy.protected_steps:
+        return range(0)
+    end = steps[len(steps) - policy.protected_steps] if policy.protected_steps else len(units)
+    return range(max(first, draft.start), max(end, draft.start))
+
+
+def fit_media(draft: Draft, dialect: Dialect) -> None:
+    """Clear pictures, oldest first, until their number, size and the body are within limits."""
+    pictures = [
+        (part, image)
+        for unit in (*draft.opening, *draft.units[draft.start :])
+        for part in unit.parts
+        if not _is_cleared(draft, part)
+        for image in images_in(part)
+    ]
+    if not pictures:
+        return
+    for part, image in pictures:
+        if _is_unfit(image, dialect, len(pictures)):
+            _clear(draft, part, "a picture the provider would refuse")
+    left = [(part, image) for part, image in pictures if not _is_cleared(draft, part)]
+    if dialect.images_max is not None:
+        while len(left) > dialect.images_max:
+            _clear(draft, left[0][0], f"more than {dialect.images_max} pictures")
+            left = [(part, image) for part, image in left if not _is_cleared(draft, part)]
+    room = int(dialect.body_bytes * _BODY_SHARE)
+    if room:
+        _fit_bytes(draft, [part for part, _image in left], room)
+
+
+def _fit_bytes(draft: Draft, parts: list[Part], room: int) -> None:
+    total = sum(map(bytes_of, draft.shown()))
+    for part in parts:
+        if total <= room:
+            return
+        if not _is_cleared(draft, part):
+            _clear(draft, part, f"a body of {total:,} bytes")
+            total = sum(map(bytes_of, draft.shown()))
+
+
+def _is_unfit(image: Image, dialect: Dialect, count: int) -> bool:
+    if not image.data:
+        return False
+    if dialect.image_bytes and len(image.data) > dialect.image_bytes:
+        return True
+    if not payload_bytes(image.data):
+        return True
+    size = image_size(image)
+    if size is None:
+        return False
+    longest = max(size.width, size.height)
+    if dialect.image_pixels and longest > dialect.image_pixels:
+        return True
+    many = bool(dialect.many_images) and count > dialect.many_images
+    return many and longest > dialect.many_image_pixels
+
+
+def images_in(part: Part) -> list[Image]:
+    found: list[Image] = []
+    for block in part.blocks:
+        if type(block) is Image:
+            found.append(block)
+        elif type(block) is ToolAnswer:
+            found += [piece for piece in block.content if type(piece) is Image]
+    return found
+
+
+def _is_cleared(draft: Draft, part: Part) -> bool:
+    form = draft.forms.get(part.record)
+    return form is not None and form.action == "clear"
+
+
+def _clear(draft: Draft, part: Part, why: str) -> None:
+    draft.show(part.record, Form("clear"))
+    if why not in draft.reasons:
+        draft.reasons.append(why)
+
+
+def advise(draft: Draft, budget: Budget, policy: Policy, cache: Cache) -> None:
+    """Do what the economy advises, before anything has to be done."""
+    working = policy.working_budget(budget.tokens)
+    if draft.total <= policy.trim * working or not (
+        cache.is_cold or draft.total > policy.compact * working
+    ):
+        return  # nothing would come of it, and weighing what every step could free takes a while
+    is_allowed = allowed(policy)
+    prunes = prunable(draft, policy)
+    quiet = quiet_steps(draft.units)
+    sizes = [
+        draft.step_size(index, is_allowed if index in prunes else None, quiet[index])
+        for index in range(len(draft.units))
+    ]
+    opening = draft.total - sum(draft.sizes[draft.start :])
+    decision = choose(sizes, budget=budget.tokens, cache=cache, policy=policy, opening=opening)
+    if decision is None:
+        return
+    draft.reasons.append(decision.reason)
+    for index in decision.trim:
+        draft.prune(index, Form("trim"), is_allowed)
+    for index in decision.clear:
+        draft.prune(index, Form("clear"), is_allowed)
+    if decision.cut_before is not None:
+        draft.cut(decision.cut_before, policy.carry_cap(budget.tokens))
+
+
+def quiet_steps(units: Sequence[Unit]) -> list[int]:
+    """For each unit, how many steps ago it came, or a later step last used what it holds."""
+    last = len(units)
+    return [last - 1 - index for index in range(last)]
+
+
+def force(draft: Draft, budget: Budget, policy: Policy) -> None:
+    """Bring a draft that is too large below the low-water mark, or as near as it gets."""
+    room = budget.tokens
+    if draft.total <= room:
+        return
+    draft.reasons.append(f"{draft.total:,} tokens, the budget is {room:,}")
+    low = int(policy.working_budget(room) * policy.low_water)
+    _clear_oldest(draft, low, policy)
+    if draft.total <= room:
+        return
+    _cut_oldest(draft, low, room, policy)
+    if draft.total > room:
+        _shorten(draft, budget)
+    assert draft.total <= room, f"{draft.total:,} tokens do not fit {room:,}"
+
+
+def _clear_oldest(draft: Draft, low: int, policy: Policy) -> None:
+    is_allowed = allowed(policy)
+    for action in (Form("trim"), Form("clear")):
+        for index in prunable(draft, policy):
+            if draft.total <= low:
+                return
+            draft.prune(index, action, is_allowed)
+
+
+def _cut_oldest(draft: Draft, low: int, room: int, policy: Policy) -> None:
+    """Cut so that what stays, with the carry, is at the low-water mark."""
+    carry_tokens = policy.carry_cap(room)
+    user = draft.latest_user()
+    start = max(draft.start, len(draft.units) - 1)
+    kept = carry_tokens + (draft.tokens_of(user) if user is not None else 0)
+    kept += sum(draft.sizes[start:])
+    while start > draft.start and kept + draft.sizes[start - 1] <= low:
+        start -= 1
+        kept += draft.sizes[start]
+    draft.cut(start, carry_tokens)
+    if draft.total > room and len(draft.pinned) > 1:
+        draft.drop_pins_but_last()
+    if draft.total > room:
+        draft.fit_carry(room)
+
+
+def _shorten(draft: Draft, budget: Budget) -> None:
+    """The newest turn alone is too large: shorten it inside itself."""
+    room = budget.tokens
+    user = draft.latest_user()
+    if draft.units[draft.start :] and draft.units[-1] is not user:
+        # A step is in flight. It gives way first, part by part, down to a few words each.
+        if _squeeze(draft, draft.units[-1], room):
+            return
+        draft.cut(len(draft.units), 0)
+        draft.fit_carry(room)
+        if draft.total <= room:
+            return
+    if user is None or not _squeeze(draft, user, room):
+        raise _cannot_fit(draft, budget, user)
+
+
+def _squeeze(draft: Draft, unit: Unit, room: int) -> bool:
+    """Shorten the parts of a unit until everything fits; whether it does."""
+    chars = {part.record: chars_of(part) for part in unit.parts if part.record}
+    size = draft.tokens_of(unit)
+    share = max(0.0, (size - (draft.total - room)) / size) * 0.95
+    while chars:
+        for record, length in chars.items():
+            keep = max(_MINIMAL_CHARS, int(length * share))
+            if keep < length:
+                draft.show(record, Form("trim", keep))
+        if draft.total <= room:
+            return True
+        if all(length * share <= _MINIMAL_CHARS for length in chars.values()):
+            return False
+        share *= 0.8
+    return False
+
+
+def _cannot_fit(draft: Draft, budget: Budget, user: Unit | None) -> CannotFit:
+    newest = draft.tokens_of(user) if user is not None else 0
+    parts = {
+        "window": budget.window,
+        "newest_turn": draft.total,
+        "newest_user_message": newest,
+        "budget": budget.tokens,
+        **budget.parts(),
+    }
+    sums = " + ".join(f"{name} {tokens:,}" for name, tokens in budget.parts().items() if tokens)
+    return CannotFit(
+        f"the newest turn does not fit: it needs {draft.total:,} tokens at its shortest and has "
+        f"{budget.tokens:,} of a window of {budget.window:,} ({sums})",
+        parts=parts,
+        hint="shorten the system prompt or the tools, ask for less output, or use a larger window",
+    )

@@ -1,0 +1,185 @@
+"""`project`: from the log to a request that fits, with a ledger that says what became of what.
+
+Pure: the same records, window, target, policy and cache give the same bytes. What it decides comes
+back as records; once they are appended, the next projection sees the same and decides nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from holdfast.core.economy import Cache, Policy
+from holdfast.core.fitting import NOTE_FIRST, NOTE_LAST, Draft, advise, fit_media, force
+from holdfast.core.ledger import Line, written
+from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.messages import Prompt
+from holdfast.core.steps import Repair, messages_of
+from holdfast.core.view import Memory
+from holdfast.core.weighing import Correction, Weight
+from holdfast.core.window import Budget, Window, budget_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.dialects import Target
+    from holdfast.core.messages import Message, Tool
+    from holdfast.core.records import Record
+    from holdfast.core.steps import Unit
+    from holdfast.core.view import View
+
+_ANCHOR_TOKENS: Final = 3_000
+_ANCHOR_SHARE: Final = 0.15
+"""How far the last reported size may be from what we see, and still be of the same request."""
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """How large the request is, as the provider will count it."""
+
+    total: int
+    messages: int
+    system: int
+    tools: int
+    hidden: int
+    """Measured by the provider beyond what we see."""
+    basis: Literal["measured", "exact", "estimated"]
+    """`measured`: starts from a size the provider reported. `exact`: the model's own vocabulary."""
+    factor: float
+    per_result: float
+    counter: str
+
+
+class Plan(msgspec.Struct, frozen=True, dict=True):
+    """A request, why it is as it is, and what to append so that it stays so."""
+
+    prompt: Prompt
+    tokens: Tokens
+    budget: Budget
+    window: Window
+    target: Target
+    repairs: tuple[Repair, ...]
+    decisions: tuple[Record, ...]
+    """Records to append before the request is sent."""
+    warnings: tuple[str, ...]
+    _draft: Draft
+    _records: Sequence[Record]
+
+    @functools.cached_property
+    def ledger(self) -> tuple[Line, ...]:
+        """A line for every record, and for what was put in beside them."""
+        return written(self._draft, self._records, self.repairs)
+
+
+def project(
+    records: Sequence[Record],
+    window: Window,
+    target: Target,
+    *,
+    system: str = "",
+    tools: Sequence[Tool] = (),
+    output_tokens: int | None = None,
+    policy: Policy | None = None,
+    cache: Cache | None = None,
+    floor: int = WINDOW_FLOOR_TOKENS,
+    memory: Memory | None = None,
+) -> Plan:
+    """What to send after `records`, the path to the head, oldest first.
+
+    Raises `CannotFit`, with the sums, where no request fits the window.
+    """
+    policy, cache, memory = policy or Policy(), cache or Cache(), memory or Memory()
+    view = memory.read(records, window.tokens, target)
+    correction = Correction(view.calibration.factor, view.calibration.per_result)
+    closing, closed = _closing(view)
+    draft = Draft(view, records, memory, correction, closing)
+
+    system_tokens = correction.tokens(Weight(memory.scale.text(system)))
+    tools_tokens = correction.tokens(Weight(memory.scale.tools(tools)))
+    hidden = _hidden(draft, system_tokens + tools_tokens)
+    budget = budget_for(
+        window,
+        system=system_tokens,
+        tools=tools_tokens,
+        hidden=max(0, hidden or 0),
+        output=output_tokens,
+        is_anchored=hidden is not None,
+        floor=floor,
+    )
+    before = draft.total
+    fit_media(draft, target.dialect)
+    advise(draft, budget, policy, cache)
+    force(draft, budget, policy)
+    assert draft.total <= budget.tokens
+
+    shown, opened = _opened(draft.shown())
+    messages = messages_of(shown)
+    return Plan(
+        prompt=Prompt(
+            messages=tuple(messages),
+            system=system,
+            tools=tuple(tools),
+            output_tokens=budget.output_reserve,
+            stable=_stable(messages, has_summary=bool(draft.opening)),
+        ),
+        tokens=Tokens(
+            total=draft.total + budget.static,
+            messages=draft.total,
+            system=system_tokens,
+            tools=tools_tokens,
+            hidden=budget.hidden,
+            basis=_basis(memory, is_anchored=hidden is not None),
+            factor=round(correction.factor, 4),
+            per_result=round(correction.per_result, 2),
+            counter=memory.scale.counter.name,
+        ),
+        budget=budget,
+        window=window,
+        target=target,
+        repairs=(*view.repairs, *opened, *closed),
+        decisions=draft.decisions(window.tokens, before),
+        warnings=tuple(filter(None, (window.warning,))),
+        _draft=draft,
+        _records=records,
+    )
+
+
+def _opened(shown: list[Unit]) -> tuple[list[Unit], list[Repair]]:
+    """Units that begin with the user."""
+    if shown[0].parts[0].role == "user":
+        return shown, []
+    return [NOTE_FIRST, *shown], [Repair("no-opening", shown[0].first)]
+
+
+def _closing(view: View) -> tuple[list[Unit], list[Repair]]:
+    """What stands where the next user message would."""
+    units = view.units or view.opening
+    if units and units[-1].parts[-1].role == "user":
+        return [], []
+    return [NOTE_LAST], [Repair("no-question", units[-1].first if units else "")]
+
+
+def _hidden(draft: Draft, static: int) -> int | None:
+    """What the provider measured beyond what we see; None where it measured something else."""
+    call, view = draft.view.last_call, draft.view
+    if call is None:
+        return None
+    seen = static + sum(map(draft.tokens_of, view.opening)) + sum(draft.sizes[: call.unit])
+    beyond = call.usage.prompt - seen
+    near = max(_ANCHOR_TOKENS, int(_ANCHOR_SHARE * call.usage.prompt))
+    return beyond if abs(beyond) <= near else None
+
+
+def _basis(memory: Memory, *, is_anchored: bool) -> Literal["measured", "exact", "estimated"]:
+    if is_anchored:
+        return "measured"
+    return "exact" if memory.scale.counter.is_exact else "estimated"
+
+
+def _stable(messages: Sequence[Message], *, has_summary: bool) -> tuple[int, ...]:
+    """Where the request before this one ended, and the summary that all of them begin with."""
+    replies = [index for index, message in enumerate(messages) if message.role == "assistant"]
+    ends = {0} if has_summary else set()
+    ends |= {replies[-1] - 1} if replies and replies[-1] > 0 else set()
+    return tuple(sorted(ends))
