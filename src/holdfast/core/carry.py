@@ -1,0 +1,418 @@
+"""What a cut leaves behind, made by code: it costs no model call and cannot fail.
+
+The user's own words, open items, errors, and the names (paths, symbols, ids, numbers) that later
+steps are likely to need again. The text can be read back: a later cut carries an earlier one
+forward without the records behind it, and however many follow each other, the size stays the same.
+
+Whoever shows it fences it and labels it as data.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.messages import Text, ToolCall, arguments_json, read_blocks
+from holdfast.core.records import Assistant, ToolResult, ToolUse, User, text_of
+from holdfast.core.text import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from holdfast.core.records import Json, Record
+    from holdfast.core.tokens import Counter
+
+NAMES_TOKENS: Final = 3_000
+"""A longer list of names is seldom used."""
+
+_SAID_SHARE: Final = 0.6
+_OPEN_SHARE: Final = 0.1
+_ERRORS_SHARE: Final = 0.1
+"""Of the cap, at most. Names get what is left."""
+_SAID_TOKENS_MIN: Final = 12
+"""Less of a message says nothing."""
+_ERROR_CHARS: Final = 200
+_ERRORS_MAX: Final = 6
+_ITEM_CHARS: Final = 200
+_ITEMS_MAX: Final = 20
+_HALF_LIFE_STEPS: Final = 20
+"""After so many steps a mention counts half."""
+
+_SAID: Final = "## What the user said"
+_OPEN: Final = "## Open items"
+_ERRORS: Final = "## Errors"
+_NAMES: Final = "## Names that came up"
+_SECTIONS: Final = (_SAID, _OPEN, _ERRORS, _NAMES)
+
+_NAME: Final = re.compile(
+    r"""
+    https?://[^\s"'<>`()\[\]{}]+[\w/]
+    | (?<![<\w/])(?:~|\.{1,2})?/[\w.@+~-]+(?:/[\w.@+~-]+)*  # /from/the/root, ./here, ~/home
+    | [\w.@+-]+(?:/[\w.@+-]+)+                       # some/where/else.py
+    | --[a-z][\w-]{2,}                               # --a-flag
+    | \b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b
+    | \b[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)+       # a.dotted.name, file.ext
+    | \b\w*[a-z0-9]_\w+ | \b_*[A-Z][A-Z0-9]*_\w+     # snake_case, SCREAMING_CASE
+    | \b[A-Za-z]*[a-z0-9]+[A-Z]\w*                   # camelCase, PascalCase
+    | \b[0-9a-f]{7,40}\b                             # a commit or another hash
+    | \bv?\d+(?:\.\d+){2,}\b | \b\d{4,}\b            # 1.2.3, 8080
+    """,
+    re.VERBOSE,
+)
+_QUOTED: Final = re.compile(r"`([^`\s]{3,60})`|\"([\w.:/@+-]{4,60})\"|'([\w.:/@+-]{4,60})'")
+_NAME_CHARS: Final = range(4, 161)
+_NUMBER: Final = re.compile(r"[\d.]+")
+_CHECKBOX: Final = re.compile(r"^\s*(?:[-*]|\d+\.)\s*\[ \]\s*(.+)$", re.MULTILINE)
+_DONE: Final = frozenset({"completed", "complete", "done", "cancelled", "canceled", "deleted"})
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A message of the user, and how much of it is carried."""
+
+    record: str
+    kept: int
+    total: int
+
+
+class Carry(msgspec.Struct, frozen=True):
+    """A text within its cap, and what is in it."""
+
+    text: str
+    tokens: int
+    said: tuple[Said, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+class Digest(msgspec.Struct, frozen=True):
+    """What a record could add to a carry. It depends on the record alone."""
+
+    record: str
+    said: str = ""
+    is_step: bool = False
+    names: Mapping[str, float] = {}
+    """Each name with its weight."""
+    error: str = ""
+    open_items: tuple[str, ...] | None = None
+    """A list of things to do replaces an older one; None is no list."""
+
+
+def carry(
+    records: Iterable[Record],
+    *,
+    cap_tokens: int,
+    counter: Counter,
+    previous: str | None = None,
+    names_tokens: int = NAMES_TOKENS,
+) -> Carry:
+    """What is left of `records` within `cap_tokens`; `previous` is the carry of an earlier cut."""
+    digests = [found for record in records if (found := digest(record)) is not None]
+    return carry_digests(
+        digests,
+        cap_tokens=cap_tokens,
+        counter=counter,
+        previous=previous,
+        names_tokens=names_tokens,
+    )
+
+
+def carry_digests(
+    digests: Sequence[Digest],
+    *,
+    cap_tokens: int,
+    counter: Counter,
+    previous: str | None = None,
+    names_tokens: int = NAMES_TOKENS,
+) -> Carry:
+    """The same for records that were looked at before."""
+    assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
+    if previous:
+        digests = [*read_back(previous), *digests]
+    words = _words(digests, int(cap_tokens * _SAID_SHARE), counter)
+    fixed = [
+        _section(_SAID, [quoted for _said, quoted in words]),
+        _section(_OPEN, _open_items(digests, int(cap_tokens * _OPEN_SHARE), counter)),
+        _section(_ERRORS, _errors(digests, int(cap_tokens * _ERRORS_SHARE), counter)),
+    ]
+    start = "\n\n".join(filter(None, fixed))
+    room = cap_tokens - counter.count(f"{start}\n\n{_NAMES}\n")
+    names = _names(digests, min(room, names_tokens), counter)
+    text = _joined(start, names)
+    while names and counter.count(text) > cap_tokens:
+        # Counts of pieces do not quite add up to the count of the whole.
+        names = names[: len(names) * 9 // 10]
+        text = _joined(start, names)
+    if counter.count(text) > cap_tokens:
+        # A vocabulary has a token for every byte, so this is certain to fit.
+        text = cut(text, cap_tokens, keep="head", unit="bytes").text
+    tokens = counter.count(text)
+    assert tokens <= cap_tokens, f"{tokens} tokens, the cap is {cap_tokens}"
+    return Carry(text, tokens, tuple(said for said, _quoted in words), tuple(names))
+
+
+def digest(record: Record) -> Digest | None:
+    """What a record could add; None for records that no model sees."""
+    match record:
+        case User():
+            text = text_of(record.content).strip()
+            is_meta = record.extra.get("meta") is True
+            return Digest(
+                record.id,
+                said="" if is_meta else text,
+                names=_weighted(identifiers(text), 1.0),
+            )
+        case Assistant():
+            return _digest_of_reply(record)
+        case ToolUse():
+            arguments = record.input if isinstance(record.input, dict) else {}
+            names = _weighted(identifiers(arguments_json(arguments)), _CALL_WEIGHT)
+            return Digest(record.id, is_step=True, names=names, open_items=_todo(arguments))
+        case ToolResult():
+            text = text_of(record.content)
+            error = _last_line(text) if record.is_error else ""
+            return Digest(record.id, names=_weighted(identifiers(text), 1.0), error=error)
+        case _:
+            return None
+
+
+_CALL_WEIGHT: Final = 3.0
+"""What a call named is named again far more often than what a result mentioned."""
+_REPLY_WEIGHT: Final = 2.0
+_OLD_WEIGHTS: Final = (3.0, 0.5)
+"""Of the first and the last name in an earlier carry; those between lie between."""
+
+
+def identifiers(text: str) -> list[str]:
+    """The names in a text, each once, in order: paths, symbols, ids, versions, numbers."""
+    found = dict.fromkeys(match.group().rstrip(".") for match in _NAME.finditer(text))
+    for match in _QUOTED.finditer(text):
+        found[match[match.lastindex or 0]] = None
+    return [name for name in found if len(name) in _NAME_CHARS]
+
+
+def mentions(text: str, cap_tokens: int, counter: Counter) -> str:
+    """The most frequent names in a text, as one line: what a cleared result still tells."""
+    counts: dict[str, int] = {}
+    for match in _NAME.finditer(text):
+        name = match.group().rstrip(".")
+        if len(name) in _NAME_CHARS and not _NUMBER.fullmatch(name):
+            counts[name] = counts.get(name, 0) + 1
+    kept: list[str] = []
+    room = cap_tokens
+    for name in sorted(counts, key=lambda name: -counts[name]):
+        room -= counter.count(f" {name}")
+        if room < 0:
+            break
+        kept.append(name)
+    return " ".join(kept)
+
+
+def read_back(text: str) -> list[Digest]:
+    """An earlier carry as digests again; what is not in its shape counts as said by nobody."""
+    sections = _sections(text)
+    found = [Digest("", said=said) for said in _unquoted(sections[_SAID])]
+    found += [Digest("", error=line) for line in sections[_ERRORS]]
+    items = tuple(line.removeprefix("- ") for line in sections[_OPEN])
+    names = " ".join(sections[_NAMES]).split()
+    high, low = _OLD_WEIGHTS
+    ranked = {name: high * (low / high) ** (rank / len(names)) for rank, name in enumerate(names)}
+    return [*found, Digest("", names=ranked, open_items=items or None)]
+
+
+def _digest_of_reply(record: Assistant) -> Digest:
+    names: dict[str, float] = {}
+    texts: list[str] = []
+    items: tuple[str, ...] | None = None
+    for block in read_blocks(record.content):
+        if isinstance(block, Text):
+            texts.append(block.text)
+            names |= _weighted(identifiers(block.text), _REPLY_WEIGHT)
+    for block in read_blocks(record.content):
+        if isinstance(block, ToolCall):
+            for name in identifiers(arguments_text(block.arguments)):
+                names[name] = max(names.get(name, 0.0), _CALL_WEIGHT * _kind_weight(name))
+            items = _todo(block.arguments) or items
+    boxes = tuple(box.strip() for box in _CHECKBOX.findall("\n".join(texts)))
+    return Digest(record.id, is_step=True, names=names, open_items=items or boxes or None)
+
+
+def arguments_text(value: Any) -> str:
+    """Every text in a call's arguments, without the escapes that JSON would put into it."""
+    match value:
+        case str():
+            return value
+        case dict():
+            return "\n".join(filter(None, map(arguments_text, value.values())))
+        case list():
+            return "\n".join(filter(None, map(arguments_text, value)))
+        case bool() | None:
+            return ""
+        case _:
+            return str(value)
+
+
+def _weighted(names: Iterable[str], weight: float) -> dict[str, float]:
+    return {name: weight * _kind_weight(name) for name in names}
+
+
+def _kind_weight(name: str) -> float:
+    """Bare numbers are mostly line numbers and sizes."""
+    return 0.2 if _NUMBER.fullmatch(name) else 1.0
+
+
+def _todo(arguments: Json) -> tuple[str, ...] | None:
+    """The unfinished items of a call that writes a list of things to do."""
+    for value in arguments.values():
+        if isinstance(value, list) and value and all(_is_item(item) for item in value):
+            return tuple(
+                _item_text(item) for item in value if str(item["status"]).lower() not in _DONE
+            )
+    return None
+
+
+def _is_item(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("status"), str)
+
+
+def _item_text(item: Json) -> str:
+    texts = (item.get(key) for key in ("content", "title", "subject", "text", "step", "task"))
+    return next((text for text in texts if isinstance(text, str)), "")
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+def _one_line(text: str, chars: int) -> str:
+    return cut(" ".join(text.split()), chars).text
+
+
+# The user's words
+
+
+def _words(digests: Sequence[Digest], room: int, counter: Counter) -> list[tuple[Said, str]]:
+    """What the user said, whole where it fits, else the longest messages cut, then the oldest."""
+    said = [one for one in digests if one.said]
+    sizes = [counter.count(_quoted(one.said)) + 1 for one in said]
+    room -= counter.count(f"{_SAID}\n")
+    share = _fair_share(sizes, room)
+    while said and share < _SAID_TOKENS_MIN:
+        # The first message often says what all of it is about; it goes after the second.
+        gone = 1 if len(said) > 2 else 0
+        said, sizes = said[:gone] + said[gone + 1 :], sizes[:gone] + sizes[gone + 1 :]
+        share = _fair_share(sizes, room)
+    words = []
+    for one, size in zip(said, sizes, strict=True):
+        text = one.said if size <= share else _shortened(one.said, share, counter)
+        words.append((Said(one.record, min(len(text), len(one.said)), len(one.said)), text))
+    return [(about, _quoted(text)) for about, text in words]
+
+
+def _fair_share(sizes: Sequence[int], room: int) -> int:
+    """The largest cap on each for which all of them together fit."""
+    left = len(sizes)
+    for size in sorted(sizes):
+        if size * left > room:
+            return max(0, room // left)
+        room -= size
+        left -= 1
+    return max(sizes, default=0)
+
+
+def _shortened(text: str, tokens: int, counter: Counter) -> str:
+    """Head and tail of a message."""
+    chars = len(text)
+    while chars > 0:
+        chars = min(chars * 9 // 10, int(chars * tokens / counter.count(_quoted(text[:chars]))))
+        shorter = cut(text, max(chars, 0)).text
+        if counter.count(_quoted(shorter)) <= tokens:
+            return shorter
+    return ""
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.splitlines())
+
+
+def _unquoted(lines: Sequence[str]) -> list[str]:
+    """Quoted messages; an empty line is between any two."""
+    found: list[list[str]] = [[]]
+    for line in lines:
+        if not line.startswith(">"):
+            found.append([])
+        else:
+            found[-1].append(line[2:])
+    return ["\n".join(message) for message in found if message]
+
+
+# The rest
+
+
+def _open_items(digests: Sequence[Digest], room: int, counter: Counter) -> list[str]:
+    newest = next((one.open_items for one in reversed(digests) if one.open_items is not None), ())
+    lines = [f"- {_one_line(item, _ITEM_CHARS)}" for item in newest[:_ITEMS_MAX] if item.strip()]
+    return _within(lines, room, counter)
+
+
+def _errors(digests: Sequence[Digest], room: int, counter: Counter) -> list[str]:
+    """The newest errors, each once, the newest last."""
+    newest = dict.fromkeys(one.error for one in reversed(digests) if one.error)
+    lines = [_one_line(error, _ERROR_CHARS) for error in list(newest)[:_ERRORS_MAX]]
+    return _within(lines, room, counter)[::-1]
+
+
+def _within(lines: Sequence[str], room: int, counter: Counter) -> list[str]:
+    kept = []
+    for line in lines:
+        room -= counter.count(f"{line}\n")
+        if room < 0:
+            break
+        kept.append(line)
+    return kept
+
+
+def _names(digests: Sequence[Digest], room: int, counter: Counter) -> list[str]:
+    """The names worth their tokens, best first: recent, repeated, used in calls, and short."""
+    scores: dict[str, float] = {}
+    age = 0
+    for one in reversed(digests):
+        weight = 0.5 ** (age / _HALF_LIFE_STEPS)
+        for name, factor in one.names.items():
+            scores[name] = scores.get(name, 0.0) + weight * factor
+        age += one.is_step
+    # What the user said is carried in full, so its names need no second place.
+    sizes = {name: 4 + len(name) // 4 for name in scores}
+    kept: list[str] = []
+    for name in sorted(scores, key=lambda name: (-scores[name] / sizes[name], name)):
+        tokens = counter.count(f" {name}")
+        if tokens <= room:
+            kept.append(name)
+            room -= tokens
+        elif room < 3:
+            break
+    return kept
+
+
+def _section(title: str, lines: Sequence[str]) -> str:
+    separator = "\n\n" if title == _SAID else "\n"
+    return f"{title}\n{separator.join(lines)}" if lines else ""
+
+
+def _joined(start: str, names: Sequence[str]) -> str:
+    return "\n\n".join(filter(None, (start, _section(_NAMES, [" ".join(names)] if names else []))))
+
+
+def _sections(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {title: [] for title in _SECTIONS}
+    current: list[str] = []
+    for line in text.splitlines():
+        if line in found:
+            current = found[line]
+        else:
+            current.append(line)
+    return {
+        title: lines if title == _SAID else [line for line in lines if line.strip()]
+        for title, lines in found.items()
+    }

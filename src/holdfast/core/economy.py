@@ -1,0 +1,254 @@
+"""When to cut, and how much: a decision on numbers alone.
+
+A cut rewrites what comes after it, and the provider charges for that as long as its cache is warm.
+So there are two moments to decide. When the cache has gone cold the rewrite is due anyway: old
+results are shortened, and a fuller view is cut deep. While it is warm nothing moves until the view
+is nearly full; then one batch brings it down to the low-water mark, far enough that the next is a
+long way off.
+
+The caller records what was decided, and a decision stays: the view it leads to is what the next
+call to `choose` sees. The numbers behind the defaults are in docs/defaults.md.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.errors import BadSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Cache(msgspec.Struct, frozen=True):
+    """What is known of the provider's prompt cache. The defaults are Anthropic's five minutes."""
+
+    idle_seconds: float | None = None
+    """How long ago the last call was; None where nobody knows, which counts as warm."""
+    ttl_seconds: float | None = 300.0
+    """How long a cached prefix lives after its last use; None for ever."""
+    read: float = 0.1
+    """What a cached token costs, as a share of a plain one. 1 where nothing is cached."""
+    write: float = 1.25
+    """What it costs to put a token into the cache."""
+    is_broken: bool = False
+    """Whether the next request begins differently anyway: another model, system prompt or tools."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.read <= 1 or self.write < self.read:
+            raise BadSetting(
+                f"a cache that reads at {self.read:g} and writes at {self.write:g} makes no sense",
+                hint="both are shares of the price of a plain token: 0 ≤ read ≤ 1, read ≤ write",
+            )
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether the next request pays for its whole prefix, whatever is in it."""
+        if self.is_broken or self.read >= 1:
+            return True
+        if self.idle_seconds is None or self.ttl_seconds is None:
+            return False
+        return self.idle_seconds > self.ttl_seconds
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """Every threshold. Those up to `low_water` are shares of the working budget."""
+
+    trim: float = 0.1
+    """From here on, a cold cache is used to trim old results."""
+    clear: float = 0.15
+    """From here on, it is used to clear the older ones of them."""
+    cold_cut: float = 0.4
+    """From here on, it is used to cut down to the low-water mark."""
+    summary: float = 0.72
+    """From here on, a running summary is worth its room."""
+    flush: float = 0.8
+    """From here on, notes are saved before a cut."""
+    compact: float = 0.85
+    """Here the view is cut, warm or cold."""
+    low_water: float = 0.2
+    """Where a cut ends: what stays of the history, without what the cut leaves behind."""
+    trim_after: int = 4
+    """Steps since a result arrived, or was last used, after which it may be trimmed."""
+    clear_after: int = 8
+    """The same for clearing it."""
+    protected_steps: int = 3
+    """The newest steps; their results are not pruned while there is another way."""
+    comfort_tokens: int = 128_000
+    """The working budget is not larger than this, or than half the budget where that is more:
+    beyond it history costs more than it is used."""
+    carry_tokens: int = 6_000
+    """What a cut may leave behind, at most."""
+    carry_share: float = 0.15
+    """The same, as a share of the budget."""
+    allow: tuple[str, ...] = ()
+    """Tools whose results may be pruned, as patterns with `*` and `?`; empty for all."""
+    deny: tuple[str, ...] = ()
+    """Tools whose results are never pruned. It wins over `allow`."""
+
+    def __post_init__(self) -> None:
+        _check_order(self)
+        for name in _COUNTS:
+            if getattr(self, name) < 0:
+                raise BadSetting(
+                    f"`{name}` cannot be negative: {getattr(self, name)}",
+                    hint="0 switches it off or allows nothing",
+                )
+        if not 0 < self.carry_share < 1:
+            raise BadSetting(
+                f"`carry_share` must be between 0 and 1, not {self.carry_share:g}",
+                hint="it is the part of the budget that a cut may leave behind: 0.15 by default",
+            )
+        if self.clear_after < self.trim_after:
+            raise BadSetting(
+                f"results would be cleared after {self.clear_after} steps, before they are "
+                f"trimmed after {self.trim_after}",
+                hint="make `clear_after` at least `trim_after`",
+            )
+
+    def working_budget(self, budget: int) -> int:
+        """The part of a budget that the shares are shares of."""
+        return min(budget, max(self.comfort_tokens, budget // 2))
+
+    def carry_cap(self, budget: int) -> int:
+        """How much a cut may leave behind."""
+        return min(self.carry_tokens, int(self.carry_share * budget))
+
+
+_ORDER: Final = ("trim", "clear", "cold_cut", "summary", "flush", "compact")
+_COUNTS: Final = ("trim_after", "clear_after", "protected_steps", "comfort_tokens", "carry_tokens")
+_MIN_YIELD: Final = 0.02
+"""A batch that frees less of the working budget is not worth a record."""
+
+
+def _check_order(policy: Policy) -> None:
+    values = [getattr(policy, name) for name in _ORDER]
+    said = " < ".join(f"{name} {value:g}" for name, value in zip(_ORDER, values, strict=True))
+    if any(lower >= higher for lower, higher in pairwise((0.0, *values, 1.0))):
+        raise BadSetting(
+            f"the thresholds are not in order: 0 < {said} < 1",
+            hint=f"each is a share of the budget: 0 < {' < '.join(_ORDER)} < 1",
+        )
+    if not 0 < policy.low_water < policy.cold_cut:
+        raise BadSetting(
+            f"a cut would end at {policy.low_water:g} of the budget and start at "
+            f"{policy.cold_cut:g}",
+            hint="make `low_water` larger than 0 and smaller than `cold_cut`",
+        )
+
+
+class StepSize(msgspec.Struct, frozen=True, gc=False):
+    """What a unit that is kept or cut as a whole weighs in the view as it stands."""
+
+    tokens: int
+    trim_frees: int = 0
+    """How many of them trimming its results would free; 0 where they may not be trimmed."""
+    clear_frees: int = 0
+    """The same for clearing them."""
+    quiet: int = 0
+    """How many steps ago it came, or a later step last used something that it holds."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What to do, by the index of the step."""
+
+    reason: str
+    trim: tuple[int, ...] = ()
+    clear: tuple[int, ...] = ()
+    cut_before: int | None = None
+    """Everything before this step goes; none of the above is among that."""
+    frees: int = 0
+    """Tokens, without what the cut leaves behind."""
+
+
+def choose(
+    steps: Sequence[StepSize],
+    *,
+    budget: int,
+    cache: Cache,
+    policy: Policy,
+    opening: int = 0,
+) -> Decision | None:
+    """What to trim, clear and cut before the next call, or None to leave the view alone.
+
+    `budget` is what the messages may take; `opening` is what stands before the first step, the
+    carry or summary of an earlier cut. The newest step is never cut.
+    """
+    working = policy.working_budget(budget)
+    total = opening + sum(step.tokens for step in steps)
+    if not steps or working <= 0:
+        return None
+    fill = total / working
+    is_forced = fill > policy.compact
+    if not is_forced and not (cache.is_cold and fill > policy.trim):
+        return None
+    prune = _prune(steps, policy, may_clear=is_forced or fill > policy.clear)
+    left = total - prune.frees
+    start = 0
+    if is_forced or left > policy.cold_cut * working:
+        start = _tail(steps, prune, int(policy.low_water * working))
+    decision = _decide(steps, prune, start, _reason(cache, fill, policy, is_forced=is_forced))
+    is_worth_it = decision.frees >= _MIN_YIELD * working
+    return decision if is_worth_it or (is_forced and decision.frees > 0) else None
+
+
+class _Pruned(msgspec.Struct, frozen=True):
+    """What each step would weigh, and by which action."""
+
+    trim: frozenset[int]
+    clear: frozenset[int]
+    sizes: list[int]
+    frees: int
+
+
+def _prune(steps: Sequence[StepSize], policy: Policy, *, may_clear: bool) -> _Pruned:
+    trim, clear, sizes = set(), set(), []
+    end = len(steps) - policy.protected_steps
+    for index, step in enumerate(steps):
+        freed = 0
+        if index < end:
+            if may_clear and step.clear_frees > 0 and step.quiet > policy.clear_after:
+                clear.add(index)
+                freed = step.clear_frees
+            elif step.trim_frees > 0 and step.quiet > policy.trim_after:
+                trim.add(index)
+                freed = step.trim_frees
+        sizes.append(step.tokens - freed)
+    frees = sum(step.tokens for step in steps) - sum(sizes)
+    return _Pruned(frozenset(trim), frozenset(clear), sizes, frees)
+
+
+def _tail(steps: Sequence[StepSize], pruned: _Pruned, room: int) -> int:
+    """The first step that stays: as many of the newest as there is room for, and at least one."""
+    start = len(steps) - 1
+    room -= pruned.sizes[start]
+    while start > 0 and pruned.sizes[start - 1] <= room:
+        start -= 1
+        room -= pruned.sizes[start]
+    return start
+
+
+def _decide(steps: Sequence[StepSize], pruned: _Pruned, start: int, reason: str) -> Decision:
+    after = sum(pruned.sizes[start:])
+    return Decision(
+        reason=reason,
+        trim=tuple(sorted(index for index in pruned.trim if index >= start)),
+        clear=tuple(sorted(index for index in pruned.clear if index >= start)),
+        cut_before=start or None,
+        frees=sum(step.tokens for step in steps) - after,
+    )
+
+
+def _reason(cache: Cache, fill: float, policy: Policy, *, is_forced: bool) -> str:
+    if is_forced:
+        return f"{fill:.0%} of the budget, the limit is {policy.compact:.0%}"
+    if cache.is_broken:
+        why = "the next request begins differently anyway"
+    elif cache.read >= 1:
+        why = "nothing is cached"
+    else:
+        why = f"the cache went cold {cache.idle_seconds:,.0f} s after the last call"
+    return f"{why}, and the view was at {fill:.0%} of the budget"
