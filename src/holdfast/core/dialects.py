@@ -32,6 +32,7 @@ COMMON_IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 GEMINI_IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 
 _SAFE: Final = "[a-zA-Z0-9_-]"
+_SIGNATURE: Final = re.compile("[a-zA-Z0-9+/=_-]+")
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -153,7 +154,13 @@ FLAVOURS: Final[Mapping[str, Mapping[str, Dialect]]] = {
             call_id_chars=9,
         ),
         "deepseek": _like(_CHAT, "deepseek", images_max=0, replays_thinking=True),
-        "kimi": _like(_CHAT, "kimi", replays_thinking=True),
+        "kimi": _like(
+            _CHAT,
+            "kimi",
+            call_id_pattern="[a-zA-Z0-9_.:-]+",
+            call_id_chars=64,
+            replays_thinking=True,
+        ),
         "local": _like(_CHAT, "local"),
     },
     "openai-responses": {"openai": _RESPONSES},
@@ -197,6 +204,8 @@ class Target(msgspec.Struct, frozen=True):
     """What thinking may take; 0 leaves it to the dialect."""
     cache: CacheTime = "5m"
     """How long the provider is asked to keep what is marked."""
+    output_max: int = 0
+    """The most the model can reply; 0 where it is not known."""
 
     @property
     def flavour(self) -> str:
@@ -220,15 +229,20 @@ def target(
     thinking: bool = False,
     thinking_tokens: int = 0,
     cache: CacheTime = "5m",
+    output_max: int = 0,
 ) -> Target:
     """Whom a request is for, with the dialect by name."""
-    return Target(dialect(name, flavour), provider, model, thinking, thinking_tokens, cache)
+    return Target(
+        dialect(name, flavour), provider, model, thinking, thinking_tokens, cache, output_max
+    )
 
 
 def _is_readable(thinking: Thinking, dialect: Dialect) -> bool:
     match dialect.name:
         case "anthropic":
-            return bool(thinking.redacted or thinking.signature)
+            # Some tools keep the signature of a text they threw away; that counts as modified.
+            is_signed = _SIGNATURE.fullmatch(thinking.signature) is not None
+            return bool(thinking.redacted) or (is_signed and bool(thinking.text))
         case "openai-responses":
             # Nothing is stored on the server, so an item without its content cannot be found.
             item = thinking.item or {}

@@ -14,11 +14,13 @@ from holdfast.core.messages import (
     ToolAnswer,
     ToolCall,
 )
+from holdfast.providers.anthropic_rules import THINKING_TOKENS_MIN, is_adaptive
 from holdfast.providers.wire import (
     SILENT,
     image_note,
     is_sendable_image,
     media_type,
+    output_tokens,
     schema_of,
     sendable,
     text_of_other,
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
 OUTPUT_TOKENS: Final = 4_096
 """The API insists on a number; this one serves where the caller gave none."""
 
-THINKING_TOKENS_MIN: Final = 1_024
 BEDROCK_VERSION: Final = "bedrock-2023-05-31"
 
 _NATIVE: Final = frozenset({"document", "search_result", "container_upload"})
@@ -53,7 +54,7 @@ PLACEHOLDER_TOOL: Final = {
 def render(prompt: Prompt, target: Target) -> Json:
     """The request's body. Everything that later messages leave alone stands before them."""
     ids = CallIds.of_prompt(prompt, target.dialect)
-    output = prompt.output_tokens or OUTPUT_TOKENS
+    output = output_tokens(prompt, target) or OUTPUT_TOKENS
     thinks = target.thinking and output > THINKING_TOKENS_MIN
     messages = [_message(message, ids, target, thinks=thinks) for message in prompt.messages]
     tools = [_tool(tool) for tool in prompt.tools]
@@ -65,7 +66,10 @@ def render(prompt: Prompt, target: Target) -> Json:
     elif target.model:
         body["model"] = target.model
     body["max_tokens"] = output
-    if thinks and not _lacks_thinking(messages):
+    if thinks and is_adaptive(target.model):
+        # Only what is shown can be stored whole, and so be sent back.
+        body["thinking"] = {"type": "adaptive", "display": "summarized"}
+    elif thinks and not _lacks_thinking(messages):
         body["thinking"] = {"type": "enabled", "budget_tokens": _budget(target, output)}
     if not tools and target.flavour == "bedrock" and ids.to_wire:
         tools, body["tool_choice"] = [dict(PLACEHOLDER_TOOL)], {"type": "none"}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.dialects import CallIds, wire_name
 from holdfast.core.messages import Image, Thinking, ToolAnswer, ToolCall
+from holdfast.providers.gemini_rules import wants_signatures
 from holdfast.providers.wire import (
     answer_images,
     answer_text,
     media_type,
+    output_tokens,
     plain,
     schema_of,
     sendable,
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 LOST_SIGNATURE: Final = "skip_thought_signature_validator"
 """What the API documents for a call whose signature is not to be had."""
-
-_UNSIGNED_MODELS: Final = re.compile(r"gemini-(1|2|exp|pro|flash)\b|gemini-[12]\.")
-"""Models before Gemini 3, which do not ask for signatures."""
 
 
 def render(prompt: Prompt, target: Target) -> Json:
@@ -45,8 +43,9 @@ def render(prompt: Prompt, target: Target) -> Json:
     if prompt.tools:
         body["tools"] = [{"functionDeclarations": [_tool(tool) for tool in prompt.tools]}]
     settings: Json = {}
-    if prompt.output_tokens:
-        settings["maxOutputTokens"] = prompt.output_tokens
+    output = output_tokens(prompt, target)
+    if output:
+        settings["maxOutputTokens"] = output
     if target.thinking:
         budget = {"thinkingBudget": target.thinking_tokens} if target.thinking_tokens else {}
         settings["thinkingConfig"] = {"includeThoughts": True, **budget}
@@ -54,11 +53,6 @@ def render(prompt: Prompt, target: Target) -> Json:
         body["generationConfig"] = settings
     body["contents"] = [_content(message, ids, names, target) for message in prompt.messages]
     return body
-
-
-def wants_signatures(model: str) -> bool:
-    """Whether a model refuses calls without their thought signature; unknown ones may."""
-    return _UNSIGNED_MODELS.search(model) is None
 
 
 def _tool(tool: Tool) -> Json:
@@ -121,7 +115,7 @@ def _answer(answer: ToolAnswer, ids: CallIds, names: dict[str, str], target: Tar
         "functionResponse": {
             **_id(answer.call_id, ids, target),
             "name": names[answer.call_id],
-            "response": {kind: answer_text(answer, target.dialect)},
+            "response": {kind: answer_text(answer, target.dialect, marks_errors=False)},
         }
     }
 

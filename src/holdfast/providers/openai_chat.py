@@ -11,6 +11,7 @@ from holdfast.providers.wire import (
     answer_images,
     answer_text,
     data_uri,
+    output_tokens,
     plain,
     schema_of,
     sendable,
@@ -39,8 +40,9 @@ def render(prompt: Prompt, target: Target) -> Json:
     """The request's body. Everything that later messages leave alone stands before them."""
     ids = CallIds.of_prompt(prompt, target.dialect)
     body: Json = {"model": target.model} if target.model else {}
-    if prompt.output_tokens:
-        body[output_field(target)] = prompt.output_tokens
+    output = output_tokens(prompt, target)
+    if output:
+        body[output_field(target)] = output
     if target.thinking and target.flavour in _NEEDS_REASONING:
         body["thinking"] = {"type": "enabled"}
     if prompt.tools:

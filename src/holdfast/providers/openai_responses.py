@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.dialects import CallIds, wire_name
 from holdfast.core.messages import Image, Thinking, ToolAnswer, ToolCall, arguments_json
+from holdfast.providers.openai_responses_rules import OUTPUT_TOKENS_MIN
 from holdfast.providers.wire import (
     SILENT,
     answer_images,
     answer_text,
     data_uri,
+    output_tokens,
     plain,
     schema_of,
     sendable,
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from holdfast.core.records import Json
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
-OUTPUT_TOKENS_MIN: Final = 16
 
 _REASONING_FIELDS: Final = ("type", "id", "summary", "encrypted_content")
 """What the API takes back of a reasoning item; `status` and others are refused."""
@@ -38,8 +39,9 @@ def render(prompt: Prompt, target: Target) -> Json:
     if target.thinking:
         # Asked for even where nothing is replayed yet: it is how the next request can replay.
         body["include"] = [ENCRYPTED]
-    if prompt.output_tokens:
-        body["max_output_tokens"] = max(OUTPUT_TOKENS_MIN, prompt.output_tokens)
+    output = output_tokens(prompt, target)
+    if output:
+        body["max_output_tokens"] = max(OUTPUT_TOKENS_MIN, output)
     if prompt.tools:
         body["tools"] = [_tool(tool) for tool in prompt.tools]
     if prompt.system.strip():

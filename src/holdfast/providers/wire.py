@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from holdfast.core.messages import EMPTY_RESULT, Image, Other, Text, Thinking
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.dialects import Dialect, Target
-    from holdfast.core.messages import Block, Message, Tool, ToolAnswer
+    from holdfast.core.messages import Block, Message, Prompt, Tool, ToolAnswer
     from holdfast.core.records import Json
 
 SILENT: Final = "(no reply)"
@@ -37,6 +35,13 @@ def sendable(message: Message, target: Target) -> list[Block]:
         if not isinstance(block, Thinking) or target.takes_back(block)
     ]
     return kept or [Text(SILENT)]
+
+
+def output_tokens(prompt: Prompt, target: Target) -> int:
+    """What the reply may take, within what the model can give; 0 where nobody said."""
+    if not target.output_max:
+        return prompt.output_tokens
+    return min(prompt.output_tokens, target.output_max)
 
 
 def schema_of(tool: Tool) -> Json:
@@ -92,13 +97,13 @@ def plain(block: Block, dialect: Dialect) -> str | Image | None:
             return None
 
 
-def answer_text(answer: ToolAnswer, dialect: Dialect) -> str:
-    """A result as one text, without its pictures."""
+def answer_text(answer: ToolAnswer, dialect: Dialect, *, marks_errors: bool = True) -> str:
+    """A result as one text, without its pictures. An error says so, where nothing else does."""
     texts = [piece for piece in _plain_pieces(answer, dialect) if isinstance(piece, str)]
     text = "\n".join(texts)
     if not text.strip():
         text = "(see the image)" if answer_images(answer, dialect) else EMPTY_RESULT
-    if answer.is_error and not text[:20].lower().lstrip("[( ").startswith("error"):
+    if marks_errors and answer.is_error and not text[:20].lower().lstrip("[( ").startswith("error"):
         return f"Error: {text}"
     return text
 
@@ -110,8 +115,3 @@ def answer_images(answer: ToolAnswer, dialect: Dialect) -> list[Image]:
 def _plain_pieces(answer: ToolAnswer, dialect: Dialect) -> Sequence[str | Image]:
     found = (plain(piece, dialect) for piece in answer.content)
     return [piece for piece in found if piece is not None]
-
-
-def encoded_size(request: object) -> int:
-    """The bytes of a request on the wire."""
-    return len(msgspec.json.encode(request))
