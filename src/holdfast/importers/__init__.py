@@ -9,14 +9,41 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.errors import UsageError
-from holdfast.importers import claude_code
+from holdfast.importers import (
+    aider,
+    anthropic,
+    chat,
+    claude_code,
+    codex,
+    coding_agents,
+    dialogues,
+    event_logs,
+    gemini,
+    opencode,
+    own,
+    pi,
+    responses,
+    terminals,
+    traces,
+)
 from holdfast.importers.base import Imported, Importer, Skipped, Source
 
 __all__ = ["FORMATS", "Imported", "Importer", "Skipped", "detect", "read"]
 
-FORMATS: Final[dict[str, Importer]] = {
-    importer.name: importer for importer in (claude_code.IMPORTER,)
-}
+# Detection asks in this order: formats that are marked clearly first, bare message lists last.
+_ALL: Final = (
+    *(gemini.QWEN, claude_code.IMPORTER, pi.OPENCLAW, pi.IMPORTER),
+    *terminals.IMPORTERS,
+    *event_logs.IMPORTERS,
+    opencode.IMPORTER,
+    *(gemini.CLI, coding_agents.MINI, coding_agents.SWE, coding_agents.OPENHANDS),
+    *(traces.SPANS, traces.INSPECT, traces.TAU, traces.TOOLBENCH),
+    *dialogues.IMPORTERS,
+    *(own.IMPORTER, codex.IMPORTER, aider.IMPORTER),
+    *(responses.IMPORTER, gemini.IMPORTER, anthropic.IMPORTER, chat.IMPORTER),
+)
+
+FORMATS: Final[dict[str, Importer]] = {importer.name: importer for importer in _ALL}
 """Every format, in the order in which detection asks."""
 
 

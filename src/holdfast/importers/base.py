@@ -22,15 +22,17 @@ from holdfast.core.limits import ID_CHARS_MAX, LABEL_CHARS_MAX, LINE_BYTES_MAX
 from holdfast.core.records import Assistant, Json, Label, Record, ToolResult, User, encode
 from holdfast.core.text import cut, ellipsis, scrub
 from holdfast.errors import BadId, BadRecord, UsageError
-from holdfast.importers.parsing import NOT_JSON, Line, parse, plain, read_lines
+from holdfast.importers.parsing import NOT_JSON, Line, parse, plain, read_lines, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from holdfast.core.records import Content
 
 UNPACKED_BYTES_MAX: Final = 1024 * 1024 * 1024
 """A packed file that unpacks to more than this is refused: no transcript is that long."""
+
+_ENDINGS: Final = re.compile(r"(\.(gz|jsonl?|ndjson|traj|md|txt|log|shared))+$", re.IGNORECASE)
 
 HEAD_LINES: Final = 64
 """How many lines a detector may look at."""
@@ -79,8 +81,9 @@ class Source:
 
     @property
     def stem(self) -> str:
-        """The file's name without folders and endings."""
-        return re.split(r"[/\\]", self.name)[-1].split(".")[0]
+        """The file's name without folders and the endings that say how it is stored."""
+        name = re.split(r"[/\\]", self.name)[-1]
+        return _ENDINGS.sub("", name).lstrip(".") or "imported"
 
     @property
     def folders(self) -> list[str]:
@@ -170,6 +173,7 @@ class Draft:
         self._skipped: Counter[tuple[str, str]] = Counter()
         self._names: dict[str, str] = {}
         self._open: dict[str, str] = {}
+        self._invented: set[str] = set()
 
     def skip(self, what: str, why: str, count: int = 1) -> None:
         if count > 0:
@@ -187,9 +191,6 @@ class Draft:
         self.records.append(stored)
 
     def user(self, content: Content, *, record_id: str = "", ts: float = 0.0, **more: Any) -> None:
-        if _is_blank(content):
-            self.skip("empty user message", "it says nothing")
-            return
         self.add(User(content=content, id=record_id, ts=ts, **more))
 
     def assistant(
@@ -199,9 +200,6 @@ class Draft:
             if block.get("type") == "tool_use" and isinstance(block.get("id"), str):
                 self._names[block["id"]] = text_or_empty(block.get("name"))
                 self._open[block["id"]] = self._names[block["id"]]
-        if _is_blank(content) and not more.get("usage"):
-            self.skip("empty assistant message", "it says nothing and has no usage")
-            return
         self.add(Assistant(content=content, id=record_id, ts=ts, **more))
 
     def result(
@@ -214,9 +212,35 @@ class Draft:
             ToolResult(tool_use_id=call_id, content=content, name=name, id=record_id, ts=ts, **more)
         )
 
-    def open_call(self, name: str = "") -> str:
-        """The oldest call that has no result yet, of that tool; empty where there is none."""
-        return next((one for one, tool in self._open.items() if name in ("", tool)), "")
+    def call_id(self, given: object = "") -> str:
+        """A call's id; a call without one is told apart by its place."""
+        if isinstance(given, str) and given:
+            return given
+        self._invented.add(made := f"call-{len(self._invented) + 1}")
+        return made
+
+    def answered(self, given: object = "", name: str = "") -> str:
+        """Which call a result answers: the one it names, else the oldest that has no id."""
+        named = text_or_empty(given)
+        if named in self._names:
+            return named
+        waiting = [one for one in self._open if one in self._invented or not named]
+        return next((one for one in waiting if name in ("", self._open[one])), "") or named
+
+    def carry(self, record: Record) -> None:
+        """A record that is one already: only its place in the tree is new."""
+        self.add(msgspec.structs.replace(record, parent=None, more=None))
+
+    def give_usage(self, usage: Json) -> bool:
+        """Put a usage that came late to the newest message of the model, if that has none."""
+        for place in range(len(self.records) - 1, -1, -1):
+            record = self.records[place]
+            if isinstance(record, Assistant):
+                if record.usage is None:
+                    self.records[place] = msgspec.structs.replace(record, usage=usage)
+                    return True
+                return False
+        return False
 
     def title(self, target: str, label: str, *, record_id: str = "", ts: float = 0.0) -> None:
         """A name for one record; for the session itself set `label`."""
@@ -228,9 +252,13 @@ class Draft:
     def has(self, record_id: str) -> bool:
         return record_id in self._ids
 
-    def done(self, source: Source, kind: str, name: str = "") -> Imported:
+    def done(
+        self, source: Source, kind: str, name: str = "", *, tells_flaws: bool = True
+    ) -> Imported:
+        """The finished session; of several in one file, the first tells the file's flaws."""
         found = Counter(self._skipped)
-        found.update(source.flaws)
+        if tells_flaws:
+            found.update(source.flaws)
         return Imported(
             name=session_name(name or source.stem),
             format=kind,
@@ -285,6 +313,40 @@ def names_for(base: str, count: int) -> list[str]:
     return [base if number == 1 else f"{base[:width]}-{number}" for number in range(1, count + 1)]
 
 
+def unique_names(names: list[str]) -> list[str]:
+    """The names as they are, and a number behind each that was there before."""
+    seen: Counter[str] = Counter()
+    unique: list[str] = []
+    for name in map(session_name, names):
+        seen[name] += 1
+        suffix = f"-{seen[name]}" if seen[name] > 1 else ""
+        unique.append(name[: ID_CHARS_MAX - len(suffix)] + suffix)
+    return unique
+
+
+def path_to(head: int | None, parents: Sequence[int | None]) -> set[int]:
+    """The places on the way from the root of a tree to `head`. Parents come first, so it ends."""
+    path: set[int] = set()
+    while head is not None:
+        path.add(head)
+        head = parents[head]
+    return path
+
+
+def finish(source: Source, kind: str, sessions: list[tuple[str, Draft]]) -> list[Imported]:
+    """The sessions of a file that holds many, under names of their own."""
+    names = unique_names([name for name, _draft in sessions])
+    return [
+        draft.done(source, kind, name, tells_flaws=number == 0)
+        for number, (name, (_name, draft)) in enumerate(zip(names, sessions, strict=True))
+    ]
+
+
+def about_line(value: Json, time: str = "timestamp") -> dict[str, Any]:
+    """What a record takes over from its line: the id and the time."""
+    return {"record_id": text_or_empty(value.get("id")), "ts": seconds(value.get(time))}
+
+
 def text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
 
@@ -316,9 +378,3 @@ def _named(value: Json) -> str:
     shown = ", ".join(f"`{cut(str(name), 40, marker=ellipsis).text}`" for name in list(value)[:8])
     more = f" and {len(value) - 8} more" if len(value) > 8 else ""
     return f"the fields {shown}{more}" if value else "no fields"
-
-
-def _is_blank(content: Content) -> bool:
-    if isinstance(content, str):
-        return not content.strip()
-    return not content

@@ -12,6 +12,7 @@ from holdfast.importers.parsing import NOT_JSON, parse
 
 if TYPE_CHECKING:
     from holdfast.core.records import Content, Json
+    from holdfast.importers.base import Draft
 
 _DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,(.*)", re.DOTALL)
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "summary_text"})
@@ -86,6 +87,18 @@ def blocks_of(value: object) -> list[Json]:
     if isinstance(content, str):
         return [text(content)] if content.strip() else []
     return content or []
+
+
+def with_ids(draft: Draft, content: Content) -> Content:
+    """The content with an id for every call; the ids of results that have none follow them."""
+    if not isinstance(content, list):
+        return content
+    return [
+        {**block, "id": draft.call_id(block.get("id"))}
+        if block.get("type") == "tool_use"
+        else block
+        for block in content
+    ]
 
 
 def _block(item: object) -> Json:

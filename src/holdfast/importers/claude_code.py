@@ -13,7 +13,7 @@ What one has to know to read these files:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -29,15 +29,17 @@ from holdfast.importers.base import (
     listing,
     mapping,
     names_for,
+    path_to,
     session_name,
     text_or_empty,
+    unique_names,
 )
 from holdfast.importers.parsing import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from holdfast.core.records import Json
+    from holdfast.core.records import Content, Json
 
 _OURS: Final = frozenset(
     (
@@ -131,7 +133,7 @@ def read(source: Source) -> list[Imported]:
     side_names = [_side_name(base, tree[0], has_main=bool(mains)) for tree in sides]
     done += [
         _read_tree(source, tree, nodes, name)
-        for tree, name in zip(sides, _unique(side_names), strict=True)
+        for tree, name in zip(sides, unique_names(side_names), strict=True)
     ]
     if not done:
         return [_nothing_said(source, loose, base)]
@@ -180,25 +182,12 @@ def _read_tree(source: Source, tree: list[_Node], nodes: list[_Node], name: str)
         _carry(draft, group, nodes)
     copies = sum("toolUseResult" in node.value for node in kept)
     draft.skip("toolUseResult", "the screen's copy of a result; the model's is carried", copies)
-    return _without_flaws(draft, source, name)
-
-
-def _without_flaws(draft: Draft, source: Source, name: str) -> Imported:
-    """The flaws of the file are told once, with its first session."""
-    flaws, source.flaws = source.flaws, type(source.flaws)()
-    try:
-        return draft.done(source, "claude-code", name)
-    finally:
-        source.flaws = flaws
+    return draft.done(source, "claude-code", name, tells_flaws=False)
 
 
 def _kept(tree: list[_Node], nodes: list[_Node]) -> list[_Node]:
     """The lines of the newest branch, with all that belongs to its messages."""
-    path: set[int] = set()
-    place: int | None = tree[-1].index
-    while place is not None:
-        path.add(place)
-        place = nodes[place].parent
+    path = path_to(tree[-1].index, [node.parent for node in nodes])
     messages = {_message_id(node) for node in tree if node.index in path} - {""}
     said = [node for node in tree if node.index in path or _message_id(node) in messages]
     calls = {call for node in said for call in node.call_ids}
@@ -255,7 +244,7 @@ def _carry_assistant(draft: Draft, group: list[_Node]) -> None:
     is_synthetic = model == "<synthetic>"
     extra: Json = {"message_id": _message_id(first)} if _message_id(first) else {}
     draft.assistant(
-        _merged(group),
+        _merged(draft, group),
         record_id=text_or_empty(first.value.get("uuid")),
         ts=first.ts,
         provider=None if is_synthetic else "anthropic",
@@ -278,7 +267,7 @@ def _carry_user(draft: Draft, node: _Node, nodes: list[_Node]) -> None:
         said = [block for block in content if block.get("type") != "tool_result"]
         for answer in answers:
             draft.result(
-                text_or_empty(answer.get("tool_use_id")),
+                draft.answered(answer.get("tool_use_id")),
                 blocks.content_of(answer.get("content")),
                 record_id=uuid,
                 ts=node.ts,
@@ -312,7 +301,7 @@ def _carry_compaction(draft: Draft, node: _Node, nodes: list[_Node], summary: st
 def _carry_loose_result(draft: Draft, node: _Node) -> None:
     """An old kind of line: a result that names its tool and not its call."""
     name = text_or_empty(node.value.get("name"))
-    call_id = text_or_empty(node.value.get("tool_use_id")) or draft.open_call(name)
+    call_id = draft.answered(node.value.get("tool_use_id"), name)
     output = node.value.get("output", node.value.get("content"))
     draft.result(
         call_id,
@@ -323,15 +312,15 @@ def _carry_loose_result(draft: Draft, node: _Node) -> None:
     )
 
 
-def _merged(group: list[_Node]) -> Any:
+def _merged(draft: Draft, group: list[_Node]) -> Content:
     """The blocks of a message's lines; a line that repeats an earlier one adds nothing."""
     if len(group) == 1:
-        return blocks.content_of(group[0].message.get("content"))
+        return blocks.with_ids(draft, blocks.content_of(group[0].message.get("content")))
     merged: list[Json] = []
     for node in group:
         fresh = blocks.blocks_of(node.message.get("content"))
         merged += [block for block in fresh if block not in merged]
-    return merged
+    return blocks.with_ids(draft, merged)
 
 
 def _usage(group: list[_Node]) -> Json | None:
@@ -388,14 +377,6 @@ def _side_name(base: str, first: _Node, *, has_main: bool) -> str:
     if not agent:
         return f"{base}-side" if has_main else base
     return base if agent in base else session_name(f"{base}-agent-{agent}")
-
-
-def _unique(names: list[str]) -> list[str]:
-    seen: dict[str, int] = {}
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-    numbered = {name: iter(names_for(name, count)) for name, count in seen.items()}
-    return [next(numbered[name]) for name in names]
 
 
 def _message_id(node: _Node) -> str:

@@ -25,6 +25,11 @@ _DEPTH_MAX: Final = 200
 _FRACTION: Final = re.compile(r"(\.\d{6})\d+")
 
 
+_lenient: Final = json.JSONDecoder(
+    parse_constant=lambda _name: None, parse_int=lambda digits: _parse_int(digits)
+)
+
+
 class Line(msgspec.Struct, frozen=True):
     """One object of a JSON Lines file and where it was."""
 
@@ -40,7 +45,7 @@ def parse(text: bytes | str) -> Any:
         pass
     try:
         raw = text.decode(errors="replace") if isinstance(text, bytes) else text
-        return json.loads(raw, parse_constant=lambda _name: None, parse_int=_parse_int)
+        return _lenient.decode(raw)
     except (ValueError, RecursionError):
         return NOT_JSON
 
@@ -55,10 +60,26 @@ def read_lines(data: bytes, flaws: Counter[tuple[str, str]]) -> list[Line]:
         if isinstance(value, dict):
             lines.append(Line(number, value))
         elif value is NOT_JSON:
-            flaws["damaged line", "not JSON"] += 1
+            lines += [Line(number, one) for one in _glued(raw, flaws)]
         else:
             flaws["line that is no object", f"found {type(value).__name__}"] += 1
     return lines
+
+
+def _glued(raw: bytes, flaws: Counter[tuple[str, str]]) -> list[Json]:
+    """Objects on one line that lost the newline between them; what is left over is counted."""
+    text = raw.decode(errors="replace").strip()
+    found: list[Json] = []
+    while text.startswith("{"):
+        try:
+            value, end = _lenient.raw_decode(text)
+        except (ValueError, RecursionError):
+            break
+        found.append(value)
+        text = text[end:].lstrip()
+    if text:
+        flaws["damaged line", "not JSON"] += 1
+    return found
 
 
 def seconds(value: object) -> float:
