@@ -26,12 +26,20 @@ RATIO_MAX: Final = 3.0
 HALF_LIFE_TOKENS: Final = 20_000
 """After so many added tokens, what was learned before weighs half."""
 
+SURPRISE_SHARE: Final = 0.15
+SURPRISE_TOKENS: Final = 20
+"""An addition further than this from what was expected counts as if it were no further: one
+injected reminder must not move the factor for all that follows."""
+
 PRIOR_TOKENS: Final = 4_000
 """How much evidence the base is worth at the beginning."""
 
 MARGIN_SHARE: Final = 0.02
 MARGIN_TOKENS: Final = 1_000
 """A prediction from a reported usage plus this covers 99.5 % of real calls; see docs/tokens.md."""
+
+UNANCHORED_SHARE: Final = 0.1
+"""More margin for tokens that no reported usage has in it: another vocabulary, hidden wrapping."""
 
 
 class Base(msgspec.Struct, frozen=True):
@@ -41,7 +49,7 @@ class Base(msgspec.Struct, frozen=True):
     per_result: float
 
 
-CLAUDE_BASE: Final = Base(factor=1.12, per_result=90.0)
+CLAUDE_BASE: Final = Base(factor=1.12, per_result=80.0)
 EXACT_BASE: Final = Base(factor=1.0, per_result=4.0)
 UNKNOWN_BASE: Final = Base(factor=1.1, per_result=20.0)
 
@@ -87,10 +95,12 @@ class Calibration(msgspec.Struct, frozen=True):
         expected = self.tokens(added_counted, added_results)
         if not RATIO_MIN * expected <= added_real <= RATIO_MAX * expected:
             return self
+        slack = SURPRISE_SHARE * expected + SURPRISE_TOKENS
+        real = min(max(added_real, expected - slack), expected + slack)
         keep = 0.5 ** (added_counted / HALF_LIFE_TOKENS)
         # Errors grow with the size of the addition: weigh each pair by its inverse.
         weight = 1.0 / added_counted
-        counted, results, real = float(added_counted), float(added_results), float(added_real)
+        counted, results = float(added_counted), float(added_results)
         return msgspec.structs.replace(
             self,
             counted_squared=keep * self.counted_squared + weight * counted * counted,
@@ -102,7 +112,7 @@ class Calibration(msgspec.Struct, frozen=True):
         )
 
     def restarted(self) -> Calibration:
-        """Only the base: for use after an edit or a compaction."""
+        """Only the base: for a model that changed under its name."""
         return Calibration(base=self.base)
 
     def _solved(self) -> tuple[float, float]:
@@ -138,15 +148,25 @@ def margin(tokens: int) -> int:
     return math.ceil(MARGIN_SHARE * tokens) + MARGIN_TOKENS
 
 
-def predict(last: Usage | None, counted: int, results: int, calibration: Calibration) -> Prediction:
+def predict(
+    last: Usage | None,
+    counted: int,
+    results: int,
+    calibration: Calibration,
+    *,
+    removed: int = 0,
+    removed_results: int = 0,
+) -> Prediction:
     """The next request's tokens.
 
     With the last call's usage: `counted` and `results` are what came after that request, the
-    reply to it included. Without: they are the whole request.
+    reply to it included; `removed` is what was in that request and will not be in the next.
+    Without: `counted` and `results` are the whole request.
     """
-    estimated = calibration.tokens(counted, results)
+    added = calibration.tokens(counted, results)
     if last is None:
         # Nothing is anchored: the whole may be off, not only what was added.
-        return Prediction(estimated, margin(estimated) + math.ceil(0.1 * estimated), False)
-    tokens = last.prompt + estimated
-    return Prediction(tokens, margin(tokens), True)
+        return Prediction(added, margin(added) + math.ceil(UNANCHORED_SHARE * added), False)
+    gone = calibration.tokens(removed, removed_results)
+    tokens = max(added, last.prompt + added - gone)
+    return Prediction(tokens, margin(tokens) + math.ceil(UNANCHORED_SHARE * gone), True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
+from holdfast.core.estimate import estimate
 from holdfast.core.images import UNKNOWN_RULE, data_uris, image_tokens, is_image, payload_bytes
 from holdfast.core.messages import (
     Image,
@@ -67,30 +68,18 @@ class Counter(Protocol):
 
 
 class Estimator:
-    """Counts without a vocabulary."""
+    """Counts without a vocabulary: the stand-in where none is installed.
+
+    Against exact o200k, on texts it was not fitted on, the totals of 18 classes of content are
+    within -5 and +10 %; a piece of 4 KB is rarely more than 20 % too low (docs/tokens.md). Only the
+    number of UTF-8 bytes is a hard upper bound, and the estimate never exceeds it.
+    """
 
     name: Final = "estimate"
     is_exact: Final = False
 
     def count(self, text: str) -> int:
         return estimate(text)
-
-
-_WORDS: Final = re.compile(r"[A-Za-z]+")
-_DIGITS: Final = re.compile(r"[0-9]{1,3}")
-_MARKS: Final = re.compile(r"[^\w\s]+")
-_BREAKS: Final = re.compile(r"\n\s*")
-_WIDE: Final = re.compile(r"[^\x00-\x7f]")
-
-
-def estimate(text: str) -> int:
-    """About as many tokens as o200k has for a text; at most its bytes in UTF-8."""
-    if not text:
-        return 0
-    words = sum(1 + (len(word) - 1) // 7 for word in _WORDS.findall(text))
-    total = words + len(_DIGITS.findall(text)) + len(_MARKS.findall(text))
-    total += len(_BREAKS.findall(text)) + math.ceil(0.7 * len(_WIDE.findall(text)))
-    return max(1, min(total, tokens_max(text)))
 
 
 def tokens_max(text: str) -> int:
@@ -161,19 +150,37 @@ def count_json(value: object, counter: Counter, images: ImageRule = UNKNOWN_RULE
 
 
 def _count_thinking(block: Thinking, counter: Counter, images: ImageRule) -> int:
-    """What is sent back: the text. Signatures and encrypted reasoning stand for their tokens."""
-    hidden = len(block.redacted)
-    item = block.item
-    if item is not None:
-        encrypted = item.get("encrypted_content")
-        hidden += len(encrypted) if isinstance(encrypted, str) else 0
-        item = {name: one for name, one in item.items() if name != "encrypted_content"}
-        return hidden // ENCRYPTED_CHARS_PER_TOKEN + count_json(item, counter, images)
-    return hidden // ENCRYPTED_CHARS_PER_TOKEN + counter.count(block.text)
+    """What comes back as input: the whole thinking, of which the text may be only a summary."""
+    if block.item is not None:
+        encrypted = block.item.get("encrypted_content")
+        bare = {name: one for name, one in block.item.items() if name != "encrypted_content"}
+        hidden = _sealed(encrypted) if isinstance(encrypted, str) else 0
+        return hidden + count_json(bare, counter, images)
+    return max(counter.count(block.text), _sealed(block.signature)) + _sealed(block.redacted)
 
 
-ENCRYPTED_CHARS_PER_TOKEN: Final = 6
-"""Of reasoning that comes back encrypted, in base64, with some overhead."""
+def _sealed(encrypted: str) -> int:
+    """Tokens of the thinking that a signature or an encrypted block holds."""
+    return max(0, math.ceil((len(encrypted) - SEAL_CHARS) / SEALED_CHARS_PER_TOKEN))
+
+
+SEAL_CHARS: Final = 250
+"""Of a signature: what is there beside the encrypted thinking."""
+SEALED_CHARS_PER_TOKEN: Final = 5.6
+"""Base64 of encrypted thinking. Measured on Claude's signatures, see docs/tokens.md."""
+
+_STRIPS: Final = re.compile(
+    r"claude-(3-7|sonnet-4|haiku-4|opus-4-[01](\D|$)|opus-4(-\d{8})?$)(?!-[6-9])"
+)
+
+
+def strips_thinking(model: str) -> bool:
+    """Whether the API itself leaves the thinking of earlier turns out, whatever is sent.
+
+    Claude did until Opus 4.5: there, a new user message makes the next request smaller.
+    """
+    return _STRIPS.search(model.lower()) is not None
+
 
 _MEDIA_NAMES: Final = ("media_type", "mimeType", "mime_type", "mediaType")
 _DATA_NAMES: Final = frozenset(("data", "bytes", "base64", "file_data", "b64_json", "image_base64"))
