@@ -28,7 +28,10 @@ from holdfast.importers import (
 )
 from holdfast.importers.base import Imported, Importer, Skipped, Source
 
-__all__ = ["FORMATS", "Imported", "Importer", "Skipped", "detect", "read"]
+__all__ = [
+    *("FORMATS", "Imported", "Importer", "Skipped", "Source"),
+    *("detect", "format_of", "read", "read_source"),
+]
 
 # Detection asks in this order: formats that are marked clearly first, bare message lists last.
 _ALL: Final = (
@@ -49,22 +52,28 @@ FORMATS: Final[dict[str, Importer]] = {importer.name: importer for importer in _
 
 def detect(data: bytes, name: str = "") -> str | None:
     """The format of a file's bytes, packed or not; none where it is no transcript we know."""
-    return _detect(Source(data, name))
+    return format_of(Source(data, name))
 
 
 def read(data: bytes, name: str = "", *, format: str | None = None) -> list[Imported]:  # noqa: A002
     """The sessions in a file. Raises `UsageError` where it is no transcript."""
-    source = Source(data, name)
-    if format is not None and format not in FORMATS:
-        raise UsageError(f"unknown format `{format}`", hint=f"known are: {', '.join(FORMATS)}")
-    found = format or _detect(source)
+    return read_source(Source(data, name), format)
+
+
+def format_of(source: Source) -> str | None:
+    """Like `detect`, for a source that will be read afterwards: nothing is parsed twice."""
+    return next((name for name, one in FORMATS.items() if one.detect(source)), None)
+
+
+def read_source(source: Source, known: str | None = None) -> list[Imported]:
+    """Like `read`; `known` is the format where the caller knows it."""
+    if known is not None and known not in FORMATS:
+        raise UsageError(f"unknown format `{known}`", hint=f"known are: {', '.join(FORMATS)}")
+    found = known or format_of(source)
     if found is None:
         raise UsageError(
-            f"`{name or 'the input'}` is no transcript that can be recognised: {source.describe()}",
+            f"`{source.name or 'the input'}` is no transcript that can be recognised: "
+            f"{source.describe()}",
             hint=f"say what it is with --format; known are: {', '.join(FORMATS)}",
         )
     return FORMATS[found].read(source)
-
-
-def _detect(source: Source) -> str | None:
-    return next((name for name, one in FORMATS.items() if one.detect(source)), None)

@@ -149,7 +149,7 @@ def read_memorycode(source: Source) -> list[Imported]:
     sessions: list[tuple[str, Draft]] = []
     for session, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
-        for speaker, said in _script(text_or_empty(session.get("text")), (mentor, mentee)):
+        for speaker, said in _script(text_or_empty(session.get("text")), mentor, mentee):
             if speaker == mentee:
                 draft.assistant(said)
             else:
@@ -160,13 +160,15 @@ def read_memorycode(source: Source) -> list[Imported]:
     return finish(source, "memorycode", sessions or [(source.stem, Draft())])
 
 
-def _script(text: str, names: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Speeches of a play: a name and a colon at the beginning of a line start one."""
+def _script(text: str, *names: str) -> list[tuple[str, str]]:
+    """Speeches of a play: a name, or its first letter, and a colon begin one."""
+    known = {name[:1]: name for name in names} | {name: name for name in names}
     said: list[tuple[str, str]] = []
     for line in text.split("\n"):
-        speaker, colon, words = line.partition(":")
-        if colon and speaker.strip() in names:
-            said.append((speaker.strip(), words.strip()))
+        start, colon, words = line.partition(":")
+        speaker = known.get(start.strip(" *"), "") if colon else ""
+        if speaker:
+            said.append((speaker, words.strip()))
         elif said:
             said[-1] = (said[-1][0], f"{said[-1][1]}\n{line}".rstrip())
         elif line.strip():

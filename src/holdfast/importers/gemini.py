@@ -202,8 +202,9 @@ def _carry_cli(draft: Draft, message: Json) -> None:
         "ts": seconds(message.get("timestamp")),
     }
     if kind == "user":
-        carry_content(draft, "user", message.get("content"), **about)
-    elif kind == "gemini":
+        parts = message.get("parts", message.get("content"))
+        carry_content(draft, "user", parts, **about)
+    elif kind in _MODEL_ROLES:
         _carry_reply(draft, message, about)
     else:
         draft.skip(f"message `{kind}`", "a note of the program; no model saw it")
@@ -211,7 +212,7 @@ def _carry_cli(draft: Draft, message: Json) -> None:
 
 def _carry_reply(draft: Draft, message: Json, about: dict[str, Any]) -> None:
     said = [_thought(one) for one in mappings(message.get("thoughts"))]
-    content = message.get("content")
+    content = message.get("parts", message.get("content"))
     items = content if isinstance(content, list) else [content]
     said += [block for item in items for block in _said(draft, item)]
     made = mappings(message.get("toolCalls"))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from holdfast.core.records import Compaction
 from holdfast.importers import blocks
 from holdfast.importers.base import (
@@ -21,23 +23,27 @@ from holdfast.importers.base import (
     names_for,
     text_or_empty,
 )
-from holdfast.importers.parsing import seconds
+from holdfast.importers.parsing import parse, seconds
 from holdfast.importers.responses import output_content
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from holdfast.core.records import Json
+
+_FRAME: Final = ("step-start", "step-finish", "snapshot", "patch", "compaction", None)
 
 
 def detect(source: Source) -> bool:
-    return any(map(_is_opencode, _opencode_sessions(source)))
+    return any(map(_is_session, _sessions(source)))
 
 
-def _opencode_sessions(source: Source) -> list[Json]:
+def _sessions(source: Source) -> list[Json]:
     value = source.value
     return mappings(value) if isinstance(value, list) else [mapping(value)]
 
 
-def _is_opencode(value: Json) -> bool:
+def _is_session(value: Json) -> bool:
     return isinstance(value.get("info"), dict) and any(
         isinstance(one.get("parts"), list) and "info" in one
         for one in mappings(value.get("messages"))[:4]
@@ -46,54 +52,100 @@ def _is_opencode(value: Json) -> bool:
 
 def read(source: Source) -> list[Imported]:
     sessions: list[tuple[str, Draft]] = []
-    found = [one for one in _opencode_sessions(source) if isinstance(one.get("info"), dict)]
+    found = [one for one in _sessions(source) if isinstance(one.get("info"), dict)]
     for value, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
         info = mapping(value.get("info"))
         draft.label = text_or_empty(info.get("title"))
         for message in mappings(value.get("messages")):
             about, parts = mapping(message.get("info")), mappings(message.get("parts"))
-            _carry_opencode(draft, about, parts)
+            _carry_message(draft, about, parts)
         sessions.append((text_or_empty(info.get("id")) or name, draft))
     return finish(source, "opencode", sessions)
 
 
-def _carry_opencode(draft: Draft, info: Json, parts: list[Json]) -> None:
+def is_storage(names: Iterable[str]) -> bool:
+    """Whether a folder with these names in it is OpenCode's storage."""
+    return {"session", "message", "part"} <= set(names)
+
+
+def assemble(files: dict[str, bytes]) -> bytes:
+    """The files of a storage folder, by their path in it, as one document like an export."""
+    values = {path: mapping(parse(data)) for path, data in sorted(files.items())}
+    parts: dict[str, list[Json]] = {}
+    for path, part in values.items():
+        if path.startswith("part/"):
+            owner = text_or_empty(part.get("messageID")) or path.split("/")[1]
+            parts.setdefault(owner, []).append(part)
+    messages: dict[str, list[Json]] = {}
+    for path, info in values.items():
+        if path.startswith("message/"):
+            owner = text_or_empty(info.get("sessionID")) or path.split("/")[1]
+            found = parts.get(text_or_empty(info.get("id")), [])
+            messages.setdefault(owner, []).append({"info": info, "parts": found})
+    sessions = [
+        {"info": info, "messages": messages.get(text_or_empty(info.get("id")), [])}
+        for path, info in values.items()
+        if path.startswith("session/")
+    ]
+    return msgspec.json.encode(sessions)
+
+
+def _carry_message(draft: Draft, info: Json, parts: list[Json]) -> None:
     about: dict[str, Any] = {
         "record_id": text_or_empty(info.get("id")),
         "ts": seconds(mapping(info.get("time")).get("created")),
     }
-    said: list[Json] = []
-    for part in parts:
-        said += _opencode_said(draft, part)
     if not parts:
         body = text_or_empty(mapping(info.get("summary")).get("body"))
-        said = blocks.blocks_of(body) if body else []
+        parts = [{"type": "text", "text": body}] if body else []
     if info.get("role") == "user":
-        draft.user(said, **about)
-        return
-    model = mapping(info.get("model"))
-    tokens = mapping(info.get("tokens")) or _step_tokens(parts)
-    summary = "\n".join(text_or_empty(one.get("text")) for one in said if one["type"] == "text")
-    if info.get("summary") is True and summary.strip():
+        draft.user([block for part in parts for block in _said(draft, part)], **about)
+    elif info.get("summary") is True:
+        said = [text_or_empty(part.get("text")) for part in parts if part.get("type") == "text"]
         draft.add(
-            Compaction(summary=summary, method="model", id=about["record_id"], ts=about["ts"])
+            Compaction(
+                summary="\n".join(said), method="model", id=about["record_id"], ts=about["ts"]
+            )
         )
-        return
-    draft.assistant(
-        said,
-        provider=text_or_empty(info.get("providerID") or model.get("providerID")) or None,
-        model=text_or_empty(info.get("modelID") or model.get("modelID")) or None,
-        usage=_opencode_usage(tokens),
-        stop_reason=text_or_empty(info.get("finish")) or None,
-        **about,
-    )
+    else:
+        _carry_reply(draft, info, parts, about)
+
+
+def _carry_reply(draft: Draft, info: Json, parts: list[Json], about: dict[str, Any]) -> None:
+    model = mapping(info.get("model"))
+    steps = _steps(parts) or [[]]
+    for step in steps:
+        tokens = _step_tokens(step) or (mapping(info.get("tokens")) if len(steps) == 1 else {})
+        draft.assistant(
+            [block for part in step for block in _said(draft, part)],
+            provider=text_or_empty(info.get("providerID") or model.get("providerID")) or None,
+            model=text_or_empty(info.get("modelID") or model.get("modelID")) or None,
+            usage=_usage(tokens),
+            stop_reason=text_or_empty(info.get("finish")) or None,
+            **about,
+        )
+        about = {**about, "record_id": ""}
+        for part in step:
+            if part.get("type") == "tool":
+                _carry_result(draft, part)
+
+
+def _steps(parts: list[Json]) -> list[list[Json]]:
+    """A message holds all steps of a turn; words after a call belong to the next one."""
+    steps: list[list[Json]] = []
+    has_called = True
     for part in parts:
-        if part.get("type") == "tool":
-            _carry_opencode_result(draft, part)
+        kind = part.get("type")
+        if kind == "step-start" or (has_called and kind in ("text", "reasoning")) or not steps:
+            steps.append([])
+            has_called = False
+        steps[-1].append(part)
+        has_called = has_called or kind == "tool"
+    return [step for step in steps if any(part.get("type") not in _FRAME for part in step)]
 
 
-def _opencode_said(draft: Draft, part: Json) -> list[Json]:
+def _said(draft: Draft, part: Json) -> list[Json]:
     kind = part.get("type")
     if kind == "text":
         return blocks.blocks_of(part.get("text"))
@@ -112,7 +164,7 @@ def _opencode_said(draft: Draft, part: Json) -> list[Json]:
     return []
 
 
-def _carry_opencode_result(draft: Draft, part: Json) -> None:
+def _carry_result(draft: Draft, part: Json) -> None:
     state = mapping(part.get("state"))
     status = state.get("status")
     if status in ("pending", "running"):
@@ -133,7 +185,7 @@ def _step_tokens(parts: list[Json]) -> Json:
     return found[-1] if found else {}
 
 
-def _opencode_usage(tokens: Json) -> Json | None:
+def _usage(tokens: Json) -> Json | None:
     cache = mapping(tokens.get("cache"))
     counts = {
         "input_tokens": tokens.get("input"),

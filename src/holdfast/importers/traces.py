@@ -86,8 +86,13 @@ def _read_run(spans: list[Json]) -> Draft:
         said = waiting.get(_plain_text(message)) if message.get("role") == "assistant" else None
         about = {name: said[name] for name in ("usage", "timestamp", "model")} if said else {}
         carry_message(draft, {**message, **about})
-    carry_message(draft, replies[last])
-    draft.skip("request after the longest one", "a shorter request", len(spans) - 1 - last)
+    for reply in replies[last:]:
+        carry_message(draft, reply)
+    draft.skip(
+        "request that cannot be read",
+        "cut off in the source: the reply is carried, what the tools answered is not there",
+        len(spans) - 1 - last,
+    )
     return draft
 
 

@@ -1,0 +1,56 @@
+"""Where transcripts are: the files of a folder, and folders that are one transcript together."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import UsageError
+from holdfast.importers import opencode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HIDDEN_TRANSCRIPTS: Final = (".aider.chat.history.md",)
+
+
+def find(path: str) -> Iterator[str]:
+    """The files under a path that may be transcripts, in order; a plain file is itself.
+
+    A storage folder of OpenCode, whose messages are a file each, counts as one file.
+    """
+    if not os.path.isdir(path):
+        yield path
+        return
+    if opencode.is_storage(os.listdir(path)):
+        yield path
+        return
+    for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
+        if entry.name.startswith(".") and entry.name not in _HIDDEN_TRANSCRIPTS:
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from find(entry.path)
+        elif entry.is_file():
+            yield entry.path
+
+
+def load(path: str) -> bytes:
+    """The bytes of a file, or of a folder that is one transcript."""
+    try:
+        if os.path.isdir(path):
+            return opencode.assemble(_files_of(path))
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
+
+
+def _files_of(folder: str) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for place, _folders, names in os.walk(folder):
+        for name in sorted(names):
+            if name.endswith(".json"):
+                path = os.path.join(place, name)
+                with open(path, "rb") as file:
+                    found[os.path.relpath(path, folder).replace(os.sep, "/")] = file.read()
+    return found

@@ -1,0 +1,241 @@
+"""Commands that bring conversations in and out: import, export."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import msgspec
+
+from holdfast.core.ids import SessionKey
+from holdfast.core.limits import BATCH_RECORDS_MAX
+from holdfast.core.records import Header, encode
+from holdfast.errors import HoldfastError, NoSuchSession, SessionExists, UsageError
+from holdfast.importers import (
+    FORMATS,
+    Imported,
+    Skipped,
+    Source,
+    files,
+    format_of,
+    lists,
+    read_source,
+)
+from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.output import Cell, Row
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator
+
+    from holdfast.core.records import Json, Record
+
+_EXAMPLE: Final = """examples:
+  holdfast import ~/.claude/projects/my-project
+  holdfast import run.traj.json --session run-7
+  holdfast import - --format openai-chat < messages.json"""
+
+_ORIGIN: Final = "imported"
+"""The field of a session's first record that says what it was imported from."""
+
+
+# import
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    """What became of one session of one file."""
+
+    file: str
+    format: str
+    session: str | None
+    records: int
+    skipped: list[Skipped]
+    is_known: bool = False
+    """Whether the very same was imported before."""
+
+
+def _add_import(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+", help="a file, packed with gzip or not; a folder; or -"
+    )
+    parser.add_argument("--session", metavar="NAME", help="the id of the new session")
+    parser.add_argument("--format", metavar="FORMAT", help=f"one of: {', '.join(FORMATS)}")
+
+
+def _import(args: argparse.Namespace, app: App) -> int:
+    if args.format and args.format not in FORMATS:
+        raise UsageError(f"unknown format `{args.format}`", hint=f"known are: {', '.join(FORMATS)}")
+    given = [path for path in args.paths if path == "-" or not os.path.isdir(path)]
+    found = [place for path in args.paths for place in files.find(path)]
+    if args.session and len(found) > 1:
+        raise UsageError(
+            f"--session names one session, and there are {len(found)} files",
+            hint="import them one by one, or leave --session out",
+        )
+    run = _Run(args, app, is_single=len(found) == 1)
+    for place in _with_progress(found, app):
+        run.take(place, is_given=place in given)
+    if not app.out.is_json:
+        _tell(run.outcomes, app)
+    if run.strangers:
+        app.out.note(f"{run.strangers:,} other files are no transcripts and were left alone")
+    if not run.outcomes and not run.failures:
+        raise UsageError(
+            "there is no transcript in " + ", ".join(f"`{path}`" for path in args.paths),
+            hint=f"known formats: {', '.join(FORMATS)}",
+        )
+    return 1 if run.failures else 0
+
+
+class _Run:
+    """One `import`: file after file. What goes wrong with one does not keep the others out."""
+
+    def __init__(self, args: argparse.Namespace, app: App, *, is_single: bool) -> None:
+        self.outcomes: list[_Outcome] = []
+        self.failures = 0
+        self.strangers = 0
+        self._args, self._app = args, app
+        self._is_single = is_single
+
+    def take(self, place: str, *, is_given: bool) -> None:
+        try:
+            self._take(place, is_given=is_given)
+        except HoldfastError as error:
+            if self._is_single:
+                raise
+            self.failures += 1
+            self._tell_failure(place, error)
+
+    def _take(self, place: str, *, is_given: bool) -> None:
+        data = sys.stdin.buffer.read() if place == "-" else files.load(place)
+        source = Source(data, "stdin" if place == "-" else place)
+        known = self._args.format or format_of(source)
+        if known is None and not is_given:
+            self.strangers += 1
+            return
+        sessions = read_source(source, known)
+        if self._args.session and len(sessions) > 1:
+            raise UsageError(
+                f"`{source.name}` holds {len(sessions)} sessions, and --session names one",
+                hint="leave --session out; each gets a name of its own",
+            )
+        digest = hashlib.sha256(data).hexdigest()
+        for one in sessions:
+            try:
+                done = _import_session(one, source.name, digest, self._args.session, self._app)
+            except HoldfastError as error:
+                if self._is_single and len(sessions) == 1:
+                    raise
+                self.failures += 1
+                self._tell_failure(place, error)
+                continue
+            self.outcomes.append(done)
+            if self._app.out.is_json:
+                self._app.out.json(_outcome_json(done))
+
+    def _tell(outcomes: list[_Outcome], app: App) -> None:
+    if not outcomes:
+        return
+    rows: list[Row] = [
+        [
+            Cell(outcome.session or "-", "name"),
+            outcome.format,
+            f"{outcome.records:,}",
+            f"{sum(one.count for one in outcome.skipped):,}",
+            Cell("there already" if outcome.is_known else "", "dim"),
+            Cell(os.path.basename(outcome.file), "dim"),
+        ]
+        for outcome in outcomes
+    ]
+    app.out.table(("Session", "Format", ">Records", ">Skipped", "", "File"), rows)
+    counts: dict[tuple[str, str], int] = {}
+    for outcome in outcomes:
+        for one in outcome.skipped:
+            counts[one.what, one.why] = counts.get((one.what, one.why), 0) + one.count
+    if counts:
+        app.out.note("not carried:")
+    for (what, why), count in sorted(counts.items(), key=lambda item: -item[1])[:20]:
+        app.out.note(f"{count:>9,}  {what}: {why}")
+    if len(counts) > 20:
+        app.out.note(f"           and {len(counts) - 20} more kinds; see them with --json")
+
+
+# export
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument("--output", "-o", metavar="FILE", help="write there instead of stdout")
+    parser.add_argument(
+        "--path", action="store_true", help="only the records on the path to the head, tidied"
+    )
+    parser.add_argument(
+        "--format",
+        metavar="FORMAT",
+        default="holdfast",
+        help=f"holdfast (the log), or a message list: {', '.join(lists.DIALECTS)}",
+    )
+
+
+def _export(args: argparse.Namespace, app: App) -> int:
+    key = app.session(args.session)
+    skipped: list[Skipped] = []
+    if args.format != "holdfast":
+        chunks, skipped = _message_list(app.store.read(key), args.format)
+    elif args.path:
+        chunks = (encode(record) + b"\n" for record in app.store.read(key))
+    else:
+        chunks = app.store.export(key)
+    with _opened_output(args.output) as target:
+        count = sum(target.write(chunk) for chunk in chunks)
+    if args.output and app.out.is_json:
+        done: Json = {"session": key.session, "file": args.output, "bytes": count}
+        if args.format != "holdfast":
+            done["skipped"] = _skipped_json(skipped)
+        app.out.json(done)
+    elif args.output:
+        app.out.note(f"{count:,} bytes written to `{args.output}`")
+    for one in skipped:
+        app.out.note(f"not carried: {one.count:,} × {one.what}: {one.why}")
+    return 0
+
+
+def _message_list(records: Iterable[Record], dialect: str) -> tuple[Iterable[bytes], list[Skipped]]:
+    if dialect not in lists.DIALECTS:
+        raise UsageError(
+            f"cannot export to `{dialect}`", hint=f"holdfast, {', '.join(lists.DIALECTS)}"
+        )
+    made = lists.export_messages(records, dialect)
+    text = msgspec.json.format(msgspec.json.encode(made.messages), indent=2)
+    return [text, b"\n"], made.skipped
+
+
+@contextmanager
+def _opened_output(path: str | None) -> Iterator[BinaryIO]:
+    if path is None:
+        yield sys.stdout.buffer
+        return
+    try:
+        with open(path, "xb") as target:
+            yield target
+    except FileExistsError:
+        raise UsageError(f"`{path}` exists", hint="choose another name, or remove it") from None
+    except OSError as error:
+        raise UsageError(f"cannot write `{path}`: {error.strerror}") from error
+
+
+COMMANDS = (
+    Command(
+        "import",
+        "Make sessions of other tools' transcripts; say what could not be carried",
+        _add_import,
+        _import,
+        epilog=_EXAMPLE,
+    ),
+    Command(
+        "export", "Write a session's log, byte for byte, or a message list", _add_export, _export
+    ),
+)
