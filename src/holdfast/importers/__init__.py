@@ -29,8 +29,15 @@ from holdfast.importers import (
 from holdfast.importers.base import Imported, Importer, Skipped, Source
 
 __all__ = [
-    *("FORMATS", "Imported", "Importer", "Skipped", "Source"),
-    *("detect", "format_of", "read", "read_source"),
+    "FORMATS",
+    "Imported",
+    "Importer",
+    "Skipped",
+    "Source",
+    "detect",
+    "format_of",
+    "read",
+    "read_source",
 ]
 
 # Detection asks in this order: formats that are marked clearly first, bare message lists last.

@@ -136,7 +136,105 @@ class _Run:
             if self._app.out.is_json:
                 self._app.out.json(_outcome_json(done))
 
-    def _tell(outcomes: list[_Outcome], app: App) -> None:
+    def _tell_failure(self, place: str, error: HoldfastError) -> None:
+        if self._app.out.is_json:
+            about = {"type": error.code, "message": str(error), "hint": error.hint}
+            self._app.out.json({"file": place, "error": about})
+        else:
+            self._app.out.error(error)
+
+
+def _import_session(
+    found: Imported, file: str, digest: str, session: str | None, app: App
+) -> _Outcome:
+    skipped = _all_skipped(found)
+    if not found.records:
+        return _Outcome(file, found.format, None, 0, skipped)
+    key = SessionKey(app.settings.agent, session or found.name)
+    origin = {"file": os.path.basename(file), "format": found.format, "sha256": digest}
+    records = _with_origin(found.records, origin)
+    is_known = False
+    try:
+        app.store.create(key, label=found.label)
+    except SessionExists:
+        is_known = _is_same(key, digest, len(records), app)
+        if not is_known:
+            raise UsageError(
+                f"session `{key.session}` exists already and is not what `{file}` holds",
+                hint=f"choose another id with --session, or remove the old one first with "
+                f"`holdfast rm {key.session}`",
+            ) from None
+    if not is_known:
+        _append(key, records, app)
+    return _Outcome(file, found.format, key.session, len(records), skipped, is_known)
+
+
+def _append(key: SessionKey, records: list[Record], app: App) -> None:
+    """All records, in as few appends as there may be; on failure the session is taken back."""
+    try:
+        for start in range(0, len(records), BATCH_RECORDS_MAX):
+            batch = records[start : start + BATCH_RECORDS_MAX]
+            app.store.append(key, batch, expect=None, durability="buffered")
+        app.store.sync(key)
+    except HoldfastError:
+        app.store.remove(key)
+        raise
+
+
+def _with_origin(records: list[Record], origin: Json) -> list[Record]:
+    first, *rest = records
+    return [msgspec.structs.replace(first, extra={**first.extra, _ORIGIN: origin}), *rest]
+
+
+def _is_same(key: SessionKey, digest: str, count: int, app: App) -> bool:
+    """Whether a session came from the same bytes, and came whole; it may have grown since."""
+    try:
+        records = [one for one in app.store.read(key) if not isinstance(one, Header)]
+    except NoSuchSession:
+        return False  # the id that is taken differs from this one in case
+    origin = records[0].extra.get(_ORIGIN) if records else None
+    is_ours = isinstance(origin, dict) and origin.get("sha256") == digest
+    return is_ours and len(records) >= count
+
+
+def _all_skipped(found: Imported) -> list[Skipped]:
+    """What is not in the log; the system prompt and the tools belong to a request."""
+    more = []
+    if found.system:
+        more.append(Skipped("system prompt", "a part of requests, no record", 1))
+    if found.tools:
+        more.append(Skipped("tool", "a part of requests, no record", len(found.tools)))
+    return [*found.skipped, *more]
+
+
+def _with_progress(found: list[str], app: App) -> Iterator[str]:
+    """The files, with a counter for a person who waits for many."""
+    is_shown = len(found) > 1 and not app.out.is_json and sys.stderr.isatty()
+    for number, place in enumerate(found, start=1):
+        if is_shown:
+            sys.stderr.write(f"\r\x1b[K{number:,} of {len(found):,}  {os.path.basename(place)}")
+            sys.stderr.flush()
+        yield place
+    if is_shown:
+        sys.stderr.write("\r\x1b[K")
+
+
+def _outcome_json(outcome: _Outcome) -> Json:
+    return {
+        "file": outcome.file,
+        "format": outcome.format,
+        "session": outcome.session,
+        "records": outcome.records,
+        "skipped": _skipped_json(outcome.skipped),
+        "exists": outcome.is_known,
+    }
+
+
+def _skipped_json(skipped: Iterable[Skipped]) -> list[Json]:
+    return [{"what": one.what, "why": one.why, "count": one.count} for one in skipped]
+
+
+def _tell(outcomes: list[_Outcome], app: App) -> None:
     if not outcomes:
         return
     rows: list[Row] = [
