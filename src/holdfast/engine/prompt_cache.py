@@ -1,0 +1,106 @@
+"""A provider's prompt cache, played through: what a request would read, write and pay.
+
+Anthropic's published rules: a request has a few marks; what lies before a mark is kept for a time
+that starts again at every use; from each mark the provider looks back a limited number of blocks
+for a prefix it knows; a prefix below a minimum size is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.errors import BadSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class CacheRules(msgspec.Struct, frozen=True):
+    """How the cache behaves. Costs are shares of the price of a plain input token."""
+
+    ttl_seconds: float | None = 300.0
+    """How long a prefix lives after its last use; None for ever."""
+    read: float = 0.1
+    write: float = 1.25
+    marks: int = 4
+    """How many places of a request may be marked. 0 is no cache."""
+    look_back: int = 20
+    """How many blocks before a mark are tried."""
+    minimum_tokens: int = 1_024
+
+    def __post_init__(self) -> None:
+        if self.marks < 0 or self.look_back < 1:
+            raise BadSetting(
+                f"{self.marks} marks with a look-back of {self.look_back} blocks make no sense",
+                hint="give 0 to 4 marks, and a look-back of at least 1 (20 for Anthropic)",
+            )
+
+
+class Charge(msgspec.Struct, frozen=True, gc=False):
+    """The tokens of one request, by how they are paid for."""
+
+    read: int
+    written: int
+    plain: int
+
+    def cost(self, rules: CacheRules) -> float:
+        """In plain input tokens."""
+        return self.read * rules.read + self.written * rules.write + self.plain
+
+
+class PromptCache:
+    """The cache of one session. Positions are numbers of blocks, the static part being the first.
+
+    Between two changes a conversation only grows, so a prefix is known by its length; whoever
+    changes something in the middle says from where on.
+    """
+
+    def __init__(self, rules: CacheRules) -> None:
+        self.rules = rules
+        self._kept: dict[int, float] = {}
+        """Length of a prefix in blocks → when it was last used."""
+        self._ended = 0
+        """Where the request before this one ended, as far as it still stands."""
+
+    def is_warm(self, beyond: int, now: float) -> bool:
+        """Whether a prefix longer than `beyond` blocks could still be read."""
+        return any(length > beyond and self._lives(length, now) for length in self._kept)
+
+    def change_after(self, length: int) -> None:
+        """What comes after the first `length` blocks is no longer as it was."""
+        self._kept = {kept: used for kept, used in self._kept.items() if kept <= length}
+        self._ended = min(self._ended, length)
+
+    def request(self, sums: Sequence[int], now: float, *, opening: int = 1) -> Charge:
+        """Send a request. `sums[n]` are the tokens of its first n blocks, `opening` is how many
+        blocks stand before the history."""
+        end = len(sums) - 1
+        marks = self._marks(end, opening, sums)
+        hit = max((self._found(mark, now) for mark in marks), default=0)
+        last = max(marks, default=0)
+        for mark in (*marks, hit):
+            if mark:
+                self._kept[mark] = now
+        self._ended = end
+        written = max(0, sums[last] - sums[hit])
+        return Charge(sums[hit], written, sums[end] - sums[hit] - written)
+
+    def _marks(self, end: int, opening: int, sums: Sequence[int]) -> list[int]:
+        """The end, the static part, where the last request ended, and the end of the opening."""
+        wanted = dict.fromkeys(mark for mark in (end, 1, self._ended, opening) if mark)
+        chosen = list(wanted)[: self.rules.marks]
+        return [mark for mark in chosen if sums[mark] >= self.rules.minimum_tokens]
+
+    def _found(self, mark: int, now: float) -> int:
+        for length in range(mark, max(0, mark - self.rules.look_back), -1):
+            if self._lives(length, now):
+                return length
+        return 0
+
+    def _lives(self, length: int, now: float) -> bool:
+        used = self._kept.get(length)
+        if used is None:
+            return False
+        return self.rules.ttl_seconds is None or now - used <= self.rules.ttl_seconds
