@@ -96,7 +96,8 @@ def detect(source: Source) -> bool:
     if "system" in body or any("input_schema" in tool for tool in mappings(body.get("tools"))):
         return True
     return any(
-        block.get("type") in _BLOCKS or (block.get("type") == "image" and "source" in block)
+        text_or_empty(block.get("type")) in _BLOCKS
+        or (block.get("type") == "image" and "source" in block)
         for message in messages
         for block in mappings(message.get("content"))
     )

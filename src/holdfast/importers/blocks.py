@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.importers.base import mapping, text_or_empty
+from holdfast.importers.base import is_text, mapping, text_or_empty
 from holdfast.importers.parsing import NOT_JSON, parse
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _block(item: object) -> Json:
     if not isinstance(item, dict):
         return text(as_text(item)) if item not in (None, "") else {}
     kind = item.get("type")
-    if kind in _TEXTS and isinstance(item.get("text"), str):
+    if is_text(kind) and kind in _TEXTS and isinstance(item.get("text"), str):
         return text(item["text"]) if kind != "text" else item
     if kind is None and isinstance(item.get("text"), str):
         return text(item["text"])

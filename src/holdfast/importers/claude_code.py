@@ -337,7 +337,7 @@ def _skip_loose(draft: Draft, loose: list[_Node], nodes: list[_Node]) -> str:
     label = given = ""
     for node in loose:
         kind = node.kind
-        if kind == "summary" and node.value.get("leafUuid") in known:
+        if kind == "summary" and text_or_empty(node.value.get("leafUuid")) in known:
             label = text_or_empty(node.value.get("summary"))
         elif kind in _TITLES:
             named = text_or_empty(node.value.get(_TITLES[kind]))

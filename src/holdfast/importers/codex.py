@@ -126,7 +126,7 @@ class _Reader:
         self.draft.skip("turn_context", "settings of a turn; the model is carried")
 
     def _item(self, item: Json, ts: float) -> None:
-        if item.get("type") in _UNSEEN:
+        if text_or_empty(item.get("type")) in _UNSEEN:
             self.draft.skip(f"item `{item['type']}`", "no model saw it")
             return
         model = item.get("model")

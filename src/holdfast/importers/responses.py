@@ -54,7 +54,7 @@ class Reply:
         self._about: dict[str, Any] = {}
 
     def item(self, item: Json, *, ts: float = 0.0) -> None:
-        kind = item.get("type")
+        kind = text_or_empty(item.get("type"))
         role = item.get("role")
         if kind in _CALLS:
             self._say([self._call(item)], item, ts)

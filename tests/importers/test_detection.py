@@ -1,0 +1,150 @@
+"""Every format is recognised as itself, and nothing else is taken for a transcript."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.importers.samples import SAMPLES, jsonl
+
+from holdfast.core.ids import is_name
+from holdfast.core.records import decode, encode
+from holdfast.errors import UsageError
+from holdfast.importers import FORMATS, detect, read
+
+
+def test_there_is_a_sample_of_every_format() -> None:
+    """A format without a sample would go untested here."""
+    assert set(SAMPLES) == set(FORMATS)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_sample_is_recognised(kind: str) -> None:
+    """A small transcript is taken for what it is, and holds at least one message."""
+    name, data = SAMPLES[kind]
+
+    found = read(data, name)
+
+    assert detect(data, name) == kind
+    assert [one.format for one in found] == [kind]
+    assert found[0].records
+    assert is_name(found[0].name)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\n\n", b"  \r\n"], ids=["BOM", "LF", "CRLF"])
+def test_what_editors_put_before_the_text_changes_nothing(kind: str, mark: bytes) -> None:
+    """A byte order mark or blank lines at the beginning are no part of a transcript."""
+    name, data = SAMPLES[kind]
+
+    assert detect(mark + data, name) == kind
+    assert [one.records for one in read(mark + data, name)] == [
+        one.records for one in read(data, name)
+    ]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_packed_and_utf16_files_are_the_same_transcript(kind: str) -> None:
+    """gzip is told by its first bytes, not by the name, and UTF-16 by its mark."""
+    name, data = SAMPLES[kind]
+    plain = [one.records for one in read(data, name)]
+
+    assert [one.records for one in read(gzip.compress(data), name)] == plain
+    assert [one.records for one in read(data.decode().encode("utf-16"), name)] == plain
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "it is empty"),
+        (b" \n\t\n", "it is empty"),
+        (b"Dear diary,\nnothing happened.", "it begins with 'Dear diary"),
+        (b'{"name": "holdfast", "version": 1}', "the fields `name`, `version`"),
+        (b"[1, 2, 3]", "a JSON list of 3 items"),
+        (b"{}", "no fields"),
+        (b"\x00\x01\x02\x03", "it begins with"),
+        (jsonl({"level": "info", "msg": "started"}), "`level`, `msg`"),
+        (b'[{"id": 1, "title": "a to-do"}]', "of objects with the fields `id`, `title`"),
+    ],
+)
+def test_other_files_are_refused_with_what_was_found(data: bytes, said: str) -> None:
+    """The error says what the file looks like, and which formats are known."""
+    assert detect(data, "some.file") is None
+    with pytest.raises(UsageError, match=r"some\.file") as refused:
+        read(data, "some.file")
+
+    assert said in str(refused.value)
+    assert refused.value.hint is not None
+    assert all(kind in refused.value.hint for kind in FORMATS)
+
+
+def test_unknown_format_is_refused_by_name() -> None:
+    """A format that is asked for must be one of the table."""
+    with pytest.raises(UsageError, match="unknown format `word`"):
+        read(b"{}", "x", format="word")
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**25), 10**25)
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["user", "assistant", "message", "text", "tool_use", "2026-03-01T10:00:00Z"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.text(max_size=6)
+            | st.sampled_from(["type", "role", "content", "id", "message", "tool_calls", "usage"]),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+def _spoil(value: object, path: list[int], junk: object) -> object:
+    """The value with one part of it, reached by going down `path`, replaced by junk."""
+    if not path or not isinstance(value, dict | list) or not value:
+        return junk
+    if isinstance(value, list):
+        place = path[0] % len(value)
+        return [_spoil(one, path[1:], junk) if at == place else one for at, one in enumerate(value)]
+    name = sorted(value)[path[0] % len(value)]
+    return {key: _spoil(one, path[1:], junk) if key == name else one for key, one in value.items()}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@given(path=st.lists(st.integers(0, 20), max_size=6), junk=JSON)
+@settings(max_examples=60, deadline=None)
+def test_no_importer_fails_on_wrong_types(kind: str, path: list[int], junk: object) -> None:
+    """Whatever stands in whatever place: records come out that can be stored, or none."""
+    name, data = SAMPLES[kind]
+    if kind == "aider":
+        data = data + json.dumps(junk).encode()
+    elif kind in ("openai-chat", "anthropic") or data.startswith((b"{\n", b"[\n")):
+        data = json.dumps(_spoil(json.loads(data), path, junk)).encode()
+    else:
+        lines = [json.loads(line) for line in data.splitlines()]
+        spoiled = _spoil(lines, path, junk)
+        data = jsonl(*(spoiled if isinstance(spoiled, list) else [spoiled]))
+
+    found = read(data, name, format=kind)
+
+    for one in found:
+        assert is_name(one.name)
+        for record in one.records:
+            assert decode(encode(record)) == record
+    detect(data, name)
+
+
+@given(data=st.binary(max_size=200))
+@settings(max_examples=200, deadline=None)
+def test_detection_never_fails(data: bytes) -> None:
+    """Bytes are a transcript or they are not; finding out raises nothing."""
+    assert detect(data, "x") is None or detect(data, "x") in FORMATS
+    assert detect(b"\x1f\x8b" + data, "x.gz") is None or data
