@@ -8,14 +8,15 @@ whole where it fits alone. What cannot be made to fit is an error with its sums.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.carry import carry
+from holdfast.core.carry import arguments_text, carry_digests, identifiers
 from holdfast.core.economy import StepSize, choose
 from holdfast.core.images import image_size, payload_bytes
-from holdfast.core.messages import Image, ToolAnswer
+from holdfast.core.messages import Image, ToolAnswer, ToolCall
 from holdfast.core.pruning import can_clear, can_trim, chars_of
 from holdfast.core.records import Compaction, Prune, PruneDecision, User, to_json
 from holdfast.core.steps import note
@@ -172,8 +173,9 @@ class Draft:
     def recarry(self, tokens: int) -> None:
         """Make the carry anew, within `tokens`."""
         before = self.view.boundary
-        self.summary = carry(
-            self._cut_records(),
+        digests = map(self._memory.digest, self._cut_records())
+        self.summary = carry_digests(
+            [one for one in digests if one is not None],
             previous=before.summary if before is not None else None,
             cap_tokens=max(0, math.floor(tokens / self._correction.factor) - 60),
             counter=self._memory.scale.counter,
@@ -240,6 +242,26 @@ class Draft:
     def shape(self, part: Part) -> Part:
         """A part in the form it has in the request."""
         return self._memory.shape(part, self.forms.get(part.record))
+
+    def names_called(self, unit: Unit) -> list[str]:
+        """What the calls of a unit name in their arguments."""
+        return [
+            name
+            for part in unit.parts
+            for block in part.blocks
+            if type(block) is ToolCall
+            for name in identifiers(arguments_text(block.arguments))
+        ]
+
+    def names_held(self, unit: Unit) -> list[str]:
+        """Every name in a unit."""
+        records = (self._by_id.get(part.record) for part in unit.parts)
+        digests = (self._memory.digest(one) for one in records if one is not None)
+        return [name for one in digests if one is not None for name in one.names]
+
+    @functools.cached_property
+    def _by_id(self) -> dict[str, Record]:
+        return {record.id: record for record in self._records}
 
     def _reweigh(self, index: int) -> None:
         size = self.tokens_of(self.units[index])
@@ -393,7 +415,7 @@ def advise(draft: Draft, budget: Budget, policy: Policy, cache: Cache) -> None:
         return  # nothing would come of it, and weighing what every step could free takes a while
     is_allowed = allowed(policy)
     prunes = prunable(draft, policy)
-    quiet = quiet_steps(draft.units)
+    quiet = quiet_steps(draft)
     sizes = [
         draft.step_size(index, is_allowed if index in prunes else None, quiet[index])
         for index in range(len(draft.units))
@@ -411,10 +433,23 @@ def advise(draft: Draft, budget: Budget, policy: Policy, cache: Cache) -> None:
         draft.cut(decision.cut_before, policy.carry_cap(budget.tokens))
 
 
-def quiet_steps(units: Sequence[Unit]) -> list[int]:
-    """For each unit, how many steps ago it came, or a later step last used what it holds."""
-    last = len(units)
-    return [last - 1 - index for index in range(last)]
+def quiet_steps(draft: Draft) -> list[int]:
+    """For each unit, how many steps ago it came, or a later step last used what it holds.
+
+    A call that names something uses the newest unit which held that name: what an agent has just
+    read and is about to edit is not old, however long ago it was read.
+    """
+    holders: dict[str, int] = {}
+    used = list(range(len(draft.units)))
+    for index, unit in enumerate(draft.units):
+        for name in draft.names_called(unit):
+            if name in holders:
+                used[holders[name]] = index
+        holders.update(dict.fromkeys(draft.names_held(unit), index))
+    steps = [0]
+    for unit in draft.units:
+        steps.append(steps[-1] + (not unit.is_user))
+    return [steps[-1] - steps[index + 1] for index in used]
 
 
 def force(draft: Draft, budget: Budget, policy: Policy) -> None:

@@ -41,6 +41,9 @@ TRIM_KEEP_CHARS: Final = 3_000
 """What trimming keeps: half of it from the beginning, half from the end."""
 CLEAR_KEEP_ERROR_CHARS: Final = 400
 """What clearing keeps of the end of a result that ended in an error."""
+CLEAR_NAMES_TOKENS: Final = 200
+CLEAR_NAMES_SHARE: Final = 0.05
+"""What clearing keeps of the names in a result, at most, and as a share of it."""
 
 assert BATCH_RECORDS_MAX > 1
 assert READ_BLOCK_BYTES < LINE_BYTES_MAX

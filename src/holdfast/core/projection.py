@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from holdfast.core.steps import Unit
     from holdfast.core.view import View
 
-_ANCHOR_TOKENS: Final = 3_000
-_ANCHOR_SHARE: Final = 0.15
+_ANCHOR_TOKENS: Final = 500
+_ANCHOR_SHARE: Final = 0.1
 """How far the last reported size may be from what we see, and still be of the same request."""
 
 

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.limits import CLEAR_KEEP_ERROR_CHARS, TRIM_ABOVE_CHARS, TRIM_KEEP_CHARS
+from holdfast.core.carry import mentions
+from holdfast.core.limits import (
+    CLEAR_KEEP_ERROR_CHARS,
+    CLEAR_NAMES_SHARE,
+    CLEAR_NAMES_TOKENS,
+    TRIM_ABOVE_CHARS,
+    TRIM_KEEP_CHARS,
+)
 from holdfast.core.messages import (
     Block,
     Image,
@@ -23,6 +30,7 @@ from holdfast.core.messages import (
     ToolCall,
 )
 from holdfast.core.text import cut
+from holdfast.core.tokens import Estimator
 
 if TYPE_CHECKING:
     from holdfast.core.steps import Part
@@ -33,6 +41,7 @@ _ERROR_ENDING: Final = re.compile(
     r"|exit (code|status):? *[1-9]|command failed",
     re.IGNORECASE,
 )
+_COUNTER: Final = Estimator()
 _ENDING_CHARS: Final = 2_000
 """Where an error has to be for a result to have ended in it."""
 
@@ -136,12 +145,20 @@ def _trimmed_answer(answer: ToolAnswer, cap: int, record: str) -> ToolAnswer:
 
 
 def _cleared_text(record: str, answer: ToolAnswer) -> str:
-    note = _cleared_note(record, answer)
     text = _text_in(answer)
+    note = "\n".join(filter(None, (_cleared_note(record, answer), _names_in(text))))
     if answer.is_error or _ERROR_ENDING.search(text[-_ENDING_CHARS:]):
         ending = cut(text.strip(), CLEAR_KEEP_ERROR_CHARS, keep="tail", marker=_no_words)
         return f"{note}\n{ending.text}" if ending.text else note
     return note
+
+
+def _names_in(text: str) -> str:
+    """What a later step may want to name again: it costs little and spares a second look."""
+    # By the estimate, whatever else is installed: the bytes must not depend on that.
+    cap = min(CLEAR_NAMES_TOKENS, int(CLEAR_NAMES_SHARE * _COUNTER.count(text)))
+    names = mentions(text, cap, _COUNTER)
+    return f"It named: {names}" if names else ""
 
 
 def _cleared_note(record: str, answer: ToolAnswer) -> str:

@@ -1,0 +1,57 @@
+"""From records to a request body: project, render, and judge it before anybody else does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.dialects import CallIds
+from holdfast.core.images import image_rule
+from holdfast.core.projection import Plan, project
+from holdfast.core.view import Memory
+from holdfast.core.weighing import Scale
+from holdfast.errors import InvalidRequest
+from holdfast.providers.requests import render, validate
+from holdfast.providers.tokenizers import counter_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.dialects import Target
+    from holdfast.core.records import Json, Record
+    from holdfast.core.window import Window
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A request that is ready to be sent."""
+
+    request: Json
+    plan: Plan
+    call_ids: CallIds
+    """Tool call ids as the log and as the provider know them."""
+
+
+def memory_for(target: Target) -> Memory:
+    """An empty memory that counts as the target's model does, as well as we can."""
+    rule = image_rule(target.model, target.provider or target.dialect.name)
+    return Memory(Scale(counter_for(target.model or None), rule))
+
+
+def prepare(records: Sequence[Record], window: Window, target: Target, **options: Any) -> Prepared:
+    """The next request after `records`. `options` are those of `project`.
+
+    Raises `CannotFit` where nothing fits, and `InvalidRequest` should the request break a rule of
+    its provider: that would be our fault, and sending it would not help.
+    """
+    options["memory"] = options.get("memory") or memory_for(target)
+    plan = project(records, window, target, **options)
+    request = render(plan.prompt, target)
+    broken = validate(request, target)
+    if broken:
+        raise InvalidRequest(
+            f"the request breaks {len(broken)} of the provider's rules; "
+            f"at {broken[0].where}: {broken[0].quote}",
+            hint="this is a bug in Holdfast; the log is untouched, and `holdfast export` has it",
+        )
+    return Prepared(request, plan, CallIds.of_prompt(plan.prompt, target.dialect))
