@@ -273,7 +273,7 @@ class _Compacting:
         names = self._transcript.fact_names
         kept = frozenset(fact for fact in held if _luck(names[fact]) < self._policy.holds)
         key = b"summary %d" % self._first
-        return Piece(key, self._policy.summary_tokens, kept)
+        return Piece(key, self._policy.summary_tokens, kept, is_original=False)
 
     def _cost(self, total: int, idle: float | None) -> float:
         rules, size = self._terms.rules, total + self._terms.static

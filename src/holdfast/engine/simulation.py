@@ -242,7 +242,7 @@ class _Replay:
             del self._sums[same + 2 :]
         for piece in pieces[same:]:
             self._sums.append(self._sums[-1] + piece.tokens)
-        self._in_view.show(pieces, same if same == len(self._sent) else 0, bool(request.injected))
+        self._in_view.show(pieces, same if same == len(self._sent) else 0)
         self._sent = keys
         return has_broken
 
@@ -257,14 +257,14 @@ class _InView:
         self._keys: set[bytes] = set()
         self._quoted: dict[str, list[int]] = {}
 
-    def show(self, pieces: Sequence[Piece], known: int, has_injected: bool) -> None:
+    def show(self, pieces: Sequence[Piece], known: int) -> None:
         """The pieces of a request, of which the first `known` were shown before."""
         if not known:
             self._seen, self._verbatim, self._keys = set(), set(), set()
-        for place, piece in enumerate(pieces[known:], known):
+        for piece in pieces[known:]:
             self._seen |= piece.facts
             self._keys.add(piece.key)
-            if place or not has_injected:
+            if piece.is_original:
                 self._verbatim |= piece.facts
 
     def recall(self, call: Call) -> Recall:

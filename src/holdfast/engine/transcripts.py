@@ -18,6 +18,7 @@ from holdfast.core.messages import Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.records import Assistant, ToolResult, ToolUse, User
 from holdfast.core.steps import Thread
 from holdfast.core.tokens import count_block
+from holdfast.core.view import SUMMARY_LABEL
 from holdfast.core.weighing import Correction
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ _BROKEN: Final = frozenset(
     )
 )
 """Flaws for which a provider refuses a request that was not repaired."""
+
+_PUT_IN: Final = (SUMMARY_LABEL, "[Cleared:")
+"""How texts begin that Holdfast puts in the place of others."""
 
 # What counts as a fact is defined here and not taken from the carry: a list of names must not be
 # judged by its own idea of a name.
@@ -70,6 +74,8 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
     """Two pieces with the same key are the same bytes."""
     tokens: int
     facts: frozenset[int]
+    is_original: bool = True
+    """What was said or found, whole or in part; not a summary or list that was put in its place."""
 
 
 class Use(msgspec.Struct, frozen=True, gc=False):
@@ -157,7 +163,8 @@ class Transcript:
         counted = count_block(block, self.counter)
         is_result = isinstance(block, ToolAnswer)
         tokens = self.correction_tokens(counted, is_result=is_result)
-        return Piece(key, tokens, self.numbered(text_in(block)))
+        text = text_in(block)
+        return Piece(key, tokens, self.numbered(text), not text.startswith(_PUT_IN))
 
     def _read_calls(self) -> list[Call]:
         thread = Thread(self.target.takes_back)
