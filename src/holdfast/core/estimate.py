@@ -10,6 +10,7 @@ time is linear for every text.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
 from typing import Final
@@ -19,8 +20,8 @@ from holdfast.core.weights import WEIGHTS
 _UPPER: Final = "A-Z\u00c0-\u00d6\u00d8-\u00de"
 _LOWER: Final = "a-z\u00aa\u00b5\u00ba\u00df-\u00f6\u00f8-\u024f\u1e00-\u1eff"
 _FOREIGN: Final = (
-    "\u0300-\u1dff\u1f00-\u1fff\u2c00-\u2dff\u2e80-\u2fdf\u3005-\u3007\u3031-\u318f\u31a0-\u31ff\u3400-\u4dbf"
-    "\u4e00-\ua4cf\ua500-\ud7ff\uf900-\ufdff\ufe70-\ufefc\uff21-\uff3a\uff41-\uff5a\uff66-\uffdc"
+    "\u0300-\u1dff\u1f00-\u1fff\u2c00-\u2dff\u2e80-\u2fdf\u3005-\u3007\u3031-\u318f"
+    "\u31a0-\u31ff\u3400-\u4dbf\u4e00-\ua4cf\ua500-\ud7ff\uf900-\ufdff\ufe70-\ufefc\uff21-\uff3a\uff41-\uff5a\uff66-\uffdc"
     "\U00010000-\U0001cfff\U0001e000-\U0001efff\U00020000-\U0003ffff"
 )
 """Letters and their marks outside the Latin script, with the few digits and dots among them."""
@@ -32,24 +33,27 @@ _ASCII_PIECES: Final = re.compile(
     rf"[^\r\nA-Za-z0-9]?(?:[A-Z]{{0,16}}[a-z]{{1,48}}|[A-Z]{{1,48}}){_TAIL}"
     rf"|[0-9]{{1,3}}| ?[^\sA-Za-z0-9]{{1,64}}[\r\n/]{{0,16}}|{_SPACES}"
 )
+_KNOWN: Final = f"0-9{_UPPER}{_LOWER}{_FOREIGN}"
 _WIDE_PIECES: Final = re.compile(
-    rf"(?:[^\w\r\n]|_)?(?:[{_UPPER}]{{0,16}}[{_LOWER}]{{1,48}}|[{_UPPER}]{{1,48}}){_TAIL}"
-    rf"|[0-9]{{1,3}}"
-    rf"|(?:[^\w\r\n{_FOREIGN}]|_)?[{_FOREIGN}]{{1,48}}"
-    rf"| ?(?:[^\w\s{_FOREIGN}]|_){{1,64}}[\r\n/]{{0,16}}|{_SPACES}|(?s:.)"
+    rf"[^\r\n{_KNOWN}]?(?:[{_UPPER}]{{0,16}}[{_LOWER}]{{1,48}}|[{_UPPER}]{{1,48}}){_TAIL}"
+    rf"|[0-9]{{1,3}}|[^\r\n{_KNOWN}]?[{_FOREIGN}]{{1,48}}"
+    rf"| ?[^\s{_KNOWN}]{{1,64}}[\r\n/]{{0,16}}|{_SPACES}"
 )
-_WORD: Final = re.compile(rf"((?:[^\w\r\n]|_)?)([{_UPPER}{_LOWER}]+)(.*)", re.S)
+_WORD: Final = re.compile(rf"([^{_UPPER}{_LOWER}]?)([{_UPPER}{_LOWER}]+)(.*)", re.S)
 
 # The places of the weights. A word has one for its case, what stands before it and its length,
-# and one for each pair of neighbouring letters; a piece of another script or of symbols has one
-# for each character, and one for how it begins.
+# and one for each pair of neighbouring letters (those of running text apart from all others); a
+# piece of another script or of symbols has one for each character, and one for how it begins.
 
 _LENGTHS: Final = 16
 _BEGINNINGS: Final = {"": 0, " ": 1, "/": 2, "_": 3, "-": 3, ".": 3}
+_BEGINNING_SPACE: Final = 1
 _BEGINNING_OTHER: Final = 4
 _PAIRS_AT: Final = 4 * 5 * _LENGTHS
 _LETTERS: Final = 27
-_TAIL_AT: Final = _PAIRS_AT + _LETTERS * _LETTERS
+_OTHER: Final = 26
+_PAIRS: Final = _LETTERS * _LETTERS
+_TAIL_AT: Final = _PAIRS_AT + 2 * _PAIRS
 _MARKS_AT: Final = _TAIL_AT + 1
 _SCRIPTS_AT: Final = _MARKS_AT + _LENGTHS
 _SCRIPTS: Final = (
@@ -103,16 +107,25 @@ _SCRIPT_AT: Final = {
 }
 WEIGHTS_COUNT: Final = _SCRIPTS_AT + len(_SCRIPT_NAMES) * (_LENGTHS + 2)
 
-_FOLDED: Final = {
-    **{ord(upper): place for place, upper in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZ")},
-    **{ord(lower): place for place, lower in enumerate("abcdefghijklmnopqrstuvwxyz")},
-}
+_FOLD: Final = bytes(
+    code - 97 if 97 <= code <= 122 else code - 65 if 65 <= code <= 90 else _OTHER
+    for code in range(256)
+)
+"""From an ASCII letter to its place in the alphabet."""
 
 _ASSUMED: Final = {
     **dict.fromkeys(("greek", "cyrillic", "armenian", "hebrew", "arabic"), 600),
     **dict.fromkeys(("indic", "thai", "georgian", "hangul"), 600),
-    **{"han": 800, "boxes": 500, "shapes": 1_200, "arrows": 1_100, "selectors": 800},
-    **{"emoji": 1_700, "flags": 2_000, "skins": 1_500, "rare": 2_200, "rare han": 2_500},
+    "han": 800,
+    "boxes": 500,
+    "shapes": 1_200,
+    "arrows": 1_100,
+    "selectors": 800,
+    "emoji": 1_700,
+    "flags": 2_000,
+    "skins": 1_500,
+    "rare": 2_200,
+    "rare han": 2_500,
 }
 """Thousandths of a token for each character."""
 
@@ -179,11 +192,10 @@ def _word_features(before: str, word: str, tail: str) -> list[int]:
     else:
         case = 1 if word[1:].islower() else 3
     beginning = _BEGINNINGS.get(before, _BEGINNING_OTHER)
-    codes = [_FOLDED.get(ord(letter), 26) for letter in word]
+    codes = word.encode("ascii", "replace").translate(_FOLD)
     found = [(case * 5 + beginning) * _LENGTHS + min(len(word), _LENGTHS - 1)]
-    found += [
-        _PAIRS_AT + left * _LETTERS + right for left, right in zip(codes, codes[1:], strict=False)
-    ]
+    pairs_at = _PAIRS_AT if beginning == _BEGINNING_SPACE else _PAIRS_AT + _PAIRS
+    found += [pairs_at + left * _LETTERS + right for left, right in itertools.pairwise(codes)]
     if tail:
         found.append(_TAIL_AT)
     return found
@@ -196,10 +208,7 @@ def _script_features(piece: str) -> list[int]:
         return [_MARKS_AT + 1]
     found = [places[0] + min(len(places), _LENGTHS - 1)]
     # A character after another of its script, and one after a change of scripts.
-    found += [
-        place + _LENGTHS + (place != before)
-        for before, place in zip(places, places[1:], strict=False)
-    ]
+    found += [place + _LENGTHS + (place != before) for before, place in itertools.pairwise(places)]
     return found
 
 

@@ -44,8 +44,8 @@ _VOCABULARIES: Final = tuple(
         (r"llama-?3", "llama3"),
         (r"llama-?2|vicuna|tinyllama", "llama2"),
         (r"code-?llama", "codellama"),
-        (r"qwen-?[23](\D|$)|qwen-?2\.5|qwq|qwen-(max|plus|turbo|coder)", "qwen3"),
-        (r"deepseek", "deepseek_v3"),
+        (r"qwen-?[23](?!\.[5-9]|\d)|qwen-?2\.5|qwq", "qwen3"),
+        (r"deepseek(?!.*v[4-9])", "deepseek_v3"),
         (r"kimi[-_]?k3", "kimi_k3"),
         (r"kimi|moonshot", "kimi_k2"),
         (r"glm-?4", "glm4"),
@@ -75,7 +75,7 @@ def counter_for(model: str | None = None) -> Counter:
     counter = _vocabulary(own or BASE_VOCABULARY)
     if counter is None:
         return Estimator()
-    return counter if own else Borrowed(counter)
+    return counter if counter.name == own else Borrowed(counter)
 
 
 def is_installed() -> bool:
@@ -116,15 +116,16 @@ class Vocabulary:
         self._young_chars = 0
 
     def count(self, text: str) -> int:
-        if not text:
-            return 0
-        text = scrub(text)
-        key = text if len(text) < DIGEST_CHARS_MIN else _digest(text)
+        if len(text) < DIGEST_CHARS_MIN:
+            key: str | bytes = text
+        else:
+            # The digest costs a thirtieth of counting, and no long text is kept alive.
+            key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         known = self._young.get(key)
         if known is None:
             known = self._old.get(key)
             if known is None:
-                known = self._count(text)
+                known = self._count(_encodable(text))
             self._remember(key, known)
         return known
 
@@ -151,8 +152,13 @@ class Borrowed:
         self.count = vocabulary.count
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+def _encodable(text: str) -> str:
+    """The tokenizer refuses lone surrogates; asking is much quicker than always mending."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return scrub(text)
+    return text
 
 
 _LINE_START: Final = re.compile(r"\n(?=[^\s/])")
