@@ -246,7 +246,8 @@ def _is_readable(thinking: Thinking, dialect: Dialect) -> bool:
         case "openai-responses":
             # Nothing is stored on the server, so an item without its content cannot be found.
             item = thinking.item or {}
-            return bool(item.get("id")) and bool(item.get("encrypted_content"))
+            parts = (item.get("id"), item.get("encrypted_content"))
+            return all(isinstance(part, str) and part for part in parts)
         case _:
             return bool(thinking.text)
 

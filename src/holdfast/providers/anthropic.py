@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.dialects import Target
-    from holdfast.core.messages import Block, Message, Piece, Prompt, Tool
+    from holdfast.core.messages import Block, Message, Prompt, Tool
     from holdfast.core.records import Json
 
 OUTPUT_TOKENS: Final = 4_096
@@ -111,11 +111,12 @@ def _message(message: Message, ids: CallIds, target: Target, *, thinks: bool) ->
     if not thinks or not isinstance(blocks[0], Thinking):
         # Thinking that does not open its message was moved or lost its beginning.
         blocks = [block for block in blocks if not isinstance(block, Thinking)] or [Text(SILENT)]
-    served = _served(blocks)
-    return {
-        "role": message.role,
-        "content": [_block(block, ids, target, served) for block in blocks],
-    }
+    if message.role == "assistant":
+        served = _served(blocks)
+        content = [_said(block, ids, target, served) for block in blocks]
+    else:
+        content = [_asked(block, ids, target) for block in blocks]
+    return {"role": message.role, "content": content}
 
 
 def _served(blocks: Sequence[Block]) -> frozenset[str]:
@@ -123,16 +124,23 @@ def _served(blocks: Sequence[Block]) -> frozenset[str]:
     called: set[str] = set()
     served: set[str] = set()
     for block in blocks:
-        if not isinstance(block, Other):
-            continue
-        if block.kind == "server_tool_use":
-            called.add(str(block.raw.get("id")))
-        elif block.kind.endswith("_tool_result") and block.raw.get("tool_use_id") in called:
-            served.add(block.raw["tool_use_id"])
-    return frozenset(served)
+        if isinstance(block, Other) and block.kind == "server_tool_use":
+            called.add(_served_id(block))
+        elif isinstance(block, Other) and _served_id(block) in called:
+            served.add(_served_id(block))
+    return frozenset(served - {""})
 
 
-def _block(block: Block, ids: CallIds, target: Target, served: frozenset[str]) -> Json:
+def _served_id(block: Other) -> str:
+    """The id that joins a server tool's call and its result; empty for other blocks."""
+    if block.raw.get("type") != block.kind:
+        return ""
+    is_result = block.kind.endswith("_tool_result")
+    found = block.raw.get("tool_use_id" if is_result else "id")
+    return found if isinstance(found, str) and (is_result or "_use" in block.kind) else ""
+
+
+def _said(block: Block, ids: CallIds, target: Target, served: frozenset[str]) -> Json:
     match block:
         case ToolCall():
             return {
@@ -141,13 +149,23 @@ def _block(block: Block, ids: CallIds, target: Target, served: frozenset[str]) -
                 "name": wire_name(block.name, target.dialect),
                 "input": block.arguments,
             }
+        case Thinking() if block.redacted:
+            return {"type": "redacted_thinking", "data": block.redacted}
+        case Thinking():
+            return {"type": "thinking", "thinking": block.text, "signature": block.signature}
+        case Other() if _served_id(block) in served:
+            return _raw(block)
+        case Image():  # only users show pictures
+            return {"type": "text", "text": image_note(block)}
+        case _:
+            return _piece(block, target)
+
+
+def _asked(block: Block, ids: CallIds, target: Target) -> Json:
+    match block:
         case ToolAnswer():
             return _answer(block, ids, target)
-        case Thinking():
-            if block.redacted:
-                return {"type": "redacted_thinking", "data": block.redacted}
-            return {"type": "thinking", "thinking": block.text, "signature": block.signature}
-        case Other() if _is_native(block, served):
+        case Other() if _is_native(block, _NATIVE):
             return _raw(block)
         case _:
             return _piece(block, target)
@@ -156,7 +174,7 @@ def _block(block: Block, ids: CallIds, target: Target, served: frozenset[str]) -
 def _answer(answer: ToolAnswer, ids: CallIds, target: Target) -> Json:
     content = [
         _raw(piece)
-        if isinstance(piece, Other) and piece.kind in _NATIVE_IN_RESULTS
+        if isinstance(piece, Other) and _is_native(piece, _NATIVE_IN_RESULTS)
         else _piece(piece, target)
         for piece in answer.content
     ]
@@ -168,7 +186,7 @@ def _answer(answer: ToolAnswer, ids: CallIds, target: Target) -> Json:
     }
 
 
-def _piece(piece: Piece, target: Target) -> Json:
+def _piece(piece: Block, target: Target) -> Json:
     match piece:
         case Text():
             return {"type": "text", "text": piece.text}
@@ -176,8 +194,10 @@ def _piece(piece: Piece, target: Target) -> Json:
             return {"type": "image", "source": _source(piece)}
         case Image():
             return {"type": "text", "text": image_note(piece)}
-        case _:
+        case Other():
             return {"type": "text", "text": text_of_other(piece)}
+        case _:  # a call of the user's, an answer of the model's: no prompt has them
+            return {"type": "text", "text": SILENT}
 
 
 def _source(image: Image) -> Json:
@@ -186,14 +206,8 @@ def _source(image: Image) -> Json:
     return {"type": "base64", "media_type": media_type(image), "data": image.data}
 
 
-def _is_native(block: Other, served: frozenset[str]) -> bool:
-    if block.raw.get("type") != block.kind:
-        return False
-    if block.kind == "server_tool_use":
-        return block.raw.get("id") in served
-    if block.kind.endswith("_tool_result"):
-        return block.raw.get("tool_use_id") in served
-    return block.kind in _NATIVE
+def _is_native(block: Other, kinds: frozenset[str]) -> bool:
+    return block.kind in kinds and block.raw.get("type") == block.kind
 
 
 def _raw(block: Other) -> Json:

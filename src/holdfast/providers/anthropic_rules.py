@@ -239,6 +239,8 @@ _ROLES: Final = {
     "redacted_thinking": "assistant",
     "server_tool_use": "assistant",
     "tool_result": "user",
+    "image": "user",
+    "document": "user",
 }
 
 
@@ -481,8 +483,12 @@ def _judge_thinking(parts: list[_Part], body: Json, target: Target) -> Iterator[
     if last is None or not last.blocks:
         return
     where, first = last.blocks[0]
-    thoughts = [(at, block) for at, block in last.blocks if block.get("type") in _THINKING]
-    if mode == "enabled" and last.of_kind("tool_use") and first.get("type") not in _THINKING:
+    thoughts = [(at, block) for at, block in last.blocks if as_text(block.get("type")) in _THINKING]
+    if (
+        mode == "enabled"
+        and last.of_kind("tool_use")
+        and as_text(first.get("type")) not in _THINKING
+    ):
         yield _THINKING_FIRST.broken(where, kind=first.get("type"))
     model = as_text(body.get("model")) or target.model
     if thoughts and (mode == "disabled" or (mode == "" and not is_adaptive(model))):

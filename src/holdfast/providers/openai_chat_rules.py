@@ -193,7 +193,7 @@ def _judge_shape(request: object) -> Iterator[Violation]:
         if not isinstance(message, dict):
             yield _SHAPE.broken(where, what="an object")
             continue
-        if message.get("role") not in _ROLES:
+        if as_text(message.get("role")) not in _ROLES:
             yield _SHAPE.broken(f"{where}.role", what="one of the known roles")
         content, calls = message.get("content"), message.get("tool_calls")
         if not isinstance(content, str | list) and not (content is None and calls):
