@@ -595,6 +595,10 @@ def test_half_a_server_tool_call_is_not_sent() -> None:
         ((called,), ["text"]),
         ((found,), ["text"]),
         ((found, called), ["text", "text"]),
+        (
+            (found, called, called, found, found),
+            ["text", "server_tool_use", "text", "web_search_tool_result", "text"],
+        ),
     ):
         prompt = Prompt(
             (

@@ -108,39 +108,47 @@ def _tool(tool: Tool) -> Json:
 
 def _message(message: Message, ids: CallIds, target: Target, *, thinks: bool) -> Json:
     blocks = sendable(message, target)
-    if not thinks or not isinstance(blocks[0], Thinking):
-        # Thinking that does not open its message was moved or lost its beginning.
+    opens = isinstance(blocks[0], Thinking) or is_adaptive(target.model)
+    if not thinks or not opens:
+        # Where a model always thinks first, thinking that stands elsewhere was moved.
         blocks = [block for block in blocks if not isinstance(block, Thinking)] or [Text(SILENT)]
     if message.role == "assistant":
         served = _served(blocks)
-        content = [_said(block, ids, target, served) for block in blocks]
+        content = [
+            _raw(block) if at in served and isinstance(block, Other) else _said(block, ids, target)
+            for at, block in enumerate(blocks)
+        ]
     else:
         content = [_asked(block, ids, target) for block in blocks]
     return {"role": message.role, "content": content}
 
 
-def _served(blocks: Sequence[Block]) -> frozenset[str]:
-    """Ids of server tool calls that stand in a message together with their results, in order."""
-    called: set[str] = set()
-    served: set[str] = set()
-    for block in blocks:
-        if isinstance(block, Other) and block.kind == "server_tool_use":
-            called.add(_served_id(block))
-        elif isinstance(block, Other) and _served_id(block) in called:
-            served.add(_served_id(block))
-    return frozenset(served - {""})
+def _served(blocks: Sequence[Block]) -> frozenset[int]:
+    """Where server tool calls and their results stand in a message, both and in order."""
+    called: dict[str, int] = {}
+    served: set[int] = set()
+    for at, block in enumerate(blocks):
+        call_id = _served_id(block)
+        if isinstance(block, Other) and call_id:
+            if block.kind == "server_tool_use":
+                called.setdefault(call_id, at)
+            elif called.get(call_id, -1) not in {-1, *served}:
+                served |= {called[call_id], at}
+    return frozenset(served)
 
 
-def _served_id(block: Other) -> str:
+def _served_id(block: Block) -> str:
     """The id that joins a server tool's call and its result; empty for other blocks."""
-    if block.raw.get("type") != block.kind:
+    if not isinstance(block, Other) or block.raw.get("type") != block.kind:
         return ""
-    is_result = block.kind.endswith("_tool_result")
-    found = block.raw.get("tool_use_id" if is_result else "id")
-    return found if isinstance(found, str) and (is_result or "_use" in block.kind) else ""
+    names = {"server_tool_use": "id"}
+    if block.kind.endswith("_tool_result"):
+        names[block.kind] = "tool_use_id"
+    found = block.raw.get(names.get(block.kind, ""))
+    return found if isinstance(found, str) else ""
 
 
-def _said(block: Block, ids: CallIds, target: Target, served: frozenset[str]) -> Json:
+def _said(block: Block, ids: CallIds, target: Target) -> Json:
     match block:
         case ToolCall():
             return {
@@ -153,8 +161,6 @@ def _said(block: Block, ids: CallIds, target: Target, served: frozenset[str]) ->
             return {"type": "redacted_thinking", "data": block.redacted}
         case Thinking():
             return {"type": "thinking", "thinking": block.text, "signature": block.signature}
-        case Other() if _served_id(block) in served:
-            return _raw(block)
         case Image():  # only users show pictures
             return {"type": "text", "text": image_note(block)}
         case _:
