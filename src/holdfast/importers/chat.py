@@ -206,7 +206,7 @@ def detect(source: Source) -> bool:
     is_said = any(
         "content" in one or "tool_calls" in one or "function_call" in one for one in messages
     )
-    return bool(messages) and is_said and known * 2 > len(roles)
+    return known > 0 and is_said and known * 2 >= len(roles)
 
 
 def read(source: Source) -> list[Imported]:
