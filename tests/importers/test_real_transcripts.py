@@ -171,7 +171,7 @@ def _records_of(content: Any) -> int:
     if not isinstance(content, list):
         return 1
     results = sum(block["type"] == "tool_result" for block in content)
-    return results + (results < len(content))
+    return int(results + (results < len(content)))
 
 
 @pytest.mark.parametrize(
