@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -152,6 +154,35 @@ def test_validator_survives_what_json_cannot_hold(target: Target) -> None:
         deep = [deep]
     for request in (cycle, {"messages": deep, "input": deep, "contents": deep}, {"x": object()}):
         assert "request-shape" in {one.rule for one in validate(request, target)}
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "dialects.md").read_text("utf-8")
+
+
+def test_every_rule_is_documented_in_its_words() -> None:
+    """The page has each dialect's rules in their order, with quote and source, and no others."""
+    sections = PAGE.split("## Rules")[1].split("\n### ")[1:]
+    for section, rules in zip(sections, RULES.values(), strict=True):
+        rows = re.findall(r"^\| `([\w-]+)` \| (.*?) \| (.*?) \|$", section, re.MULTILINE)
+        assert rows == [(rule.id, _blanked(rule.quote), rule.seen) for rule in rules]
+
+
+def _blanked(quote: str) -> str:
+    return re.sub(r"\{\w+\}", "…", quote).replace("{{", "{").replace("}}", "}")
+
+
+def test_every_flavour_is_documented_with_its_limits() -> None:
+    """The table of limits has the numbers of the code."""
+    lines = PAGE.split("## Limits")[1].split("## Rules")[0].splitlines()
+    for one in {target.dialect for target in EVERY}:
+        row = next(line for line in lines if line.startswith(f"| `{one.full_name}` |"))
+        cells = [cell.strip() for cell in row.split("|")]
+        limits = (one.body_bytes, one.image_bytes, one.string_chars, one.tools_max)
+        assert (cells[2], cells[4], cells[6], cells[7]) == tuple(
+            f"{limit:,}" if limit else "–" for limit in limits
+        )
+        assert cells[3] == f"{one.images_max:,}"
+        assert cells[9] == f"`{one.call_id_pattern}` ≤ {one.call_id_chars}"
 
 
 def test_every_dialect_has_rules() -> None:

@@ -132,7 +132,7 @@ def _served(blocks: Sequence[Block]) -> frozenset[int]:
         if isinstance(block, Other) and call_id:
             if block.kind == "server_tool_use":
                 called.setdefault(call_id, at)
-            elif called.get(call_id, -1) not in {-1, *served}:
+            elif call_id in called and called[call_id] not in served:
                 served |= {called[call_id], at}
     return frozenset(served)
 

@@ -266,15 +266,16 @@ def validate(request: object, target: Target) -> list[Violation]:
     """Everything the API would refuse in a request, whoever made it."""
     body = as_dict(request)
     parts = _parts(body)
+    merged = _merged(parts)
     return [
         *judge_body(request, target.dialect, unicode=_UNICODE, too_large=_BODY, shape=_SHAPE),
         *_judge_shape(request),
         *_judge_roles(parts, body, target),
         *_judge_empties(body),
         *_judge_blocks(parts, target),
-        *_judge_pairs(_merged(parts), body, target),
-        *_judge_server_tools(_merged(parts)),
-        *_judge_thinking(_merged(parts), body, target),
+        *_judge_pairs(merged, body, target),
+        *_judge_server_tools(merged),
+        *_judge_thinking(merged, body, target),
         *_judge_marks(body, target),
         *_PICTURES.judge(list(_pictures(parts)), target.dialect),
         *_judge_tools(body, target),

@@ -6,6 +6,7 @@ field, `functionCall` and `function_call`, are read, as the API does.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -176,9 +177,12 @@ def validate(request: object, target: Target) -> list[Violation]:
 
 def _get(value: Json, field: str) -> object:
     """A field in either spelling."""
-    if field in value:
-        return value[field]
-    return value.get(re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", field))
+    return value[field] if field in value else value.get(_snake(field))
+
+
+@functools.cache
+def _snake(field: str) -> str:
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", field)
 
 
 def _judge_shape(request: object) -> Iterator[Violation]:
