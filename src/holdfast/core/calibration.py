@@ -31,8 +31,17 @@ SURPRISE_TOKENS: Final = 20
 """An addition further than this from what was expected counts as if it were no further: one
 injected reminder must not move the factor for all that follows."""
 
-PRIOR_TOKENS: Final = 4_000
-"""How much evidence the base is worth at the beginning."""
+BASE_TOKENS: Final = 4_000
+BASE_TOKENS_MIN: Final = 400
+"""How much evidence the base is worth, at the beginning and after everything was learned."""
+
+FACTOR_MIN: Final = 0.3
+FACTOR_MAX: Final = 3.0
+PER_RESULT_MAX: Final = 1_000.0
+"""Nothing that was ever reported may make the correction absurd."""
+
+_ROUNDING: Final = 1e-6
+"""What floating point adds to a whole number of tokens."""
 
 MARGIN_SHARE: Final = 0.02
 MARGIN_TOKENS: Final = 1_000
@@ -72,8 +81,10 @@ class Calibration(msgspec.Struct, frozen=True):
     results_squared: float = 0.0
     counted_real: float = 0.0
     results_real: float = 0.0
+    base_tokens: float = BASE_TOKENS
+    """What the base still weighs."""
     learned_tokens: float = 0.0
-    """Evidence, in added tokens, after forgetting."""
+    """What was learned weighs, after forgetting."""
 
     @property
     def factor(self) -> float:
@@ -86,7 +97,7 @@ class Calibration(msgspec.Struct, frozen=True):
     def tokens(self, counted: int, results: int = 0) -> int:
         """What the provider will count for this much of ours."""
         factor, per_result = self._solved()
-        return math.ceil(factor * counted + per_result * results)
+        return math.ceil(factor * counted + per_result * results - _ROUNDING)
 
     def learn(self, added_counted: int, added_results: int, added_real: int) -> Calibration:
         """Take one more pair of requests into account; what cannot be trusted changes nothing."""
@@ -108,6 +119,7 @@ class Calibration(msgspec.Struct, frozen=True):
             results_squared=keep * self.results_squared + weight * results * results,
             counted_real=keep * self.counted_real + weight * counted * real,
             results_real=keep * self.results_real + weight * results * real,
+            base_tokens=max(keep * self.base_tokens, BASE_TOKENS_MIN),
             learned_tokens=keep * self.learned_tokens + counted,
         )
 
@@ -116,17 +128,21 @@ class Calibration(msgspec.Struct, frozen=True):
         return Calibration(base=self.base)
 
     def _solved(self) -> tuple[float, float]:
-        """Weighted least squares with the base as prior."""
-        # The prior speaks like additions of 1,000 tokens with one result each.
-        a = self.counted_squared + PRIOR_TOKENS
+        """Weighted least squares, with the base as if it had been seen before anything else."""
+        # The base speaks like additions of 1,000 tokens, each number seen apart from the other.
+        of_results = self.base_tokens / 1_000_000
+        a = self.counted_squared + self.base_tokens
         b = self.counted_results
-        c = self.results_squared + PRIOR_TOKENS / 1_000_000
-        x = self.counted_real + PRIOR_TOKENS * self.base.factor
-        y = self.results_real + PRIOR_TOKENS / 1_000_000 * self.base.per_result
+        c = self.results_squared + of_results
+        x = self.counted_real + self.base_tokens * self.base.factor
+        y = self.results_real + of_results * self.base.per_result
         determinant = a * c - b * b
         factor = (x * c - y * b) / determinant
         per_result = (a * y - b * x) / determinant
-        return min(max(factor, 0.3), 3.0), min(max(per_result, 0.0), 1_000.0)
+        return (
+            min(max(factor, FACTOR_MIN), FACTOR_MAX),
+            min(max(per_result, 0.0), PER_RESULT_MAX),
+        )
 
 
 class Prediction(msgspec.Struct, frozen=True):

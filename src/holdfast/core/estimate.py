@@ -143,7 +143,7 @@ def estimate(text: str) -> int:
     else:
         pieces = _WIDE_PIECES.findall(text)
         bytes_max = len(text.encode("utf-8", "surrogatepass"))
-    return max(1, min(math.ceil(sum(map(thousandths, pieces)) / 1_000), bytes_max))
+    return max(1, min((sum(map(thousandths, pieces)) + 500) // 1_000, bytes_max))
 
 
 def pieces_of(text: str) -> list[str]:
