@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from tests.importers.samples import (
     SAID,
     STAMP_SECONDS,
@@ -213,12 +216,49 @@ def test_words_typed_while_the_model_worked_are_carried() -> None:
         jsonl(
             claude_user("u1", None, "Fix it"),
             claude_line("attachment", "x1", "u1", None, attachment=attachment),
-            claude_line("attachment", "x2", "x1", None, attachment={"type": "todo_reminder"}),
         )
     )
 
     assert shape(found.records)[-1] == ("user", "Also the tests")
-    assert skipped(found) == {"attachment todo_reminder": 1}
+    assert found.records[-1].extra == {}
+
+
+@pytest.mark.parametrize(
+    ("attachment", "text"),
+    [
+        (
+            {"type": "file", "filename": "/a", "content": {"file": {"content": "body"}}},
+            "body",
+        ),
+        ({"type": "nested_memory", "content": {"type": "memory", "content": "notes"}}, "notes"),
+        ({"type": "edited_text_file", "filename": "/a", "snippet": "1: x"}, "1: x"),
+        ({"type": "hook_additional_context", "content": ["one", "two"]}, "one\ntwo"),
+        ({"type": "invoked_skills", "skills": [{"content": "how to"}]}, "how to"),
+    ],
+)
+def test_attachments_with_a_text_are_what_the_model_saw(attachment: Any, text: str) -> None:
+    """Files, memories, edits and hooks: carried, and marked with their kind."""
+    line = claude_line("attachment", "x1", "u1", None, attachment=attachment)
+
+    found = only(jsonl(claude_user("u1", None, "Look"), line))
+
+    assert shape(found.records)[-1] == ("user", text)
+    assert found.records[-1].extra["attachment"] == attachment["type"]
+
+
+def test_attachments_without_a_text_are_listed() -> None:
+    """Modes, permissions, lists of tools: the words for them are not in the file."""
+    lines = [
+        claude_line("attachment", f"x{place}", "u1", None, attachment=attachment)
+        for place, attachment in enumerate(
+            [{"type": "todo_reminder", "content": []}, {"type": "nested_memory", "content": {}}]
+        )
+    ]
+
+    found = only(jsonl(claude_user("u1", None, "Look"), *lines))
+
+    assert shape(found.records) == [("user", "Look")]
+    assert skipped(found) == {"attachment todo_reminder": 1, "attachment nested_memory": 1}
 
 
 def test_titles_become_the_label() -> None:

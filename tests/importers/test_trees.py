@@ -58,6 +58,14 @@ def test_pi_first_version_without_ids_is_one_branch() -> None:
     assert [one[1] for one in shape(only(jsonl(HEADER, *lines)).records)] == ["One", "Two"]
 
 
+def test_pi_file_that_lost_its_header_is_still_one() -> None:
+    """The first line is the first to go when somebody trims a file."""
+    found = only(jsonl(said("e2", "e1", "One"), said("e3", "e2", "Two", "assistant")), "cut.jsonl")
+
+    assert (found.format, found.name) == ("pi", "cut")
+    assert shape(found.records) == [("user", "One"), ("assistant", "Two")]
+
+
 def test_pi_thoughts_commands_and_custom_messages_are_what_the_model_saw() -> None:
     """Signatures keep their place; a command run by hand is shown as pi shows it."""
     thought = {"type": "thinking", "thinking": "Hm.", "thinkingSignature": "c2ln"}

@@ -92,7 +92,13 @@ class Source:
     @cached_property
     def value(self) -> Any:
         """The file as one JSON document; `NOT_JSON` where it is none."""
-        return parse(self.data) if self.data.lstrip()[:1] in (b"{", b"[") else NOT_JSON
+        data = self.data.lstrip()
+        if data[:1] not in (b"{", b"["):
+            return NOT_JSON
+        first, _newline, rest = data.partition(b"\n")
+        if rest.strip() and parse(first) is not NOT_JSON:
+            return NOT_JSON  # one value a line
+        return parse(data)
 
     @cached_property
     def lines(self) -> list[Line]:

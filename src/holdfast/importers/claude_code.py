@@ -9,6 +9,7 @@ What one has to know to read these files:
 * A line without a parent begins a new conversation, unless it is a compaction, which names what it
   followed as `logicalParentUuid`.
 * What a sub-agent did (`isSidechain`) is a conversation of its own.
+* Newer versions write down what they add to a request: files, reminders, what was typed meanwhile.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from holdfast.importers.base import (
     is_text,
     listing,
     mapping,
+    mappings,
     names_for,
     path_to,
     session_name,
@@ -37,7 +39,7 @@ from holdfast.importers.base import (
 from holdfast.importers.parsing import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from holdfast.core.records import Content, Json
 
@@ -47,19 +49,46 @@ _OURS: Final = frozenset(
         *("file-history-snapshot", "queue-operation"),
     )
 )
-_MESSAGES: Final = frozenset({"user", "assistant", "tool_use", "tool_result", "queued"})
+_MESSAGES: Final = frozenset({"user", "assistant", "tool_use", "tool_result", "attached"})
 _WHY: Final = {
     "progress": "progress for the screen; no model saw it",
     "file-history-snapshot": "undo data of the editor; no model saw it",
     "queue-operation": "a queue's bookkeeping; the prompt itself follows as a message",
     "summary": "the title of another conversation",
-    "attachment": "a reminder that the tool adds to requests by itself",
+    "attachment": "a note of the program, without a text of its own",
 }
 _SYSTEM_WHY: Final = {
     "microcompact_boundary": "the tool hid old results from its own view; here they are whole",
     "api_error": "a failed attempt; the answer that counts follows",
 }
 _TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle"}
+
+
+def _attached_file(attachment: Json) -> object:
+    content = mapping(attachment.get("content"))
+    file = mapping(content.get("file"))
+    if content.get("type") == "image" and is_text(file.get("base64")):
+        return [blocks.image(file["base64"], text_or_empty(file.get("type")))]
+    return file.get("content")
+
+
+def _attached_skills(attachment: Json) -> object:
+    return [one.get("content") for one in mappings(attachment.get("skills"))]
+
+
+_ATTACHED: Final[dict[str, Callable[[Json], object]]] = {
+    "queued_command": lambda one: one.get("prompt"),
+    "file": _attached_file,
+    "nested_memory": lambda one: mapping(one.get("content")).get("content"),
+    "edited_text_file": lambda one: one.get("snippet"),
+    "hook_additional_context": lambda one: one.get("content"),
+    "skill_listing": lambda one: one.get("content"),
+    "invoked_skills": _attached_skills,
+    "total_tokens_reminder": lambda one: one.get("text"),
+    "silent_turn_reminder": lambda one: one.get("text"),
+    "batching_reminder_sent": lambda one: one.get("text"),
+}
+"""Where the text of an attachment is, for the kinds that hold any."""
 
 
 class _Node(msgspec.Struct, gc=False):
@@ -73,12 +102,14 @@ class _Node(msgspec.Struct, gc=False):
     @property
     def kind(self) -> str:
         kind = text_or_empty(self.value.get("type"))
-        is_prompt = kind == "attachment" and self._attached == "queued_command"
-        return "queued" if is_prompt else kind
+        return "attached" if kind == "attachment" and self.attached else kind
 
     @property
-    def _attached(self) -> str:
-        return text_or_empty(mapping(self.value.get("attachment")).get("type"))
+    def attached(self) -> list[Json]:
+        """What an attachment put before the model; many are only notes of the program."""
+        attachment = mapping(self.value.get("attachment"))
+        read = _ATTACHED.get(text_or_empty(attachment.get("type")))
+        return blocks.blocks_of(read(attachment)) if read else []
 
     @property
     def message(self) -> Json:
@@ -221,11 +252,13 @@ def _carry(draft: Draft, group: list[_Node], nodes: list[_Node]) -> None:
             _carry_assistant(draft, group)
         case "user":
             _carry_user(draft, node, nodes)
-        case "queued":
-            # What the user typed while the model was at work: it was sent with the next results.
-            prompt = mapping(node.value.get("attachment")).get("prompt")
+        case "attached":
+            about = mapping(node.value.get("attachment"))
+            kind, path = text_or_empty(about.get("type")), text_or_empty(about.get("filename"))
+            extra = {} if kind == "queued_command" else {"attachment": kind}
+            extra |= {"path": path} if path else {}
             uuid = text_or_empty(node.value.get("uuid"))
-            draft.user(blocks.content_of(prompt), record_id=uuid, ts=node.ts)
+            draft.user(node.attached, record_id=uuid, ts=node.ts, extra=extra)
         case "tool_use":
             call_id = text_or_empty(node.value.get("id") or node.value.get("uuid"))
             name = text_or_empty(node.value.get("name"))

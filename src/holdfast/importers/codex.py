@@ -48,14 +48,9 @@ def _is_ours(value: Json) -> bool:
         return is_text(value.get("id"))
     if "sessionId" in value or "session_id" in value or "uuid" in value:
         return False
-    is_item = is_text(kind) and kind in ITEMS | {"message"}
-    is_message = kind is None and value.get("role") in ("user", "assistant")
-    has_text = "content" in value or "message" in value
-    return (
-        stamped
-        and (is_item or (is_message and has_text))
-        and "message" not in mapping(value.get("message"))
-    )
+    is_item = is_text(kind) and kind in ITEMS
+    is_message = kind in (None, "message") and value.get("role") in ("user", "assistant")
+    return stamped and (is_item or (is_message and ("content" in value or "message" in value)))
 
 
 def read(source: Source) -> list[Imported]:

@@ -40,14 +40,23 @@ _WHY: Final = {
 
 def detect(source: Source) -> bool:
     head = source.head
-    if not head or head[0].get("type") != "session" or head[0].get("format") == "holdfast":
+    if not head:
         return False
-    is_ours = any(
-        one.get("type") in _ENTRIES and ("timestamp" in one or "parentId" in one)
-        for one in head[1:]
-        if is_text(one.get("type"))
-    )
+    is_ours = any(map(_is_entry, head))
+    if head[0].get("type") != "session":
+        # The header is lost; Droid's lines look the same, and have a header of another name.
+        return is_ours and not any(one.get("type") == "session_start" for one in head)
+    if head[0].get("format") == "holdfast":
+        return False
     return is_ours or (len(head) == 1 and "timestamp" in head[0] and "cwd" in head[0])
+
+
+def _is_entry(value: Json) -> bool:
+    kind = value.get("type")
+    if kind == "message":
+        return is_text(mapping(value.get("message")).get("role"))
+    is_known = is_text(kind) and kind in _ENTRIES
+    return is_known and "timestamp" in value and ("parentId" in value or "modelId" in value)
 
 
 def detect_openclaw(source: Source) -> bool:

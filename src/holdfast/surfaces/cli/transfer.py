@@ -1,4 +1,7 @@
-"""Commands that bring conversations in and out: import, export."""
+"""Commands that bring conversations in and out: import, export.
+
+The importers are loaded by the commands that use them: the others should not wait for them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import hashlib
 import os
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
@@ -14,16 +18,6 @@ from holdfast.core.ids import SessionKey
 from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.records import Header, encode
 from holdfast.errors import HoldfastError, NoSuchSession, SessionExists, UsageError
-from holdfast.importers import (
-    FORMATS,
-    Imported,
-    Skipped,
-    Source,
-    files,
-    format_of,
-    lists,
-    read_source,
-)
 from holdfast.surfaces.cli.app import App, Command
 from holdfast.surfaces.cli.output import Cell, Row
 
@@ -32,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from holdfast.core.records import Json, Record
+    from holdfast.importers import Imported, Skipped
 
 _EXAMPLE: Final = """examples:
   holdfast import ~/.claude/projects/my-project
@@ -45,7 +40,8 @@ _ORIGIN: Final = "imported"
 # import
 
 
-class _Outcome(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Outcome:
     """What became of one session of one file."""
 
     file: str
@@ -62,10 +58,12 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
         "paths", metavar="PATH", nargs="+", help="a file, packed with gzip or not; a folder; or -"
     )
     parser.add_argument("--session", metavar="NAME", help="the id of the new session")
-    parser.add_argument("--format", metavar="FORMAT", help=f"one of: {', '.join(FORMATS)}")
+    parser.add_argument("--format", help="where it is not recognised; a wrong one lists them all")
 
 
 def _import(args: argparse.Namespace, app: App) -> int:
+    from holdfast.importers import FORMATS, files
+
     if args.format and args.format not in FORMATS:
         raise UsageError(f"unknown format `{args.format}`", hint=f"known are: {', '.join(FORMATS)}")
     given = [path for path in args.paths if path == "-" or not os.path.isdir(path)]
@@ -110,6 +108,8 @@ class _Run:
             self._tell_failure(place, error)
 
     def _take(self, place: str, *, is_given: bool) -> None:
+        from holdfast.importers import Source, files, format_of, read_source
+
         data = sys.stdin.buffer.read() if place == "-" else files.load(place)
         source = Source(data, "stdin" if place == "-" else place)
         known = self._args.format or format_of(source)
@@ -199,6 +199,8 @@ def _is_same(key: SessionKey, digest: str, count: int, app: App) -> bool:
 
 def _all_skipped(found: Imported) -> list[Skipped]:
     """What is not in the log; the system prompt and the tools belong to a request."""
+    from holdfast.importers import Skipped
+
     more = []
     if found.system:
         more.append(Skipped("system prompt", "a part of requests, no record", 1))
@@ -274,7 +276,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "--format",
         metavar="FORMAT",
         default="holdfast",
-        help=f"holdfast (the log), or a message list: {', '.join(lists.DIALECTS)}",
+        help="holdfast (the log), or a message list: anthropic, openai-chat",
     )
 
 
@@ -302,6 +304,8 @@ def _export(args: argparse.Namespace, app: App) -> int:
 
 
 def _message_list(records: Iterable[Record], dialect: str) -> tuple[Iterable[bytes], list[Skipped]]:
+    from holdfast.importers import lists
+
     if dialect not in lists.DIALECTS:
         raise UsageError(
             f"cannot export to `{dialect}`", hint=f"holdfast, {', '.join(lists.DIALECTS)}"
