@@ -69,6 +69,9 @@ class Scale:
         self._parts[id(part)] = (part, weight)
         return weight
 
+    def block(self, block: Block) -> Weight:
+        return self._weigh((block,))
+
     def unit(self, unit: Unit) -> Weight:
         """All parts, and what the messages they become add."""
         found = self._units.get(id(unit))

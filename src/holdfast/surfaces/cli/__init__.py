@@ -10,18 +10,27 @@ import warnings
 from typing import TYPE_CHECKING, NoReturn
 
 from holdfast import __version__, config
-from holdfast.errors import HoldfastError, HoldfastWarning, UsageError
-from holdfast.surfaces.cli import care, demo, records, sessions
+from holdfast.errors import CannotFit, HoldfastError, HoldfastWarning, UsageError
+from holdfast.surfaces.cli import care, context, demo, inspect, records, sessions, transfer
 from holdfast.surfaces.cli.app import App
 from holdfast.surfaces.cli.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = (*sessions.COMMANDS, *records.COMMANDS, *care.COMMANDS, *demo.COMMANDS)
+COMMANDS = (
+    *sessions.COMMANDS,
+    *records.COMMANDS,
+    *transfer.COMMANDS,
+    *inspect.COMMANDS,
+    *context.COMMANDS,
+    *care.COMMANDS,
+    *demo.COMMANDS,
+)
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
+EXIT_CANNOT_FIT = 3
 
 
 class _Parser(argparse.ArgumentParser):
@@ -55,6 +64,9 @@ def _run(args: argparse.Namespace, out: Output) -> int:
         with app.store:
             status: int = args.command.run(args, app)
         sys.stdout.flush()
+    except CannotFit as error:
+        out.error(error, parts=error.parts)
+        return EXIT_CANNOT_FIT
     except HoldfastError as error:
         out.error(error)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ERROR

@@ -123,6 +123,13 @@ def when(ts: float) -> str:
         return f"{ts:g}"  # a time that no clock shows, from a file that somebody else wrote
 
 
+def bar(share: float, width: int) -> str:
+    """A share of a whole as a bar of at most `width` characters."""
+    eighths = round(max(0.0, min(share, 1.0)) * width * 8)
+    rest = "" if eighths % 8 == 0 else "▏▎▍▌▋▊▉"[eighths % 8 - 1]
+    return "█" * (eighths // 8) + rest
+
+
 def size_text(count: int) -> str:
     amount = float(count)
     for unit in ("B", "KB", "MB", "GB"):

@@ -1,0 +1,141 @@
+"""What a command about a conversation works on: a session of the root, or any transcript file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core.messages import Tool, read_tools
+from holdfast.core.models import family_of, window_of
+from holdfast.core.records import Assistant, Header, Model, Record
+from holdfast.core.window import Window
+from holdfast.errors import NoSuchSession, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from holdfast.importers import Imported
+    from holdfast.surfaces.cli.app import App
+
+
+class Transcript(msgspec.Struct, frozen=True):
+    """A conversation and what is known around it."""
+
+    name: str
+    records: Sequence[Record]
+    system: str = ""
+    tools: tuple[Tool, ...] = ()
+    provider: str = ""
+    model: str = ""
+    source: str = "session"
+
+
+def transcript(app: App, name: str, *, window: int | None = None) -> Transcript:
+    """The one conversation meant by a session's name or a file's path."""
+    found = transcripts(app, name, window=window)
+    if len(found) > 1:
+        shown = ", ".join(f"`{one.name}`" for one in found[:5])
+        raise UsageError(
+            f"`{name}` holds {len(found)} conversations: {shown}" + (", …" if found[5:] else ""),
+            hint=f"name one of them: {name}#{found[0].name}",
+        )
+    return found[0]
+
+
+def transcripts(app: App, name: str, *, window: int | None = None) -> list[Transcript]:
+    """The conversations in a file, or the one session by that name."""
+    path, _, wanted = name.partition("#")
+    if not Path(path).is_file():
+        return [_of_session(app, name, window)]
+    from holdfast.importers import read
+
+    with app.out.busy(f"reading {path}"):
+        found = read(Path(path).read_bytes(), path)
+    chosen = [one for one in found if not wanted or one.name == wanted]
+    if not chosen:
+        raise NoSuchSession(wanted, [one.name for one in found])
+    return [_of_import(one) for one in chosen]
+
+
+def _of_session(app: App, name: str, window: int | None) -> Transcript:
+    try:
+        key = app.session(name)
+    except NoSuchSession as error:
+        error.hint = f"{error.hint}; there is no file by that name either"
+        raise
+    with app.out.busy(f"reading {key}"):
+        if window is None:
+            records = [one for one in app.store.read(key) if not isinstance(one, Header)]
+        else:
+            live = app.store.live(key, window=window)
+            records = [one for one in live.records if not isinstance(one, Header)]
+    provider, model = _model_in(records)
+    return Transcript(str(key), records, provider=provider, model=model)
+
+
+def _of_import(found: Imported) -> Transcript:
+    records = [
+        record if record.id else msgspec.structs.replace(record, id=f"@{number}")
+        for number, record in enumerate(found.records)
+    ]
+    provider, model = _model_in(records)
+    return Transcript(
+        found.name, records, found.system, read_tools(found.tools), provider, model, found.format
+    )
+
+
+def _model_in(records: Sequence[Record]) -> tuple[str, str]:
+    """The provider and model that answered last, or that were chosen since."""
+    for record in reversed(records):
+        if isinstance(record, Assistant | Model) and record.model and record.model[0] != "<":
+            return record.provider or "", record.model
+    return "", ""
+
+
+def window_from(args: argparse.Namespace, model: str) -> Window:
+    """The window that was asked for, else what is known of the model."""
+    if args.window is not None:
+        return Window(args.window, "--window", "stated")
+    return window_of(model)
+
+
+def default_dialect(model: str) -> str:
+    family = family_of(model)
+    return family.dialect if family is not None else "anthropic"
+
+
+def add_window(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--window", type=int, metavar="N", help="the model's context window in tokens"
+    )
+    parser.add_argument("--model", metavar="NAME", help="count and price as for this model")
+
+
+def system_and_tools(args: argparse.Namespace, found: Transcript) -> tuple[str, tuple[Tool, ...]]:
+    """From the files that were named, else from the transcript."""
+    system = _text_in(args.system) if args.system else found.system
+    if not args.tools:
+        return system, found.tools
+    try:
+        tools = read_tools(msgspec.json.decode(_text_in(args.tools).encode()))
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"`{args.tools}` is not JSON: {error}",
+            hint="give a list of tools in the shape of any provider",
+        ) from error
+    if not tools:
+        raise UsageError(
+            f"`{args.tools}` names no tool",
+            hint="give a list of objects with `name`, `description` and a schema",
+        )
+    return system, tools
+
+
+def _text_in(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read `{path}`: {error}", hint="give a text file") from error

@@ -1,0 +1,179 @@
+"""The laws over every prefix of every real transcript, replayed as an agent would have run it.
+
+Before each reply the log so far is projected, rendered and judged, and the decisions are appended.
+The quick run gives each prefix one combination of window and dialect, in turn; the nightly run
+gives it all of them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from tests.shared_data import DATA, need_data
+
+from holdfast import importers
+from holdfast.core.dialects import DIALECTS, Target
+from holdfast.core.economy import Cache
+from holdfast.core.images import image_rule
+from holdfast.core.messages import Text, ToolAnswer, ToolCall, text_of_blocks
+from holdfast.core.projection import Plan, project
+from holdfast.core.records import Assistant, Compaction, Record, User, text_of
+from holdfast.core.text import scrub
+from holdfast.core.tokens import count_prompt, count_results
+from holdfast.core.view import Memory
+from holdfast.core.weighing import Scale
+from holdfast.core.window import Window
+from holdfast.errors import CannotFit, HoldfastError
+from holdfast.providers.requests import render, validate
+from holdfast.providers.tokenizers import counter_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.core.messages import Block, Role
+
+WINDOWS = (4_000, 8_000, 16_000, 32_000, 128_000, 200_000, 1_000_000)
+COMBINATIONS = [(window, name) for window in WINDOWS for name in DIALECTS]
+FILES = sorted(one for one in DATA.glob("*/**/*") if one.is_file()) if DATA.is_dir() else []
+RECORDS_MAX = 1_500
+"""Of one session; the longest chats repeat themselves."""
+
+
+@cache
+def counter_scale() -> Scale:
+    return Scale(counter_for("claude"), image_rule("claude"))
+
+
+def sessions_in(path: Path) -> list[list[Record]]:
+    try:
+        found = importers.read(path.read_bytes(), path.name)
+    except HoldfastError:
+        return []  # a side file: annotations, state, a summary
+    return [
+        [
+            msgspec.structs.replace(record, id=f"r{number:06d}")
+            for number, record in enumerate(one.records[:RECORDS_MAX])
+            # The source's own cuts are the source's; here the whole history is replayed.
+            if not isinstance(record, Compaction)
+        ]
+        for one in found
+    ]
+
+
+class Replay:
+    """One session at one window, for one dialect, as an agent would have run it."""
+
+    def __init__(self, window: int, dialect: str) -> None:
+        self.window = Window(window)
+        self.target = Target(DIALECTS[dialect])
+        self.memory = Memory(counter_scale())
+        self.log: list[Record] = []
+        self.sent: list[tuple[Role, Block]] = []
+        self.newest = ""
+
+    def add(self, record: Record) -> None:
+        self.log.append(record)
+        if isinstance(record, User) and text_of(record.content).strip():
+            self.newest = scrub(text_of(record.content))
+
+    def check(self, *, idle: float) -> None:
+        """Project the log as it stands; all laws hold."""
+        try:
+            plan = self.project(idle)
+        except CannotFit as error:
+            assert error.parts["newest_turn"] > error.parts["budget"]
+            return
+        self.is_bounded(plan)
+        self.has_newest(plan)
+        assert validate(render(plan.prompt, self.target), self.target) == []
+        self.is_sticky(plan)
+
+    def project(self, idle: float) -> Plan:
+        return project(
+            self.log,
+            self.window,
+            self.target,
+            floor=0,
+            memory=self.memory,
+            cache=Cache(idle_seconds=idle),
+        )
+
+    def is_bounded(self, plan: Plan) -> None:
+        scale, tokens = self.memory.scale, plan.tokens
+        counted = count_prompt(plan.prompt, scale.counter, scale.images)
+        results = count_results(plan.prompt.messages)
+        assert tokens.factor * counted + tokens.per_result * results <= tokens.total * 1.0001 + 1
+        assert tokens.total + plan.budget.output_reserve <= self.window.tokens
+
+    def has_newest(self, plan: Plan) -> None:
+        texts = "\n".join(text_of_blocks(message.blocks) for message in plan.prompt.messages)
+        if self.newest and self.newest not in texts:
+            # Too long to be shown alone: both ends are.
+            assert counter_scale().counter.count(self.newest) > plan.budget.tokens / 4
+            assert "has all of it" in texts
+
+    def is_sticky(self, plan: Plan) -> None:
+        sent = [(one.role, block) for one in plan.prompt.messages for block in one.blocks]
+        if sent and sent[-1][1] == Text("[Continue.]"):
+            sent.pop()
+        if not plan.decisions:
+            self.is_prefix(sent)
+        self.log += [
+            msgspec.structs.replace(record, id=f"d{len(self.log) + number:06d}")
+            for number, record in enumerate(plan.decisions)
+        ]
+        self.sent = sent
+
+    def is_prefix(self, sent: list[tuple[Role, Block]]) -> None:
+        """What was sent is the beginning of what is sent, but for results that came meanwhile."""
+        for (_, before), (_, now) in zip(self.sent, sent, strict=False):
+            if before != now:
+                assert isinstance(before, ToolAnswer)
+                assert isinstance(now, ToolAnswer)
+                assert before.is_error
+        assert len(sent) >= len(self.sent)
+
+
+@pytest.mark.parametrize("path", FILES or [None], ids=lambda one: one.name if one else "no-data")
+def test_every_prefix_of_a_transcript(path: Path | None) -> None:
+    """Each prefix with one combination of window and dialect, all of them in turn."""
+    need_data()
+    assert path is not None
+    for records in sessions_in(path):
+        replays = [Replay(window, name) for window, name in COMBINATIONS]
+        for number, record in enumerate(records):
+            for replay in replays:
+                replay.add(record)
+            idle = 10_000.0 if number % 5 == 0 else 1.0
+            replays[number % len(replays)].check(idle=idle)
+        replays[len(records) % len(replays)].check(idle=1.0)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("path", FILES or [None], ids=lambda one: one.name if one else "no-data")
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+def test_every_prefix_with_every_window_and_dialect(path: Path | None, dialect: str) -> None:
+    """Each prefix with all of them."""
+    need_data()
+    assert path is not None
+    for records in sessions_in(path):
+        for window in WINDOWS:
+            replay = Replay(window, dialect)
+            for record in records:
+                is_call = isinstance(record, Assistant)
+                replay.add(record)
+                replay.check(idle=10_000.0 if is_call and len(replay.log) % 7 == 0 else 1.0)
+
+
+def test_transcripts_hold_tool_calls() -> None:
+    """The transcripts are what they are taken for."""
+    folder = need_data() / "agents" / "claude-code" / "entire"
+    records = [one for path in sorted(folder.iterdir())[:3] for one in sessions_in(path)[0]]
+    replay = Replay(200_000, "anthropic")
+    for record in records:
+        replay.add(record)
+    blocks = [block for one in replay.project(1.0).prompt.messages for block in one.blocks]
+    assert any(isinstance(block, ToolCall) for block in blocks)

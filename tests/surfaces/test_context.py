@@ -1,0 +1,244 @@
+"""`context` and `inspect`: what would be sent, and where the tokens are."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.surfaces.conftest import Cli
+
+DIALECTS = ("anthropic", "openai-chat", "openai-responses", "gemini")
+
+
+def lines(*records: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def conversation(turns: int = 3, chars: int = 400) -> bytes:
+    records: list[dict[str, Any]] = []
+    for number in range(turns):
+        call = {"type": "tool_use", "id": f"c{number}", "name": "bash", "input": {"path": "a.py"}}
+        records += [
+            {"type": "user", "content": f"question {number}"},
+            {"type": "assistant", "content": [call], "model": "claude-sonnet-4-5"},
+            {"type": "tool_result", "tool_use_id": f"c{number}", "content": "out " * (chars // 4)},
+            {"type": "assistant", "content": f"answer {number}", "model": "claude-sonnet-4-5"},
+        ]
+    records.append({"type": "user", "content": "and what now?"})
+    return lines(*records)
+
+
+@pytest.fixture
+def session(cli: Cli) -> str:
+    assert cli("append", "demo", "--create", stdin=conversation()).status == 0
+    return "demo"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_context_prints_the_request_and_how_it_came_about(
+    cli: Cli, session: str, dialect: str
+) -> None:
+    """The reply has the documented keys, and the request says the newest words."""
+    done = cli("context", session, "--window", "64000", "--dialect", dialect, "--json")
+    assert done.status == 0
+    reply = done.json
+    assert {"request", "tokens", "budget", "window", "ledger", "repairs"} <= reply.keys()
+    assert "and what now?" in json.dumps(reply["request"])
+    assert reply["window"] == {"tokens": 64_000, "source": "--window", "confidence": "stated"}
+    assert 0 < reply["tokens"]["messages"] <= reply["budget"]["tokens"]
+    assert [line["kind"] for line in reply["ledger"]][:2] == ["user", "assistant"]
+    assert reply["repairs"] == []
+
+
+def test_context_changes_nothing(cli: Cli, session: str) -> None:
+    """It shows decisions; an agent records them."""
+    before = cli.log_file(session).read_bytes()
+    assert cli("append", "long", "--create", stdin=conversation(40, 1_200)).status == 0
+    log = cli.log_file("long").read_bytes()
+    done = cli("context", "long", "--window", "16000", "--dialect", "anthropic", "--json")
+    assert done.json["decisions"]
+    assert cli.log_file("long").read_bytes() == log
+    assert cli.log_file(session).read_bytes() == before
+
+
+def test_context_that_cannot_fit_has_its_own_status_and_the_sums(
+    cli: Cli, session: str, tmp_path: Path
+) -> None:
+    """Exit status 3, with every part by name."""
+    system = tmp_path / "system.txt"
+    system.write_text("word " * 30_000)
+    done = cli("context", session, "--window", "16384", "--system", str(system), "--json")
+    assert done.status == 3
+    error = done.json["error"]
+    assert error["type"] == "cannot-fit"
+    assert error["parts"]["system"] > 16_384
+    assert "system" in error["message"]
+
+
+def test_context_refuses_small_windows_until_the_floor_is_lowered(cli: Cli, session: str) -> None:
+    refused = cli("context", session, "--window", "8000")
+    assert refused.status == 3
+    assert "below the floor of 16,000" in refused.err
+    assert cli("context", session, "--window", "8000", "--floor", "4000").status == 0
+
+
+def test_context_counts_system_and_tools_from_files(cli: Cli, session: str, tmp_path: Path) -> None:
+    """Tools in the shape of any provider."""
+    (tmp_path / "system.txt").write_text("You are terse.")
+    shapes: list[list[dict[str, Any]]] = [
+        [{"name": "bash", "description": "Runs.", "input_schema": {"type": "object"}}],
+        [{"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}],
+        [{"functionDeclarations": [{"name": "bash", "parameters": {"type": "object"}}]}],
+    ]
+    for number, shape in enumerate(shapes):
+        tools = tmp_path / f"tools{number}.json"
+        tools.write_text(json.dumps(shape))
+        done = cli(
+            *("context", session, "--window", "64000", "--json"),
+            *("--system", str(tmp_path / "system.txt"), "--tools", str(tools)),
+        )
+        assert done.json["tokens"]["system"] > 0
+        assert done.json["tokens"]["tools"] > 0
+        assert done.json["request"]["tools"][0]["name"] == "bash"
+        assert "You are terse." in json.dumps(done.json["request"]["system"])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [("{", "is not JSON"), ("[]", "names no tool"), (None, "cannot read")]
+)
+def test_context_says_what_is_wrong_with_a_tools_file(
+    cli: Cli, session: str, tmp_path: Path, content: str | None, said: str
+) -> None:
+    tools = tmp_path / "tools.json"
+    if content is not None:
+        tools.write_text(content)
+    done = cli("context", session, "--tools", str(tools))
+    assert done.status == 2
+    assert said in done.err
+
+
+def test_context_explains_every_record_for_people(cli: Cli, session: str) -> None:
+    done = cli("context", session, "--window", "64000", "--explain")
+    assert done.status == 0
+    assert "kept free for the reply" in done.out
+    assert "tool_result bash" in done.out
+    assert "kept" in done.out
+
+
+def test_context_with_a_prompt_is_about_the_next_call(cli: Cli, session: str) -> None:
+    done = cli("context", session, "--prompt", "One more thing.", "--json")
+    last = done.json["request"]["messages"][-1]
+    assert "One more thing." in json.dumps(last)
+
+
+def test_context_names_the_nearest_dialect(cli: Cli, session: str) -> None:
+    done = cli("context", session, "--dialect", "openai-chats")
+    assert done.status == 2
+    assert "did you mean `openai-chat`?" in done.err
+
+
+def test_context_repairs_and_says_so(cli: Cli) -> None:
+    """An unanswered call and an orphan result."""
+    records = lines(
+        {"type": "user", "content": "hi"},
+        {
+            "type": "assistant",
+            "content": [{"type": "tool_use", "id": "a", "name": "x", "input": {}}],
+        },
+        {"type": "tool_result", "tool_use_id": "zzz", "content": "orphan"},
+        {"type": "user", "content": "still there?"},
+    )
+    cli("append", "torn", "--create", stdin=records)
+    done = cli("context", "torn", "--window", "64000", "--json")
+    assert {one["flaw"] for one in done.json["repairs"]} == {"interrupted-call", "orphan-result"}
+    assert "Interrupted" in json.dumps(done.json["request"])
+
+
+def test_context_takes_a_file_and_one_of_several_conversations(cli: Cli, tmp_path: Path) -> None:
+    """A gzip'd message list; and a file that holds two."""
+    messages = [{"role": "user", "content": "from a file"}]
+    path = tmp_path / "one.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(messages).encode()))
+    done = cli("context", str(path), "--window", "64000", "--json")
+    assert done.status == 0
+    assert "from a file" in json.dumps(done.json["request"])
+
+
+def test_inspect_says_where_the_tokens_are(cli: Cli, session: str) -> None:
+    done = cli("inspect", session, "--json")
+    assert done.status == 0
+    found = done.json
+    kinds = {group["name"]: group["tokens"] for group in found["kinds"]}
+    assert kinds["tool results"] > kinds["user"] > 0
+    assert sum(kinds.values()) == found["tokens"]
+    assert found["tools"][0]["name"] == "bash"
+    assert found["tools"][0]["count"] == 3
+    assert found["files"][0]["name"] == "a.py"
+    assert found["doubles"][0]["copies"] == 3
+    assert found["turns"] == 4
+    assert found["kept"][0]["window"] == 16_000
+
+
+def test_inspect_draws_for_people_and_writes_a_page(cli: Cli, session: str, tmp_path: Path) -> None:
+    """Bars in the terminal, and a page that is whole and needs nothing from elsewhere."""
+    page = tmp_path / "page.html"
+    done = cli("inspect", session, "--window", "32000", "--html", str(page))
+    assert done.status == 0
+    assert "█" in done.out
+    text = page.read_text("utf-8")
+    assert text.startswith("<!doctype html>")
+    assert "<svg" in text
+    assert not re.search(r"(src|href)=|<script|@import|url\(", text)
+
+
+def test_inspect_escapes_what_a_transcript_says(cli: Cli, tmp_path: Path) -> None:
+    """A tool that is named like markup stays a name."""
+    call = {"type": "tool_use", "id": "c", "name": "<script>alert(1)</script>", "input": {}}
+    records = lines(
+        {"type": "user", "content": "<img onerror=x>"},
+        {"type": "assistant", "content": [call]},
+        {"type": "tool_result", "tool_use_id": "c", "content": "<b>bold</b>"},
+    )
+    cli("append", "hostile", "--create", stdin=records)
+    page = tmp_path / "page.html"
+    assert cli("inspect", "hostile", "--html", str(page)).status == 0
+    text = page.read_text("utf-8")
+    assert "<script>alert" not in text
+    assert "<img onerror" not in text
+
+
+def test_inspect_of_an_empty_session_is_not_an_error(cli: Cli) -> None:
+    cli("new", "--id", "empty")
+    done = cli("inspect", "empty", "--json")
+    assert done.status == 0
+    assert done.json["tokens"] == 0
+
+
+def test_inspect_reports_usage_and_cost(cli: Cli) -> None:
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 90,
+             "output_tokens": 50}  # fmt: skip
+    records = lines(
+        {"type": "user", "content": "hi"},
+        {"type": "assistant", "content": "yo", "model": "claude-sonnet-4-5", "usage": usage,
+         "provider": "anthropic"},
+    )  # fmt: skip
+    cli("append", "paid", "--create", stdin=records)
+    spent = cli("inspect", "paid", "--json").json["spent"]
+    assert spent["prompt"] == 1_000
+    assert spent["cached_read"] == 900
+    # 10 plain at 3, 900 read at 0.3, 90 written at 3.75, 50 out at 15 dollars a million
+    assert spent["cost"] == pytest.approx((30 + 270 + 337.5 + 750) / 1e6)
+
+
+def test_inspect_of_nothing_known_says_what_was_looked_for(cli: Cli) -> None:
+    done = cli("inspect", "nowhere")
+    assert done.status == 2
+    assert "no session `nowhere`" in done.err
+    assert "no file by that name" in done.err
