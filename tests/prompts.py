@@ -128,6 +128,8 @@ def _pictures() -> SearchStrategy[Image]:
             Image(png(3_000, 20), ""),
             Image("PHN2Zz4=", "image/svg+xml"),
             Image(url="https://example.org/a.png"),
+            Image(url="file:///a.png"),
+            Image("not a picture", "image/png"),
         ]
     )
 

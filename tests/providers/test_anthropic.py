@@ -81,7 +81,7 @@ MARKED = request(
     system=[{"type": "text", "text": "s", "cache_control": MARK}],
     tools=[{**TOOLS[0], "cache_control": MARK}],
 )
-LARGE = "A" * (5 * 1_048_576 + 4)
+LARGE = png() + "A" * (5 * 1_048_576 + 4 - len(png()))
 
 CASES = [
     Case("request-shape", [], PAIR, "", "request: Input should be an object"),
@@ -312,6 +312,13 @@ CASES = [
         request(user(*(image(png()) for _ in range(100)))),
         "messages.0.content.100",
         "101 > 100",
+    ),
+    Case(
+        "image-data",
+        request(user(image("bm8gcGljdHVyZQ=="))),
+        request(user(image(png()))),
+        "messages.0.content.0",
+        "Could not process image",
     ),
     Case(
         "image-type",

@@ -71,8 +71,8 @@ CASES = [
     ),
     Case(
         "inline-bytes",
-        request(turn("user", inline("A" * 20_971_520))),
-        request(turn("user", inline("A" * 20_971_000))),
+        request(turn("user", inline(png() + "A" * 20_971_520))),
+        request(turn("user", inline(png() + "A" * 20_970_000))),
         "",
         "Sent message larger than max (20971",
     ),
@@ -219,6 +219,12 @@ CASES = [
         request(turn("user", *(inline(png()) for _ in range(3_601)))),
         request(turn("user", *(inline(png()) for _ in range(3_600)))),
         "contents.0.parts.3600",
+    ),
+    Case(
+        "image-data",
+        request(turn("user", inline("bm8gcGljdHVyZQ=="))),
+        request(turn("user", inline(png()))),
+        "contents.0.parts.0",
     ),
     Case(
         "image-type",

@@ -61,6 +61,7 @@ PAIR = request(user(), said(None, "a", "b"), tool("a"), tool("b"), user("and?"))
 NINE = request(user(), said(None, "aaaaaaaaa", "bbbbbbbbb"), tool("aaaaaaaaa"), tool("bbbbbbbbb"))
 REASONED = request(user(), said(None, "a", reasoning_content="Hm."), tool("a"))
 LONG = "x" * 1_048_577
+LARGE = png() + "A" * (10_000_004 - len(png()))
 
 CASES = [
     Case("request-shape", "hi", PAIR, "", "Invalid type for 'request'"),
@@ -130,7 +131,7 @@ CASES = [
     Case(
         "string-length",
         request(user([{"type": "text", "text": LONG}])),
-        request(user([inline(LONG)])),
+        request(user([inline(LARGE)])),
         "messages.0.content.0.text",
     ),
     Case(
@@ -186,6 +187,12 @@ CASES = [
         to("openai-chat:deepseek"),
     ),
     Case(
+        "image-data",
+        request(user([inline("bm8gcGljdHVyZQ==")])),
+        request(user([inline(png())])),
+        "messages.0.content.0",
+    ),
+    Case(
         "image-type",
         request(user([inline("PHN2Zz4=", "image/svg+xml")])),
         request(user([inline(png())])),
@@ -194,8 +201,8 @@ CASES = [
     ),
     Case(
         "image-bytes",
-        request(user([inline("A" * 10_000_004)])),
-        request(user([inline("A" * 10_000_000)])),
+        request(user([inline(LARGE)])),
+        request(user([inline(LARGE[:-4])])),
         "messages.0.content.0",
         "10000004 > 10000000",
         MISTRAL,
@@ -472,3 +479,20 @@ def test_message_of_nothing_but_foreign_thinking_is_not_empty() -> None:
         )
     )
     assert render(prompt, OPENAI)["messages"][1] == said("(no reply)")
+
+
+def test_text_longer_than_a_string_may_be_goes_in_parts() -> None:
+    """Nothing is cut; hosts that take one string only get one."""
+    prompt = Prompt((Message("user", (Text(LONG),)),), system=LONG)
+    body = render(prompt, OPENAI)
+    assert validate(body, OPENAI) == []
+    for message in body["messages"]:
+        assert "".join(part["text"] for part in message["content"]) == LONG
+    assert render(prompt, LOCAL)["messages"][1]["content"] == LONG
+
+
+def test_address_that_nobody_can_fetch_becomes_a_note() -> None:
+    """A path on somebody's disk is no address for a provider; neither is broken data."""
+    for image in (Image(url="file:///a.png"), Image("bm8gcGljdHVyZQ==", "image/png")):
+        prompt = Prompt((Message("user", (image,)),))
+        assert "cannot be shown it" in render(prompt, OPENAI)["messages"][0]["content"]

@@ -214,6 +214,12 @@ CASES = [
         "input.0.content.500",
     ),
     Case(
+        "image-data",
+        request(message("user", [picture("bm8gcGljdHVyZQ==")])),
+        request(message("user", [picture(png())])),
+        "input.0.content.0",
+    ),
+    Case(
         "image-type",
         with_(PAIR, "input.3", output("a", [picture("PHN2Zz4=", "image/svg+xml")])),
         with_(PAIR, "input.3", output("a", [picture(png())])),
@@ -362,3 +368,19 @@ def test_small_reply_limit_is_raised_to_the_least_the_api_takes() -> None:
     """Sixteen tokens."""
     prompt = Prompt((Message("user", (Text("go"),)),), output_tokens=3)
     assert render(prompt, PLAIN)["max_output_tokens"] == 16
+
+
+def test_text_longer_than_a_string_may_be_goes_in_parts() -> None:
+    """Nothing is cut, wherever the text stands."""
+    prompt = Prompt(
+        (
+            Message("user", (Text(LONG),)),
+            Message("assistant", (Text(LONG), ToolCall("a", "read", {}))),
+            Message("user", (ToolAnswer("a", (Text(LONG),)),)),
+        )
+    )
+    body = render(prompt, to("openai-responses", model=MODEL))
+    assert [one.rule for one in validate(body, PLAIN)] == []
+    assert "".join(part["text"] for part in body["input"][0]["content"]) == LONG
+    assert "".join(part["text"] for part in body["input"][4]["output"]) == LONG
+    assert "".join(item["content"] for item in body["input"][1:3]) == LONG

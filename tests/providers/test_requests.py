@@ -15,7 +15,7 @@ from tests.prompts import conversation, name_of, prompts, targets
 from tests.strategies import ODD_VALUES, json_values
 
 from holdfast.core.dialects import DIALECTS, CallIds, Target
-from holdfast.core.messages import Prompt, ToolCall
+from holdfast.core.messages import Message, Prompt, Text, ToolAnswer, ToolCall
 from holdfast.providers.requests import RULES, render, validate
 
 EVERY = targets()
@@ -31,6 +31,24 @@ LISTS = {
 def test_conversation_made_by_hand_is_valid_everywhere(target: Target) -> None:
     """Foreign ids, foreign thinking, pictures and errors: no provider has anything to refuse."""
     assert validate(render(conversation(), target), target) == []
+
+
+@pytest.mark.parametrize("target", EVERY, ids=name_of)
+def test_blank_text_is_left_out_wherever_it_stands(target: Target) -> None:
+    """A prompt promises to have none; where one got through, no provider sees it."""
+    blank = Text(" \n")
+    prompt = Prompt(
+        (
+            Message("user", (blank, Text("go"))),
+            Message("assistant", (blank, ToolCall("a", "read", {}))),
+            Message("user", (ToolAnswer("a", (blank,)), blank)),
+            Message("assistant", (blank,)),
+            Message("user", (Text("go"), blank)),
+        )
+    )
+    request = render(prompt, target)
+    assert validate(request, target) == []
+    assert blank.text not in _strings(request)
 
 
 def _beginning(prompt: Prompt, data: st.DataObject) -> Prompt:

@@ -153,7 +153,7 @@ FLAVOURS: Final[Mapping[str, Mapping[str, Dialect]]] = {
             call_id_pattern="[a-zA-Z0-9]{9}",
             call_id_chars=9,
         ),
-        "deepseek": _like(_CHAT, "deepseek", images_max=0, replays_thinking=True),
+        "deepseek": _like(_CHAT, "deepseek", images_max=0, string_chars=0, replays_thinking=True),
         "kimi": _like(
             _CHAT,
             "kimi",
@@ -161,7 +161,7 @@ FLAVOURS: Final[Mapping[str, Mapping[str, Dialect]]] = {
             call_id_chars=64,
             replays_thinking=True,
         ),
-        "local": _like(_CHAT, "local"),
+        "local": _like(_CHAT, "local", string_chars=0),
     },
     "openai-responses": {"openai": _RESPONSES},
     "gemini": {"gemini": _GEMINI, "vertex": _like(_GEMINI, "vertex")},

@@ -183,6 +183,7 @@ def _answer(answer: ToolAnswer, ids: CallIds, target: Target) -> Json:
         if isinstance(piece, Other) and _is_native(piece, _NATIVE_IN_RESULTS)
         else _piece(piece, target)
         for piece in answer.content
+        if not isinstance(piece, Text) or piece.text.strip()
     ]
     return {
         "type": "tool_result",

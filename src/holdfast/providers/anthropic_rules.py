@@ -165,6 +165,7 @@ _PICTURES: Final = PictureRules(
         "{where}.source.base64.media_type: Input should be 'image/jpeg', 'image/png', "
         "'image/gif' or 'image/webp'",
     ),
+    data=Rule("image-data", "{where}.source.base64.data: Could not process image"),
     size=Rule(
         "image-bytes",
         "{where}.source.base64: image exceeds 5 MB maximum: {size} bytes > {limit} bytes",

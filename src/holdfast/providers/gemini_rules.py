@@ -117,6 +117,7 @@ _NAME: Final = Rule(
 _PICTURES: Final = PictureRules(
     count=Rule("images-max", "Too many images in the request: {count} > {limit}"),
     kind=Rule("image-type", "Unsupported MIME type: {kind}"),
+    data=Rule("image-data", "Unable to process input image. Please retry or report."),
 )
 
 RULES: Final = (

@@ -15,6 +15,7 @@ from holdfast.providers.wire import (
     plain,
     schema_of,
     sendable,
+    split,
 )
 
 if TYPE_CHECKING:
@@ -48,10 +49,15 @@ def render(prompt: Prompt, target: Target) -> Json:
     if prompt.tools:
         body["tools"] = [_tool(tool) for tool in prompt.tools]
     body["messages"] = [
-        *([{"role": "system", "content": prompt.system}] if prompt.system.strip() else []),
+        *_system(prompt, target),
         *(item for message in prompt.messages for item in _messages(message, ids, target)),
     ]
     return body
+
+
+def _system(prompt: Prompt, target: Target) -> Iterator[Json]:
+    if prompt.system.strip():
+        yield {"role": "system", "content": _text(prompt.system, target)}
 
 
 def output_field(target: Target) -> str:
@@ -75,7 +81,7 @@ def _messages(message: Message, ids: CallIds, target: Target) -> Iterator[Json]:
         yield {
             "role": "tool",
             "tool_call_id": ids.wire(answer.call_id),
-            "content": answer_text(answer, target.dialect),
+            "content": _text(answer_text(answer, target.dialect), target),
         }
     parts = [*_pictures(answers, ids, target), *_parts(blocks, target)]
     if parts:
@@ -93,7 +99,8 @@ def _assistant(blocks: Sequence[Block], ids: CallIds, target: Target) -> Json:
     )
     thought = "\n\n".join(block.text for block in blocks if isinstance(block, Thinking))
     silent = "" if target.flavour in _PLAIN_TEXT else None
-    said: Json = {"role": "assistant", "content": words or (silent if calls else SILENT)}
+    spoken = _text(words, target) if words else (silent if calls else SILENT)
+    said: Json = {"role": "assistant", "content": spoken}
     said = _spoken(said, thought, target)
     if calls:
         said["tool_calls"] = [_call(call, ids, target) for call in calls]
@@ -137,10 +144,21 @@ def _parts(blocks: Sequence[Block], target: Target) -> Iterator[str | Image]:
 def _content(parts: Sequence[str | Image], target: Target) -> str | list[Json]:
     texts = [part for part in parts if isinstance(part, str)]
     if len(texts) == len(parts) and (len(texts) == 1 or target.flavour in _PLAIN_TEXT):
-        return "\n\n".join(texts)
-    return [
-        {"type": "text", "text": part}
-        if isinstance(part, str)
-        else {"type": "image_url", "image_url": {"url": data_uri(part)}}
-        for part in parts
-    ]
+        return _text("\n\n".join(texts), target)
+    written: list[Json] = []
+    for part in parts:
+        if isinstance(part, str):
+            written += _text_parts(part, target)
+        else:
+            written.append({"type": "image_url", "image_url": {"url": data_uri(part)}})
+    return written
+
+
+def _text(text: str, target: Target) -> str | list[Json]:
+    """One string; in several parts only where it is longer than a string may be."""
+    parts = _text_parts(text, target)
+    return text if len(parts) == 1 else parts
+
+
+def _text_parts(text: str, target: Target) -> list[Json]:
+    return [{"type": "text", "text": piece} for piece in split(text, target.dialect)]

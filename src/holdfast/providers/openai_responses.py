@@ -16,6 +16,7 @@ from holdfast.providers.wire import (
     plain,
     schema_of,
     sendable,
+    split,
 )
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ def _items(message: Message, ids: CallIds, target: Target, seen: set[str]) -> It
     found = (plain(block, target.dialect) for block in blocks)
     parts = [part for part in found if part is not None]
     if parts:
-        yield {"type": "message", "role": "user", "content": [_part(part) for part in parts]}
+        content = [one for part in parts for one in _written(part, target)]
+        yield {"type": "message", "role": "user", "content": content}
 
 
 def _assistant(
@@ -94,7 +96,7 @@ def _assistant(
             continue
         yield from reasoning
         reasoning, silent = [], False
-        yield _said(block, ids, target)
+        yield from _said(block, ids, target)
     if silent:
         yield {"type": "message", "role": "assistant", "content": SILENT}
 
@@ -108,25 +110,29 @@ def _reasoning(block: Thinking, target: Target, seen: set[str]) -> list[Json]:
     return [{"summary": [], **known}]
 
 
-def _said(block: Block, ids: CallIds, target: Target) -> Json:
+def _said(block: Block, ids: CallIds, target: Target) -> Iterator[Json]:
     if isinstance(block, ToolCall):
-        return {
+        yield {
             "type": "function_call",
             "call_id": ids.wire(block.id),
             "name": wire_name(block.name, target.dialect),
             "arguments": arguments_json(block.arguments),
         }
+        return
     part = plain(block, target.dialect)
-    text = part if isinstance(part, str) else "[An image]"
-    return {"type": "message", "role": "assistant", "content": text}
+    for text in split(part if isinstance(part, str) else "[An image]", target.dialect):
+        yield {"type": "message", "role": "assistant", "content": text}
 
 
 def _output(answer: ToolAnswer, target: Target) -> str | list[Json]:
-    text, images = answer_text(answer, target.dialect), answer_images(answer, target.dialect)
-    return [_part(text), *map(_part, images)] if images else text
+    text = answer_text(answer, target.dialect)
+    parts = _written(text, target)
+    for image in answer_images(answer, target.dialect):
+        parts += _written(image, target)
+    return text if len(parts) == 1 else parts
 
 
-def _part(part: str | Image) -> Json:
+def _written(part: str | Image, target: Target) -> list[Json]:
     if isinstance(part, str):
-        return {"type": "input_text", "text": part}
-    return {"type": "input_image", "image_url": data_uri(part), "detail": "auto"}
+        return [{"type": "input_text", "text": text} for text in split(part, target.dialect)]
+    return [{"type": "input_image", "image_url": data_uri(part), "detail": "auto"}]

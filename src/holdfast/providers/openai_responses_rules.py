@@ -130,6 +130,10 @@ _PICTURES: Final = PictureRules(
         "You uploaded an unsupported image ({kind}). Please make sure your image is of one of the "
         "following formats: ['png', 'jpeg', 'gif', 'webp'].",
     ),
+    data=Rule(
+        "image-data",
+        "Invalid base64 image_url or the image data you provided does not represent a valid image.",
+    ),
 )
 
 RULES: Final = (

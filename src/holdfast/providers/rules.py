@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.images import image_size
+from holdfast.core.dialects import COMMON_IMAGES
+from holdfast.core.images import image_size, is_image
 from holdfast.core.messages import Image
 from holdfast.core.text import scrub
 
@@ -157,13 +158,14 @@ class PictureRules(msgspec.Struct, frozen=True):
 
     count: Rule
     kind: Rule
+    data: Rule
     size: Rule | None = None
     pixels: Rule | None = None
     many_pixels: Rule | None = None
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        every = (self.count, self.kind, self.size, self.pixels, self.many_pixels)
+        every = (self.count, self.kind, self.data, self.size, self.pixels, self.many_pixels)
         return tuple(rule for rule in every if rule is not None)
 
     def judge(self, pictures: list[Picture], dialect: Dialect) -> Iterator[Violation]:
@@ -181,6 +183,8 @@ class PictureRules(msgspec.Struct, frozen=True):
     ) -> Iterator[Violation]:
         if picture.media_type not in dialect.image_types:
             yield self.kind.broken(picture.where, kind=picture.media_type or "none")
+        elif picture.media_type in COMMON_IMAGES and not is_image(picture.data):
+            yield self.data.broken(picture.where)
         if self.size and dialect.image_bytes and len(picture.data) > dialect.image_bytes:
             yield self.size.broken(picture.where, size=len(picture.data), limit=dialect.image_bytes)
         size = image_size(Image(data=picture.data, media_type=picture.media_type))

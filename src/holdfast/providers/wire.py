@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.dialects import COMMON_IMAGES
+from holdfast.core.images import is_image
 from holdfast.core.messages import EMPTY_RESULT, Image, Other, Text, Thinking
 
 if TYPE_CHECKING:
@@ -25,16 +27,29 @@ _MAGIC: Final = {
     "UklGR": "image/webp",
 }
 """How the base64 of a picture starts."""
+_ADDRESSES: Final = ("https://", "http://", "gs://")
 
 
 def sendable(message: Message, target: Target) -> list[Block]:
-    """A message's blocks without thinking that the target may not see; never empty."""
-    kept: list[Block] = [
-        block
-        for block in message.blocks
-        if not isinstance(block, Thinking) or target.takes_back(block)
-    ]
+    """A message's blocks without blanks and thinking the target may not see; never empty."""
+    kept = [block for block in message.blocks if _is_shown(block, target)]
     return kept or [Text(SILENT)]
+
+
+def _is_shown(block: Block, target: Target) -> bool:
+    match block:
+        case Thinking():
+            return target.takes_back(block)
+        case Text():
+            return bool(block.text.strip())
+        case _:
+            return True
+
+
+def split(text: str, dialect: Dialect) -> list[str]:
+    """A text in pieces that the API takes; whole where it may be."""
+    limit = dialect.string_chars or len(text)
+    return [text[at : at + limit] for at in range(0, len(text), limit or 1)] or [text]
 
 
 def output_tokens(prompt: Prompt, target: Target) -> int:
@@ -62,9 +77,13 @@ def data_uri(image: Image) -> str:
 
 
 def is_sendable_image(image: Image, dialect: Dialect) -> bool:
+    """Whether the API takes a picture: of its types, and really one, or somewhere to fetch it."""
     if dialect.images_max == 0:
         return False
-    return bool(image.url) or media_type(image) in dialect.image_types
+    if image.url:
+        return image.url.startswith(_ADDRESSES)
+    kind = media_type(image)
+    return kind in dialect.image_types and (kind not in COMMON_IMAGES or is_image(image.data))
 
 
 def image_note(image: Image) -> str:
@@ -114,4 +133,4 @@ def answer_images(answer: ToolAnswer, dialect: Dialect) -> list[Image]:
 
 def _plain_pieces(answer: ToolAnswer, dialect: Dialect) -> Sequence[str | Image]:
     found = (plain(piece, dialect) for piece in answer.content)
-    return [piece for piece in found if piece is not None]
+    return [piece for piece in found if isinstance(piece, Image) or (piece and piece.strip())]
