@@ -1018,6 +1018,7 @@ def speeds(rounds: int) -> list[Speed]:
     texts = [one.text for one in _mixed().half(judged=True)] or [
         one.text for one in _code().half(judged=True)
     ]
+    texts = list(dict.fromkeys(texts))  # or a repeated one would be remembered
     million = 1_000_000
     bulk = {
         "1 MB of `a`": "a" * million,

@@ -20,6 +20,7 @@ from holdfast.core.calibration import (
     base_for,
     margin,
     predict,
+    was_cut,
 )
 from holdfast.core.usage import Usage
 
@@ -159,3 +160,18 @@ def test_margin_grows_with_the_request(tokens: int) -> None:
     """Two percent and a thousand."""
     assert margin(tokens) == math.ceil(0.02 * tokens) + 1_000
     assert margin(tokens) <= margin(tokens + 1)
+
+
+@pytest.mark.parametrize(
+    ("sent", "reported", "cut"),
+    [
+        (100_000, 50_000, True),
+        (100_000, 95_000, False),
+        (100_000, 130_000, False),
+        (500, 200, False),
+    ],
+)
+def test_a_silently_cut_request_is_noticed(sent: int, reported: int, *, cut: bool) -> None:
+    """Half of what was sent is no estimating error; a small request proves nothing."""
+    made = predict(None, sent, 0, Calibration(EXACT_BASE))
+    assert was_cut(made, Usage(reported)) == cut

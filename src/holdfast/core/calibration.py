@@ -35,6 +35,9 @@ BASE_TOKENS: Final = 4_000
 BASE_TOKENS_MIN: Final = 400
 """How much evidence the base is worth, at the beginning and after everything was learned."""
 
+CUT_SHARE: Final = 0.75
+"""Less than this of what was predicted, and the margin: the request was cut on its way."""
+
 FACTOR_MIN: Final = 0.3
 FACTOR_MAX: Final = 3.0
 PER_RESULT_MAX: Final = 1_000.0
@@ -186,3 +189,12 @@ def predict(
     gone = calibration.tokens(removed, removed_results)
     tokens = max(added, last.prompt + added - gone)
     return Prediction(tokens, margin(tokens) + math.ceil(UNANCHORED_SHARE * gone), True)
+
+
+def was_cut(made: Prediction, reported: Usage) -> bool:
+    """Whether a server took in far less than was sent, without saying so.
+
+    Some local servers drop the beginning of what does not fit. Such a reply answers another
+    question than the one asked, and is nothing to learn from.
+    """
+    return reported.prompt + made.margin < CUT_SHARE * made.tokens
