@@ -9,8 +9,9 @@ Whoever shows it fences it and labels it as data.
 
 from __future__ import annotations
 
+import bisect
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -297,17 +298,34 @@ def _words(digests: Sequence[Digest], room: int, counter: Counter) -> list[tuple
     said = [one for one in digests if one.said]
     sizes = [counter.count(_quoted(one.said)) + 1 for one in said]
     room -= counter.count(f"{_SAID}\n")
+    count = _how_many(sizes, room)
+    said, sizes = _first_and_newest(said, count), _first_and_newest(sizes, count)
     share = _fair_share(sizes, room)
-    while said and share < _SAID_TOKENS_MIN:
-        # The first message often says what all of it is about; it goes after the second.
-        gone = 1 if len(said) > 2 else 0
-        said, sizes = said[:gone] + said[gone + 1 :], sizes[:gone] + sizes[gone + 1 :]
-        share = _fair_share(sizes, room)
     words = []
     for one, size in zip(said, sizes, strict=True):
         text = one.said if size <= share else _shortened(one.said, share, counter)
         words.append((Said(one.record, min(len(text), len(one.said)), len(one.said)), text))
     return [(about, _quoted(text)) for about, text in words]
+
+
+_T = TypeVar("_T")
+
+
+def _first_and_newest(items: list[_T], count: int) -> list[_T]:
+    """The first message often says what all of it is about; it goes after the second."""
+    if count >= len(items):
+        return items
+    return [*items[:1], *items[len(items) - count + 1 :]] if count > 1 else items[-1:][:count]
+
+
+def _how_many(sizes: list[int], room: int) -> int:
+    """With how many messages each still gets enough to say something: fewer, more for each."""
+
+    def are_too_many(count: int) -> bool:
+        kept = _first_and_newest(sizes, count)
+        return sum(kept) > room and _fair_share(kept, room) < _SAID_TOKENS_MIN
+
+    return bisect.bisect_left(range(1, len(sizes) + 1), True, key=are_too_many)
 
 
 def _fair_share(sizes: Sequence[int], room: int) -> int:

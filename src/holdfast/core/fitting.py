@@ -18,7 +18,7 @@ from holdfast.core.economy import StepSize, choose
 from holdfast.core.images import image_size, payload_bytes
 from holdfast.core.messages import Image, ToolAnswer, ToolCall
 from holdfast.core.pruning import can_clear, can_trim, chars_of
-from holdfast.core.records import Compaction, Prune, PruneDecision, User, to_json
+from holdfast.core.records import Assistant, Compaction, Prune, PruneDecision, User, to_json
 from holdfast.core.steps import note
 from holdfast.core.view import Form, opening_of
 from holdfast.core.weighing import bytes_of
@@ -27,6 +27,7 @@ from holdfast.errors import CannotFit
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from holdfast.core.carry import Digest
     from holdfast.core.dialects import Dialect
     from holdfast.core.economy import Cache, Policy
     from holdfast.core.records import Record
@@ -43,6 +44,8 @@ _MINIMAL_CHARS: Final = 240
 """What is left of each part of the newest step when there is room for nothing else."""
 _CARRY_SHARE: Final = 0.15
 """Of the budget, at most, for what a cut leaves behind."""
+_HORIZON_STEPS: Final = 160
+"""A name last mentioned longer ago weighs less than a 250th, and is not looked for."""
 _BODY_SHARE: Final = 0.9
 """Of the provider's limit on bytes; the rest is for the shape of the request."""
 
@@ -70,7 +73,7 @@ class Draft:
         self._records = records
         self._memory = memory
         self._correction = correction
-        self.sizes = [self.tokens_of(unit) for unit in view.units]
+        self.sizes = self._weighed(view.units)
         self._kept = sum(self.sizes)
         self._rest = 0
         self._note = self.tokens_of(NOTE_FIRST)
@@ -173,9 +176,8 @@ class Draft:
     def recarry(self, tokens: int) -> None:
         """Make the carry anew, within `tokens`."""
         before = self.view.boundary
-        digests = map(self._memory.digest, self._cut_records())
         self.summary = carry_digests(
-            [one for one in digests if one is not None],
+            self._digests(),
             previous=before.summary if before is not None else None,
             cap_tokens=max(0, math.floor(tokens / self._correction.factor) - 60),
             counter=self._memory.scale.counter,
@@ -229,12 +231,40 @@ class Draft:
             turn=pinned or None,
         )
 
+    def _digests(self) -> list[Digest]:
+        """What is known of the records that are cut; of those long ago, only what people said."""
+        found: list[Digest] = []
+        steps = 0
+        for record in reversed(self._cut_records()):
+            steps += type(record) is Assistant
+            if steps <= _HORIZON_STEPS or type(record) is User:
+                one = self._memory.digest(record)
+                if one is not None:
+                    found.append(one)
+        found.reverse()
+        return found
+
     def _cut_records(self) -> list[Record]:
         gone = {part.record for unit in self.units[: self.start] for part in unit.parts}
         return [record for record in self._records if record.id in gone]
 
     def tokens_of(self, unit: Unit) -> int:
         return self._correction.tokens(self._memory.weigh((unit,), self.forms))
+
+    def least(self, index: int) -> int:
+        """What a unit weighs without its results."""
+        unit = self.units[index]
+        if len(unit.parts) == 1 or unit.is_user:
+            return self.sizes[index]
+        return sum(self.tokens_of_part(part) for part in unit.parts if part.role == "assistant")
+
+    def _weighed(self, units: Sequence[Unit]) -> list[int]:
+        """The tokens of many units; most logs have no forms in most of them."""
+        weigh, tokens, forms = self._memory.scale.unit, self._correction.tokens, self.forms
+        if not forms:
+            return [tokens(weigh(unit)) for unit in units]
+        shown = self._memory.shown
+        return [tokens(weigh(shown(unit, forms))) for unit in units]
 
     def tokens_of_part(self, part: Part) -> int:
         return self._correction.tokens(self._memory.scale.part(part))
@@ -409,17 +439,13 @@ def _clear(draft: Draft, part: Part, why: str) -> None:
 def advise(draft: Draft, budget: Budget, policy: Policy, cache: Cache) -> None:
     """Do what the economy advises, before anything has to be done."""
     working = policy.working_budget(budget.tokens)
-    if draft.total <= policy.trim * working or not (
-        cache.is_cold or draft.total > policy.compact * working
-    ):
-        return  # nothing would come of it, and weighing what every step could free takes a while
+    is_forced = draft.total > policy.compact * working
+    if not is_forced and not (cache.is_cold and draft.total > policy.trim * working):
+        return
+    # A forced cut keeps no more than the low-water mark, so what is older need not be looked at.
+    room = int(policy.low_water * working) if is_forced else draft.total
     is_allowed = allowed(policy)
-    prunes = prunable(draft, policy)
-    quiet = quiet_steps(draft)
-    sizes = [
-        draft.step_size(index, is_allowed if index in prunes else None, quiet[index])
-        for index in range(len(draft.units))
-    ]
+    sizes = _step_sizes(draft, policy, is_allowed, room)
     opening = draft.total - sum(draft.sizes[draft.start :])
     decision = choose(sizes, budget=budget.tokens, cache=cache, policy=policy, opening=opening)
     if decision is None:
@@ -433,21 +459,47 @@ def advise(draft: Draft, budget: Budget, policy: Policy, cache: Cache) -> None:
         draft.cut(decision.cut_before, policy.carry_cap(budget.tokens))
 
 
-def quiet_steps(draft: Draft) -> list[int]:
-    """For each unit, how many steps ago it came, or a later step last used what it holds.
+def _step_sizes(
+    draft: Draft, policy: Policy, is_allowed: Callable[[Part], bool], room: int
+) -> list[StepSize]:
+    """Every unit as the economy sees it; what pruning frees only where it can matter."""
+    prunes = prunable(draft, policy)
+    first = _first_that_matters(draft, room)
+    quiet = quiet_steps(draft, first)
+    return [
+        draft.step_size(index, is_allowed if index in prunes else None, quiet[index - first])
+        if index >= first
+        else StepSize(draft.sizes[index])
+        for index in range(len(draft.units))
+    ]
+
+
+def _first_that_matters(draft: Draft, room: int) -> int:
+    """The oldest unit that could stay within `room`, were all results before it cleared."""
+    left = room
+    index = len(draft.units)
+    while index > draft.start and left >= 0:
+        index -= 1
+        left -= draft.least(index)
+    return index
+
+
+def quiet_steps(draft: Draft, first: int) -> list[int]:
+    """For each unit from `first` on, how many steps ago it came, or was last used.
 
     A call that names something uses the newest unit which held that name: what an agent has just
     read and is about to edit is not old, however long ago it was read.
     """
+    units = draft.units[first:]
     holders: dict[str, int] = {}
-    used = list(range(len(draft.units)))
-    for index, unit in enumerate(draft.units):
+    used = list(range(len(units)))
+    for index, unit in enumerate(units):
         for name in draft.names_called(unit):
             if name in holders:
                 used[holders[name]] = index
         holders.update(dict.fromkeys(draft.names_held(unit), index))
     steps = [0]
-    for unit in draft.units:
+    for unit in units:
         steps.append(steps[-1] + (not unit.is_user))
     return [steps[-1] - steps[index + 1] for index in used]
 

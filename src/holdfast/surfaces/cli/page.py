@@ -41,7 +41,8 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
        max-width: 960px; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.4rem; margin: 2.5rem 0 .2rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
-.dim { color: var(--dim); } .num { text-align: right; font-variant-numeric: tabular-nums; }
+.dim { color: var(--dim); }
+.num { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 table { border-collapse: collapse; width: 100%; font-size: .88rem; }
 th { text-align: left; color: var(--dim); font-weight: 500; }
 th.num { text-align: right; }
