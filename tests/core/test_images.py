@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 
 import pytest
@@ -210,3 +211,27 @@ def test_data_uri_with_parameters_is_found() -> None:
     """Media types may carry parameters."""
     (found,) = data_uris("data:image/svg+xml;charset=utf-8;base64,PHN2Zz4=")
     assert (found.media_type, found.data) == ("image/svg+xml", "PHN2Zz4=")
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_data_uri_in_json_in_json_is_found(depth: int) -> None:
+    """Each layer of JSON may escape the slashes of the one inside."""
+    picture = "data:image/png;base64," + encoded(png(640, 480) + bytes(range(256)) * 8)
+    text = picture
+    for _ in range(depth):
+        text = json.dumps(text).replace("/", "\\/")
+    (found,) = data_uris(text)
+    assert found.media_type == "image/png"
+    assert sniff_size(found.data) == Size(640, 480)
+    assert found.end - found.start > len(picture) - 4
+
+
+def test_data_uri_in_lines_is_found_whole() -> None:
+    """`base64.encodebytes` breaks lines after 76 characters; at most the last is left as text."""
+    data = base64.encodebytes(png(640, 480) + bytes(2_000)).decode()
+    text = f"data:image/png;base64,{data}\nThe next line is prose."
+    (found,) = data_uris(text)
+    assert sniff_size(found.data) == Size(640, 480)
+    left = text[found.end :]
+    assert left.endswith("\nThe next line is prose.")
+    assert len(left) < 76 + len("\nThe next line is prose.") + 2

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HEAD_CHARS_MAX: Final = 512 * 1024
 """How much base64 is decoded to find dimensions; in a JPEG they may stand behind large metadata."""
 
-_HEAD_CHARS: Final = 64
+_HEAD_CHARS: Final = 256
 """Enough for every format but JPEG."""
 
 
@@ -288,7 +288,9 @@ class DataUri(msgspec.Struct, frozen=True):
 
 
 _DATA_URI: Final = re.compile(
-    r"data:([\w.+-]{1,64}/[\w.+-]{1,64})?(?:;[\w=.+-]{1,64}){0,4};base64,([A-Za-z0-9+/_-]*={0,2})"
+    r"data:([\w.+-]{1,64}\\{0,8}/[\w.+-]{1,64})?(?:;[\w=.+-]{1,64}){0,4};base64,"
+    # JSON inside JSON escapes its slashes, and some encoders break lines.
+    r"((?:[A-Za-z0-9+/_\\-]++(?:\r?\n(?=[A-Za-z0-9+/]{60}))?+)*+={0,2})"
 )
 
 
@@ -297,4 +299,5 @@ def data_uris(text: str) -> Iterator[DataUri]:
     if ";base64," not in text:
         return
     for found in _DATA_URI.finditer(text):
-        yield DataUri(found.start(), found.end(), (found[1] or "").lower(), found[2])
+        media_type = (found[1] or "").replace("\\", "").lower()
+        yield DataUri(found.start(), found.end(), media_type, found[2])
