@@ -366,6 +366,25 @@ def _codex_events() -> bytes:
     )
 
 
+def _langchain(*, is_dumped: bool) -> bytes:
+    call = {"name": "ls", "args": GIVEN, "id": "t1", "type": "tool_call"}
+    messages = [
+        ("human", "HumanMessage", {"content": ASK}),
+        ("ai", "AIMessage", {"content": SAID, "tool_calls": [call]}),
+        ("tool", "ToolMessage", {"content": OUTPUT, "tool_call_id": "t1"}),
+        ("ai", "AIMessage", {"content": ANSWER, "tool_calls": []}),
+    ]
+    if is_dumped:
+        place = ["langchain", "schema", "messages"]
+        return document(
+            [
+                {"lc": 1, "type": "constructor", "id": [*place, name], "kwargs": given}
+                for _kind, name, given in messages
+            ]
+        )
+    return document([{"type": kind, "data": given} for kind, _name, given in messages])
+
+
 _RESULT = _result(tool_use_id="t1")
 
 CONVERSATIONS: dict[str, tuple[str, bytes]] = {
@@ -473,6 +492,8 @@ CONVERSATIONS: dict[str, tuple[str, bytes]] = {
     "kimi": ("kimi", _kimi()),
     "antigravity": ("antigravity", _antigravity()),
     "opencode": ("opencode", _opencode()),
+    "langchain": ("langchain", _langchain(is_dumped=False)),
+    "langchain, dumped": ("langchain", _langchain(is_dumped=True)),
 }
 """Spelling → its format and its bytes."""
 

@@ -413,4 +413,48 @@ SAMPLES: dict[str, tuple[str, bytes]] = {
             {"type": 4, "test_id": "t", "timestamp": 1772359201.0, "data": {"message": "Hello."}},
         ),
     ),
+    "chatgpt": (
+        "conversations.json",
+        document(
+            [
+                {
+                    "title": "Greeting",
+                    "conversation_id": "g1",
+                    "current_node": "n2",
+                    "mapping": {
+                        "n1": {"id": "n1", "message": None, "parent": None},
+                        "n2": {
+                            "id": "n2",
+                            "parent": "n1",
+                            "message": {
+                                "id": "n2",
+                                "author": {"role": "user"},
+                                "content": {"content_type": "text", "parts": ["Hi"]},
+                            },
+                        },
+                    },
+                }
+            ]
+        ),
+    ),
+    "claude-web": (
+        "conversations.json",
+        document(
+            [
+                {
+                    "uuid": "c1",
+                    "name": "Greeting",
+                    "chat_messages": [{"uuid": "m1", "sender": "human", "text": "Hi"}],
+                }
+            ]
+        ),
+    ),
+    "sharegpt": (
+        "share.json",
+        document([{"id": "x1", "conversations": [{"from": "human", "value": "Hi"}]}]),
+    ),
+    "langchain": (
+        "dump.json",
+        document([{"type": "human", "data": {"content": "Hi", "type": "human"}}]),
+    ),
 }

@@ -342,3 +342,74 @@ def test_files_of_a_folder_come_in_order_and_hidden_ones_stay_hidden(tmp_path: A
     found = [place.removeprefix(str(tmp_path)) for place in files.find(str(tmp_path))]
 
     assert found == ["/.aider.chat.history.md", "/a.json", "/b.json", "/deep/c.json"]
+
+
+def test_chatgpt_follows_the_current_node_and_shows_tools_as_calls() -> None:
+    """Answers that were made again leave branches; what goes to a tool is a call of it."""
+
+    def node(place: str, parent: str | None, role: str, text: str, **more: Any) -> Any:
+        message = {
+            "id": place,
+            "author": {"role": role, "name": more.pop("name", None)},
+            "content": {"content_type": "text", "parts": [text]},
+            "create_time": 1772359200.0,
+            **more,
+        }
+        return {"id": place, "parent": parent, "message": message}
+
+    nodes = [
+        node("n1", None, "system", ""),
+        node("n2", "n1", "user", "How many?"),
+        node("n3", "n2", "assistant", "An answer nobody liked"),
+        node("n4", "n2", "assistant", "print(2)", recipient="python"),
+        node("n5", "n4", "tool", "2", name="python"),
+        node("n6", "n5", "assistant", "Two.", metadata={"model_slug": "gpt-test"}),
+    ]
+    talk = {
+        "title": "Counting",
+        "conversation_id": "c1",
+        "current_node": "n6",
+        "mapping": {one["id"]: one for one in nodes},
+    }
+
+    found = only(document([talk]))
+
+    assert shape(found.records) == [
+        ("user", "How many?"),
+        ("assistant", "", ("call-1", "python", {"input": "print(2)"})),
+        ("result", "call-1", "2"),
+        ("assistant", "Two."),
+    ]
+    assert isinstance(found.records[3], Assistant)
+    assert (found.records[3].model, found.label) == ("gpt-test", "Counting")
+    assert skipped(found) == {"abandoned branch": 1, "empty message": 1}
+
+
+def test_claude_web_attachments_are_part_of_what_was_said() -> None:
+    """Their text is in the export; files are only named there."""
+    message = {
+        "uuid": "m1",
+        "sender": "human",
+        "created_at": STAMP,
+        "content": [{"type": "text", "text": "Read this"}, {"type": "tool_use", "name": "x"}],
+        "attachments": [{"file_name": "a.txt", "extracted_content": "the text"}],
+        "files": [{"file_name": "a.png"}],
+    }
+
+    found = only(document([{"uuid": "c1", "name": "Reading", "chat_messages": [message]}]))
+
+    assert shape(found.records) == [("user", "Read this\nthe text")]
+    assert (found.name, found.label) == ("c1", "Reading")
+    assert skipped(found) == {"block `tool_use`": 1, "file": 1}
+
+
+def test_sharegpt_voices() -> None:
+    """Humans ask, models answer, by whatever name; a voice nobody knows is listed."""
+    turns = [("system", "Be brief."), ("human", "Hi"), ("gpt", "Hello."), ("ghost", "Boo")]
+    line = {"id": 7, "conversations": [{"from": who, "value": said} for who, said in turns]}
+
+    first, second = read(jsonl(line, line), "share.jsonl")
+
+    assert shape(first.records) == [("user", "Hi"), ("assistant", "Hello.")]
+    assert (first.system, first.name, second.name) == ("Be brief.", "7", "7-2")
+    assert skipped(first) == {"message with the role 'ghost'": 1}

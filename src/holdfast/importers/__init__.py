@@ -25,6 +25,7 @@ from holdfast.importers import (
     responses,
     terminals,
     traces,
+    web_chats,
 )
 from holdfast.importers.base import Imported, Importer, Skipped, Source
 
@@ -49,6 +50,7 @@ _ALL: Final = (
     *(gemini.CLI, coding_agents.MINI, coding_agents.SWE, coding_agents.OPENHANDS),
     *(traces.SPANS, traces.INSPECT, traces.TAU, traces.TOOLBENCH),
     *dialogues.IMPORTERS,
+    *web_chats.IMPORTERS,
     *(own.IMPORTER, codex.IMPORTER, aider.IMPORTER),
     *(responses.IMPORTER, gemini.IMPORTER, anthropic.IMPORTER, chat.IMPORTER),
 )

@@ -149,6 +149,7 @@ def detect(source: Source) -> bool:
 
 def read(source: Source) -> list[Imported]:
     nodes = _tree(line.value for line in source.lines)
+    parents = [node.parent for node in nodes]
     trees: dict[int, list[_Node]] = {}
     for node in nodes:
         if node.kind in _MESSAGES:
@@ -158,12 +159,12 @@ def read(source: Source) -> list[Imported]:
     mains = [tree for tree in trees.values() if not tree[0].is_side]
     sides = [tree for tree in trees.values() if tree[0].is_side]
     done = [
-        _read_tree(source, tree, nodes, name)
+        _read_tree(source, tree, nodes, parents, name)
         for tree, name in zip(mains, names_for(base, len(mains)), strict=True)
     ]
     side_names = [_side_name(base, tree[0], has_main=bool(mains)) for tree in sides]
     done += [
-        _read_tree(source, tree, nodes, name)
+        _read_tree(source, tree, nodes, parents, name)
         for tree, name in zip(sides, unique_names(side_names), strict=True)
     ]
     if not done:
@@ -205,9 +206,11 @@ def _parent(value: Json, places: dict[str, int], previous: int | None) -> int | 
     return None if is_start else previous
 
 
-def _read_tree(source: Source, tree: list[_Node], nodes: list[_Node], name: str) -> Imported:
+def _read_tree(
+    source: Source, tree: list[_Node], nodes: list[_Node], parents: list[int | None], name: str
+) -> Imported:
     draft = Draft()
-    kept = _kept(tree, nodes)
+    kept = _kept(tree, parents)
     draft.skip("abandoned branch", "a newer branch took its place", len(tree) - len(kept))
     for group in _calls(kept):
         _carry(draft, group, nodes)
@@ -216,9 +219,9 @@ def _read_tree(source: Source, tree: list[_Node], nodes: list[_Node], name: str)
     return draft.done(source, "claude-code", name, tells_flaws=False)
 
 
-def _kept(tree: list[_Node], nodes: list[_Node]) -> list[_Node]:
+def _kept(tree: list[_Node], parents: list[int | None]) -> list[_Node]:
     """The lines of the newest branch, with all that belongs to its messages."""
-    path = path_to(tree[-1].index, [node.parent for node in nodes])
+    path = path_to(tree[-1].index, parents)
     messages = {_message_id(node) for node in tree if node.index in path} - {""}
     said = [node for node in tree if node.index in path or _message_id(node) in messages]
     calls = {call for node in said for call in node.call_ids}

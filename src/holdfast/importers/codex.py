@@ -160,7 +160,10 @@ class _Reader:
         self.reply.end()
         history = mappings(payload.get("replacement_history"))
         summary = text_or_empty(payload.get("message"))
-        if not summary.strip():
+        is_encrypted = any(
+            item.get("type") in ("compaction", "compaction_summary") for item in history
+        )
+        if not summary.strip() and not is_encrypted:
             texts = [_text(item) for item in history if item.get("role") == "user"]
             summary = next((text for text in reversed(texts) if text.strip()), "")
         if not summary.strip():
