@@ -1,10 +1,9 @@
-"""Commands about the records of a session: log, show, rewind, branches, export."""
+"""Commands about the records of a session: log, show, rewind, branches."""
 
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -33,7 +32,7 @@ from holdfast.surfaces.cli.output import Cell, Row, Tone, paint, when
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from holdfast.core.ids import SessionKey
 
@@ -241,51 +240,10 @@ def _branches(args: argparse.Namespace, app: App) -> int:
     return 0
 
 
-# export
-
-
-def _add_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION")
-    parser.add_argument("--output", "-o", metavar="FILE", help="write there instead of stdout")
-    parser.add_argument(
-        "--path", action="store_true", help="only the records on the path to the head, tidied"
-    )
-
-
-def _export(args: argparse.Namespace, app: App) -> int:
-    key = app.session(args.session)
-    if args.path:
-        chunks: Iterable[bytes] = (encode(record) + b"\n" for record in app.store.read(key))
-    else:
-        chunks = app.store.export(key)
-    with _opened_output(args.output) as target:
-        count = sum(target.write(chunk) for chunk in chunks)
-    if args.output and app.out.is_json:
-        app.out.json({"session": key.session, "file": args.output, "bytes": count})
-    elif args.output:
-        app.out.note(f"{count:,} bytes written to `{args.output}`")
-    return 0
-
-
-@contextmanager
-def _opened_output(path: str | None) -> Iterator[BinaryIO]:
-    if path is None:
-        yield sys.stdout.buffer
-        return
-    try:
-        with open(path, "xb") as target:
-            yield target
-    except FileExistsError:
-        raise UsageError(f"`{path}` exists", hint="choose another name, or remove it") from None
-    except OSError as error:
-        raise UsageError(f"cannot write `{path}`: {error.strerror}") from error
-
-
 COMMANDS = (
     *intake.COMMANDS,
     Command("log", "Show the records of a session", _add_log, _log),
     Command("show", "Show one record in full", _add_show, _show),
     Command("rewind", "Move the head back; what came after stays readable", _add_rewind, _rewind),
     Command("branches", "List the branches of a session", _add_branches, _branches),
-    Command("export", "Write a session's log, byte for byte", _add_export, _export),
 )
