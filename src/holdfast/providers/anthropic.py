@@ -203,8 +203,8 @@ def _piece(piece: Block, target: Target) -> Json:
             return {"type": "text", "text": image_note(piece)}
         case Other():
             return {"type": "text", "text": text_of_other(piece)}
-        case _:  # a call of the user's, an answer of the model's: no prompt has them
-            return {"type": "text", "text": SILENT}
+        case _:
+            raise AssertionError(f"a prompt promises to have no `{type(piece).__name__}` here")
 
 
 def _source(image: Image) -> Json:

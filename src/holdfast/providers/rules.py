@@ -47,21 +47,10 @@ class Rule(msgspec.Struct, frozen=True):
     seen: str = RECALLED
     """Where somebody reported it."""
 
-    @property
-    def is_recalled(self) -> bool:
-        return self.seen == RECALLED
-
     def broken(self, where: str, /, **found: object) -> Violation:
         """A violation; in the quote, `{where}` is its place unless something else is given."""
         shown = {"where": where, **{name: _shown(value) for name, value in found.items()}}
-        return Violation(self.id, self.quote.format_map(_Blanks(shown)), where)
-
-
-class _Blanks(dict[str, str]):
-    """Fills a quote; a name that was not found out shows as an ellipsis."""
-
-    def __missing__(self, name: str) -> str:
-        return "…"
+        return Violation(self.id, self.quote.format(**shown), where)
 
 
 def _shown(value: object) -> str:
@@ -112,7 +101,7 @@ def judge_body(
             yield unicode.broken(where, position=position)
             return
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        yield shape.broken("", what=f"not JSON: {error}")
+        yield shape.broken("", where="request", what=f"JSON ({error})")
     else:
         if dialect.body_bytes and size > dialect.body_bytes:
             yield too_large.broken("", size=size, limit=dialect.body_bytes)
