@@ -197,6 +197,7 @@ class _Maker:
                 [
                     {"text": "Hm.", "signature": f"sig{number}"},
                     {"text": "Hm."},
+                    {"text": "H\ud800m.", "signature": f"sig{number}"},
                     {"signature": f"sig{number}"},
                     {"redacted": f"secret{number}"},
                     {"item": item},
@@ -211,7 +212,12 @@ class _Maker:
         self.ids.add(call_id)
         name = self.draw(st.sampled_from(["read", "fs.read", "", "9 lives", "ü", "n" * 200]))
         arguments = self.draw(st.sampled_from([{}, {"a": [1, {"ü": None}]}]))
-        return ToolCall(call_id, name, arguments, self.draw(st.sampled_from(["", "c2ln"])))
+        signed = self.draw(
+            st.sampled_from(
+                [(), ("c2ln", PROVIDER, MODEL), ("c2ln", "x", "y"), ("\ud800!", PROVIDER, MODEL)]
+            )
+        )
+        return ToolCall(call_id, name, arguments, *signed)
 
     def answer(self, call: ToolCall) -> ToolAnswer:
         pieces: list[Piece] = []

@@ -20,7 +20,7 @@ from holdfast.core.dialects import (
     target,
     wire_name,
 )
-from holdfast.core.messages import Thinking
+from holdfast.core.messages import Thinking, ToolCall, read_blocks
 from holdfast.errors import BadSetting
 
 EVERY = [dialect(name) for name in NAMES]
@@ -150,6 +150,7 @@ def test_thinking_goes_back_only_to_the_model_that_made_it(name: str) -> None:
         ("anthropic", {"text": "Hm."}),
         ("anthropic", {"signature": "c2ln"}),
         ("anthropic", {"text": "Hm.", "signature": "not base64!"}),
+        ("anthropic", {"text": "H\ud800m.", "signature": "c2ln"}),
         ("openai-chat", {"text": "Hm."}),
         ("openai-chat:mistral", {"text": "Hm."}),
         ("openai-responses", {"item": {"id": "rs_1"}}),
@@ -164,3 +165,25 @@ def test_thinking_that_the_api_could_not_read_stays_at_home(
     """Unsigned, emptied or without its content: the provider would refuse it."""
     thinking = Thinking(**fields, provider="p", model="m")
     assert not target(name, provider="p", model="m").takes_back(thinking)
+
+
+def test_signature_of_a_call_goes_back_only_to_the_model_that_made_it() -> None:
+    """As thinking does; a garbled one goes to nobody."""
+    gemini = target("gemini", provider="google", model="gemini-3-pro")
+    block = {"type": "tool_use", "id": "a", "name": "read", "thought_signature": "c2ln"}
+    for provider, model, signature in (
+        ("google", "gemini-3-pro", "c2ln"),
+        ("google", "gemini-3-flash", ""),
+        ("", "", ""),
+    ):
+        (call,) = read_blocks([block], provider=provider, model=model)
+        assert isinstance(call, ToolCall)
+        assert gemini.signature_of(call) == signature
+    garbled = ToolCall("a", "read", {}, "[REDACTED]", "google", "gemini-3-pro")
+    assert gemini.signature_of(garbled) == ""
+
+
+def test_call_without_a_signature_does_not_say_who_made_it() -> None:
+    """Two equal calls of two models are equal."""
+    block = {"type": "tool_use", "id": "a", "name": "read"}
+    assert read_blocks([block], provider="p", model="m") == read_blocks([block])

@@ -353,16 +353,25 @@ def test_vertex_gets_no_call_ids() -> None:
 
 
 def test_real_signature_stays_and_only_the_first_call_gets_a_stand_in() -> None:
-    """A signature is never replaced, and parallel calls after the first have none to lose."""
+    """Another model's signature is lost, and parallel calls after the first have none to lose."""
     prompt = Prompt(
         (
             Message("user", (Text("go"),)),
             Message(
                 "assistant",
-                (ToolCall("a", "read", {}, signature="cmVhbA=="), ToolCall("b", "read", {})),
+                (
+                    ToolCall("a", "read", {}, "cmVhbA==", PROVIDER, "gemini-3-pro"),
+                    ToolCall("b", "read", {}),
+                ),
             ),
             Message("user", (ToolAnswer("a", (Text("1"),)), ToolAnswer("b", (Text("2"),)))),
-            Message("assistant", (ToolCall("c", "read", {}), ToolCall("d", "read", {}))),
+            Message(
+                "assistant",
+                (
+                    ToolCall("c", "read", {}, "Zm9yZWlnbg==", PROVIDER, "gemini-2.5-flash"),
+                    ToolCall("d", "read", {}),
+                ),
+            ),
             Message("user", (ToolAnswer("c", (Text("1"),)), ToolAnswer("d", (Text("2"),)))),
         )
     )

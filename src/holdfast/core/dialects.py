@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.messages import Thinking, ToolCall
+from holdfast.core.text import scrub
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -213,11 +214,20 @@ class Target(msgspec.Struct, frozen=True):
 
     def takes_back(self, thinking: Thinking) -> bool:
         """Whether this model may get this thinking: its own, whole, in a form its API reads."""
-        is_own = bool(self.model) and (thinking.provider, thinking.model) == (
-            self.provider,
-            self.model,
+        return (
+            self._made(thinking)
+            and self.dialect.replays_thinking
+            and _is_readable(thinking, self.dialect)
         )
-        return is_own and self.dialect.replays_thinking and _is_readable(thinking, self.dialect)
+
+    def signature_of(self, call: ToolCall) -> str:
+        """A call's thought signature, where this model made it and it is whole; else nothing."""
+        is_whole = _SIGNATURE.fullmatch(call.signature) is not None
+        return call.signature if is_whole and self._made(call) else ""
+
+    def _made(self, block: Thinking | ToolCall) -> bool:
+        who = (block.provider, block.model)
+        return bool(self.model) and who == (self.provider, self.model)
 
 
 def target(
@@ -238,6 +248,8 @@ def target(
 
 
 def _is_readable(thinking: Thinking, dialect: Dialect) -> bool:
+    if any(scrub(text) != text for text in (thinking.text, thinking.redacted)):
+        return False  # it cannot go back unchanged, so not at all
     match dialect.name:
         case "anthropic":
             # Some tools keep the signature of a text they threw away; that counts as modified.

@@ -56,6 +56,9 @@ class ToolCall(_Value, frozen=True, tag="tool_use"):
     arguments: dict[str, Any]
     signature: str = ""
     """Gemini's thought signature of this call."""
+    provider: str = ""
+    """Who signed it, like `model`; empty where there is no signature."""
+    model: str = ""
 
 
 class Other(_Value, frozen=True, tag="other"):
@@ -182,7 +185,7 @@ def _read(block: Json, provider: str, model: str) -> Block | None:
             text = block.get("text")
             return Text(scrub(text)) if isinstance(text, str) and text.strip() else None
         case "tool_use":
-            return _read_call(block)
+            return _read_call(block, provider, model)
         case "thinking" | "redacted_thinking" | "reasoning":
             return _read_thinking(block, provider, model)
         case "image" | "image_url" | "input_image":
@@ -191,13 +194,16 @@ def _read(block: Json, provider: str, model: str) -> Block | None:
             return Other(str(kind or "?"), _clean(block))
 
 
-def _read_call(block: Json) -> ToolCall:
+def _read_call(block: Json, provider: str, model: str) -> ToolCall:
     call_id, name = block.get("id"), block.get("name")
+    signature = _string(block.get("thought_signature"))
     return ToolCall(
         id=scrub(call_id) if isinstance(call_id, str) else "",
         name=scrub(name) if isinstance(name, str) else "",
         arguments=_read_arguments(block.get("input")),
-        signature=_string(block.get("thought_signature")),
+        signature=signature,
+        provider=provider if signature else "",
+        model=model if signature else "",
     )
 
 

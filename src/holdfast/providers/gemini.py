@@ -96,7 +96,7 @@ def _call(
 ) -> Json:
     # Only the first of parallel calls is signed. The stand-in is set in every turn, although
     # only the current one is checked: a request's beginning must not change when a turn ends.
-    signature = call.signature
+    signature = target.signature_of(call)
     if not signature and is_first and wants_signatures(target.model):
         signature = LOST_SIGNATURE
     return {
