@@ -93,7 +93,9 @@ JSON = st.recursive(
     | st.integers(-(10**25), 10**25)
     | st.floats()
     | st.text(max_size=8)
-    | st.sampled_from(["user", "assistant", "message", "text", "tool_use", "2026-03-01T10:00:00Z"]),
+    | st.sampled_from(
+        ["user", "assistant", "message", "text", "tool_use", "2026-03-01T10:00:00Z", "\ud800"]
+    ),
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.findings import Flaw
 from holdfast.core.records import Json, Record, from_json
-from holdfast.core.text import scrub
+from holdfast.core.text import scrub, scrub_deep
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -45,7 +45,7 @@ def parse(text: bytes | str) -> Any:
         pass
     try:
         raw = text.decode(errors="replace") if isinstance(text, bytes) else text
-        return _lenient.decode(raw)
+        return scrub_deep(_lenient.decode(raw))
     except (ValueError, RecursionError):
         return NOT_JSON
 
@@ -73,13 +73,19 @@ def _glued(raw: bytes, flaws: Counter[tuple[str, str]]) -> list[Json]:
     while text.startswith("{"):
         try:
             value, end = _lenient.raw_decode(text)
+            found.append(_mended(value))
         except (ValueError, RecursionError):
             break
-        found.append(value)
         text = text[end:].lstrip()
     if text:
         flaws["damaged line", "not JSON"] += 1
     return found
+
+
+def _mended(value: Json) -> Json:
+    mended = scrub_deep(value)
+    assert isinstance(mended, dict)
+    return mended
 
 
 def seconds(value: object) -> float:
