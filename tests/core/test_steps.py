@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from hypothesis import given, settings
-from tests.conversations import messy_logs, said
+from tests.conversations import PNG, messy_logs, said
 
-from holdfast.core.messages import INTERRUPTED, Text, Thinking, ToolAnswer, ToolCall
+from holdfast.core.messages import INTERRUPTED, Image, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.records import Assistant, Record, ToolResult, ToolUse, User
 from holdfast.core.steps import MEANING, Flaw, Thread, Unit, messages_of, turns_of
 
@@ -235,6 +235,31 @@ def test_thinking_that_the_target_refuses_is_left_out() -> None:
         thread.feed(record)
     assert [type(block) for block in thread.units()[0].parts[0].blocks] == [Text]
     assert flaws(thread) == ["foreign-thinking", "foreign-thinking", "empty-message"]
+
+
+def test_data_uri_in_a_text_becomes_a_picture() -> None:
+    """As text it would be thousands of tokens and show nothing."""
+    uri = f"data:image/png;base64,{PNG}"
+    thread = thread_of(User(content=f"see {uri} there"), asks(call()), result(content=uri))
+    said = thread.units()[0].parts[0].blocks
+    assert said == (Text("see [picture, see below] there"), Image(data=PNG, media_type="image/png"))
+    answer = thread.units()[1].parts[1].blocks[0]
+    assert isinstance(answer, ToolAnswer)
+    assert [type(piece) for piece in answer.content] == [Text, Image]
+    assert flaws(thread) == ["payload-in-text", "payload-in-text"]
+
+
+def test_data_uri_in_arguments_or_of_another_kind_becomes_a_note() -> None:
+    """Nested as deep as it likes."""
+    uri = "data:application/pdf;base64," + "QUJD" * 100
+    thread = thread_of(asks(call(files=[{"url": uri}])), result(content=f"got {uri}"))
+    said, answered = thread.units()[0].parts
+    asked = said.blocks[1]
+    assert isinstance(asked, ToolCall)
+    assert asked.arguments == {"files": [{"url": "[application/pdf, 300 bytes, left out]"}]}
+    answer = answered.blocks[0]
+    assert isinstance(answer, ToolAnswer)
+    assert answer.content == (Text("got [application/pdf, 300 bytes, left out]"),)
 
 
 def test_every_flaw_has_a_meaning() -> None:

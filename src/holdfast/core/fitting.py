@@ -44,8 +44,8 @@ _MINIMAL_CHARS: Final = 240
 """What is left of each part of the newest step when there is room for nothing else."""
 _CARRY_SHARE: Final = 0.15
 """Of the budget, at most, for what a cut leaves behind."""
-_HORIZON_STEPS: Final = 160
-"""A name last mentioned longer ago weighs less than a 250th, and is not looked for."""
+_HORIZON_STEPS: Final = 120
+"""A name last mentioned longer ago weighs less than a 60th, and is not looked for."""
 _BODY_SHARE: Final = 0.9
 """Of the provider's limit on bytes; the rest is for the shape of the request."""
 
@@ -70,6 +70,7 @@ class Draft:
         self.reasons: list[str] = []
         self.summary: str | None = None
         self.pinned: list[Unit] = []
+        self.has_images = False
         self._records = records
         self._memory = memory
         self._correction = correction
@@ -261,10 +262,10 @@ class Draft:
     def _weighed(self, units: Sequence[Unit]) -> list[int]:
         """The tokens of many units; most logs have no forms in most of them."""
         weigh, tokens, forms = self._memory.scale.unit, self._correction.tokens, self.forms
-        if not forms:
-            return [tokens(weigh(unit)) for unit in units]
-        shown = self._memory.shown
-        return [tokens(weigh(shown(unit, forms))) for unit in units]
+        shown = [self._memory.shown(unit, forms) for unit in units] if forms else units
+        weights = [weigh(unit) for unit in shown]
+        self.has_images = any(weight.images for weight in weights)
+        return [tokens(weight) for weight in weights]
 
     def tokens_of_part(self, part: Part) -> int:
         return self._correction.tokens(self._memory.scale.part(part))
@@ -366,6 +367,8 @@ def prunable(draft: Draft, policy: Policy) -> range:
 
 def fit_media(draft: Draft, dialect: Dialect) -> None:
     """Clear pictures, oldest first, until their number, size and the body are within limits."""
+    if not draft.has_images:
+        return
     pictures = [
         (part, image)
         for unit in (*draft.opening, *draft.units[draft.start :])

@@ -10,7 +10,7 @@ units: what was sent stays the beginning of what will be sent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from holdfast.core.messages import (
     EMPTY_RESULT,
     INTERRUPTED,
     Block,
+    Image,
     Message,
     Other,
     Piece,
@@ -29,6 +30,7 @@ from holdfast.core.messages import (
     read_blocks,
     read_pieces,
 )
+from holdfast.core.payloads import has_payload, without_payloads
 from holdfast.core.records import Assistant, Record, ToolResult, ToolUse, User
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ Flaw = Literal[
     "merged-roles",
     "bad-unicode",
     "foreign-thinking",
+    "payload-in-text",
     "no-opening",
     "no-question",
 ]
@@ -65,12 +68,14 @@ MEANING: Final[dict[str, str]] = {
     "merged-roles": "two messages of one role in a row became one",
     "bad-unicode": "lone surrogates were replaced",
     "foreign-thinking": "thinking of another model, or without a signature, was left out",
+    "payload-in-text": "a data URI in a text became a picture, or a note of its size",
     "no-opening": "a note stands where the first user message should be",
     "no-question": "a note stands where a new user message should be",
 }
 """Every repair by name."""
 
 Source = Literal["user", "assistant", "tool_result", "injected"]
+_B = TypeVar("_B", bound=Block)
 UNNAMED_TOOL: Final = "unnamed_tool"
 
 
@@ -205,7 +210,7 @@ class Thread:
         if step is None or not step.takes(record):
             self._take_stray(record)
             return
-        content = read_pieces(record.content)
+        content = self._lifted(record, read_pieces(record.content))
         if _has_lone_surrogates(record.content):
             self._repair("bad-unicode", record)
         if not content:
@@ -231,7 +236,7 @@ class Thread:
     def _tell_late(self, record: ToolResult) -> None:
         """The model was told that the call was interrupted; that stays, and this is news."""
         self._answered.add(record.tool_use_id)
-        content: tuple[Piece, ...] = read_pieces(record.content) or (Text(EMPTY_RESULT),)
+        content = self._lifted(record, read_pieces(record.content)) or (Text(EMPTY_RESULT),)
         label = Text(f"[The result of the interrupted call `{record.tool_use_id}` arrived late:]")
         self._add_said(Part(record.id, "tool_result", "user", (label, *content)))
 
@@ -272,11 +277,20 @@ class Thread:
                 blocks = kept
         else:
             blocks = read_blocks(record.content)
+        blocks = self._lifted(record, blocks)
         if not blocks:
             self._repair("empty-message", record)
         if _has_lone_surrogates(record.content):
             self._repair("bad-unicode", record)
         return blocks
+
+    def _lifted(self, record: Record, blocks: tuple[_B, ...]) -> tuple[_B | Text | Image, ...]:
+        """The blocks without payloads in their texts: sent as text, a picture is thousands of
+        tokens and shows nothing."""
+        if not any(map(has_payload, blocks)):
+            return blocks
+        self._repair("payload-in-text", record)
+        return tuple(lifted for block in blocks for lifted in without_payloads(block))
 
     def _with_sound_calls(
         self, record: Assistant | ToolUse, blocks: tuple[Block, ...]

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core.calibration import Calibration, base_for
 from holdfast.core.images import UNKNOWN_RULE
-from holdfast.core.messages import ToolAnswer, arguments_json
+from holdfast.core.messages import Image, ToolAnswer, arguments_json
 from holdfast.core.tokens import MESSAGE_TOKENS, Estimator, count_block, count_text, count_tool
 
 if TYPE_CHECKING:
@@ -32,12 +32,7 @@ class Weight(msgspec.Struct, frozen=True, gc=False):
     counted: int
     results: int = 0
     """Tool results in it; the correction charges something for each."""
-
-    def __add__(self, other: Weight) -> Weight:
-        return Weight(self.counted + other.counted, self.results + other.results)
-
-
-NOTHING = Weight(0)
+    images: int = 0
 
 
 class Correction(msgspec.Struct, frozen=True, gc=False):
@@ -82,6 +77,7 @@ class Scale:
         weight = Weight(
             sum(one.counted for one in weights) + messages * MESSAGE_TOKENS,
             sum(one.results for one in weights),
+            sum(one.images for one in weights),
         )
         self._units[id(unit)] = (unit, weight)
         return weight
@@ -105,11 +101,15 @@ class Scale:
         return Calibration(base=base_for(model, is_exact=self.counter.is_exact))
 
     def _weigh(self, blocks: tuple[Block, ...]) -> Weight:
-        counted = results = 0
+        counted = results = images = 0
         for block in blocks:
             counted += count_block(block, self.counter, self.images)
-            results += type(block) is ToolAnswer
-        return Weight(counted, results)
+            if type(block) is ToolAnswer:
+                results += 1
+                images += sum(type(piece) is Image for piece in block.content)
+            elif type(block) is Image:
+                images += 1
+        return Weight(counted, results, images)
 
 
 def bytes_of(unit: Unit) -> int:
