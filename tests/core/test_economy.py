@@ -56,7 +56,7 @@ def test_warm_view_below_the_limit_is_left_alone() -> None:
 
 def test_warm_view_above_the_limit_is_cut_to_the_low_water_mark() -> None:
     """One batch makes room for a long time."""
-    steps = steps_of(36)
+    steps = steps_of(38)
     decision = choose(steps, budget=BUDGET, cache=WARM, policy=POLICY)
     assert decision is not None
     left = sum(step.tokens for step in after(steps, decision))

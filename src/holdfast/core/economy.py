@@ -67,9 +67,9 @@ class Policy(msgspec.Struct, frozen=True):
     """From here on, a running summary is worth its room."""
     flush: float = 0.8
     """From here on, notes are saved before a cut."""
-    compact: float = 0.85
+    compact: float = 0.9
     """Here the view is cut, warm or cold."""
-    low_water: float = 0.2
+    low_water: float = 0.22
     """Where a cut ends: what stays of the history, without what the cut leaves behind."""
     trim_after: int = 4
     """Steps since a result arrived, or was last used, after which it may be trimmed."""
@@ -77,7 +77,7 @@ class Policy(msgspec.Struct, frozen=True):
     """The same for clearing it."""
     protected_steps: int = 3
     """The newest steps; their results are not pruned while there is another way."""
-    comfort_tokens: int = 128_000
+    comfort_tokens: int = 125_000
     """The working budget is not larger than this, or than half the budget where that is more:
     beyond it history costs more than it is used."""
     carry_tokens: int = 6_000
