@@ -50,6 +50,38 @@ def test_packed_file_that_ends_early_is_read_as_far_as_it_goes() -> None:
     assert skipped(found)["cut-off gzip data"] == 1
 
 
+def test_damage_inside_a_packed_file_costs_only_what_follows() -> None:
+    """The pieces before it are there, as far as they were whole lines."""
+    many = jsonl(*(claude_user(f"u{n}", f"u{n - 1}", f"{n} {n * n * 7919}") for n in range(30_000)))
+    packed = bytearray(gzip.compress(many))
+    assert len(packed) > 300_000
+    packed[200_000:200_400] = b"\xff" * 400
+
+    found = only(bytes(packed))
+
+    assert 0 < len(found.records) < 30_000
+    assert skipped(found)["damaged gzip data"] == 1
+
+
+def test_bytes_that_are_no_utf8_are_replaced_and_told() -> None:
+    """A file in another encoding loses letters, not messages."""
+    data = jsonl(claude_user("u1", None, "caf#")).replace(b"#", b"\xe9")
+
+    found = only(data)
+
+    assert found.records[0] == User(content="caf\ufffd", id="u1", ts=found.records[0].ts)
+    assert skipped(found) == {"text with bytes that are no UTF-8": 1}
+
+
+def test_invented_ids_avoid_the_ones_that_are_there() -> None:
+    """A source may use for real what we would make up."""
+    draft = Draft()
+    draft.assistant([{"type": "tool_use", "id": "call-1", "name": "ls", "input": {}}])
+
+    assert draft.call_id() == "call-2"
+    assert draft.call_id("given") == "given"
+
+
 def test_packed_members_one_after_the_other_are_one_file() -> None:
     """Programs that append to a packed file leave several members."""
     first, rest = LINES.split(b"\n", 1)
@@ -136,10 +168,13 @@ def test_any_text_leads_to_a_valid_session_id(text: str) -> None:
     assert is_name(Source(b"", text).stem) or session_name(Source(b"", text).stem)
 
 
-@given(st.lists(st.text("ab-", max_size=4), max_size=8))
+@given(st.lists(st.text("aA-2", max_size=4), max_size=8))
 def test_names_of_one_file_differ(names: list[str]) -> None:
-    """No session of a file takes the name of another."""
-    assert len(unique_names(names)) == len(names)
+    """No session of a file takes the name of another, in capitals or not."""
+    made = unique_names(names)
+
+    assert len({name.casefold() for name in made}) == len(names)
+    assert all(map(is_name, made))
 
 
 def test_the_first_of_many_keeps_the_plain_name() -> None:

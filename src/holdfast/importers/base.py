@@ -7,7 +7,6 @@ copy and says so; an importer that did it here would hide it from everybody.
 
 from __future__ import annotations
 
-import gzip
 import re
 import zlib
 from collections import Counter
@@ -22,7 +21,15 @@ from holdfast.core.limits import ID_CHARS_MAX, LABEL_CHARS_MAX, LINE_BYTES_MAX
 from holdfast.core.records import Assistant, Json, Label, Record, ToolResult, User, encode
 from holdfast.core.text import cut, ellipsis, scrub
 from holdfast.errors import BadId, BadRecord, UsageError
-from holdfast.importers.parsing import NOT_JSON, Line, parse, plain, read_lines, seconds
+from holdfast.importers.parsing import (
+    NOT_JSON,
+    Line,
+    parse,
+    parse_noting,
+    plain,
+    read_lines,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +40,9 @@ UNPACKED_BYTES_MAX: Final = 1024 * 1024 * 1024
 """A packed file that unpacks to more than this is refused: no transcript is that long."""
 
 _ENDINGS: Final = re.compile(r"(\.(gz|jsonl?|ndjson|traj|md|txt|log|shared))+$", re.IGNORECASE)
+
+_PIECE_BYTES: Final = 64 * 1024
+"""Packed data is taken in pieces, so that damage costs only what comes after it."""
 
 HEAD_LINES: Final = 64
 """How many lines a detector may look at."""
@@ -98,14 +108,14 @@ class Source:
         first, _newline, rest = data.partition(b"\n")
         if rest.strip() and parse(first) is not NOT_JSON:
             return NOT_JSON  # one value a line
-        return parse(data)
+        return parse_noting(data, self.flaws)
 
     @cached_property
     def lines(self) -> list[Line]:
         """The file as one JSON object a line. Lines that are none are counted as flaws."""
-        if isinstance(self.value, list) or (
-            isinstance(self.value, dict) and b"\n" in self.data.strip()
-        ):
+        if isinstance(self.value, dict) and b"\n" not in self.data.strip():
+            return [Line(1, self.value)]
+        if self.value is not NOT_JSON:
             return []
         return read_lines(self.data, self.flaws)
 
@@ -141,22 +151,26 @@ class Source:
         if data[:2] != b"\x1f\x8b":
             return data
         unpacked = bytearray()
-        while data[:2] == b"\x1f\x8b":  # a gzip file may have several members
-            stream = zlib.decompressobj(wbits=31)
-            try:
-                unpacked += stream.decompress(data, UNPACKED_BYTES_MAX + 1 - len(unpacked))
-            except (zlib.error, gzip.BadGzipFile) as error:
-                self.flaws["damaged gzip data", f"what came before it was read ({error})"] += 1
-                break
-            if len(unpacked) > UNPACKED_BYTES_MAX:
-                raise UsageError(
-                    f"`{self.name}` unpacks to more than {UNPACKED_BYTES_MAX:,} bytes",
-                    hint="unpack it and import the transcripts in it one by one",
-                )
-            if not stream.eof:
-                self.flaws["cut-off gzip data", "the file ends early; what is there was read"] += 1
-                break
-            data = stream.unused_data
+        stream = zlib.decompressobj(wbits=31)
+        for start in range(0, len(data), _PIECE_BYTES):
+            piece = data[start : start + _PIECE_BYTES]
+            while piece:
+                if stream.eof:  # a file may have several members; what is none is padding
+                    stream = zlib.decompressobj(wbits=31)
+                try:
+                    unpacked += stream.decompress(piece, UNPACKED_BYTES_MAX + 1 - len(unpacked))
+                except zlib.error:
+                    if unpacked or start:
+                        self.flaws["damaged gzip data", "what came before it was read"] += 1
+                    return bytes(unpacked)
+                if len(unpacked) > UNPACKED_BYTES_MAX:
+                    raise UsageError(
+                        f"`{self.name}` unpacks to more than {UNPACKED_BYTES_MAX:,} bytes",
+                        hint="unpack it and import the transcripts in it one by one",
+                    )
+                piece = stream.unused_data
+        if not stream.eof:
+            self.flaws["cut-off gzip data", "the file ends early; what is there was read"] += 1
         return bytes(unpacked)
 
     def _decoded(self, data: bytes) -> bytes:
@@ -222,7 +236,10 @@ class Draft:
         """A call's id; a call without one is told apart by its place."""
         if isinstance(given, str) and given:
             return given
-        self._invented.add(made := f"call-{len(self._invented) + 1}")
+        number = len(self._invented) + 1
+        while (made := f"call-{number}") in self._names:
+            number += 1
+        self._invented.add(made)
         return made
 
     def answered(self, given: object = "", name: str = "") -> str:
@@ -321,12 +338,15 @@ def names_for(base: str, count: int) -> list[str]:
 
 def unique_names(names: list[str]) -> list[str]:
     """The names as they are, and a number behind each that was there before."""
-    seen: Counter[str] = Counter()
+    taken: set[str] = set()
     unique: list[str] = []
     for name in map(session_name, names):
-        seen[name] += 1
-        suffix = f"-{seen[name]}" if seen[name] > 1 else ""
-        unique.append(name[: ID_CHARS_MAX - len(suffix)] + suffix)
+        number, made = 1, name
+        while made.casefold() in taken:  # a store tells no names apart that differ in case only
+            number += 1
+            made = f"{name[: ID_CHARS_MAX - len(f'-{number}')]}-{number}"
+        taken.add(made.casefold())
+        unique.append(made)
     return unique
 
 

@@ -50,13 +50,25 @@ def parse(text: bytes | str) -> Any:
         return NOT_JSON
 
 
+def parse_noting(text: bytes, flaws: Counter[tuple[str, str]]) -> Any:
+    """Like `parse`; bytes that are no UTF-8 and had to be replaced are counted in `flaws`."""
+    value = parse(text)
+    if value is NOT_JSON:
+        return value
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        flaws["text with bytes that are no UTF-8", "each was replaced by U+FFFD"] += 1
+    return value
+
+
 def read_lines(data: bytes, flaws: Counter[tuple[str, str]]) -> list[Line]:
     """The objects of a JSON Lines text; what is no object is counted in `flaws`."""
     lines: list[Line] = []
     for number, raw in enumerate(data.split(b"\n"), start=1):
         if not raw.strip():
             continue
-        value = parse(raw)
+        value = parse_noting(raw, flaws)
         if isinstance(value, dict):
             lines.append(Line(number, value))
         elif value is NOT_JSON:
