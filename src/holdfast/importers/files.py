@@ -22,10 +22,11 @@ def find(path: str) -> Iterator[str]:
     if not os.path.isdir(path):
         yield path
         return
-    if opencode.is_storage(os.listdir(path)):
+    entries = _entries(path)
+    if opencode.is_storage(entry.name for entry in entries):
         yield path
         return
-    for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
+    for entry in entries:
         if entry.name.startswith(".") and entry.name not in _HIDDEN_TRANSCRIPTS:
             continue
         if entry.is_dir(follow_symlinks=False):
@@ -43,6 +44,14 @@ def load(path: str) -> bytes:
             return file.read()
     except OSError as error:
         raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda entry: entry.name)
+    except OSError as error:
+        raise UsageError(f"cannot read the folder `{folder}`: {error.strerror}") from error
 
 
 def _files_of(folder: str) -> dict[str, bytes]:
