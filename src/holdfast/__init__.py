@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from holdfast.core.dialects import Target, target
+    from holdfast.core.economy import Cache, Policy
     from holdfast.core.ids import SessionKey
+    from holdfast.core.messages import Tool
+    from holdfast.core.projection import Plan, project
     from holdfast.core.records import (
         Assistant,
         Checkpoint,
@@ -34,20 +38,30 @@ if TYPE_CHECKING:
         User,
     )
     from holdfast.core.text import Cut, cut
-    from holdfast.errors import HoldfastError
+    from holdfast.core.view import Memory
+    from holdfast.core.window import Window
+    from holdfast.engine.prepare import Prepared, prepare
+    from holdfast.errors import CannotFit, HoldfastError
     from holdfast.ports import ANY_HEAD, BlobStore, SessionStore
     from holdfast.stores.blobs import FileBlobs
     from holdfast.stores.jsonl import JsonlStore
     from holdfast.stores.memory import MemoryBlobs, MemoryStore
 
 _HOMES = {
+    "holdfast.core.dialects": ("Target", "target"),
+    "holdfast.core.economy": ("Cache", "Policy"),
     "holdfast.core.ids": ("SessionKey",),
+    "holdfast.core.messages": ("Tool",),
+    "holdfast.core.projection": ("Plan", "project"),
     "holdfast.core.records": (
         *("Assistant", "Checkpoint", "Compaction", "Flush", "Header", "Label", "Model"),
         *("OutputRef", "Prune", "Record", "Rewind", "ToolResult", "ToolUse", "Unknown", "User"),
     ),
     "holdfast.core.text": ("Cut", "cut"),
-    "holdfast.errors": ("HoldfastError",),
+    "holdfast.core.view": ("Memory",),
+    "holdfast.core.window": ("Window",),
+    "holdfast.engine.prepare": ("Prepared", "prepare"),
+    "holdfast.errors": ("CannotFit", "HoldfastError"),
     "holdfast.ports": ("ANY_HEAD", "BlobStore", "SessionStore"),
     "holdfast.stores.blobs": ("FileBlobs",),
     "holdfast.stores.jsonl": ("JsonlStore",),
@@ -59,6 +73,8 @@ __all__ = [
     "ANY_HEAD",
     "Assistant",
     "BlobStore",
+    "Cache",
+    "CannotFit",
     "Checkpoint",
     "Compaction",
     "Cut",
@@ -68,20 +84,30 @@ __all__ = [
     "HoldfastError",
     "JsonlStore",
     "Label",
+    "Memory",
     "MemoryBlobs",
     "MemoryStore",
     "Model",
     "OutputRef",
+    "Plan",
+    "Policy",
+    "Prepared",
     "Prune",
     "Record",
     "Rewind",
     "SessionKey",
     "SessionStore",
+    "Target",
+    "Tool",
     "ToolResult",
     "ToolUse",
     "Unknown",
     "User",
+    "Window",
     "cut",
+    "prepare",
+    "project",
+    "target",
 ]
 
 

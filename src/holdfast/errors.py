@@ -8,7 +8,6 @@ HoldfastError
 │   ├── NoSuchRecord        no such record in this session
 │   ├── AmbiguousName       a prefix that fits several; all of them are named
 │   ├── SessionExists       the id is taken
-│   ├── NotATranscript      a file that no importer knows
 │   └── BadSetting          a setting that makes no sense
 ├── CannotFit               no request within the window exists; the sums say why
 ├── InvalidRequest          a request that its provider would refuse
@@ -71,10 +70,6 @@ class BadRecord(UsageError):
 
 class BadSetting(UsageError):
     """A setting, or a combination of settings, that makes no sense."""
-
-
-class NotATranscript(UsageError):
-    """A file that no importer recognises, or that its importer cannot read."""
 
 
 class CannotFit(HoldfastError):

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, NoReturn
 
 from holdfast import __version__, config
 from holdfast.errors import CannotFit, HoldfastError, HoldfastWarning, UsageError
-from holdfast.surfaces.cli import care, context, demo, inspect, records, sessions, transfer
+from holdfast.surfaces.cli import (
+    care,
+    context,
+    demo,
+    inspect,
+    records,
+    sessions,
+    simulate,
+    transfer,
+)
 from holdfast.surfaces.cli.app import App
 from holdfast.surfaces.cli.output import Output
 
@@ -24,6 +33,7 @@ COMMANDS = (
     *transfer.COMMANDS,
     *inspect.COMMANDS,
     *context.COMMANDS,
+    *simulate.COMMANDS,
     *care.COMMANDS,
     *demo.COMMANDS,
 )

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from rich.progress import Progress
     from rich.status import Status
 
     from holdfast.errors import HoldfastError
@@ -85,6 +86,17 @@ class Output:
             timer.join()
             status.stop()
 
+    @contextmanager
+    def progress(self, what: str, total: int) -> Iterator[Callable[[str], None]]:
+        """Show a person how far something has come; the function given says: one more."""
+        shown = None if self.is_json else _progress_bar()
+        if shown is None:
+            yield lambda _now: None
+            return
+        with shown:
+            task = shown.add_task(what, total=total)
+            yield lambda now: shown.update(task, advance=1, description=now)
+
     def error(self, error: HoldfastError, **more: Any) -> None:
         sys.stdout.flush()
         if self.is_json:
@@ -144,6 +156,17 @@ def _clean(cell: Cell | str) -> Cell:
     cell = cell if isinstance(cell, Cell) else Cell(cell)
     text = cell.text if cell.text.isprintable() else "".join(filter(str.isprintable, cell.text))
     return Cell(text, cell.tone)
+
+
+def _progress_bar() -> Progress | None:
+    if not sys.stderr.isatty():
+        return None
+    try:
+        from rich.console import Console
+        from rich.progress import Progress
+    except ImportError:
+        return None
+    return Progress(console=Console(stderr=True), transient=True)
 
 
 def _spinner(what: str) -> Status | None:
