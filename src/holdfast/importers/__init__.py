@@ -27,7 +27,7 @@ from holdfast.importers import (
     traces,
     web_chats,
 )
-from holdfast.importers.base import Imported, Importer, Skipped, Source
+from holdfast.importers.base import Imported, Importer, Skipped, Source, names_for
 
 __all__ = [
     "FORMATS",
@@ -37,6 +37,7 @@ __all__ = [
     "Source",
     "detect",
     "format_of",
+    "names_for",
     "read",
     "read_source",
 ]

@@ -153,12 +153,14 @@ def test_import_of_what_is_no_transcript_says_what_was_found(cli: Cli, tmp_path:
     assert cli("sessions", "--json").json == []
 
 
-def test_import_of_many_sessions_in_one_file_takes_no_single_name(cli: Cli, tmp_path: Path) -> None:
-    """Each gets a name of its own; `--session` would have to be all of them."""
+def test_import_of_many_sessions_in_one_file_numbers_them(cli: Cli, tmp_path: Path) -> None:
+    """The first has the name that was asked for; one name for several files is refused."""
     path = tmp_path / "tune.jsonl"
     path.write_bytes(jsonl({"messages": CHAT}, {"messages": CHAT}))
 
-    assert cli("import", str(path), "--session", "one").status == 2
+    named = cli("import", str(path), "--session", "one", "--json")
+
+    assert [one["session"] for one in named.lines] == ["one", "one-2"]
     assert cli("import", str(path), str(path), "--session", "one").status == 2
     assert [one["session"] for one in cli("import", str(path), "--json").lines] == [
         "tune",

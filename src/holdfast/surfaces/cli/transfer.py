@@ -57,7 +57,11 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", metavar="PATH", nargs="+", help="a file, packed with gzip or not; a folder; or -"
     )
-    parser.add_argument("--session", metavar="NAME", help="the id of the new session")
+    parser.add_argument(
+        "--session",
+        metavar="NAME",
+        help="the id of the new session; of several in a file, the first, then NAME-2, …",
+    )
     parser.add_argument("--format", help="where it is not recognised; a wrong one lists them all")
 
 
@@ -108,7 +112,7 @@ class _Run:
             self._tell_failure(place, error)
 
     def _take(self, place: str, *, is_given: bool) -> None:
-        from holdfast.importers import Source, files, format_of, read_source
+        from holdfast.importers import Source, files, format_of, names_for, read_source
 
         data = sys.stdin.buffer.read() if place == "-" else files.load(place)
         source = Source(data, "stdin" if place == "-" else place)
@@ -117,15 +121,13 @@ class _Run:
             self.strangers += 1
             return
         sessions = read_source(source, known)
-        if self._args.session and len(sessions) > 1:
-            raise UsageError(
-                f"`{source.name}` holds {len(sessions)} sessions, and --session names one",
-                hint="leave --session out; each gets a name of its own",
-            )
+        names = [one.name for one in sessions]
+        if self._args.session:
+            names = names_for(self._args.session, len(sessions))
         digest = hashlib.sha256(data).hexdigest()
-        for one in sessions:
+        for one, name in zip(sessions, names, strict=True):
             try:
-                done = _import_session(one, source.name, digest, self._args.session, self._app)
+                done = _import_session(one, source.name, digest, name, self._app)
             except HoldfastError as error:
                 if self._is_single and len(sessions) == 1:
                     raise
@@ -144,13 +146,11 @@ class _Run:
             self._app.out.error(error)
 
 
-def _import_session(
-    found: Imported, file: str, digest: str, session: str | None, app: App
-) -> _Outcome:
+def _import_session(found: Imported, file: str, digest: str, name: str, app: App) -> _Outcome:
     skipped = _all_skipped(found)
     if not found.records:
         return _Outcome(file, found.format, None, 0, skipped)
-    key = SessionKey(app.settings.agent, session or found.name)
+    key = SessionKey(app.settings.agent, name)
     origin = {"file": os.path.basename(file), "format": found.format, "sha256": digest}
     records = _with_origin(found.records, origin)
     is_known = False
