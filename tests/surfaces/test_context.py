@@ -242,3 +242,38 @@ def test_inspect_of_nothing_known_says_what_was_looked_for(cli: Cli) -> None:
     assert done.status == 2
     assert "no session `nowhere`" in done.err
     assert "no file by that name" in done.err
+
+
+def test_simulate_compares_policies_side_by_side(cli: Cli) -> None:
+    """At a small window doing nothing overflows; Holdfast does not, and breaks no rule."""
+    assert cli("append", "long", "--create", stdin=conversation(40, 1_200)).status == 0
+    done = cli("simulate", "long", "--window", "16000", "--static", "1000", "--json")
+    assert done.status == 0
+    runs = {run["policy"]: run for run in done.json["runs"]}
+    assert len(runs) == 6
+    assert runs["do nothing"]["overflows"] > 0
+    assert runs["holdfast"]["overflows"] == 0
+    assert runs["holdfast"]["invalid"] == 0
+    assert runs["holdfast"]["cost"] < runs["do nothing"]["cost"]
+    assert 0 < runs["holdfast"]["cache_read_share"] < 1
+    assert {run["requests"] for run in runs.values()} == {80}
+
+
+def test_simulate_draws_a_table_for_people(cli: Cli, session: str) -> None:
+    done = cli("simulate", session, "--policy", "nothing", "--policy", "holdfast")
+    assert done.status == 0
+    assert "do nothing" in done.out
+    assert "█" in done.out
+    assert "facts lost" in done.err
+
+
+@pytest.mark.parametrize("price", ["3,15", "a,b,c,d", "0,1,1,1"])
+def test_simulate_refuses_prices_that_are_none(cli: Cli, session: str, price: str) -> None:
+    assert cli("simulate", session, "--price", price).status == 2
+
+
+def test_simulate_of_nothing_says_so(cli: Cli) -> None:
+    cli("new", "--id", "empty")
+    done = cli("simulate", "empty")
+    assert done.status == 2
+    assert "nothing to replay" in done.err

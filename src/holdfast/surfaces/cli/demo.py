@@ -20,6 +20,7 @@ from holdfast.config import Settings
 from holdfast.core.ids import SessionKey
 from holdfast.core.records import MESSAGES, Record, User, encode, text_of
 from holdfast.core.text import cut, ellipsis
+from holdfast.surfaces.cli import demo_window
 from holdfast.surfaces.cli.app import App, Command
 from holdfast.surfaces.cli.care import show_findings
 from holdfast.surfaces.cli.output import Cell, paint, size_text
@@ -53,10 +54,13 @@ def _demo(args: argparse.Namespace, app: App) -> int:
             torn = _tear(inner)
             head = _carry_on(inner)
             report = inner.store.verify(_KEY)
+            if not app.out.is_json:
+                _tell_ending(inner, torn, lost=sum(crash.lost for crash in crashes))
+            window = demo_window.tell(inner)
             if app.out.is_json:
-                app.out.json(_result(crashes, torn, head, report.records))
+                app.out.json({**_result(crashes, torn, head, report.records), **window})
             else:
-                _tell_ending(inner, args.keep, torn, lost=sum(crash.lost for crash in crashes))
+                _tell_where(inner, args.keep)
     return 0 if all(not crash.lost for crash in crashes) else 1
 
 
@@ -200,7 +204,7 @@ def _carry_on(app: App) -> str:
     return done.head
 
 
-def _tell_ending(app: App, keep: str | None, torn: int, *, lost: int) -> None:
+def _tell_ending(app: App, torn: int, *, lost: int) -> None:
     report = app.store.verify(_KEY)
     app.out.line()
     app.out.table(
@@ -215,10 +219,17 @@ def _tell_ending(app: App, keep: str | None, torn: int, *, lost: int) -> None:
     app.out.line("The log is plain JSON lines:")
     for record in app.store.last(_KEY, 3):
         app.out.line("  " + cut(encode(record).decode(), 96, keep="head", marker=ellipsis).text)
+
+
+def _tell_where(app: App, keep: str | None) -> None:
+    app.out.line()
     if keep:
-        app.out.line(f"\nIt is yours to look at: `holdfast log demo -n 20 --root {keep}`")
+        app.out.line("Both sessions are yours to look at:")
+        app.out.line(f"  holdfast log demo -n 20 --root {keep}")
+        app.out.line(f"  holdfast context long --window 32000 --explain --root {keep}")
     else:
-        app.out.line("\nTry it yourself: `holdfast demo --keep FOLDER`, then look around in it.")
+        app.out.line("Try it yourself: `holdfast demo --keep FOLDER`, then look around in it;")
+        app.out.line("or `holdfast inspect FILE` with a transcript of any agent you use.")
 
 
 def _result(crashes: list[_Crash], torn: int, head: str, records: int) -> dict[str, object]:
@@ -240,6 +251,9 @@ def _say(app: App, text: str) -> None:
 
 COMMANDS = (
     Command(
-        "demo", "Kill a writer in the middle of its work and see what survives", _add_demo, _demo
+        "demo",
+        "Kill a writer and see what survives; outgrow a window and see what is sent",
+        _add_demo,
+        _demo,
     ),
 )

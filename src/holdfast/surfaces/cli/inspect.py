@@ -30,9 +30,11 @@ from holdfast.surfaces.cli.transcripts import (
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from holdfast.core.dialects import Target
     from holdfast.core.messages import Tool
+    from holdfast.core.records import Record
     from holdfast.core.view import Memory
 
 WINDOWS = (16_000, 32_000, 64_000, 128_000, 200_000, 1_000_000)
@@ -105,27 +107,25 @@ def _report(args: argparse.Namespace, found: Transcript) -> Report:
         top=args.top,
     )
     windows = (args.window,) if args.window else WINDOWS
-    return Report(
-        found.name,
-        found.source,
-        looked,
-        [
-            _kept(found, Window(window, "asked for"), aim, system, tools, memory)
-            for window in windows
-        ],
-    )
+    # What another tool cut is whole here: the question is what we would have kept of it.
+    whole = [record for record in found.records if not isinstance(record, Compaction)]
+    kept = [
+        kept_at(whole, Window(size, "asked for"), aim, system=system, tools=tools, memory=memory)
+        for size in windows
+    ]
+    return Report(found.name, found.source, looked, kept)
 
 
-def _kept(
-    found: Transcript,
+def kept_at(
+    records: Sequence[Record],
     window: Window,
     aim: Target,
-    system: str,
-    tools: tuple[Tool, ...],
+    *,
+    system: str = "",
+    tools: tuple[Tool, ...] = (),
     memory: Memory,
 ) -> Kept:
-    # What another tool cut is whole here: the question is what we would have kept of it.
-    records = [record for record in found.records if not isinstance(record, Compaction)]
+    """What a projection at one window keeps."""
     try:
         plan = project(records, window, aim, system=system, tools=tools, memory=memory, floor=0)
     except CannotFit as error:
@@ -173,11 +173,15 @@ def _show(report: Report, app: App, top: int) -> None:
     _show_items(looked, app, top)
     _show_calls(looked, app)
     _show_trouble(looked, app)
-    out.table(
-        (">window", ">would send", "", ">kept", ">trimmed", ">cleared", ">summarised"),
-        [_kept_row(one) for one in report.kept],
-    )
+    kept_table(app, report.kept)
     out.line()
+
+
+def kept_table(app: App, kept: Sequence[Kept]) -> None:
+    app.out.table(
+        (">window", ">would send", "", ">kept", ">trimmed", ">cleared", ">summarised"),
+        [_kept_row(one) for one in kept],
+    )
 
 
 def _bars(groups: tuple[Group, ...], total: int) -> list[Row]:

@@ -164,13 +164,7 @@ def _show(
         f"{args.static:,} static tokens, a cache of {args.cache}"
     )
     out.line()
-    out.table(
-        (
-            *("policy", ">input cost", "", ">sent", ">cached", ">breaks", ">overflows", ">invalid"),
-            *(">facts lost", ">recall", ">far", ">words"),
-        ),
-        _rows(runs),
-    )
+    simulation_table(app, runs)
     out.line()
     out.note(
         "sent: tokens of all requests; breaks: prefixes changed while they were cached; "
@@ -179,6 +173,16 @@ def _show(
         "words: what the user said, still in view"
     )
     out.note(price.note)
+
+
+def simulation_table(app: App, runs: Sequence[Run]) -> None:
+    app.out.table(
+        (
+            *("policy", ">input cost", "", ">sent", ">cached", ">breaks", ">overflows", ">invalid"),
+            *(">facts lost", ">recall", ">far", ">words"),
+        ),
+        _rows(runs),
+    )
 
 
 def _rows(runs: Sequence[Run]) -> list[Row]:
