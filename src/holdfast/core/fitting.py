@@ -391,6 +391,19 @@ def fit_media(draft: Draft, dialect: Dialect) -> None:
         _fit_bytes(draft, [part for part, _image in left], room)
 
 
+def fit_count(draft: Draft, dialect: Dialect, policy: Policy, room: int) -> None:
+    """Cut to half of what the provider takes, where there are more messages than that."""
+    most = dialect.messages_max
+    if not most or sum(len(unit.parts) for unit in draft.units[draft.start :]) + 4 <= most:
+        return
+    start, left = len(draft.units) - 1, most // 2
+    while start > draft.start and left >= len(draft.units[start].parts):
+        left -= len(draft.units[start].parts)
+        start -= 1
+    draft.reasons.append(f"more than {most:,} messages")
+    draft.cut(start, policy.carry_cap(room))
+
+
 def _fit_bytes(draft: Draft, parts: list[Part], room: int) -> None:
     total = sum(map(bytes_of, draft.shown()))
     for part in parts:

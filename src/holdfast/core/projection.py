@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.economy import Cache, Policy
-from holdfast.core.fitting import NOTE_FIRST, NOTE_LAST, Draft, advise, fit_media, force
+from holdfast.core.fitting import NOTE_FIRST, NOTE_LAST, Draft, advise, fit_count, fit_media, force
 from holdfast.core.ledger import Line, written
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.messages import Prompt
@@ -109,6 +109,7 @@ def project(
     )
     before = draft.total
     fit_media(draft, target.dialect)
+    fit_count(draft, target.dialect, policy, budget.tokens)
     advise(draft, budget, policy, cache)
     force(draft, budget, policy)
     assert draft.total <= budget.tokens

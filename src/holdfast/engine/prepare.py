@@ -11,7 +11,7 @@ from holdfast.core.images import image_rule
 from holdfast.core.projection import Plan, project
 from holdfast.core.view import Memory
 from holdfast.core.weighing import Scale
-from holdfast.errors import InvalidRequest
+from holdfast.errors import BadSetting, InvalidRequest
 from holdfast.providers.requests import render, validate
 from holdfast.providers.tokenizers import counter_for
 
@@ -48,6 +48,12 @@ def prepare(records: Sequence[Record], window: Window, target: Target, **options
     plan = project(records, window, target, **options)
     request = render(plan.prompt, target)
     broken = validate(request, target)
+    tools = [one for one in broken if one.rule.startswith("tool-name") or one.rule == "tools-max"]
+    if tools:
+        raise BadSetting(
+            f"the provider would refuse these tools; at {tools[0].where}: {tools[0].quote}",
+            hint="rename them, or offer fewer",
+        )
     if broken:
         raise InvalidRequest(
             f"the request breaks {len(broken)} of the provider's rules; "
