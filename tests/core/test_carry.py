@@ -266,3 +266,24 @@ def test_records_that_no_model_sees_leave_nothing() -> None:
     assert digest(Label(label="some_name")) is None
     assert digest(Compaction(summary="some_name")) is None
     assert carry([], cap_tokens=100, counter=COUNTER).text == ""
+
+
+def test_summary_by_a_model_is_carried_on() -> None:
+    """Prose that is not in our shape stays, within its share, however many cuts follow."""
+    prose = "The team decided against threads.\n## Errors\nThe build was red until Tuesday."
+    previous = carry([], cap_tokens=800, counter=COUNTER, previous=prose).text
+    for _ in range(10):
+        previous = carry(a_session(), cap_tokens=800, counter=COUNTER, previous=previous).text
+    assert previous.count("The team decided against threads.") == 1
+    assert "> Not the timeout, please." in previous
+    long = carry(a_session(), cap_tokens=400, counter=COUNTER, previous="a long tale " * 2_000)
+    assert long.text.startswith("a long tale")
+    assert "> Not the timeout, please." in long.text
+    assert long.tokens <= 400
+
+
+def test_what_was_said_twice_is_quoted_once() -> None:
+    """A carry that is read back beside the records it was made from repeats nothing."""
+    first = carry(a_session(), cap_tokens=800, counter=COUNTER)
+    both = carry(a_session(), cap_tokens=800, counter=COUNTER, previous=first.text)
+    assert both.text.count("> Not the timeout, please.") == 1

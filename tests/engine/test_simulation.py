@@ -399,6 +399,22 @@ def test_progress_is_told(transcript: Transcript) -> None:
     assert told == [(n, len(transcript.calls)) for n in range(1, len(transcript.calls) + 1)]
 
 
+def test_words_survive_a_step_that_leaves_no_room_for_them() -> None:
+    """One huge result pushes the carry out of a request, not out of those that follow."""
+    records = a_session(turns=9)
+    place = next(i for i in range(25, 60) if isinstance(records[i], ToolResult))
+    huge = ToolResult(
+        id=records[place].id,
+        ts=records[place].ts,
+        tool_use_id=getattr(records[place], "tool_use_id", ""),
+        content="filler words of no use " * 9_000,
+    )
+    records[place] = huge
+    run = run_of(Transcript(records, Estimator()), Holdfast(), 16_000)
+    assert run.overflows == 0
+    assert run.messages_share > 0.9
+
+
 def test_records_without_times_are_taken_as_warm() -> None:
     """A transcript that does not say when has no gaps."""
     records = [type(one)(**{**_fields(one), "ts": 0.0}) for one in a_session(turns=3)]

@@ -20,7 +20,7 @@ from holdfast.core.records import Assistant, ToolResult, ToolUse, User, text_of
 from holdfast.core.text import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from holdfast.core.records import Json, Record
     from holdfast.core.tokens import Counter
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 NAMES_TOKENS: Final = 3_000
 """A longer list of names is seldom used."""
 
+_PROSE_SHARE: Final = 0.25
 _SAID_SHARE: Final = 0.6
 _OPEN_SHARE: Final = 0.1
 _ERRORS_SHARE: Final = 0.1
-"""Of the cap, at most. Names get what is left."""
+"""Of the cap, at most. Prose is what an earlier summary has beside our sections, if a model wrote
+it; where there is some, words get that much less. Names get what is left."""
 _SAID_TOKENS_MIN: Final = 12
 """Less of a message says nothing."""
 _ERROR_CHARS: Final = 200
@@ -90,6 +92,7 @@ class Digest(msgspec.Struct, frozen=True):
     """What a record could add to a carry. It depends on the record alone."""
 
     record: str
+    prose: str = ""
     said: str = ""
     is_step: bool = False
     names: Mapping[str, float] = {}
@@ -130,8 +133,11 @@ def carry_digests(
     assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
     if previous:
         digests = [*read_back(previous), *digests]
-    words = _words(digests, int(cap_tokens * _SAID_SHARE), counter)
+    prose = _prose(digests, int(cap_tokens * _PROSE_SHARE), counter)
+    room = int(cap_tokens * _SAID_SHARE) - counter.count(prose)
+    words = _words(digests, room, counter)
     fixed = [
+        prose,
         _section(_SAID, [quoted for _said, quoted in words]),
         _section(_OPEN, _open_items(digests, int(cap_tokens * _OPEN_SHARE), counter)),
         _section(_ERRORS, _errors(digests, int(cap_tokens * _ERRORS_SHARE), counter)),
@@ -210,9 +216,10 @@ def mentions(text: str, cap_tokens: int, counter: Counter) -> str:
 
 
 def read_back(text: str) -> list[Digest]:
-    """An earlier carry as digests again; what is not in its shape counts as said by nobody."""
+    """An earlier carry as digests again; what is in none of its sections is prose."""
     sections = _sections(text)
-    found = [Digest("", said=said) for said in _unquoted(sections[_SAID])]
+    found = [Digest("", prose="\n".join(sections[""]).strip())]
+    found += [Digest("", said=said) for said in _unquoted(sections[_SAID])]
     found += [Digest("", error=line) for line in sections[_ERRORS]]
     items = tuple(line.removeprefix("- ") for line in sections[_OPEN])
     names = " ".join(sections[_NAMES]).split()
@@ -290,12 +297,23 @@ def _one_line(text: str, chars: int) -> str:
     return cut(" ".join(text.split()), chars).text
 
 
+def _prose(digests: Sequence[Digest], room: int, counter: Counter) -> str:
+    """What a model summarised, its head and tail where it is too long."""
+    text = "\n\n".join(one.prose for one in digests if one.prose)
+    # A heading of ours in it would be read back as a section.
+    text = "\n".join(f" {line}" if line in _SECTIONS else line for line in text.splitlines())
+    if counter.count(text) <= room:
+        return text
+    return _shortened(text, room, counter, _as_it_is)
+
+
 # The user's words
 
 
 def _words(digests: Sequence[Digest], room: int, counter: Counter) -> list[tuple[Said, str]]:
     """What the user said, whole where it fits, else the longest messages cut, then the oldest."""
-    said = [one for one in digests if one.said]
+    # Said twice is said once: an earlier carry may quote a record that is here as well.
+    said = list({one.said: one for one in digests if one.said}.values())
     sizes = [counter.count(_quoted(one.said)) + 1 for one in said]
     room -= counter.count(f"{_SAID}\n")
     count = _how_many(sizes, room)
@@ -303,7 +321,7 @@ def _words(digests: Sequence[Digest], room: int, counter: Counter) -> list[tuple
     share = _fair_share(sizes, room)
     words = []
     for one, size in zip(said, sizes, strict=True):
-        text = one.said if size <= share else _shortened(one.said, share, counter)
+        text = one.said if size <= share else _shortened(one.said, share, counter, _quoted)
         words.append((Said(one.record, min(len(text), len(one.said)), len(one.said)), text))
     return [(about, _quoted(text)) for about, text in words]
 
@@ -339,15 +357,19 @@ def _fair_share(sizes: Sequence[int], room: int) -> int:
     return max(sizes, default=0)
 
 
-def _shortened(text: str, tokens: int, counter: Counter) -> str:
-    """Head and tail of a message."""
+def _shortened(text: str, tokens: int, counter: Counter, shown: Callable[[str], str]) -> str:
+    """Head and tail of a text, within `tokens` as it is shown."""
     chars = len(text)
-    while chars > 0:
-        chars = min(chars * 9 // 10, int(chars * tokens / counter.count(_quoted(text[:chars]))))
+    while chars > 0 and tokens > 0:
+        chars = min(chars * 9 // 10, int(chars * tokens / counter.count(shown(text[:chars]))))
         shorter = cut(text, max(chars, 0)).text
-        if counter.count(_quoted(shorter)) <= tokens:
+        if counter.count(shown(shorter)) <= tokens:
             return shorter
     return ""
+
+
+def _as_it_is(text: str) -> str:
+    return text
 
 
 def _quoted(text: str) -> str:
@@ -423,14 +445,15 @@ def _joined(start: str, names: Sequence[str]) -> str:
 
 
 def _sections(text: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {title: [] for title in _SECTIONS}
-    current: list[str] = []
+    """The lines under each of our headings, and under none, those before the first."""
+    found: dict[str, list[str]] = {title: [] for title in ("", *_SECTIONS)}
+    current = found[""]
     for line in text.splitlines():
-        if line in found:
+        if line in _SECTIONS:
             current = found[line]
         else:
             current.append(line)
     return {
-        title: lines if title == _SAID else [line for line in lines if line.strip()]
+        title: lines if title in ("", _SAID) else [line for line in lines if line.strip()]
         for title, lines in found.items()
     }

@@ -176,10 +176,9 @@ class Draft:
 
     def recarry(self, tokens: int) -> None:
         """Make the carry anew, within `tokens`."""
-        before = self.view.boundary
         self.summary = carry_digests(
             self._digests(),
-            previous=before.summary if before is not None else None,
+            previous=self._previous(),
             cap_tokens=max(0, math.floor(tokens / self._correction.factor) - 60),
             counter=self._memory.scale.counter,
         ).text
@@ -236,7 +235,7 @@ class Draft:
         """What is known of the records that are cut; of those long ago, only what people said."""
         found: list[Digest] = []
         steps = 0
-        for record in reversed(self._cut_records()):
+        for record in reversed(self._past()):
             steps += type(record) is Assistant
             if steps <= _HORIZON_STEPS or type(record) is User:
                 one = self._memory.digest(record)
@@ -244,6 +243,27 @@ class Draft:
                     found.append(one)
         found.reverse()
         return found
+
+    def _past(self) -> list[Record]:
+        """Every record at hand from before the cut, those that an earlier cut left out as well.
+
+        An earlier carry may have had no room for them; the log still has them.
+        """
+        gone = {part.record for unit in self.units[: self.start] for part in unit.parts}
+        kept = self.units[self.start].first if self.start < len(self.units) else None
+        places = (place for place, one in enumerate(self._records) if one.id == kept)
+        end = next(places, len(self._records))
+        late = [record for record in self._records[end:] if record.id in gone]
+        return [*self._records[:end], *late]
+
+    def _previous(self) -> str | None:
+        """The carry before, where it says what the records at hand do not."""
+        before = self.view.boundary
+        if before is None:
+            return None
+        oldest = next(one for one in self._records if isinstance(one, Compaction))
+        is_whole = oldest.covers is not None and oldest.covers[0] in self._by_id
+        return None if is_whole and before.method == "extract" else before.summary
 
     def _cut_records(self) -> list[Record]:
         gone = {part.record for unit in self.units[: self.start] for part in unit.parts}
