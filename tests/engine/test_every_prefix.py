@@ -7,7 +7,6 @@ gives it all of them.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -42,8 +41,7 @@ RECORDS_MAX = 1_500
 """Of one session; the longest chats repeat themselves."""
 
 
-@cache
-def counter_scale() -> Scale:
+def new_scale() -> Scale:
     return Scale(counter_for("claude"), image_rule("claude"))
 
 
@@ -66,10 +64,10 @@ def sessions_in(path: Path) -> list[list[Record]]:
 class Replay:
     """One session at one window, for one dialect, as an agent would have run it."""
 
-    def __init__(self, window: int, dialect: str) -> None:
+    def __init__(self, window: int, dialect: str, scale: Scale) -> None:
         self.window = Window(window)
         self.target = Target(DIALECTS[dialect])
-        self.memory = Memory(counter_scale())
+        self.memory = Memory(scale)
         self.log: list[Record] = []
         self.sent: list[tuple[Role, Block]] = []
         self.newest = ""
@@ -117,7 +115,7 @@ class Replay:
         texts = "\n".join(text_of_blocks(message.blocks) for message in plan.prompt.messages)
         if self.newest and self.newest not in texts:
             # Too long to be shown alone: both ends are.
-            assert counter_scale().counter.count(self.newest) > plan.budget.tokens / 4
+            assert self.memory.scale.counter.count(self.newest) > plan.budget.tokens / 4
             assert "has all of it" in texts
 
     def is_sticky(self, plan: Plan) -> None:
@@ -148,7 +146,8 @@ def test_every_prefix_of_a_transcript(path: Path | None) -> None:
     need_data()
     assert path is not None
     for records in sessions_in(path):
-        replays = [Replay(window, name) for window, name in COMBINATIONS]
+        scale = new_scale()
+        replays = [Replay(window, name, scale) for window, name in COMBINATIONS]
         for number, record in enumerate(records):
             for replay in replays:
                 replay.add(record)
@@ -165,8 +164,9 @@ def test_every_prefix_with_every_window_and_dialect(path: Path | None, dialect: 
     need_data()
     assert path is not None
     for records in sessions_in(path):
+        scale = new_scale()
         for window in WINDOWS:
-            replay = Replay(window, dialect)
+            replay = Replay(window, dialect, scale)
             for record in records:
                 is_call = isinstance(record, Assistant)
                 replay.add(record)
@@ -177,7 +177,7 @@ def test_transcripts_hold_tool_calls() -> None:
     """The transcripts are what they are taken for."""
     folder = need_data() / "agents" / "claude-code" / "entire"
     records = [one for path in sorted(folder.iterdir())[:3] for one in sessions_in(path)[0]]
-    replay = Replay(200_000, "anthropic")
+    replay = Replay(200_000, "anthropic", new_scale())
     for record in records:
         replay.add(record)
     blocks = [block for one in replay.project(1.0).prompt.messages for block in one.blocks]

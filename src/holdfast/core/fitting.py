@@ -112,16 +112,21 @@ class Draft:
         return index
 
     def step_size(
-        self, index: int, is_allowed: Callable[[Part], bool] | None, quiet: int
+        self, index: int, is_allowed: Callable[[Part], bool] | None, quiet: int, policy: Policy
     ) -> StepSize:
-        """A unit as the economy sees it; without `is_allowed`, one that must not be pruned."""
+        """A unit as the economy sees it; without `is_allowed`, one that must not be pruned.
+
+        What pruning would free takes a while to say, so it is said only where it could be done.
+        """
+        trim_after, clear_after = policy.trim_after, policy.clear_after
         unit, size = self.units[index], self.sizes[index]
         if is_allowed is None or unit.is_user:
             return StepSize(size, quiet=quiet)
-        frees = [
-            size - self._size_with(unit, form, is_allowed) for form in (Form("trim"), Form("clear"))
-        ]
-        return StepSize(size, max(0, frees[0]), max(0, frees[1]), quiet)
+        trim = size - self._size_with(unit, Form("trim"), is_allowed) if quiet > trim_after else 0
+        clear = (
+            size - self._size_with(unit, Form("clear"), is_allowed) if quiet > clear_after else 0
+        )
+        return StepSize(size, max(0, trim), max(0, clear), quiet)
 
     def _size_with(self, unit: Unit, form: Form, is_allowed: Callable[[Part], bool]) -> int:
         forms = {
@@ -140,9 +145,9 @@ class Draft:
             return
         self.forms[record] = form
         index = self._place_of(record)
-        if index is None:
-            self._reweigh_rest()
-        elif index >= self.start:
+        if index is None or index < self.start:
+            self._reweigh_rest()  # in an earlier cut's opening, or pinned by this one
+        else:
             self._reweigh(index)
 
     def prune(self, index: int, form: Form, is_allowed: Callable[[Part], bool]) -> None:
@@ -238,7 +243,7 @@ class Draft:
         for record in reversed(self._past()):
             steps += type(record) is Assistant
             if steps <= _HORIZON_STEPS or type(record) is User:
-                one = self._memory.digest(record)
+                one = self._memory.scale.digest(record)
                 if one is not None:
                     found.append(one)
         found.reverse()
@@ -307,7 +312,7 @@ class Draft:
     def names_held(self, unit: Unit) -> list[str]:
         """Every name in a unit."""
         records = (self._by_id.get(part.record) for part in unit.parts)
-        digests = (self._memory.digest(one) for one in records if one is not None)
+        digests = (self._memory.scale.digest(one) for one in records if one is not None)
         return [name for one in digests if one is not None for name in one.names]
 
     @functools.cached_property
@@ -503,7 +508,9 @@ def _step_sizes(
     first = _first_that_matters(draft, room)
     quiet = quiet_steps(draft, first)
     return [
-        draft.step_size(index, is_allowed if index in prunes else None, quiet[index - first])
+        draft.step_size(
+            index, is_allowed if index in prunes else None, quiet[index - first], policy
+        )
         if index >= first
         else StepSize(draft.sizes[index])
         for index in range(len(draft.units))

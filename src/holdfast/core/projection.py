@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.core.steps import Unit
     from holdfast.core.view import View
 
-_ANCHOR_TOKENS: Final = 500
+_HIDDEN_TOKENS: Final = 500
 _ANCHOR_SHARE: Final = 0.1
 """How far the last reported size may be from what we see, and still be of the same request."""
 
@@ -91,22 +91,22 @@ def project(
     """
     policy, cache, memory = policy or Policy(), cache or Cache(), memory or Memory()
     view = memory.read(records, window.tokens, target)
-    correction = Correction(view.calibration.factor, view.calibration.per_result)
-    closing, closed = _closing(view)
-    draft = Draft(view, records, memory, correction, closing)
-
-    system_tokens = correction.tokens(Weight(memory.scale.text(system)))
-    tools_tokens = correction.tokens(Weight(memory.scale.tools(tools)))
-    hidden = _hidden(draft, system_tokens + tools_tokens)
+    learned = Correction(view.calibration.factor, view.calibration.per_result)
+    system_tokens = learned.tokens(Weight(memory.scale.text(system)))
+    tools_tokens = learned.tokens(Weight(memory.scale.tools(tools)))
+    anchor = _anchor(view, memory, learned, system_tokens + tools_tokens)
+    correction = learned if anchor is None else anchor.correction
     budget = budget_for(
         window,
         system=system_tokens,
         tools=tools_tokens,
-        hidden=max(0, hidden or 0),
+        hidden=0 if anchor is None else anchor.hidden,
         output=output_tokens,
-        is_anchored=hidden is not None,
+        is_anchored=anchor is not None,
         floor=floor,
     )
+    closing, closed = _closing(view)
+    draft = Draft(view, records, memory, correction, closing)
     before = draft.total
     fit_media(draft, target.dialect)
     fit_count(draft, target.dialect, policy, budget.tokens)
@@ -130,7 +130,7 @@ def project(
             system=system_tokens,
             tools=tools_tokens,
             hidden=budget.hidden,
-            basis=_basis(memory, is_anchored=hidden is not None),
+            basis=_basis(memory, is_anchored=anchor is not None),
             factor=round(correction.factor, 4),
             per_result=round(correction.per_result, 2),
             counter=memory.scale.counter.name,
@@ -161,15 +161,30 @@ def _closing(view: View) -> tuple[list[Unit], list[Repair]]:
     return [NOTE_LAST], [Repair("no-question", units[-1].first if units else "")]
 
 
-def _hidden(draft: Draft, static: int) -> int | None:
-    """What the provider measured beyond what we see; None where it measured something else."""
-    call, view = draft.view.last_call, draft.view
+class _Anchor(msgspec.Struct, frozen=True):
+    """How what the provider measured differs from what we see."""
+
+    correction: Correction
+    """Makes our sizes add up to the measured one."""
+    hidden: int
+    """What every request has beside what we see."""
+
+
+def _anchor(view: View, memory: Memory, learned: Correction, static: int) -> _Anchor | None:
+    """From the last reported size; None where that was of something else than we see."""
+    call = view.last_call
     if call is None:
         return None
-    seen = static + sum(map(draft.tokens_of, view.opening)) + sum(draft.sizes[: call.unit])
-    beyond = call.usage.prompt - seen
-    near = max(_ANCHOR_TOKENS, int(_ANCHOR_SHARE * call.usage.prompt))
-    return beyond if abs(beyond) <= near else None
+    sent = memory.weigh((*view.opening, *view.units[: call.unit]), view.forms)
+    seen = learned.tokens(sent)
+    beyond = call.usage.prompt - static - seen
+    if abs(beyond) > max(_HIDDEN_TOKENS, _ANCHOR_SHARE * call.usage.prompt):
+        return None
+    # A few tokens are wrapping that is always there; more than that is in proportion, and goes
+    # when messages go.
+    hidden = min(max(0, beyond), _HIDDEN_TOKENS)
+    scale = 1.0 + (beyond - hidden) / seen if seen else 1.0
+    return _Anchor(Correction(learned.factor * scale, learned.per_result * scale), hidden)
 
 
 def _basis(memory: Memory, *, is_anchored: bool) -> Literal["measured", "exact", "estimated"]:

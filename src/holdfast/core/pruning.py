@@ -42,6 +42,8 @@ _ERROR_ENDING: Final = re.compile(
     re.IGNORECASE,
 )
 _COUNTER: Final = Estimator()
+_NAMES_CHARS: Final = 20_000
+"""How much of a result is searched for names."""
 _ENDING_CHARS: Final = 2_000
 """Where an error has to be for a result to have ended in it."""
 
@@ -156,6 +158,7 @@ def _cleared_text(record: str, answer: ToolAnswer) -> str:
 def _names_in(text: str) -> str:
     """What a later step may want to name again: it costs little and spares a second look."""
     # By the estimate, whatever else is installed: the bytes must not depend on that.
+    text = text[:_NAMES_CHARS]
     cap = min(CLEAR_NAMES_TOKENS, int(CLEAR_NAMES_SHARE * _COUNTER.count(text)))
     names = mentions(text, cap, _COUNTER)
     return f"It named: {names}" if names else ""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from holdfast.core.carry import digest
 from holdfast.core.messages import Text
 from holdfast.core.pruning import cleared, trimmed
 from holdfast.core.records import Assistant, Compaction, Prune, User, from_json
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.calibration import Calibration
-    from holdfast.core.carry import Digest
     from holdfast.core.dialects import Target
     from holdfast.core.records import PruneDecision, Record
     from holdfast.core.usage import Usage
@@ -71,15 +69,7 @@ class Memory:
         self.scale = scale or Scale()
         self._shapes: dict[tuple[int, Form], tuple[Part, Part]] = {}
         self._units: dict[tuple[int, tuple[Form | None, ...]], tuple[Unit, Unit]] = {}
-        self._digests: dict[int, tuple[Record, Digest | None]] = {}
         self._reading: _Reading | None = None
-
-    def digest(self, record: Record) -> Digest | None:
-        """What a record could add to a carry."""
-        found = self._digests.get(id(record))
-        if found is None:
-            found = self._digests[id(record)] = (record, digest(record))
-        return found[1]
 
     def read(self, records: Sequence[Record], window: int, target: Target) -> View:
         """The view of a path of records, oldest first."""

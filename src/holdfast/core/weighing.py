@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.calibration import Calibration, base_for
+from holdfast.core.carry import digest
 from holdfast.core.images import UNKNOWN_RULE
 from holdfast.core.messages import Image, ToolAnswer, arguments_json
 from holdfast.core.tokens import MESSAGE_TOKENS, Estimator, count_block, count_text, count_tool
@@ -20,8 +21,10 @@ from holdfast.core.tokens import MESSAGE_TOKENS, Estimator, count_block, count_t
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from holdfast.core.carry import Digest
     from holdfast.core.images import ImageRule
     from holdfast.core.messages import Block, Tool
+    from holdfast.core.records import Record
     from holdfast.core.steps import Part, Unit
     from holdfast.core.tokens import Counter
 
@@ -55,6 +58,14 @@ class Scale:
         # what lived there is still held.
         self._parts: dict[int, tuple[Part, Weight]] = {}
         self._units: dict[int, tuple[Unit, Weight]] = {}
+        self._digests: dict[int, tuple[Record, Digest | None]] = {}
+
+    def digest(self, record: Record) -> Digest | None:
+        """What a record could add to a carry."""
+        found = self._digests.get(id(record))
+        if found is None:
+            found = self._digests[id(record)] = (record, digest(record))
+        return found[1]
 
     def part(self, part: Part) -> Weight:
         found = self._parts.get(id(part))
