@@ -220,7 +220,7 @@ def variants() -> dict[str, Policy]:
         "cut less (low water 0.4)": Policy(low_water=0.4, cold_cut=0.45),
         "cut more (low water 0.1)": Policy(low_water=0.1),
         "cut early (at 0.75)": Policy(flush=0.74, compact=0.75),
-        "fill the whole budget": Policy(comfort_tokens=10_000_000),
+        "fill the whole budget": Policy(comfort_share=1.0),
     }
 
 

@@ -115,10 +115,11 @@ def test_no_cache_at_all_counts_as_cold() -> None:
 
 
 def test_large_budget_is_not_filled_for_its_own_sake() -> None:
-    """Beyond what is comfortable, history costs more than it is used; half a budget is allowed."""
+    """Beyond what is comfortable, history costs more than it is used."""
     assert POLICY.working_budget(60_000) == 60_000
-    assert POLICY.working_budget(150_000) == POLICY.comfort_tokens
-    assert POLICY.working_budget(800_000) == 400_000
+    assert POLICY.working_budget(110_000) == POLICY.comfort_tokens
+    assert POLICY.working_budget(800_000) == int(800_000 * POLICY.comfort_share)
+    assert Policy(comfort_share=1.0).working_budget(800_000) == 800_000
 
 
 def test_carry_gets_a_share_of_a_small_budget() -> None:
@@ -183,7 +184,8 @@ def test_decision_is_a_function_of_its_arguments(steps: list[StepSize], cache: C
         ({"trim_after": 9}, "clear_after"),
         ({"protected_steps": -1}, "protected_steps"),
         ({"carry_tokens": -1}, "carry_tokens"),
-        ({"carry_share": 1.0}, "carry_share"),
+        ({"carry_share": 0.0}, "carry_share"),
+        ({"comfort_share": 1.1}, "comfort_share"),
     ],
 )
 def test_policy_refuses_what_makes_no_sense(settings: dict[str, float], said: str) -> None:

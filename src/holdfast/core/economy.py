@@ -77,8 +77,9 @@ class Policy(msgspec.Struct, frozen=True):
     """The same for clearing it."""
     protected_steps: int = 3
     """The newest steps; their results are not pruned while there is another way."""
-    comfort_tokens: int = 125_000
-    """The working budget is not larger than this, or than half the budget where that is more:
+    comfort_tokens: int = 100_000
+    comfort_share: float = 0.84
+    """A larger budget than `comfort_tokens` is worked in only up to this share, if that is more:
     beyond it history costs more than it is used."""
     carry_tokens: int = 6_000
     """What a cut may leave behind, at most."""
@@ -97,11 +98,12 @@ class Policy(msgspec.Struct, frozen=True):
                     f"`{name}` cannot be negative: {getattr(self, name)}",
                     hint="0 switches it off or allows nothing",
                 )
-        if not 0 < self.carry_share < 1:
-            raise BadSetting(
-                f"`carry_share` must be between 0 and 1, not {self.carry_share:g}",
-                hint="it is the part of the budget that a cut may leave behind: 0.15 by default",
-            )
+        for name in ("carry_share", "comfort_share"):
+            if not 0 < getattr(self, name) <= 1:
+                raise BadSetting(
+                    f"`{name}` must be above 0 and at most 1, not {getattr(self, name):g}",
+                    hint="it is a part of the budget",
+                )
         if self.clear_after < self.trim_after:
             raise BadSetting(
                 f"results would be cleared after {self.clear_after} steps, before they are "
@@ -111,7 +113,7 @@ class Policy(msgspec.Struct, frozen=True):
 
     def working_budget(self, budget: int) -> int:
         """The part of a budget that the shares are shares of."""
-        return min(budget, max(self.comfort_tokens, budget // 2))
+        return min(budget, max(self.comfort_tokens, int(self.comfort_share * budget)))
 
     def carry_cap(self, budget: int) -> int:
         """How much a cut may leave behind."""
