@@ -276,10 +276,15 @@ class _Compacting:
         return Piece(key, self._policy.summary_tokens, kept, is_original=False)
 
     def _cost(self, total: int, idle: float | None) -> float:
-        rules, size = self._terms.rules, total + self._terms.static
+        rules, static = self._terms.rules, self._terms.static
         is_warm = idle is not None and (rules.ttl_seconds is None or idle <= rules.ttl_seconds)
+        if is_warm:
+            read = (total + static) * rules.read
+        else:
+            # It writes everything, and the request after it finds the static part in the cache:
+            # what the replay charges for that a second time is given back here.
+            read = (total + static) * rules.write - static * (rules.write - rules.read)
         written = self._policy.summary_tokens * self._terms.output_price
-        read = size * (rules.read if is_warm else rules.write)
         return read + (written if self._policy.pays_output else 0.0)
 
 
