@@ -12,7 +12,7 @@ from holdfast.core.steps import MEANING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.core.fitting import Draft
+    from holdfast.core.draft import Draft
     from holdfast.core.records import Record
     from holdfast.core.steps import Part, Repair, Unit
     from holdfast.core.view import Form

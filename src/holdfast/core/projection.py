@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from holdfast.core.draft import NOTE_FIRST, NOTE_LAST, Draft
 from holdfast.core.economy import Cache, Policy
-from holdfast.core.fitting import NOTE_FIRST, NOTE_LAST, Draft, advise, fit_count, fit_media, force
+from holdfast.core.fitting import advise, force
 from holdfast.core.ledger import Line, written
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.media import fit_count, fit_media
 from holdfast.core.messages import Prompt
 from holdfast.core.steps import Repair, messages_of
 from holdfast.core.view import Memory

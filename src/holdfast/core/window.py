@@ -2,7 +2,7 @@
 
 budget = ratio × (window − output reserve − static − dynamic reserve)
 
-`static` is what every request repeats: the system prompt, the tools' schemas and the new prompt.
+`static` is what every request repeats: the system prompt and the tools' schemas.
 The dynamic reserve is for what the providers add and no estimate sees.
 """
 
@@ -63,7 +63,6 @@ class Budget(msgspec.Struct, frozen=True):
     output_reserve: int
     system: int
     tools: int
-    prompt: int
     dynamic_reserve: int
     ratio: float
     hidden: int = 0
@@ -71,7 +70,7 @@ class Budget(msgspec.Struct, frozen=True):
 
     @property
     def static(self) -> int:
-        return self.system + self.tools + self.prompt + self.hidden
+        return self.system + self.tools + self.hidden
 
     @property
     def available(self) -> int:
@@ -88,7 +87,6 @@ class Budget(msgspec.Struct, frozen=True):
             "output_reserve": self.output_reserve,
             "system": self.system,
             "tools": self.tools,
-            "prompt": self.prompt,
             "hidden": self.hidden,
             "dynamic_reserve": self.dynamic_reserve,
         }
@@ -100,7 +98,6 @@ def budget_for(
     *,
     system: int = 0,
     tools: int = 0,
-    prompt: int = 0,
     hidden: int = 0,
     output: int | None = None,
     is_anchored: bool = False,
@@ -113,7 +110,6 @@ def budget_for(
         output_reserve=min(OUTPUT_RESERVE_TOKENS, size // 4) if output is None else output,
         system=system,
         tools=tools,
-        prompt=prompt,
         dynamic_reserve=max(DYNAMIC_RESERVE_TOKENS, int(DYNAMIC_RESERVE_SHARE * size)),
         ratio=RATIO_ANCHORED if is_anchored else RATIO_ESTIMATED,
         hidden=hidden,

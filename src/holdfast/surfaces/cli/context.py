@@ -15,15 +15,15 @@ from holdfast.core.records import User
 from holdfast.core.steps import MEANING
 from holdfast.engine.prepare import Prepared, prepare
 from holdfast.surfaces.cli.app import App, Command
-from holdfast.surfaces.cli.output import Cell, Row, Tone
-from holdfast.surfaces.cli.transcripts import (
-    Transcript,
+from holdfast.surfaces.cli.conversations import (
+    Conversation,
     add_window,
+    conversation,
     default_dialect,
     system_and_tools,
-    transcript,
     window_from,
 )
+from holdfast.surfaces.cli.output import Cell, Row, Tone
 
 if TYPE_CHECKING:
     import argparse
@@ -69,7 +69,7 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
 
 
 def _context(args: argparse.Namespace, app: App) -> int:
-    found = transcript(app, args.session, window=args.window)
+    found = conversation(app, args.session, window=args.window)
     prepared = _prepared(args, found, app)
     if app.out.is_json:
         app.out.json(as_json(prepared))
@@ -78,7 +78,7 @@ def _context(args: argparse.Namespace, app: App) -> int:
     return 0
 
 
-def _prepared(args: argparse.Namespace, found: Transcript, app: App) -> Prepared:
+def _prepared(args: argparse.Namespace, found: Conversation, app: App) -> Prepared:
     model = args.model or found.model
     aim = target(args.dialect or default_dialect(model), provider=found.provider, model=model)
     system, tools = system_and_tools(args, found)

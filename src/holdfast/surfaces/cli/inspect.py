@@ -19,14 +19,14 @@ from holdfast.core.window import Window
 from holdfast.engine.prepare import memory_for
 from holdfast.errors import CannotFit, UsageError
 from holdfast.surfaces.cli.app import App, Command
-from holdfast.surfaces.cli.output import Cell, Row, bar, when
-from holdfast.surfaces.cli.transcripts import (
-    Transcript,
+from holdfast.surfaces.cli.conversations import (
+    Conversation,
     add_window,
+    conversations,
     default_dialect,
     system_and_tools,
-    transcripts,
 )
+from holdfast.surfaces.cli.output import Cell, Row, bar, when
 
 if TYPE_CHECKING:
     import argparse
@@ -75,7 +75,7 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
 def _inspect(args: argparse.Namespace, app: App) -> int:
     if args.top < 1:
         raise UsageError(f"--top {args.top} shows nothing", hint="give a number from 1 up")
-    found = [one for name in args.what for one in transcripts(app, name)]
+    found = [one for name in args.what for one in conversations(app, name)]
     reports = []
     for number, one in enumerate(found, 1):
         with app.out.busy(f"counting {one.name} ({number} of {len(found)})"):
@@ -93,7 +93,7 @@ def _inspect(args: argparse.Namespace, app: App) -> int:
     return 0
 
 
-def _report(args: argparse.Namespace, found: Transcript) -> Report:
+def _report(args: argparse.Namespace, found: Conversation) -> Report:
     model = args.model or found.model
     system, tools = system_and_tools(args, found)
     aim = target(default_dialect(model), provider=found.provider, model=model)

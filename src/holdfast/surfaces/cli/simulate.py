@@ -17,12 +17,12 @@ from holdfast.engine.policies import (
     TrimTokens,
 )
 from holdfast.engine.simulation import STATIC_TOKENS, Run, simulate
-from holdfast.engine.transcripts import Transcript as Replayed
+from holdfast.engine.transcripts import Transcript
 from holdfast.errors import UsageError
 from holdfast.providers.tokenizers import counter_for
 from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.conversations import Conversation, add_window, conversations
 from holdfast.surfaces.cli.output import Cell, Row, bar
-from holdfast.surfaces.cli.transcripts import Transcript, add_window, transcripts
 
 if TYPE_CHECKING:
     import argparse
@@ -70,7 +70,7 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
 
 
 def _simulate(args: argparse.Namespace, app: App) -> int:
-    found = [one for name in args.what for one in transcripts(app, name)]
+    found = [one for name in args.what for one in conversations(app, name)]
     found = [one for one in found if one.records]
     if not found:
         raise UsageError("there is nothing to replay", hint="the transcripts hold no records")
@@ -108,7 +108,7 @@ def _price(given: str | None, model: str) -> Price:
 
 def _runs(
     policies: Sequence[Plays],
-    found: Sequence[Transcript],
+    found: Sequence[Conversation],
     args: argparse.Namespace,
     app: App,
     price: Price,
@@ -118,7 +118,7 @@ def _runs(
     with app.out.progress("replaying", len(found) * len(policies)) as advance:
         for one in found:
             counter = counter_for(args.model or one.model or None)
-            replayed = Replayed(one.records, counter)
+            replayed = Transcript(one.records, counter)
             for policy in policies:
                 run = simulate(
                     replayed,
@@ -152,7 +152,7 @@ def _as_json(run: Run) -> dict[str, Any]:
 
 def _show(
     runs: Sequence[Run],
-    found: Sequence[Transcript],
+    found: Sequence[Conversation],
     args: argparse.Namespace,
     app: App,
     price: Price,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.surfaces.cli.app import App
 
 
-class Transcript(msgspec.Struct, frozen=True):
+class Conversation(msgspec.Struct, frozen=True):
     """A conversation and what is known around it."""
 
     name: str
@@ -33,9 +33,9 @@ class Transcript(msgspec.Struct, frozen=True):
     source: str = "session"
 
 
-def transcript(app: App, name: str, *, window: int | None = None) -> Transcript:
+def conversation(app: App, name: str, *, window: int | None = None) -> Conversation:
     """The one conversation meant by a session's name or a file's path."""
-    found = transcripts(app, name, window=window)
+    found = conversations(app, name, window=window)
     if len(found) > 1:
         shown = ", ".join(f"`{one.name}`" for one in found[:5])
         raise UsageError(
@@ -45,7 +45,7 @@ def transcript(app: App, name: str, *, window: int | None = None) -> Transcript:
     return found[0]
 
 
-def transcripts(app: App, name: str, *, window: int | None = None) -> list[Transcript]:
+def conversations(app: App, name: str, *, window: int | None = None) -> list[Conversation]:
     """The conversations in a file, or the one session by that name."""
     path, _, wanted = name.partition("#")
     if not Path(path).is_file():
@@ -60,7 +60,7 @@ def transcripts(app: App, name: str, *, window: int | None = None) -> list[Trans
     return [_of_import(one) for one in chosen]
 
 
-def _of_session(app: App, name: str, window: int | None) -> Transcript:
+def _of_session(app: App, name: str, window: int | None) -> Conversation:
     try:
         key = app.session(name)
     except NoSuchSession as error:
@@ -73,16 +73,16 @@ def _of_session(app: App, name: str, window: int | None) -> Transcript:
             live = app.store.live(key, window=window)
             records = [one for one in live.records if not isinstance(one, Header)]
     provider, model = _model_in(records)
-    return Transcript(str(key), records, provider=provider, model=model)
+    return Conversation(str(key), records, provider=provider, model=model)
 
 
-def _of_import(found: Imported) -> Transcript:
+def _of_import(found: Imported) -> Conversation:
     records = [
         record if record.id else msgspec.structs.replace(record, id=f"@{number}")
         for number, record in enumerate(found.records)
     ]
     provider, model = _model_in(records)
-    return Transcript(
+    return Conversation(
         found.name, records, found.system, read_tools(found.tools), provider, model, found.format
     )
 
@@ -114,7 +114,7 @@ def add_window(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="NAME", help="count and price as for this model")
 
 
-def system_and_tools(args: argparse.Namespace, found: Transcript) -> tuple[str, tuple[Tool, ...]]:
+def system_and_tools(args: argparse.Namespace, found: Conversation) -> tuple[str, tuple[Tool, ...]]:
     """From the files that were named, else from the transcript."""
     system = _text_in(args.system) if args.system else found.system
     if not args.tools:
