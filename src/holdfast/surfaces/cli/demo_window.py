@@ -13,7 +13,8 @@ from holdfast.engine.policies import DoNothing, Holdfast, TrimTokens
 from holdfast.engine.prepare import memory_for, prepare
 from holdfast.engine.simulation import simulate
 from holdfast.engine.transcripts import Transcript
-from holdfast.surfaces.cli.inspect import kept_at, kept_table
+from holdfast.surfaces.cli.inspect import kept_table
+from holdfast.surfaces.cli.reports import kept_at
 from holdfast.surfaces.cli.simulate import simulation_table
 
 if TYPE_CHECKING:

@@ -10,14 +10,12 @@ import msgspec
 
 from holdfast.core.dialects import target
 from holdfast.core.inspection import Group, Inspection, Item, inspect
-from holdfast.core.ledger import totals
 from holdfast.core.prices import price_of
-from holdfast.core.projection import project
 from holdfast.core.records import Compaction
 from holdfast.core.steps import MEANING
 from holdfast.core.window import Window
 from holdfast.engine.prepare import memory_for
-from holdfast.errors import CannotFit, UsageError
+from holdfast.errors import UsageError
 from holdfast.surfaces.cli.app import App, Command
 from holdfast.surfaces.cli.conversations import (
     Conversation,
@@ -27,40 +25,19 @@ from holdfast.surfaces.cli.conversations import (
     system_and_tools,
 )
 from holdfast.surfaces.cli.output import Cell, Row, bar, when
+from holdfast.surfaces.cli.page import page
+from holdfast.surfaces.cli.reports import Kept, Report, kept_at
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from holdfast.core.dialects import Target
-    from holdfast.core.messages import Tool
-    from holdfast.core.records import Record
-    from holdfast.core.view import Memory
 
 WINDOWS = (16_000, 32_000, 64_000, 128_000, 200_000, 1_000_000)
 _BAR_CHARS = 32
 _EXAMPLE = """examples:
   holdfast inspect ~/.claude/projects/my-project/session.jsonl
   holdfast inspect my-project --window 32000 --html report.html"""
-
-
-class Kept(msgspec.Struct, frozen=True):
-    """What a projection at one window would keep."""
-
-    window: int
-    tokens: int
-    budget: int
-    actions: dict[str, dict[str, int]]
-    refusal: str = ""
-
-
-class Report(msgspec.Struct, frozen=True):
-    """One conversation, looked at."""
-
-    name: str
-    source: str
-    inspection: Inspection
-    kept: list[Kept]
 
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:
@@ -116,28 +93,6 @@ def _report(args: argparse.Namespace, found: Conversation) -> Report:
     return Report(found.name, found.source, looked, kept)
 
 
-def kept_at(
-    records: Sequence[Record],
-    window: Window,
-    aim: Target,
-    *,
-    system: str = "",
-    tools: tuple[Tool, ...] = (),
-    memory: Memory,
-) -> Kept:
-    """What a projection at one window keeps."""
-    try:
-        plan = project(records, window, aim, system=system, tools=tools, memory=memory, floor=0)
-    except CannotFit as error:
-        return Kept(window.tokens, 0, 0, {}, str(error))
-    actions = {
-        action: {"records": count, "before": before, "after": after}
-        for action, (count, before, after) in totals(plan.ledger).items()
-        if action != "silent"
-    }
-    return Kept(window.tokens, plan.tokens.total, plan.budget.tokens, actions)
-
-
 def _as_json(report: Report) -> dict[str, Any]:
     looked: dict[str, Any] = msgspec.to_builtins(report.inspection)
     looked["doubled_tokens"] = report.inspection.doubled_tokens
@@ -147,8 +102,6 @@ def _as_json(report: Report) -> dict[str, Any]:
 
 
 def _write_page(path: str, reports: list[Report], app: App) -> None:
-    from holdfast.surfaces.cli.page import page
-
     try:
         Path(path).write_text(page(reports), "utf-8")
     except OSError as error:

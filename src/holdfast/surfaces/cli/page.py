@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast.core.inspection import Group, Inspection
-    from holdfast.surfaces.cli.inspect import Kept, Report
+    from holdfast.surfaces.cli.reports import Kept, Report
 
 _COLOURS = {
     "system prompt": "#64748b",
