@@ -416,16 +416,15 @@ def _within(lines: Sequence[str], room: int, counter: Counter) -> list[str]:
 def _names(digests: Sequence[Digest], room: int, counter: Counter) -> list[str]:
     """The names worth their tokens, best first: recent, repeated, used in calls, and short."""
     scores: dict[str, float] = {}
-    age = 0
+    get, age = scores.get, 0
     for one in reversed(digests):
         weight = 0.5 ** (age / _HALF_LIFE_STEPS)
         for name, factor in one.names.items():
-            scores[name] = scores.get(name, 0.0) + weight * factor
+            scores[name] = get(name, 0.0) + weight * factor
         age += one.is_step
-    # What the user said is carried in full, so its names need no second place.
-    sizes = {name: 4 + len(name) // 4 for name in scores}
+    ranked = sorted((-score / (4 + len(name) // 4), name) for name, score in scores.items())
     kept: list[str] = []
-    for name in sorted(scores, key=lambda name: (-scores[name] / sizes[name], name)):
+    for _rank, name in ranked:
         tokens = counter.count(f" {name}")
         if tokens <= room:
             kept.append(name)
