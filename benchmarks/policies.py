@@ -215,7 +215,7 @@ def variants() -> dict[str, Policy]:
         "never cut because it is cold": Policy(cold_cut=0.71),
         "never prune or cut because it is cold": Policy(trim=0.69, clear=0.70, cold_cut=0.71),
         "cut at every cold moment": Policy(cold_cut=base.low_water + 0.02),
-        "clear at once, without trimming": Policy(trim_after=base.clear_after),
+        "trim first, after 4 steps": Policy(trim_after=4),
         "clear late (20 steps)": Policy(clear_after=20),
         "cut less (low water 0.4)": Policy(low_water=0.4, cold_cut=0.45),
         "cut more (low water 0.1)": Policy(low_water=0.1),

@@ -68,7 +68,7 @@ def test_warm_view_above_the_limit_is_cut_to_the_low_water_mark() -> None:
 
 @pytest.mark.parametrize(
     ("count", "does"),
-    [(4, "nothing"), (9, "prunes"), (33, "cuts")],
+    [(4, "nothing"), (12, "prunes"), (33, "cuts")],
 )
 def test_cold_cache_is_used_the_more_the_fuller_the_view(count: int, does: str) -> None:
     """When the prefix has to be paid for again anyway, it need not be paid for in full."""
@@ -82,12 +82,22 @@ def test_cold_cache_is_used_the_more_the_fuller_the_view(count: int, does: str) 
 def test_results_are_trimmed_then_cleared_as_they_go_quiet() -> None:
     """Lately used: whole. A while ago: trimmed. Longer ago: cleared."""
     steps = steps_of(15)
-    decision = choose(steps, budget=BUDGET, cache=COLD, policy=POLICY)
+    policy = Policy(trim_after=4, clear_after=8)
+    decision = choose(steps, budget=BUDGET, cache=COLD, policy=policy)
     assert decision is not None
     for index, step in enumerate(steps):
-        is_old = step.quiet > POLICY.clear_after
+        is_old = step.quiet > 8
         assert (index in decision.clear) == is_old
-        assert (index in decision.trim) == (not is_old and step.quiet > POLICY.trim_after)
+        assert (index in decision.trim) == (not is_old and step.quiet > 4)
+
+
+def test_results_are_only_trimmed_while_there_is_room() -> None:
+    """Between the first two thresholds nothing is cleared, however old."""
+    steps = steps_of(14, tokens=400, frees=396)
+    decision = choose(steps, budget=BUDGET, cache=COLD, policy=POLICY)
+    assert decision is not None
+    assert decision.clear == ()
+    assert decision.trim == (0, 1, 2, 3, 4)
 
 
 def test_what_was_used_lately_stays_however_old() -> None:

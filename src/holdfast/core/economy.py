@@ -71,7 +71,7 @@ class Policy(msgspec.Struct, frozen=True):
     """Here the view is cut, warm or cold."""
     low_water: float = 0.22
     """Where a cut ends: what stays of the history, without what the cut leaves behind."""
-    trim_after: int = 4
+    trim_after: int = 8
     """Steps since a result arrived, or was last used, after which it may be trimmed."""
     clear_after: int = 8
     """The same for clearing it."""
