@@ -30,8 +30,8 @@ NEW_SUMMARY: Final = "(new)"
 """Where the record that a decision becomes has no id yet."""
 _CARRY_SHARE: Final = 0.15
 """Of the budget, at most, for what a cut leaves behind."""
-_HORIZON_STEPS: Final = 120
-"""A name last mentioned longer ago weighs less than a 60th, and is not looked for."""
+_HORIZON_STEPS: Final = 80
+"""A name last mentioned longer ago weighs less than a 16th, and is not looked for."""
 
 
 class Draft:
