@@ -13,7 +13,7 @@ import pytest
 from holdfast import config, errors
 from holdfast.core import findings
 from holdfast.core.records import BY_TYPE
-from holdfast.surfaces.cli import COMMANDS
+from holdfast.surfaces.cli import commands
 
 REPOSITORY = Path(__file__).parent.parent
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -75,7 +75,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", commands(), ids=lambda command: command.name)
 def test_every_command_has_a_section(command: object) -> None:
     """The page about the command line describes each command."""
     page = (REPOSITORY / "docs" / "cli.md").read_text("utf-8")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast import FileBlobs
-from holdfast.surfaces.cli import COMMANDS, main
+from holdfast.surfaces.cli import commands, main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -435,7 +435,7 @@ def test_help_names_every_command() -> None:
         [sys.executable, "-m", "holdfast"], capture_output=True, text=True, check=True
     ).stdout
 
-    assert all(f" {command.name} " in listing for command in COMMANDS)
+    assert all(f" {command.name} " in listing for command in commands())
 
 
 def test_a_closed_pipe_is_not_a_traceback(tmp_path: Path) -> None:
@@ -473,3 +473,11 @@ def test_tables_are_drawn_with_rich_on_a_terminal(tmp_path: Path) -> None:
     assert "─" in on_terminal.stdout
     assert "\x1b[" not in in_pipe.stdout
     assert "a label" in in_pipe.stdout
+
+
+def test_a_command_is_found_without_loading_the_others() -> None:
+    """Each name leads to the file that has it, and every command has a name there."""
+    every = {command.name for command in commands()}
+    for name in every:
+        assert name in {command.name for command in commands(name)}
+        assert len(commands(name)) < len(every)

@@ -11,32 +11,25 @@ from typing import TYPE_CHECKING, NoReturn
 
 from holdfast import __version__, config
 from holdfast.errors import CannotFit, HoldfastError, HoldfastWarning, UsageError
-from holdfast.surfaces.cli import (
-    care,
-    context,
-    demo,
-    inspect,
-    records,
-    sessions,
-    simulate,
-    transfer,
-)
 from holdfast.surfaces.cli.app import App
 from holdfast.surfaces.cli.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = (
-    *sessions.COMMANDS,
-    *records.COMMANDS,
-    *transfer.COMMANDS,
-    *inspect.COMMANDS,
-    *context.COMMANDS,
-    *simulate.COMMANDS,
-    *care.COMMANDS,
-    *demo.COMMANDS,
-)
+    from holdfast.surfaces.cli.app import Command
+
+_NAMES = {
+    "sessions": ("sessions", "new", "label", "fork", "rm"),
+    "records": ("append", "log", "show", "rewind", "branches"),
+    "transfer": ("import", "export"),
+    "inspect": ("inspect",),
+    "context": ("context",),
+    "simulate": ("simulate",),
+    "care": ("verify", "repair", "gc"),
+    "demo": ("demo",),
+}
+"""Each file of commands and what is in it: a command that is asked for loads no other."""
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -49,14 +42,16 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if "invalid choice: " in message:
             asked = message.split("'")[1]
-            close = difflib.get_close_matches(asked, [command.name for command in COMMANDS], n=2)
+            known = [name for names in _NAMES.values() for name in names]
+            close = difflib.get_close_matches(asked, known, n=2)
             hint = f"did you mean `{'` or `'.join(close)}`?" if close else "see `holdfast --help`"
             message = f"unknown command `{asked}`\nhint: {hint}"
         self.exit(EXIT_USAGE, f"error: {message}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = _build_parser()
+    argv = sys.argv[1:] if argv is None else argv
+    parser = _build_parser(_asked(argv))
     args = parser.parse_args(argv)
     if args.command is None:
         parser.print_help()
@@ -89,7 +84,60 @@ def _run(args: argparse.Namespace, out: Output) -> int:
     return status
 
 
-def _build_parser() -> argparse.ArgumentParser:
+def _asked(argv: Sequence[str]) -> str | None:
+    """The command among arguments, if it is plain to see."""
+    words = iter(argv)
+    for word in words:
+        if word in ("--root", "--agent"):
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
+def commands(asked: str | None = None) -> tuple[Command, ...]:
+    """The commands, or only those in the file of the one that is asked for."""
+    file = next((file for file, names in _NAMES.items() if asked in names), None)
+    return tuple(one for name in ([file] if file else _NAMES) for one in _load(name))
+
+
+def _load(file: str) -> tuple[Command, ...]:
+    match file:
+        case "sessions":
+            from holdfast.surfaces.cli import sessions
+
+            return sessions.COMMANDS
+        case "records":
+            from holdfast.surfaces.cli import records
+
+            return records.COMMANDS
+        case "transfer":
+            from holdfast.surfaces.cli import transfer
+
+            return transfer.COMMANDS
+        case "inspect":
+            from holdfast.surfaces.cli import inspect
+
+            return inspect.COMMANDS
+        case "context":
+            from holdfast.surfaces.cli import context
+
+            return context.COMMANDS
+        case "simulate":
+            from holdfast.surfaces.cli import simulate
+
+            return simulate.COMMANDS
+        case "care":
+            from holdfast.surfaces.cli import care
+
+            return care.COMMANDS
+        case _:
+            from holdfast.surfaces.cli import demo
+
+            return demo.COMMANDS
+
+
+def _build_parser(asked: str | None) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="holdfast", description="Durable sessions and a bounded context for LLM agents."
     )
@@ -99,7 +147,7 @@ def _build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
     parser.set_defaults(command=None)
     verbs = parser.add_subparsers(metavar="COMMAND", title="commands")
-    for command in COMMANDS:
+    for command in commands(asked):
         verb = verbs.add_parser(
             command.name,
             help=command.help,
