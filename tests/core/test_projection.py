@@ -199,6 +199,88 @@ def test_users_words_stay_when_one_turn_outgrows_the_window(window: int) -> None
     assert blocks_of(plan_for(log[kept:], window)) == blocks_of(plan)
 
 
+def steps(start: int, count: int, chars: int = 1_800) -> list[Record]:
+    made: list[Record] = []
+    for number in range(start, start + count):
+        block = {"type": "tool_use", "id": f"c{number}", "name": "bash", "input": {"n": number}}
+        made += [
+            Assistant(content=[block]),
+            ToolResult(tool_use_id=f"c{number}", content="out " * (chars // 4)),
+        ]
+    return made
+
+
+def live_part(log: Sequence[Record]) -> list[Record]:
+    """What a store hands out: from the first record that the newest cut keeps."""
+    cut = next(one for one in reversed(log) if isinstance(one, Compaction))
+    wanted = cut.first_kept or cut.id
+    return list(log[next(place for place, one in enumerate(log) if one.id == wanted) :])
+
+
+def test_users_words_outlive_many_cuts_inside_one_turn() -> None:
+    """Ten cuts in a row, each seeing only what the cut before it left."""
+    words = "Find the bug in parser.py and fix it, but leave lexer.py alone."
+    log = said([User(content=words)])
+    cuts = 0
+    for number in range(0, 400, 10):
+        more = said(steps(number, 10))
+        log += [
+            msgspec.structs.replace(one, id=f"s{number:04d}{place:02d}")
+            for place, one in enumerate(more)
+        ]
+        plan = plan_for(log, 16_000)
+        assert text_in(plan).count(words) >= 1
+        assert plan.prompt.messages[0].role == "user"
+        if plan.decisions:
+            cuts += 1
+            log = live_part(appended(log, plan))
+            assert blocks_of(plan_for(log, 16_000)) == blocks_of(plan)
+    assert cuts >= 10
+
+
+@pytest.mark.parametrize("window", [4_000, 8_000, 32_000])
+def test_oversize_newest_step_is_shortened_inside_itself(window: int) -> None:
+    """One result of 400,000 characters: both its ends, the question, and a ref to the rest."""
+    call = {"type": "tool_use", "id": "c1", "name": "bash", "input": {"cmd": "make"}}
+    text = "FIRST LINE\n" + "noise and more noise\n" * 20_000 + "LAST LINE: error 17"
+    records = said(
+        [
+            User(content="Why?"),
+            Assistant(content=[call]),
+            ToolResult(tool_use_id="c1", content=text),
+        ]
+    )
+    plan = plan_for(records, window)
+    answer = plan.prompt.messages[-1].blocks[0]
+    assert isinstance(answer, ToolAnswer)
+    shown = text_of_blocks(answer.content)
+    assert shown.startswith("FIRST LINE")
+    assert shown.endswith("LAST LINE: error 17")
+    assert "record r00002 has all of it" in shown
+    assert "Why?" in text_in(plan)
+    assert plan_for(appended(records, plan), window).decisions == ()
+
+
+def test_newest_of_several_messages_in_a_turn_is_the_one_that_stays_whole() -> None:
+    """A long paste, then the question about it."""
+    paste, question = "pasted line of text\n" * 900, "What is wrong with this?"
+    log = said([User(content=paste), User(content=question), *steps(0, 6, 4_000)])
+    plan = plan_for(log, 8_000)
+    assert question in text_in(plan)
+
+
+def test_step_that_cannot_be_shortened_enough_gives_way_to_the_question() -> None:
+    """Two hundred calls at once, in a window that has no room for their answers."""
+    calls = [
+        {"type": "tool_use", "id": f"c{n}", "name": "bash", "input": {"n": n}} for n in range(200)
+    ]
+    results = [ToolResult(tool_use_id=f"c{n}", content="x " * 200) for n in range(200)]
+    records = said([User(content="All of them, please."), Assistant(content=calls), *results])
+    plan = plan_for(records, 4_000)
+    assert "All of them, please." in text_in(plan)
+    assert plan.tokens.messages <= plan.budget.tokens
+
+
 # L4: pairs are atomic, and what is sent is valid.
 
 
