@@ -21,7 +21,7 @@ $(VENV)/.stamp: requirements.lock pyproject.toml | $(UV)
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps -e .
 	@touch $@
 
-demo: $(VENV)/.stamp ## Kill a writer in the middle of its work and see what survives
+demo: $(VENV)/.stamp ## Kill a writer, outgrow a window, and see what survives
 	@$(BIN)/holdfast demo
 
 test: $(VENV)/.stamp ## Check format, lint and types, then run the tests
@@ -45,10 +45,13 @@ coverage: $(VENV)/.stamp ## Which lines and branches no test reaches
 
 bench: .venv-bench/.stamp ## Measure, beside the peers
 	@.venv-bench/bin/python benchmarks/store.py
+	@.venv-bench/bin/python benchmarks/projection.py
+	@.venv-bench/bin/python benchmarks/tokens.py
+	@.venv-bench/bin/python benchmarks/policies.py
 
 .venv-bench/.stamp: benchmarks/requirements.txt pyproject.toml | $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-bench
-	@$(UV) pip install --quiet --python .venv-bench/bin/python -e '.[cli]' -r $<
+	@$(UV) pip install --quiet --python .venv-bench/bin/python -e '.[cli,tokens]' -r $<
 	@touch $@
 
 lock: | $(UV) ## Pin the versions that the tests run with
