@@ -348,7 +348,7 @@ Results that miss their goal are kept, and so are the ideas that lost.
 - **Cost**: input only, and the model calls that a policy makes for itself, with the list price of {model} ({price}). What the agent's own replies cost is the same for all.
 - **Cache**: prefixes by block, {marks} marks (end, static part, end of the request before, end of the opening), a look-back of {look_back} blocks, at least {minimum:,} tokens, lifetime from the last use, gaps as the transcripts have them. A *break* is a change of a prefix that was still warm.
 - **Baseline**: full history; at 85 % of the budget, a 4,000-token summary and the last 20k tokens (40 % of the budget where that is less). The summary call rides the cached prefix: it pays cache reads, and its output at the output price.
-- **Summaries**: a summary holds 25 % of the facts it replaces, the same ones each time. The {sessions} sessions have real summaries too: those held 19 to 28 % of the facts that later calls used.
+- **Summaries**: a summary holds 25 % of the facts it replaces, the same ones each time. Real summaries of such sessions held 19 to 28 % of the facts that later calls used, those in these sessions 19 to 23 %.
 - **Recall**: of the facts that calls used and that had come up before, the share in the request; *far*: last seen more than 10 steps before; *verbatim*: in an original message. *Messages* and *words* are the user's, over all requests: whole messages, and characters.
 - **History**: what the sources really compacted is put back; the log keeps everything, so a replay can start from everything.
 """  # noqa: E501
