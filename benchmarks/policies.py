@@ -344,7 +344,7 @@ Results that miss their goal are kept, and so are the ideas that lost.
 ## How it is counted
 
 - **Tokens**: exact o200k counts × {factor:g}, and {per_result:g} for each tool result, which is about what Claude charges for these sessions. The static part (system prompt and tools) is a parameter.
-- **Budget**: for all policies the same, 0.9 × (window − output − static − 8 % of the window). In the tables the output is 0, which leaves the most room for history and is the hardest case; the usual reserve is among the other assumptions.
+- **Budget**: for all policies the same, 0.9 × (window − output − static − 8 % of the window). In the tables the output is 0, which leaves the most room for history and is the harder case at the smaller windows; the usual reserve is among the other assumptions.
 - **Cost**: input only, and the model calls that a policy makes for itself, with the list price of {model} ({price}). What the agent's own replies cost is the same for all.
 - **Cache**: prefixes by block, {marks} marks (end, static part, end of the request before, end of the opening), a look-back of {look_back} blocks, at least {minimum:,} tokens, lifetime from the last use, gaps as the transcripts have them. A *break* is a change of a prefix that was still warm.
 - **Baseline**: full history; at 85 % of the budget, a 4,000-token summary and the last 20k tokens (40 % of the budget where that is less). The summary call rides the cached prefix: it pays cache reads, and its output at the output price.
