@@ -238,6 +238,22 @@ def test_users_words_outlive_many_cuts_inside_one_turn() -> None:
     assert cuts >= 10
 
 
+def test_carry_comes_back_after_a_step_that_left_no_room_for_it() -> None:
+    """One huge result crowds the carry out of a request, not out of the log."""
+    words = "Use the port 48123 and never touch legacy.py."
+    log = said([User(content=words), Assistant(content="ok"), User(content="go"), *steps(0, 9)])
+    huge = said(steps(90, 1, 400_000))
+    log += [msgspec.structs.replace(one, id=f"h{n}") for n, one in enumerate(huge)]
+    crowded = plan_for(log, 8_000)
+    assert words not in text_in(crowded)
+    log = live_part(appended(log, crowded))
+    more = said(steps(100, 12))
+    log += [msgspec.structs.replace(one, id=f"m{n:02d}") for n, one in enumerate(more)]
+    again = plan_for(log, 8_000)
+    assert again.decisions
+    assert words in text_in(again)
+
+
 @pytest.mark.parametrize("window", [4_000, 8_000, 32_000])
 def test_oversize_newest_step_is_shortened_inside_itself(window: int) -> None:
     """One result of 400,000 characters: both its ends, the question, and a ref to the rest."""

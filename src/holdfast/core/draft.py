@@ -11,7 +11,7 @@ from holdfast.core.economy import StepSize
 from holdfast.core.messages import ToolCall
 from holdfast.core.pruning import can_clear, can_trim
 from holdfast.core.records import Assistant, Compaction, Prune, PruneDecision, User, to_json
-from holdfast.core.steps import note
+from holdfast.core.steps import Thread, note
 from holdfast.core.view import Form, opening_of
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.carry import Digest
     from holdfast.core.economy import Policy
+    from holdfast.core.messages import Thinking
     from holdfast.core.records import Record
     from holdfast.core.steps import Part, Unit
     from holdfast.core.view import Memory, View
@@ -28,8 +29,6 @@ NOTE_FIRST: Final = note("[The beginning of this conversation is not shown.]")
 NOTE_LAST: Final = note("[Continue.]")
 NEW_SUMMARY: Final = "(new)"
 """Where the record that a decision becomes has no id yet."""
-_CARRY_SHARE: Final = 0.15
-"""Of the budget, at most, for what a cut leaves behind."""
 _HORIZON_STEPS: Final = 80
 """A name last mentioned longer ago weighs less than a 16th, and is not looked for."""
 
@@ -43,16 +42,17 @@ class Draft:
         records: Sequence[Record],
         memory: Memory,
         correction: Correction,
-        closing: Sequence[Unit],
     ) -> None:
         self.view = view
         self.units = view.units
         self.forms = dict(view.forms)
         self.start = 0
         self.opening = list(view.opening)
-        self.closing = list(closing)
+        self.closing: list[Unit] = []
+        self.repairs = view.repairs
         self.reasons: list[str] = []
         self.summary: str | None = None
+        self._carry_tokens = 0
         self.pinned: list[Unit] = []
         self.has_images = False
         self._records = records
@@ -62,7 +62,7 @@ class Draft:
         self._kept = sum(self.sizes)
         self._rest = 0
         self._note = self.tokens_of(NOTE_FIRST)
-        self._reweigh_rest()
+        self.close()
         self._places: dict[str, int] | None = None
 
     @property
@@ -152,12 +152,13 @@ class Draft:
             self.pinned = [unit for unit in self.opening if unit.is_user]
         self._kept -= sum(self.sizes[self.start : start])
         self.start = start
+        self._carry_tokens = max(self._carry_tokens, carry_tokens)
         self.recarry(carry_tokens)
 
-    def fit_carry(self, room: int) -> None:
+    def fit_carry(self, room: int, cap: int) -> None:
         """Give the carry what the rest leaves free, if that is anything."""
         self.recarry(0)
-        free = min(room - self.total, int(room * _CARRY_SHARE))
+        free = min(room - self.total, cap)
         if free > 0:
             self.recarry(free)
             if self.total > room:
@@ -165,20 +166,53 @@ class Draft:
 
     def recarry(self, tokens: int) -> None:
         """Make the carry anew, within `tokens`."""
-        self.summary = carry_digests(
+        self.summary = self._carried(tokens)
+        self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
+        self._reweigh_rest()
+
+    def _carried(self, tokens: int) -> str:
+        return carry_digests(
             self._digests(),
             previous=self._previous(),
             cap_tokens=max(0, math.floor(tokens / self._correction.factor) - 60),
             counter=self._memory.scale.counter,
         ).text
-        self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
-        self._reweigh_rest()
 
     def drop_pins_but_last(self) -> None:
         """Of the turn a cut fell into, keep only what was said last."""
         self.pinned = self.pinned[-1:]
         assert self.summary is not None
         self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
+        self._reweigh_rest()
+
+    def settle(self, admits: Callable[[Thinking], bool]) -> None:
+        """Read what a cut left as the next projection will: without what came before it.
+
+        An id that was taken there is free here; a result that was late for a call there is
+        nobody's here.
+        """
+        if self.summary is None or self.start >= len(self.units):
+            return
+        first = self.units[self.start].first
+        place = next(place for place, one in enumerate(self._records) if one.id == first)
+        thread = Thread(admits)
+        for record in self._records[place:]:
+            thread.feed(record)
+        units = thread.units()
+        self.repairs = thread.all_repairs()
+        if units == self.units[self.start :]:
+            return
+        self.units = [*self.units[: self.start], *units]
+        self.sizes = [*self.sizes[: self.start], *self._weighed(units)]
+        self._kept = sum(self.sizes[self.start :])
+        self._places = None
+        self.close()
+
+    def close(self) -> None:
+        """Put a note where the provider wants a user message and there is none."""
+        last = (self.units[self.start :] or self.opening)[-1:]
+        is_open = not last or last[0].parts[-1].role == "assistant"
+        self.closing = [NOTE_LAST] if is_open else []
         self._reweigh_rest()
 
     def decisions(self, window: int, before: int) -> tuple[Record, ...]:
@@ -208,8 +242,10 @@ class Draft:
         if len(pinned) < len(said) and self.view.boundary is not None:
             older = [raw for raw in self.view.boundary.turn or () if raw.get("id") in said]
             pinned = [*older, *pinned]
+        whole = self._carried(self._carry_tokens)
         return Compaction(
             summary=self.summary or "",
+            carry=whole if whole != self.summary else None,
             first_kept=kept[0].first if kept else None,
             covers=(gone[0].id, gone[-1].id) if gone else None,
             window=window,
@@ -252,7 +288,7 @@ class Draft:
             return None
         oldest = next(one for one in self._records if isinstance(one, Compaction))
         is_whole = oldest.covers is not None and oldest.covers[0] in self._by_id
-        return None if is_whole and before.method == "extract" else before.summary
+        return None if is_whole and before.method == "extract" else before.carry or before.summary
 
     def _cut_records(self) -> list[Record]:
         gone = {part.record for unit in self.units[: self.start] for part in unit.parts}

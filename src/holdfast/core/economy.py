@@ -71,6 +71,8 @@ class Policy(msgspec.Struct, frozen=True):
     """Here the view is cut, warm or cold."""
     low_water: float = 0.22
     """Where a cut ends: what stays of the history, without what the cut leaves behind."""
+    keep_tokens: int = 4_000
+    """What stays at least, where a small budget allows it: a step or two must be left to go on."""
     trim_after: int = 8
     """Steps since a result arrived, or was last used, after which it may be trimmed."""
     clear_after: int = 8
@@ -115,13 +117,21 @@ class Policy(msgspec.Struct, frozen=True):
         """The part of a budget that the shares are shares of."""
         return min(budget, max(self.comfort_tokens, int(self.comfort_share * budget)))
 
+    def kept_by_a_cut(self, working: int) -> int:
+        """How much of the history a cut leaves, always less than what makes for a cold cut."""
+        least = min(self.keep_tokens, int(0.8 * self.cold_cut * working))
+        return max(int(self.low_water * working), least)
+
     def carry_cap(self, budget: int) -> int:
         """How much a cut may leave behind."""
         return min(self.carry_tokens, int(self.carry_share * budget))
 
 
 _ORDER: Final = ("trim", "clear", "cold_cut", "summary", "flush", "compact")
-_COUNTS: Final = ("trim_after", "clear_after", "protected_steps", "comfort_tokens", "carry_tokens")
+_COUNTS: Final = (
+    *("trim_after", "clear_after", "protected_steps"),
+    *("keep_tokens", "comfort_tokens", "carry_tokens"),
+)
 _MIN_YIELD: Final = 0.02
 """A batch that frees less of the working budget is not worth a record."""
 
@@ -191,7 +201,7 @@ def choose(
     left = total - prune.frees
     start = 0
     if is_forced or left > policy.cold_cut * working:
-        start = _tail(steps, prune, int(policy.low_water * working))
+        start = _tail(steps, prune, policy.kept_by_a_cut(working))
     decision = _decide(steps, prune, start, _reason(cache, fill, policy, is_forced=is_forced))
     is_worth_it = decision.frees >= _MIN_YIELD * working
     return decision if is_worth_it or (is_forced and decision.frees > 0) else None

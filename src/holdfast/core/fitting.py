@@ -76,7 +76,7 @@ def advise(draft: Draft, budget: Budget, policy: Policy, cache: Cache) -> None:
     if not is_forced and not (cache.is_cold and draft.total > policy.trim * working):
         return
     # A forced cut keeps no more than the low-water mark, so what is older need not be looked at.
-    room = int(policy.low_water * working) if is_forced else draft.total
+    room = policy.kept_by_a_cut(working) if is_forced else draft.total
     is_allowed = allowed(policy)
     sizes = _step_sizes(draft, policy, is_allowed, room)
     opening = draft.total - sum(draft.sizes[draft.start :])
@@ -145,13 +145,13 @@ def force(draft: Draft, budget: Budget, policy: Policy) -> None:
     if draft.total <= room:
         return
     draft.reasons.append(f"{draft.total:,} tokens, the budget is {room:,}")
-    low = int(policy.working_budget(room) * policy.low_water)
+    low = policy.kept_by_a_cut(policy.working_budget(room))
     _clear_oldest(draft, low, policy)
     if draft.total <= room:
         return
     _cut_oldest(draft, low, room, policy)
     if draft.total > room:
-        _shorten(draft, budget)
+        _shorten(draft, budget, policy)
     assert draft.total <= room, f"{draft.total:,} tokens do not fit {room:,}"
 
 
@@ -178,10 +178,10 @@ def _cut_oldest(draft: Draft, low: int, room: int, policy: Policy) -> None:
     if draft.total > room and len(draft.pinned) > 1:
         draft.drop_pins_but_last()
     if draft.total > room:
-        draft.fit_carry(room)
+        draft.fit_carry(room, carry_tokens)
 
 
-def _shorten(draft: Draft, budget: Budget) -> None:
+def _shorten(draft: Draft, budget: Budget, policy: Policy) -> None:
     """The newest turn alone is too large: shorten it inside itself."""
     room = budget.tokens
     user = draft.latest_user()
@@ -190,7 +190,7 @@ def _shorten(draft: Draft, budget: Budget) -> None:
         if _squeeze(draft, draft.units[-1], room):
             return
         draft.cut(len(draft.units), 0)
-        draft.fit_carry(room)
+        draft.fit_carry(room, policy.carry_cap(room))
         if draft.total <= room:
             return
     if user is None or not _squeeze(draft, user, room):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.draft import NOTE_FIRST, NOTE_LAST, Draft
+from holdfast.core.draft import NOTE_FIRST, Draft
 from holdfast.core.economy import Cache, Policy
 from holdfast.core.fitting import advise, force
 from holdfast.core.ledger import Line, written
@@ -107,13 +107,15 @@ def project(
         is_anchored=anchor is not None,
         floor=floor,
     )
-    closing, closed = _closing(view)
-    draft = Draft(view, records, memory, correction, closing)
+    draft = Draft(view, records, memory, correction)
     before = draft.total
     fit_media(draft, target.dialect)
     fit_count(draft, target.dialect, policy, budget.tokens)
     advise(draft, budget, policy, cache)
     force(draft, budget, policy)
+    draft.settle(target.takes_back)
+    force(draft, budget, policy)  # read anew, what is left may pair differently
+    draft.settle(target.takes_back)
     assert draft.total <= budget.tokens
 
     shown, opened = _opened(draft.shown())
@@ -140,7 +142,7 @@ def project(
         budget=budget,
         window=window,
         target=target,
-        repairs=(*view.repairs, *opened, *closed),
+        repairs=(*draft.repairs, *opened, *_closed(draft)),
         decisions=draft.decisions(window.tokens, before),
         warnings=tuple(filter(None, (window.warning,))),
         _draft=draft,
@@ -155,12 +157,10 @@ def _opened(shown: list[Unit]) -> tuple[list[Unit], list[Repair]]:
     return [NOTE_FIRST, *shown], [Repair("no-opening", shown[0].first)]
 
 
-def _closing(view: View) -> tuple[list[Unit], list[Repair]]:
-    """What stands where the next user message would."""
-    units = view.units or view.opening
-    if units and units[-1].parts[-1].role == "user":
-        return [], []
-    return [NOTE_LAST], [Repair("no-question", units[-1].first if units else "")]
+def _closed(draft: Draft) -> list[Repair]:
+    """What was said last, where a note stands for the next user message."""
+    units = draft.units or draft.opening
+    return [Repair("no-question", units[-1].first if units else "")] if draft.closing else []
 
 
 class _Anchor(msgspec.Struct, frozen=True):

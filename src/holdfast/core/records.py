@@ -132,6 +132,8 @@ class Compaction(_Record, frozen=True, tag="compaction", kw_only=True):
     usage: Json | None = None
     cost: float | None = None
     reason: str | None = None
+    carry: str | None = None
+    """What the next cut carries on, where this view had no room for all of it."""
     turn: list[Json] | None = None
     """Where the cut is inside a turn: the user messages that turn began with, as the log has
     them. They stay in view without reading back to where they were said."""
