@@ -34,7 +34,7 @@ POLICIES: dict[str, Callable[[argparse.Namespace], Plays]] = {
     "trim": lambda _args: TrimTokens(),
     "clear": lambda _args: ClearResults(),
     "compact": lambda _args: Compact(),
-    "holdfast": lambda _args: Holdfast(),
+    "holdfast": lambda _args: Holdfast(is_judged=True),
 }
 _TTL = {"5m": 300.0, "1h": 3_600.0, "warm": None, "none": 0.0}
 _EXAMPLE = """examples:
