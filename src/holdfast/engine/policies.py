@@ -169,7 +169,7 @@ class Holdfast(msgspec.Struct, frozen=True):
     """What a session with Holdfast sends: the projection itself, decisions written to a log."""
 
     policy: Policy = Policy()
-    is_judged: bool = False
+    is_judged: bool = True
     """Whether every request is rendered and judged by the provider's rules."""
     name: str = "holdfast"
 

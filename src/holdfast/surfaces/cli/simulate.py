@@ -34,7 +34,7 @@ POLICIES: dict[str, Callable[[argparse.Namespace], Plays]] = {
     "trim": lambda _args: TrimTokens(),
     "clear": lambda _args: ClearResults(),
     "compact": lambda _args: Compact(),
-    "holdfast": lambda _args: Holdfast(is_judged=True),
+    "holdfast": lambda _args: Holdfast(),
 }
 _TTL = {"5m": 300.0, "1h": 3_600.0, "warm": None, "none": 0.0}
 _EXAMPLE = """examples:
@@ -141,7 +141,6 @@ def _as_json(run: Run) -> dict[str, Any]:
         "cache_read_share": run.read_share,
         "facts_lost": run.facts_lost,
         "recall": {
-            **plain["recall"],
             "pooled": run.recall.pooled_share,
             "far": run.recall.far_share,
             "verbatim": run.recall.verbatim_share,
