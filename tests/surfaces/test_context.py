@@ -260,7 +260,7 @@ def test_simulate_compares_policies_side_by_side(cli: Cli) -> None:
 
 
 def test_simulate_draws_a_table_for_people(cli: Cli, session: str) -> None:
-    done = cli("simulate", session, "--policy", "nothing", "--policy", "holdfast")
+    done = cli("simulate", session, "--policy", "nothing, trim", "--policy", "holdfast")
     assert done.status == 0
     assert "do nothing" in done.out
     assert "█" in done.out
@@ -270,6 +270,21 @@ def test_simulate_draws_a_table_for_people(cli: Cli, session: str) -> None:
 @pytest.mark.parametrize("price", ["3,15", "a,b,c,d", "0,1,1,1"])
 def test_simulate_refuses_prices_that_are_none(cli: Cli, session: str, price: str) -> None:
     assert cli("simulate", session, "--price", price).status == 2
+
+
+def test_simulate_names_the_policies_it_knows(cli: Cli, session: str) -> None:
+    done = cli("simulate", session, "--policy", "magic")
+    assert done.status == 2
+    assert "known are: nothing, last, trim, clear, compact, holdfast" in done.err
+
+
+def test_context_is_the_same_whenever_it_is_asked(cli: Cli) -> None:
+    """A cold cache is the moment to cut, and whoever asks says whether it is cold."""
+    assert cli("append", "long", "--create", stdin=conversation(40, 1_200)).status == 0
+    args = ("context", "long", "--window", "32000", "--json")
+    warm, again, cold = cli(*args), cli(*args), cli(*args, "--idle", "9999")
+    assert warm.out == again.out
+    assert cold.json["tokens"]["total"] < warm.json["tokens"]["total"]
 
 
 def test_simulate_of_nothing_says_so(cli: Cli) -> None:

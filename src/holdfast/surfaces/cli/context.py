@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.dialects import target
@@ -65,6 +64,12 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"refuse windows below this ({WINDOW_FLOOR_TOKENS:,})",
     )
+    parser.add_argument(
+        "--idle",
+        type=float,
+        metavar="SECONDS",
+        help="since the last call: after five minutes the provider's cache is cold, and cuts free",
+    )
     parser.add_argument("--explain", action="store_true", help="show the whole ledger")
 
 
@@ -85,8 +90,6 @@ def _prepared(args: argparse.Namespace, found: Conversation, app: App) -> Prepar
     records = [*found.records]
     if args.prompt:
         records.append(User(id="prompt", content=args.prompt))
-    newest = max((record.ts for record in found.records), default=0.0)
-    idle = max(0.0, time.time() - newest) if newest else None
     with app.out.busy("projecting"):
         return prepare(
             records,
@@ -96,7 +99,7 @@ def _prepared(args: argparse.Namespace, found: Conversation, app: App) -> Prepar
             tools=tools,
             output_tokens=args.output,
             floor=args.floor,
-            cache=Cache(idle_seconds=idle),
+            cache=Cache(idle_seconds=args.idle),
         )
 
 

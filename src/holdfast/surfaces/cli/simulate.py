@@ -48,8 +48,8 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy",
         action="append",
-        choices=list(POLICIES),
-        help="compare this one; give it several times (all of them)",
+        metavar="NAME",
+        help=f"compare these: {', '.join(POLICIES)} (all of them)",
     )
     parser.add_argument("--turns", type=int, default=20, metavar="N", help="that `last` keeps (20)")
     parser.add_argument(
@@ -77,13 +77,22 @@ def _simulate(args: argparse.Namespace, app: App) -> int:
     model = args.model or next((one.model for one in found if one.model), "")
     price = _price(args.price, model)
     window = _window(args)
-    names = args.policy or list(POLICIES)
-    runs = _runs([POLICIES[name](args) for name in dict.fromkeys(names)], found, args, app, price)
+    policies = [POLICIES[name](args) for name in _policies(args.policy)]
+    runs = _runs(policies, found, args, app, price)
     if app.out.is_json:
         app.out.json({"window": window, "sessions": len(found), "runs": [*map(_as_json, runs)]})
         return 0
     _show(runs, found, args, app, price)
     return 0
+
+
+def _policies(given: list[str] | None) -> list[str]:
+    """The policies that were asked for, one by one or with commas between them."""
+    names = [name.strip() for one in given or POLICIES for name in one.split(",")]
+    for name in names:
+        if name not in POLICIES:
+            raise UsageError(f"no policy `{name}`", hint=f"known are: {', '.join(POLICIES)}")
+    return list(dict.fromkeys(names))
 
 
 def _window(args: argparse.Namespace) -> int:
