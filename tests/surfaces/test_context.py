@@ -281,7 +281,7 @@ def test_simulate_names_the_policies_it_knows(cli: Cli, session: str) -> None:
 def test_context_is_the_same_whenever_it_is_asked(cli: Cli) -> None:
     """A cold cache is the moment to cut, and whoever asks says whether it is cold."""
     assert cli("append", "long", "--create", stdin=conversation(40, 1_200)).status == 0
-    args = ("context", "long", "--window", "32000", "--json")
+    args = ("context", "long", "--window", "60000", "--json")
     warm, again, cold = cli(*args), cli(*args), cli(*args, "--idle", "9999")
     assert warm.out == again.out
     assert cold.json["tokens"]["total"] < warm.json["tokens"]["total"]
