@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from holdfast.core.messages import Text, ToolCall, arguments_json, read_blocks
+from holdfast.core.messages import Text, ToolCall, read_blocks
 from holdfast.core.records import Assistant, ToolResult, ToolUse, User, text_of
-from holdfast.core.text import cut
+from holdfast.core.text import cut, scrub
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -162,7 +162,7 @@ def digest(record: Record) -> Digest | None:
     """What a record could add; None for records that no model sees."""
     match record:
         case User():
-            text = text_of(record.content).strip()
+            text = scrub(text_of(record.content)).strip()
             is_meta = record.extra.get("meta") is True
             return Digest(
                 record.id,
@@ -173,10 +173,10 @@ def digest(record: Record) -> Digest | None:
             return _digest_of_reply(record)
         case ToolUse():
             arguments = record.input if isinstance(record.input, dict) else {}
-            names = _weighted(identifiers(arguments_json(arguments)), _CALL_WEIGHT)
+            names = _weighted(identifiers(scrub(arguments_text(arguments))), _CALL_WEIGHT)
             return Digest(record.id, is_step=True, names=names, open_items=_todo(arguments))
         case ToolResult():
-            text = text_of(record.content)
+            text = scrub(text_of(record.content))
             error = _last_line(text) if record.is_error else ""
             return Digest(record.id, names=_weighted(identifiers(text), 1.0), error=error)
         case _:

@@ -168,7 +168,7 @@ class Draft:
         """Make the carry anew, within `tokens`."""
         self.summary = self._carried(tokens)
         self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
-        self._reweigh_rest()
+        self.close()
 
     def _carried(self, tokens: int) -> str:
         return carry_digests(
@@ -183,7 +183,7 @@ class Draft:
         self.pinned = self.pinned[-1:]
         assert self.summary is not None
         self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
-        self._reweigh_rest()
+        self.close()
 
     def settle(self, admits: Callable[[Thinking], bool]) -> None:
         """Read what a cut left as the next projection will: without what came before it.
@@ -224,15 +224,16 @@ class Draft:
             for unit in (*self.opening, *self.units[self.start :])
             for part in unit.parts
         }
+        if self.summary is not None:
+            made.append(self._compaction(window, before, reason))
+        # After a cut, what was decided before it is out of sight, and is said again.
         changed = [
             PruneDecision(record=record, action=form.action, keep=form.keep)
             for record, form in self.forms.items()
-            if record in shown and self.view.forms.get(record) != form
+            if record in shown and (made or self.view.forms.get(record) != form)
         ]
         if changed:
             made.append(Prune(decisions=changed, window=window, reason=reason))
-        if self.summary is not None:
-            made.append(self._compaction(window, before, reason))
         return tuple(made)
 
     def _compaction(self, window: int, before: int, reason: str) -> Compaction:

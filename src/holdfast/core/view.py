@@ -15,6 +15,7 @@ from holdfast.core.pruning import cleared, trimmed
 from holdfast.core.records import Assistant, Compaction, Prune, User, from_json
 from holdfast.core.replay import binds
 from holdfast.core.steps import Part, Repair, Thread, Unit
+from holdfast.core.text import scrub
 from holdfast.core.usage import read_usage
 from holdfast.core.weighing import Scale
 
@@ -220,7 +221,7 @@ SUMMARY_LABEL = (
 
 def fenced(summary: str) -> str:
     """A summary as data: labelled, and not to be taken for what somebody asks."""
-    inner = summary.replace("</conversation_so_far>", "</conversation_so_far_>")
+    inner = scrub(summary).replace("</conversation_so_far>", "</conversation_so_far_>")
     return f"{SUMMARY_LABEL}\n<conversation_so_far>\n{inner}\n</conversation_so_far>"
 
 
