@@ -384,6 +384,18 @@ def test_recorded_decisions_are_seen_again_and_decide_nothing_new(
     assert again.decisions == ()
 
 
+@settings(max_examples=80)
+@given(messy_logs(40) | sound_logs(max_turns=8), st.sampled_from((4_000, 8_000, 16_000)))
+def test_what_a_store_hands_out_after_a_cut_is_enough(records: list[Record], window: int) -> None:
+    """Projecting only from the first record that the cut keeps gives the same bytes."""
+    plan, refusal = tried(records, window, cache=COLD)
+    if refusal is not None or not any(isinstance(one, Compaction) for one in plan.decisions):
+        return
+    again = plan_for(live_part(appended(records, plan)), window, cache=COLD)
+    assert blocks_of(again) == blocks_of(plan)
+    assert again.decisions == ()
+
+
 @settings(max_examples=60)
 @given(sound_logs(max_turns=8, words=200), st.sampled_from((4_000, 8_000, 32_000)))
 def test_another_turn_keeps_the_prefix_unless_a_decision_says_otherwise(
