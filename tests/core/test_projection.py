@@ -465,6 +465,20 @@ def test_reported_usage_is_the_anchor() -> None:
     assert plan.budget.ratio > bare.budget.ratio
 
 
+def test_what_another_model_measured_is_not_the_anchor() -> None:
+    """Its tokens are others, and so is its correction."""
+    records = long_log(3)
+    spot = max(i for i, one in enumerate(records) if isinstance(one, Assistant))
+    sent = plan_for(records[:spot], 64_000).tokens.messages
+    usage = {"input_tokens": sent + 300, "output_tokens": 9}
+    records[spot] = msgspec.structs.replace(records[spot], usage=usage, model="one")
+    basis = {
+        name: plan_for(records, 64_000, target=target("anthropic", model=name)).tokens.basis
+        for name in ("one", "other", "")
+    }
+    assert basis == {"one": "measured", "other": "estimated", "": "measured"}
+
+
 def test_error_that_grows_with_the_messages_goes_when_they_go() -> None:
     """Five percent more than we count is a factor, not something that is always there."""
     records = long_log(20)

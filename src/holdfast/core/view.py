@@ -182,6 +182,10 @@ class _Reading:
         self._calls += 1
         self._last_reply = max(self._last_reply, record.ts)
         usage = read_usage(record.usage, record.provider or "")
+        model = self._target.model
+        if model and record.model and record.model != model:
+            self._forget_size()  # another model counts in other tokens
+            return
         if usage is None:
             return
         call = Call(self._thread.position, usage, record.model or "", record.ts)
