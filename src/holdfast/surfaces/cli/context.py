@@ -155,11 +155,13 @@ def _show(prepared: Prepared, app: App, *, is_explained: bool) -> None:
     out.table((">#", "role", "record", "says"), _messages(plan.prompt.messages))
     for action, (count, before, after) in totals(plan.ledger).items():
         if action != "silent":
-            out.note(f"{count} records {action}: {before:,} → {after:,} tokens")
+            out.note(f"{count} record{'s' * (count > 1)} {action}: {before:,} → {after:,} tokens")
     for warning in plan.warnings:
         out.warn(warning)
     if plan.repairs:
-        out.note(f"{len(plan.repairs)} repairs in the outgoing copy; the log is untouched")
+        out.note(
+            f"{len(plan.repairs)} repair{'s' * (len(plan.repairs) > 1)} in the outgoing copy; the log is untouched"
+        )
     if plan.decisions:
         out.note("nothing was recorded: an agent's next turn would append these decisions")
     if not is_explained:

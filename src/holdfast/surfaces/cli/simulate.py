@@ -168,7 +168,7 @@ def _show(
     out = app.out
     calls = runs[0].requests
     out.line(
-        f"{len(found)} transcripts, {calls:,} calls, a window of {args.window:,}, "
+        f"{len(found)} transcript{'s' * (len(found) > 1)}, {calls:,} calls, a window of {args.window:,}, "
         f"{args.static:,} static tokens, a cache of {args.cache}"
     )
     out.line()
