@@ -52,7 +52,10 @@ class Draft:
         self.repairs = view.repairs
         self.reasons: list[str] = []
         self.summary: str | None = None
-        self._carry_tokens = 0
+        self._settled = -1
+        """Where the cut was that was read anew."""
+        self._carry_tokens = self._shown_tokens = 0
+        """What a carry may take, and what the one that is shown was given."""
         self.pinned: list[Unit] = []
         self.has_images = False
         self._records = records
@@ -167,6 +170,7 @@ class Draft:
     def recarry(self, tokens: int) -> None:
         """Make the carry anew, within `tokens`."""
         self.summary = self._carried(tokens)
+        self._shown_tokens = tokens
         self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
         self.close()
 
@@ -191,10 +195,13 @@ class Draft:
         An id that was taken there is free here; a result that was late for a call there is
         nobody's here.
         """
-        if self.summary is None or self.start >= len(self.units):
+        if self.summary is None or self.start in (self._settled, len(self.units)):
             return
+        self._settled = self.start
         first = self.units[self.start].first
-        place = next(place for place, one in enumerate(self._records) if one.id == first)
+        # What is left is near the end.
+        backwards = range(len(self._records) - 1, -1, -1)
+        place = next(place for place in backwards if self._records[place].id == first)
         thread = Thread(admits)
         for record in self._records[place:]:
             thread.feed(record)
@@ -243,7 +250,8 @@ class Draft:
         if len(pinned) < len(said) and self.view.boundary is not None:
             older = [raw for raw in self.view.boundary.turn or () if raw.get("id") in said]
             pinned = [*older, *pinned]
-        whole = self._carried(self._carry_tokens)
+        is_whole = self._shown_tokens == self._carry_tokens
+        whole = self.summary if is_whole else self._carried(self._carry_tokens)
         return Compaction(
             summary=self.summary or "",
             carry=whole if whole != self.summary else None,

@@ -160,7 +160,8 @@ def _show(prepared: Prepared, app: App, *, is_explained: bool) -> None:
         out.warn(warning)
     if plan.repairs:
         out.note(
-            f"{len(plan.repairs)} repair{'s' * (len(plan.repairs) > 1)} in the outgoing copy; the log is untouched"
+            f"{len(plan.repairs)} repair{'s' * (len(plan.repairs) > 1)} in the outgoing copy; "
+            "the log is untouched"
         )
     if plan.decisions:
         out.note("nothing was recorded: an agent's next turn would append these decisions")

@@ -168,8 +168,8 @@ def _show(
     out = app.out
     calls = runs[0].requests
     out.line(
-        f"{len(found)} transcript{'s' * (len(found) > 1)}, {calls:,} calls, a window of {args.window:,}, "
-        f"{args.static:,} static tokens, a cache of {args.cache}"
+        f"{len(found)} transcript{'s' * (len(found) > 1)}, {calls:,} calls, "
+        f"a window of {args.window:,}, {args.static:,} static tokens, a cache of {args.cache}"
     )
     out.line()
     simulation_table(app, runs)
