@@ -237,6 +237,29 @@ def test_inspect_reports_usage_and_cost(cli: Cli) -> None:
     assert spent["cost"] == pytest.approx((30 + 270 + 337.5 + 750) / 1e6)
 
 
+def test_inspect_takes_a_folder_of_transcripts(cli: Cli, tmp_path: Path) -> None:
+    """A line for each, what they come to together, and a word about the other files."""
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(7):
+        messages = [{"role": "user", "content": f"question {number} " * (number + 1)}]
+        (folder / f"chat{number}.json").write_text(json.dumps(messages))
+    (folder / "notes.txt").write_text("not a transcript")
+    done = cli("inspect", str(folder))
+    assert done.status == 0
+    assert "7 conversations" in done.out
+    assert "chat6" in done.out
+    assert "1 other files" in done.err
+    assert len(cli("inspect", str(folder), "--json").json) == 7
+
+
+def test_inspect_of_a_folder_without_transcripts_says_so(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not a transcript")
+    done = cli("inspect", str(tmp_path))
+    assert done.status == 2
+    assert "no transcript is recognised among 1 files" in done.err
+
+
 def test_inspect_of_nothing_known_says_what_was_looked_for(cli: Cli) -> None:
     done = cli("inspect", "nowhere")
     assert done.status == 2

@@ -46,18 +46,44 @@ def conversation(app: App, name: str, *, window: int | None = None) -> Conversat
 
 
 def conversations(app: App, name: str, *, window: int | None = None) -> list[Conversation]:
-    """The conversations in a file, or the one session by that name."""
+    """The conversations in a file or a folder, or the one session by that name."""
     path, _, wanted = name.partition("#")
-    if not Path(path).is_file():
+    if not Path(path).exists():
         return [_of_session(app, name, window)]
-    from holdfast.importers import read
-
-    with app.out.busy(f"reading {path}"):
-        found = read(Path(path).read_bytes(), path)
+    found = _in_folder(app, path) if Path(path).is_dir() else _in_file(app, path)
     chosen = [one for one in found if not wanted or one.name == wanted]
-    if not chosen:
+    if not chosen and wanted:
         raise NoSuchSession(wanted, [one.name for one in found])
     return [_of_import(one) for one in chosen]
+
+
+def _in_file(app: App, path: str) -> list[Imported]:
+    from holdfast.importers import read
+    from holdfast.importers.files import load
+
+    with app.out.busy(f"reading {path}"):
+        return read(load(path), path)
+
+
+def _in_folder(app: App, path: str) -> list[Imported]:
+    """What is a transcript among the files of a folder; what is none is counted."""
+    from holdfast.importers.files import find
+
+    found: list[Imported] = []
+    others = 0
+    for file in find(path):
+        try:
+            found += _in_file(app, file)
+        except UsageError:
+            others += 1
+    if not found:
+        raise UsageError(
+            f"no transcript is recognised among {others} files in `{path}`",
+            hint="name a file to be told what was found in it",
+        )
+    if others:
+        app.out.note(f"{others} other files in {path} are no transcripts")
+    return found
 
 
 def _of_session(app: App, name: str, window: int | None) -> Conversation:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.dialects import target
-from holdfast.core.inspection import Group, Inspection, Item, inspect
+from holdfast.core.inspection import KINDS, Group, Inspection, Item, inspect
 from holdfast.core.prices import price_of
 from holdfast.core.records import Compaction
 from holdfast.core.steps import MEANING
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 
 WINDOWS = (16_000, 32_000, 64_000, 128_000, 200_000, 1_000_000)
+_MANY = 5
+"""With more conversations than this, each has a line instead of tables."""
 _BAR_CHARS = 32
 _EXAMPLE = """examples:
   holdfast inspect ~/.claude/projects/my-project/session.jsonl
@@ -41,7 +43,7 @@ _EXAMPLE = """examples:
 
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", metavar="FILE|SESSION", nargs="+")
+    parser.add_argument("what", metavar="FILE|FOLDER|SESSION", nargs="+")
     add_window(parser)
     parser.add_argument("--system", metavar="FILE", help="the system prompt, to count it too")
     parser.add_argument("--tools", metavar="FILE", help="the tools, as JSON, to count them too")
@@ -53,24 +55,27 @@ def _inspect(args: argparse.Namespace, app: App) -> int:
     if args.top < 1:
         raise UsageError(f"--top {args.top} shows nothing", hint="give a number from 1 up")
     found = [one for name in args.what for one in conversations(app, name)]
+    is_many = len(found) > _MANY
+    windows = (args.window,) if args.window else () if is_many else WINDOWS
     reports = []
-    for number, one in enumerate(found, 1):
-        with app.out.busy(f"counting {one.name} ({number} of {len(found)})"):
-            reports.append(_report(args, one))
+    with app.out.progress("counting", len(found)) as advance:
+        for one in found:
+            reports.append(_report(args, one, windows))
+            advance(one.name)
     if args.html:
         _write_page(args.html, reports, app)
     if app.out.is_json:
         shown = [_as_json(report) for report in reports]
         app.out.json(shown[0] if len(shown) == 1 else shown)
         return 0
-    for report in reports:
+    for report in () if is_many else reports:
         _show(report, app, args.top)
     if len(reports) > 1:
         _show_all(reports, app)
     return 0
 
 
-def _report(args: argparse.Namespace, found: Conversation) -> Report:
+def _report(args: argparse.Namespace, found: Conversation, windows: tuple[int, ...]) -> Report:
     model = args.model or found.model
     system, tools = system_and_tools(args, found)
     aim = target(default_dialect(model), provider=found.provider, model=model)
@@ -83,7 +88,6 @@ def _report(args: argparse.Namespace, found: Conversation) -> Report:
         price=price_of(model),
         top=args.top,
     )
-    windows = (args.window,) if args.window else WINDOWS
     # What another tool cut is whole here: the question is what we would have kept of it.
     whole = [record for record in found.records if not isinstance(record, Compaction)]
     kept = [
@@ -249,19 +253,33 @@ def _kept_row(one: Kept) -> Row:
 
 
 def _show_all(reports: list[Report], app: App) -> None:
-    """Many conversations side by side."""
+    """Many conversations side by side, and all of them together."""
+    looked = [report.inspection for report in reports]
+    total = sum(one.tokens for one in looked)
+    kinds = [
+        Group(name, sum(one.kinds[place].tokens for one in looked))
+        for place, name in enumerate(KINDS)
+    ]
+    app.out.table(("all, by kind", ">tokens", ">share", ""), _bars(tuple(kinds), total))
+    app.out.line()
     rows: list[Row] = [
         (
             report.name,
             f"{report.inspection.turns:,}",
+            f"{report.inspection.steps:,}",
             f"{report.inspection.tokens:,}",
+            Cell(bar(report.inspection.tokens / max(total, 1), 16), "name"),
             f"{_results_share(report.inspection):.0%}",
             f"{report.inspection.doubled_tokens:,}",
             f"${report.inspection.spent.cost:,.2f}" if report.inspection.spent.cost else "",
         )
         for report in sorted(reports, key=lambda one: -one.inspection.tokens)
     ]
-    app.out.table(("all", ">turns", ">tokens", ">tool results", ">doubled", ">cost"), rows)
+    heads = (">turns", ">steps", ">tokens", "", ">tool results", ">doubled", ">cost")
+    app.out.table(("conversation", *heads), rows)
+    spent = [one.spent.cost for one in looked if one.spent.cost is not None]
+    paid = f", ${sum(spent):,.2f} as far as it was reported" if spent else ""
+    app.out.line(f"{len(reports):,} conversations, {total:,} tokens{paid}")
 
 
 def _results_share(looked: Inspection) -> float:

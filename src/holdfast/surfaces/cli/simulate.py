@@ -43,7 +43,7 @@ _EXAMPLE = """examples:
 
 
 def _add_simulate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", metavar="FILE|SESSION", nargs="+")
+    parser.add_argument("what", metavar="FILE|FOLDER|SESSION", nargs="+")
     add_window(parser)
     parser.add_argument(
         "--policy",
