@@ -285,6 +285,40 @@ def test_newest_of_several_messages_in_a_turn_is_the_one_that_stays_whole() -> N
     assert question in text_in(plan)
 
 
+def test_long_question_leaves_room_for_more_than_the_newest_step() -> None:
+    """It takes most of the budget; a cut keeps as many steps as leave some room to go on."""
+    log = said([User(content="word " * 4_200), *steps(0, 40, 400)])
+    plan = plan_for(log, 12_000)
+    kept = [line for line in plan.ledger if line.kind == "assistant" and line.action == "kept"]
+    assert 2 <= len(kept) < 40
+    assert "word " * 4_000 in text_in(plan)
+
+
+def test_cut_that_would_free_nothing_is_not_made() -> None:
+    """The question is most of it and stays in any case; its few steps fit beside it."""
+    log = said([User(content="word " * 4_200), *steps(0, 12, 400)])
+    plan = plan_for(log, 12_000)
+    assert plan.tokens.messages > 0.8 * plan.budget.tokens
+    assert not any(isinstance(one, Compaction) for one in plan.decisions)
+
+
+def test_correction_is_learned_from_what_calls_reported() -> None:
+    """A model that counts 1.4 for each of ours is believed; another starts from the base."""
+    log: list[Record] = []
+    for record in long_log(30, chars=2_000):
+        if isinstance(record, Assistant):
+            sent = plan_for(log, 900_000).prompt
+            real = int(1.4 * count_prompt(sent, Estimator())) + 50
+            record = msgspec.structs.replace(record, usage={"input_tokens": real}, model="m")
+        log.append(record)
+    for model, factor in (("m", 1.4), ("another", 1.1)):
+        plan = plan_for(log, 900_000, target=target("anthropic", model=model))
+        counted = count_prompt(plan.prompt, Estimator())
+        results = count_results(plan.prompt.messages)
+        expected = factor * counted + (20 * results if model == "another" else 50)
+        assert plan.tokens.total == pytest.approx(expected, rel=0.03)
+
+
 def test_step_that_cannot_be_shortened_enough_gives_way_to_the_question() -> None:
     """Two hundred calls at once, in a window that has no room for their answers."""
     calls = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -216,6 +217,24 @@ def test_pictures_over_the_size_limit_give_way() -> None:
     records = said([*picture(0, PNG[:64] + "A" * (limit + 4)), *picture(1)])
     plan = project(records, Window(1_000_000), target("anthropic"))
     assert [line.action for line in plan.ledger if line.kind == "user"] == ["cleared", "kept"]
+
+
+def test_pictures_too_large_for_a_request_of_many_give_way() -> None:
+    """21 pictures, one of them 3,000 pixels wide, where 2,000 are allowed for so many."""
+    wide = _png(3_000, 10)
+    few = said([*picture(0, wide), *picture(1)])
+    many = said([*picture(0, wide), *(one for n in range(20) for one in picture(n))])
+    huge = said([*picture(0, _png(9_000, 10)), *picture(1)])
+    first = [
+        project(records, Window(1_000_000), target("anthropic")).ledger[0].action
+        for records in (few, many, huge)
+    ]
+    assert first == ["kept", "cleared", "cleared"]
+
+
+def _png(width: int, height: int) -> str:
+    head = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + width.to_bytes(4) + height.to_bytes(4)
+    return base64.b64encode(head + bytes(60)).decode()
 
 
 def test_bodies_over_the_limit_lose_the_oldest_pictures_first() -> None:

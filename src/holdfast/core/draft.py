@@ -73,10 +73,6 @@ class Draft:
         """Tokens of the messages as they now are."""
         return self._rest + self._kept + (0 if self._starts_with_user() else self._note)
 
-    @property
-    def has_changed(self) -> bool:
-        return self.summary is not None or self.forms != self.view.forms
-
     def shown(self) -> list[Unit]:
         """The units of the request, in order."""
         kept = self.units[self.start :]
@@ -128,8 +124,6 @@ class Draft:
 
     def show(self, record: str, form: Form) -> None:
         """Give a record another form."""
-        if self.forms.get(record) == form:
-            return
         self.forms[record] = form
         index = self._place_of(record)
         if index is None or index < self.start:
@@ -157,6 +151,12 @@ class Draft:
         self.start = start
         self._carry_tokens = max(self._carry_tokens, carry_tokens)
         self.recarry(carry_tokens)
+
+    def frees(self, start: int) -> int:
+        """What a cut there takes away; the question of the newest turn stays in any case."""
+        turn = self.turn_start()
+        asked = sum(self.sizes[place] for place in range(turn, start) if self.units[place].is_user)
+        return sum(self.sizes[self.start : start]) - asked
 
     def fit_carry(self, room: int, cap: int) -> None:
         """Give the carry what the rest leaves free, if that is anything."""

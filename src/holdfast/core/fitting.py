@@ -88,8 +88,9 @@ def advise(draft: Draft, budget: Budget, policy: Policy, cache: Cache) -> None:
         draft.prune(index, Form("trim"), is_allowed)
     for index in decision.clear:
         draft.prune(index, Form("clear"), is_allowed)
-    if decision.cut_before is not None:
-        draft.cut(decision.cut_before, policy.carry_cap(budget.tokens))
+    carry_tokens = policy.carry_cap(budget.tokens)
+    if decision.cut_before is not None and draft.frees(decision.cut_before) > carry_tokens:
+        draft.cut(decision.cut_before, carry_tokens)
 
 
 def _step_sizes(
@@ -140,38 +141,26 @@ def quiet_steps(draft: Draft, first: int) -> list[int]:
 
 
 def force(draft: Draft, budget: Budget, policy: Policy) -> None:
-    """Bring a draft that is too large below the low-water mark, or as near as it gets."""
+    """Make a draft fit that is still too large: the newest turn is what is left to cut in."""
     room = budget.tokens
     if draft.total <= room:
         return
     draft.reasons.append(f"{draft.total:,} tokens, the budget is {room:,}")
-    low = policy.kept_by_a_cut(policy.working_budget(room))
-    _clear_oldest(draft, low, policy)
-    if draft.total <= room:
-        return
-    _cut_oldest(draft, low, room, policy)
+    _cut_oldest(draft, room, policy)
     if draft.total > room:
         _shorten(draft, budget, policy)
     assert draft.total <= room, f"{draft.total:,} tokens do not fit {room:,}"
 
 
-def _clear_oldest(draft: Draft, low: int, policy: Policy) -> None:
-    is_allowed = allowed(policy)
-    for action in (Form("trim"), Form("clear")):
-        for index in prunable(draft, policy):
-            if draft.total <= low:
-                return
-            draft.prune(index, action, is_allowed)
-
-
-def _cut_oldest(draft: Draft, low: int, room: int, policy: Policy) -> None:
-    """Cut so that what stays, with the carry, is at the low-water mark."""
+def _cut_oldest(draft: Draft, room: int, policy: Policy) -> None:
+    """Keep the newest step, and of those before it as many as leave half of what is free."""
     carry_tokens = policy.carry_cap(room)
     user = draft.latest_user()
     start = max(draft.start, len(draft.units) - 1)
     kept = carry_tokens + (draft.tokens_of(user) if user is not None else 0)
     kept += sum(draft.sizes[start:])
-    while start > draft.start and kept + draft.sizes[start - 1] <= low:
+    most = (kept + room) // 2
+    while start > draft.start and kept + draft.sizes[start - 1] <= most:
         start -= 1
         kept += draft.sizes[start]
     draft.cut(start, carry_tokens)
