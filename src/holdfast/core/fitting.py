@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.core.draft import Draft
-    from holdfast.core.economy import Cache, Policy
+    from holdfast.core.economy import Cache, Decision, Policy
     from holdfast.core.steps import Part, Unit
     from holdfast.core.window import Budget
 
@@ -81,16 +81,21 @@ def advise(draft: Draft, budget: Budget, policy: Policy, cache: Cache) -> None:
     sizes = _step_sizes(draft, policy, is_allowed, room)
     opening = draft.total - sum(draft.sizes[draft.start :])
     decision = choose(sizes, budget=budget.tokens, cache=cache, policy=policy, opening=opening)
-    if decision is None:
+    carry_tokens = policy.carry_cap(budget.tokens)
+    if decision is None or not _is_worth_it(draft, decision, carry_tokens):
         return
     draft.reasons.append(decision.reason)
     for index in decision.trim:
         draft.prune(index, Form("trim"), is_allowed)
     for index in decision.clear:
         draft.prune(index, Form("clear"), is_allowed)
-    carry_tokens = policy.carry_cap(budget.tokens)
-    if decision.cut_before is not None and draft.frees(decision.cut_before) > carry_tokens:
+    if decision.cut_before is not None:
         draft.cut(decision.cut_before, carry_tokens)
+
+
+def _is_worth_it(draft: Draft, decision: Decision, carry_tokens: int) -> bool:
+    """A cut must take away more than it leaves behind; the question of the newest turn stays."""
+    return decision.cut_before is None or draft.frees(decision.cut_before) > carry_tokens
 
 
 def _step_sizes(
