@@ -15,7 +15,7 @@ from holdfast.core.economy import Cache, Policy
 from holdfast.core.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection import project
 from holdfast.core.pruning import can_clear, can_trim, chars_of, cleared, shortened, trimmed
-from holdfast.core.records import Assistant, Record, ToolResult, User
+from holdfast.core.records import Assistant, Prune, PruneDecision, Record, ToolResult, User
 from holdfast.core.steps import Part
 from holdfast.core.window import Window
 
@@ -209,6 +209,16 @@ def test_more_pictures_than_the_provider_takes_lose_the_oldest() -> None:
     assert plan.ledger[0].action == "cleared"
     assert plan.ledger[0].back == "record r00000"
     assert plan.decisions
+
+
+def test_picture_that_a_trim_took_away_does_not_count() -> None:
+    """A shortened message stays as short as it was decided, however many pictures there are."""
+    records = said([one for number in range(101) for one in picture(number)])
+    trim = PruneDecision(record="r00000", action="trim", keep=40)
+    log = [*records, Prune(id="p", decisions=[trim])]
+    plan = project(log, Window(1_000_000), target("anthropic"))
+    assert plan.ledger[0].action == "trimmed"
+    assert plan.decisions == ()
 
 
 def test_pictures_over_the_size_limit_give_way() -> None:

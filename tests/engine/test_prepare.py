@@ -6,6 +6,7 @@ import pytest
 from tests.conversations import said
 
 from holdfast.core.dialects import target
+from holdfast.core.economy import Cache
 from holdfast.core.messages import Tool
 from holdfast.core.records import Assistant, Record, ToolResult, User
 from holdfast.core.window import Window
@@ -56,3 +57,16 @@ def test_call_ids_are_mapped_both_ways() -> None:
     wire = prepared.request["messages"][1]["content"][0]["id"]
     assert wire != "bad id!"
     assert prepared.call_ids.log(wire) == "bad id!"
+
+
+def test_what_the_number_of_messages_cut_is_not_counted_again() -> None:
+    """Half of them are left, well below where a cold cache is used for a deeper cut."""
+    words = "word " * 60
+    records: list[Record] = []
+    for number in range(1_100):
+        records += [User(content=f"q{number} {words}"), Assistant(content=words)]
+    log = said([*records, User(content="last words")])
+    cold = Cache(idle_seconds=9_999.0)
+    prepared = prepare(log, Window(400_000), target("openai-chat"), cache=cold)
+    assert len(prepared.request["messages"]) >= 1_000
+    assert "last words" in str(prepared.request["messages"][-1])

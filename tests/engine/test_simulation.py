@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.shared_data import need_data
 
 from holdfast import importers
 from holdfast.core.economy import Policy
@@ -41,7 +40,7 @@ POLICIES: tuple[Plays, ...] = (
     TrimTokens(),
     ClearResults(),
     Compact(),
-    Holdfast(is_judged=True),
+    Holdfast(),
 )
 
 
@@ -287,7 +286,7 @@ def test_doing_nothing_loses_nothing_and_overflows(transcript: Transcript) -> No
 
 def test_holdfast_fits_and_is_taken_by_the_provider(transcript: Transcript) -> None:
     """No request is too large or malformed, and what the user said stays in view."""
-    run = run_of(transcript, Holdfast(is_judged=True), 16_000)
+    run = run_of(transcript, Holdfast(), 16_000)
     assert run.overflows == run.invalid == 0
     assert run.cuts > 0
     assert run.messages_share > 0.9
@@ -342,7 +341,7 @@ def test_unrepaired_log_makes_invalid_requests() -> None:
     del records[2]
     transcript = Transcript(records, Estimator())
     assert run_of(transcript, DoNothing(), 200_000).invalid > 0
-    assert run_of(transcript, Holdfast(is_judged=True), 200_000).invalid == 0
+    assert run_of(transcript, Holdfast(), 200_000).invalid == 0
 
 
 def test_summary_call_rides_the_prefix(transcript: Transcript) -> None:
@@ -428,14 +427,12 @@ def _fields(record: Record) -> dict[str, Any]:
 
 def test_real_session_is_cheaper_and_remembers_more() -> None:
     """The claim on one real session; the benchmark has all of them."""
-    root = Path(os.environ.get("HOLDFAST_DATA") or Path(__file__).parents[2] / "../shared/data")
-    path = root / "agents/claude-code/entire/ee6078de-2c4f-428e-b137-aafce7251a7a.jsonl.gz"
-    if not path.exists():
-        pytest.skip(f"no transcript at {path}; set HOLDFAST_DATA to the folder with `agents/`")
+    folder = need_data() / "agents" / "claude-code" / "entire"
+    path = folder / "ee6078de-2c4f-428e-b137-aafce7251a7a.jsonl.gz"
     (session,) = importers.read(path.read_bytes(), path.name)
     transcript = Transcript(session.records, Estimator())
     terms: dict[str, Any] = {"window": 32_000, "static": 6_000, "price": PRICE, "output": 0}
-    ours = simulate(transcript, Holdfast(is_judged=True), **terms)
+    ours = simulate(transcript, Holdfast(), **terms)
     theirs = simulate(transcript, Compact(), **terms)
     assert ours.cost < 0.65 * theirs.cost
     assert ours.recall.pooled_share > theirs.recall.pooled_share

@@ -1,9 +1,9 @@
 """Making a view small enough, by decisions that are written down.
 
-First what the economy advises; then, as far as the budget forces it, clear old results, cut whole
-units and leave a carry in their place, and at last shorten the newest turn inside itself. The
-user's newest message stays whole where it fits alone. What cannot be made to fit is an error with
-its sums.
+First what the economy advises: old results are trimmed and cleared, whole units cut, and a carry
+left in their place. Then, as far as the budget forces it, the newest turn is cut in and at last
+shortened inside itself. The user's newest message stays whole where it fits alone. What cannot be
+made to fit is an error with its sums.
 """
 
 from __future__ import annotations
@@ -85,23 +85,25 @@ def advise(draft: Draft, budget: Budget, policy: Policy, cache: Cache) -> None:
     if decision is None or not _is_worth_it(draft, decision, carry_tokens):
         return
     draft.reasons.append(decision.reason)
+    first = draft.start  # the economy counts from the first unit that is still there
     for index in decision.trim:
-        draft.prune(index, Form("trim"), is_allowed)
+        draft.prune(first + index, Form("trim"), is_allowed)
     for index in decision.clear:
-        draft.prune(index, Form("clear"), is_allowed)
+        draft.prune(first + index, Form("clear"), is_allowed)
     if decision.cut_before is not None:
-        draft.cut(decision.cut_before, carry_tokens)
+        draft.cut(first + decision.cut_before, carry_tokens)
 
 
 def _is_worth_it(draft: Draft, decision: Decision, carry_tokens: int) -> bool:
     """A cut must take away more than it leaves behind; the question of the newest turn stays."""
-    return decision.cut_before is None or draft.frees(decision.cut_before) > carry_tokens
+    start = decision.cut_before
+    return start is None or draft.frees(draft.start + start) > carry_tokens
 
 
 def _step_sizes(
     draft: Draft, policy: Policy, is_allowed: Callable[[Part], bool], room: int
 ) -> list[StepSize]:
-    """Every unit as the economy sees it; what pruning frees only where it can matter."""
+    """The units that are left, as the economy sees them; what pruning frees where it can matter."""
     prunes = prunable(draft, policy)
     first = _first_that_matters(draft, room)
     quiet = quiet_steps(draft, first)
@@ -111,7 +113,7 @@ def _step_sizes(
         )
         if index >= first
         else StepSize(draft.sizes[index])
-        for index in range(len(draft.units))
+        for index in range(draft.start, len(draft.units))
     ]
 
 

@@ -27,8 +27,7 @@ def fit_media(draft: Draft, dialect: Dialect) -> None:
         (part, image)
         for unit in (*draft.opening, *draft.units[draft.start :])
         for part in unit.parts
-        if not _is_cleared(draft, part)
-        for image in images_in(part)
+        for image in images_in(draft.shape(part))
     ]
     if not pictures:
         return

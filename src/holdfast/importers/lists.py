@@ -6,6 +6,7 @@ What a dialect has no place for is listed, as an importer lists what it leaves o
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +38,7 @@ def export_messages(records: Iterable[Record], dialect: str) -> Exported:
     return Exported(writer.messages, skipped)
 
 
-class _Writer:
+class _Writer(ABC):
     """What both dialects share: calls of the seed format, and records that are no messages."""
 
     def __init__(self) -> None:
@@ -63,14 +64,14 @@ class _Writer:
     def skip(self, what: str, why: str) -> None:
         self.skipped[what, why] += 1
 
-    def user(self, record: User) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def user(self, record: User) -> None: ...
 
-    def assistant(self, record: Assistant) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def assistant(self, record: Assistant) -> None: ...
 
-    def result(self, record: ToolResult) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def result(self, record: ToolResult) -> None: ...
 
 
 class _Anthropic(_Writer):
