@@ -331,6 +331,19 @@ def test_step_that_cannot_be_shortened_enough_gives_way_to_the_question() -> Non
     assert plan.tokens.messages <= plan.budget.tokens
 
 
+def test_records_that_were_never_stored_go_by_their_place() -> None:
+    """Straight from memory, without ids: cut, shortened and found again like any others."""
+    records: list[Record] = []
+    for number in range(10):
+        records += [User(content=f"q{number} " * 5_000), Assistant(content="r " * 20_000)]
+    plan = plan_for(records, 20_000)
+    assert plan.decisions
+    assert [line.record for line in plan.ledger if line.kind == "user"][:2] == ["@0", "@2"]
+    again = plan_for(appended(records, plan), 20_000)
+    assert blocks_of(again) == blocks_of(plan)
+    assert again.decisions == ()
+
+
 # L4: pairs are atomic, and what is sent is valid.
 
 

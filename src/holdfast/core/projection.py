@@ -18,6 +18,7 @@ from holdfast.core.ledger import Line, written
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.media import fit_count, fit_media
 from holdfast.core.messages import Prompt
+from holdfast.core.replay import with_ids
 from holdfast.core.steps import Repair, messages_of
 from holdfast.core.view import Memory
 from holdfast.core.weighing import Correction, Weight
@@ -92,6 +93,7 @@ def project(
     Raises `CannotFit`, with the sums, where no request fits the window.
     """
     policy, cache, memory = policy or Policy(), cache or Cache(), memory or Memory()
+    records = with_ids(records)
     view = memory.read(records, window.tokens, target)
     learned = Correction(view.calibration.factor, view.calibration.per_result)
     system_tokens = learned.tokens(Weight(memory.scale.text(system)))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from holdfast.core.ids import positional_id
 from holdfast.core.records import Assistant, Compaction, Record, ToolUse, User, tool_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from holdfast.core.records import Content
 
@@ -46,6 +49,16 @@ class SeenCalls:
                 return True
             self._ids.add(record.tool_use_id)
         return False
+
+
+def with_ids(records: Sequence[Record]) -> Sequence[Record]:
+    """Records that all have an id; one that was never stored goes by its place among them."""
+    if all(record.id for record in records):
+        return records
+    return [
+        record if record.id else msgspec.structs.replace(record, id=positional_id(place))
+        for place, record in enumerate(records)
+    ]
 
 
 def binds(compaction: Compaction, window: int | None) -> bool:

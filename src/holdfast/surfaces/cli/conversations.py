@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.messages import Tool, read_tools
 from holdfast.core.models import family_of, window_of
 from holdfast.core.records import Assistant, Header, Model, Record
+from holdfast.core.replay import with_ids
 from holdfast.core.window import Window
 from holdfast.errors import NoSuchSession, UsageError
 
@@ -103,10 +104,7 @@ def _of_session(app: App, name: str, window: int | None) -> Conversation:
 
 
 def _of_import(found: Imported) -> Conversation:
-    records = [
-        record if record.id else msgspec.structs.replace(record, id=f"@{number}")
-        for number, record in enumerate(found.records)
-    ]
+    records = with_ids(found.records)
     provider, model = _model_in(records)
     return Conversation(
         found.name, records, found.system, read_tools(found.tools), provider, model, found.format
