@@ -1,4 +1,4 @@
-"""The protocols that durable things implement. No path, handle or seek appears here.
+"""The protocols that durable things and models implement. No path, handle or seek appears here.
 
 `JsonlStore` keeps sessions in plain files and `MemoryStore` in memory; anything else that passes
 `holdfast.testing.conformance` can take their place.
@@ -13,15 +13,20 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from holdfast.core.dialects import Target
     from holdfast.core.findings import Finding
     from holdfast.core.ids import SessionKey
     from holdfast.core.outline import Branch
-    from holdfast.core.records import Compaction, Record
+    from holdfast.core.records import Compaction, Json, Record
+    from holdfast.core.replies import Delta, Reply
+    from holdfast.core.window import Window
 
     Clock = Callable[[], float]
     """Seconds since 1970."""
     Entropy = Callable[[int], int]
     """That many random bits."""
+    Hear = Callable[[Delta], None]
+    """Is told each piece of a reply as it comes in."""
 
 ANY_HEAD: Final = None
 """For appends that do not care what was written meanwhile."""
@@ -212,3 +217,33 @@ class BlobStore(Protocol):
 
     def collect(self, referenced: Iterable[str], *, grace_seconds: float) -> list[str]:
         """Delete payloads that nothing refers to and that are older than the grace."""
+
+
+class Model(Protocol):
+    """A way to reach one model. Whatever it raises is classified, never swallowed."""
+
+    @property
+    def target(self) -> Target:
+        """Whom requests are made for."""
+
+    @property
+    def window(self) -> Window:
+        """How large its window is, as far as anybody knows."""
+
+    def send(self, request: Json, hear: Hear | None = None) -> Reply:
+        """Send a rendered request. With `hear`, the reply is streamed to it as it is written.
+
+        What `hear` raises ends the call and is raised on.
+        """
+
+
+class AsyncModel(Protocol):
+    """The same, awaited."""
+
+    @property
+    def target(self) -> Target: ...
+
+    @property
+    def window(self) -> Window: ...
+
+    async def send(self, request: Json, hear: Hear | None = None) -> Reply: ...
