@@ -1,7 +1,8 @@
 """What a cut leaves behind, made by code: it costs no model call and cannot fail.
 
-The user's own words, open items, errors, and the names (paths, symbols, ids, numbers) that later
-steps are likely to need again. The text can be read back: a later cut carries an earlier one
+The user's own words, open items, errors, the files that were changed and read, and the names
+(paths, symbols, ids, numbers) that later steps are likely to need again. Where a model wrote a
+summary, its prose stands before them. The text can be read back: a later cut carries an earlier one
 forward without the records behind it, and however many follow each other, the size stays the same.
 
 Whoever shows it fences it and labels it as data.
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from holdfast.core.files import PATH_CHARS, Touch, touched
 from holdfast.core.messages import Text, ToolCall, read_blocks
 from holdfast.core.records import Assistant, ToolResult, ToolUse, User, text_of
 from holdfast.core.text import cut, scrub
@@ -32,8 +34,10 @@ _PROSE_SHARE: Final = 0.25
 _SAID_SHARE: Final = 0.6
 _OPEN_SHARE: Final = 0.1
 _ERRORS_SHARE: Final = 0.1
-"""Of the cap, at most. Prose is what an earlier summary has beside our sections, if a model wrote
-it; where there is some, words get that much less. Names get what is left."""
+_CHANGED_SHARE: Final = 0.08
+_READ_SHARE: Final = 0.04
+"""Of the cap, at most. Prose is what a summary has beside our sections, if a model wrote it; where
+there is some, words get that much less. Names get what is left."""
 _SAID_TOKENS_MIN: Final = 12
 """Less of a message says nothing."""
 _ERROR_CHARS: Final = 200
@@ -47,7 +51,10 @@ _SAID: Final = "## What the user said"
 _OPEN: Final = "## Open items"
 _ERRORS: Final = "## Errors"
 _NAMES: Final = "## Names that came up"
-_SECTIONS: Final = (_SAID, _OPEN, _ERRORS, _NAMES)
+_CHANGED: Final = "## Files changed"
+_READ: Final = "## Files read"
+_SECTIONS: Final = (_SAID, _OPEN, _ERRORS, _CHANGED, _READ, _NAMES)
+_EARLIER: Final = re.compile(r"\(([\d,]+) earlier ones? not listed\)")
 
 _NAME: Final = re.compile(
     r"""
@@ -79,6 +86,13 @@ class Said(msgspec.Struct, frozen=True):
     total: int
 
 
+class Files(msgspec.Struct, frozen=True):
+    """A list of files, the newest last, and how many older ones are not on it."""
+
+    paths: tuple[str, ...] = ()
+    omitted: int = 0
+
+
 class Carry(msgspec.Struct, frozen=True):
     """A text within its cap, and what is in it."""
 
@@ -86,6 +100,8 @@ class Carry(msgspec.Struct, frozen=True):
     tokens: int
     said: tuple[Said, ...] = ()
     names: tuple[str, ...] = ()
+    changed: Files = Files()
+    read: Files = Files()
 
 
 class Digest(msgspec.Struct, frozen=True):
@@ -100,6 +116,14 @@ class Digest(msgspec.Struct, frozen=True):
     error: str = ""
     open_items: tuple[str, ...] | None = None
     """A list of things to do replaces an older one; None is no list."""
+    calls: tuple[tuple[str, tuple[Touch, ...]], ...] = ()
+    """The ids of its calls that name files, with those files."""
+    answers: str | None = None
+    """The id of the call it is the result of."""
+    is_failed: bool = False
+    changed: Files = Files()
+    """What an earlier carry lists, like `read`."""
+    read: Files = Files()
 
 
 def carry(
@@ -108,6 +132,7 @@ def carry(
     cap_tokens: int,
     counter: Counter,
     previous: str | None = None,
+    prose: str = "",
     names_tokens: int = NAMES_TOKENS,
 ) -> Carry:
     """What is left of `records` within `cap_tokens`; `previous` is the carry of an earlier cut."""
@@ -117,6 +142,7 @@ def carry(
         cap_tokens=cap_tokens,
         counter=counter,
         previous=previous,
+        prose=prose,
         names_tokens=names_tokens,
     )
 
@@ -127,24 +153,34 @@ def carry_digests(
     cap_tokens: int,
     counter: Counter,
     previous: str | None = None,
+    prose: str = "",
     names_tokens: int = NAMES_TOKENS,
 ) -> Carry:
-    """The same for records that were looked at before."""
+    """The same for records that were looked at before.
+
+    `prose` is a model's summary of everything so far; that of an earlier carry gives way to it.
+    """
     assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
     if previous:
         digests = [*read_back(previous), *digests]
-    prose = _prose(digests, int(cap_tokens * _PROSE_SHARE), counter)
+    prose = _prose(digests, prose, prose_cap(cap_tokens), counter)
     room = int(cap_tokens * _SAID_SHARE) - counter.count(prose)
     words = _words(digests, room, counter)
+    changed, read = _files(digests)
+    changed = _newest(changed, int(cap_tokens * _CHANGED_SHARE), counter)
+    read = _newest(read, int(cap_tokens * _READ_SHARE), counter)
     fixed = [
         prose,
         _section(_SAID, [quoted for _said, quoted in words]),
         _section(_OPEN, _open_items(digests, int(cap_tokens * _OPEN_SHARE), counter)),
         _section(_ERRORS, _errors(digests, int(cap_tokens * _ERRORS_SHARE), counter)),
+        _section(_CHANGED, _listed(changed)),
+        _section(_READ, _listed(read)),
     ]
     start = "\n\n".join(filter(None, fixed))
     room = cap_tokens - counter.count(f"{start}\n\n{_NAMES}\n")
-    names = _names(digests, min(room, names_tokens), counter)
+    listed = {*changed.paths, *read.paths}
+    names = _names(digests, min(room, names_tokens), counter, listed)
     text = _joined(start, names)
     while names and counter.count(text) > cap_tokens:
         # Counts of pieces do not quite add up to the count of the whole.
@@ -155,7 +191,13 @@ def carry_digests(
         text = cut(text, cap_tokens, keep="head", unit="bytes").text
     tokens = counter.count(text)
     assert tokens <= cap_tokens, f"{tokens} tokens, the cap is {cap_tokens}"
-    return Carry(text, tokens, tuple(said for said, _quoted in words), tuple(names))
+    said = tuple(about for about, _quoted in words)
+    return Carry(text, tokens, said, tuple(names), changed, read)
+
+
+def prose_cap(cap_tokens: int) -> int:
+    """How much of a carry's cap a model's summary may take."""
+    return int(cap_tokens * _PROSE_SHARE)
 
 
 def digest(record: Record) -> Digest | None:
@@ -174,13 +216,52 @@ def digest(record: Record) -> Digest | None:
         case ToolUse():
             arguments = record.input if isinstance(record.input, dict) else {}
             names = _weighted(identifiers(scrub(arguments_text(arguments))), _CALL_WEIGHT)
-            return Digest(record.id, is_step=True, names=names, open_items=_todo(arguments))
+            return Digest(
+                record.id,
+                is_step=True,
+                names=names,
+                open_items=_todo(arguments),
+                calls=_calls([(record.tool_use_id, record.name, arguments)]),
+            )
         case ToolResult():
             text = scrub(text_of(record.content))
             error = _last_line(text) if record.is_error else ""
-            return Digest(record.id, names=_weighted(identifiers(text), 1.0), error=error)
+            names = _weighted(identifiers(text), 1.0)
+            return Digest(
+                record.id,
+                names=names,
+                error=error,
+                answers=record.tool_use_id,
+                is_failed=record.is_error,
+            )
         case _:
             return None
+
+
+def glance(record: Record) -> Digest | None:
+    """What of a record counts however long ago it was: the user's words, and files touched."""
+    match record:
+        case User():
+            return digest(record)
+        case Assistant():
+            blocks = (block for block in read_blocks(record.content) if type(block) is ToolCall)
+            calls = _calls((block.id, block.name, block.arguments) for block in blocks)
+            return Digest(record.id, is_step=True, calls=calls)
+        case ToolUse():
+            arguments = record.input if isinstance(record.input, dict) else {}
+            calls = _calls([(record.tool_use_id, record.name, arguments)])
+            return Digest(record.id, is_step=True, calls=calls)
+        case ToolResult():
+            return Digest(record.id, answers=record.tool_use_id, is_failed=record.is_error)
+        case _:
+            return None
+
+
+def _calls(
+    calls: Iterable[tuple[str, str, Json]],
+) -> tuple[tuple[str, tuple[Touch, ...]], ...]:
+    found = ((call_id, touched(name, arguments)) for call_id, name, arguments in calls)
+    return tuple((call_id, touches) for call_id, touches in found if touches)
 
 
 _CALL_WEIGHT: Final = 3.0
@@ -225,7 +306,9 @@ def read_back(text: str) -> list[Digest]:
     names = " ".join(sections[_NAMES]).split()
     high, low = _OLD_WEIGHTS
     ranked = {name: high * (low / high) ** (rank / len(names)) for rank, name in enumerate(names)}
-    return [*found, Digest("", names=ranked, open_items=items or None)]
+    files = [_files_in(sections[title]) for title in (_CHANGED, _READ)]
+    rest = Digest("", names=ranked, open_items=items or None, changed=files[0], read=files[1])
+    return [*found, rest]
 
 
 def _digest_of_reply(record: Assistant) -> Digest:
@@ -236,13 +319,19 @@ def _digest_of_reply(record: Assistant) -> Digest:
         if isinstance(block, Text):
             texts.append(block.text)
             names |= _weighted(identifiers(block.text), _REPLY_WEIGHT)
-    for block in read_blocks(record.content):
-        if isinstance(block, ToolCall):
-            for name in identifiers(arguments_text(block.arguments)):
-                names[name] = max(names.get(name, 0.0), _CALL_WEIGHT * _kind_weight(name))
-            items = _todo(block.arguments) or items
+    calls = [block for block in read_blocks(record.content) if isinstance(block, ToolCall)]
+    for call in calls:
+        for name in identifiers(arguments_text(call.arguments)):
+            names[name] = max(names.get(name, 0.0), _CALL_WEIGHT * _kind_weight(name))
+        items = _todo(call.arguments) or items
     boxes = tuple(box.strip() for box in _CHECKBOX.findall("\n".join(texts)))
-    return Digest(record.id, is_step=True, names=names, open_items=items or boxes or None)
+    return Digest(
+        record.id,
+        is_step=True,
+        names=names,
+        open_items=items or boxes or None,
+        calls=_calls((call.id, call.name, call.arguments) for call in calls),
+    )
 
 
 def arguments_text(value: Any) -> str:
@@ -297,9 +386,9 @@ def _one_line(text: str, chars: int) -> str:
     return cut(" ".join(text.split()), chars).text
 
 
-def _prose(digests: Sequence[Digest], room: int, counter: Counter) -> str:
+def _prose(digests: Sequence[Digest], new: str, room: int, counter: Counter) -> str:
     """What a model summarised, its head and tail where it is too long."""
-    text = "\n\n".join(one.prose for one in digests if one.prose)
+    text = new.strip() or "\n\n".join(one.prose for one in digests if one.prose)
     # A heading of ours in it would be read back as a section.
     text = "\n".join(f" {line}" if line in _SECTIONS else line for line in text.splitlines())
     if counter.count(text) <= room:
@@ -413,8 +502,76 @@ def _within(lines: Sequence[str], room: int, counter: Counter) -> list[str]:
     return kept
 
 
-def _names(digests: Sequence[Digest], room: int, counter: Counter) -> list[str]:
-    """The names worth their tokens, best first: recent, repeated, used in calls, and short."""
+def _files(digests: Sequence[Digest]) -> tuple[Files, Files]:
+    """The files that were changed and those that were only read, each list with the newest last."""
+    seen: dict[str, None] = {}
+    changed: set[str] = set()
+    here: set[str] = set()
+    open_calls: dict[str, tuple[Touch, ...]] = {}
+    for one in digests:
+        open_calls.update(one.calls)
+        for path in (*one.read.paths, *one.changed.paths):
+            seen.pop(path, None)
+            seen[path] = None
+        changed.update(one.changed.paths)
+        touches = open_calls.pop(one.answers, ()) if one.answers is not None else ()
+        for touch in touches if not one.is_failed else ():
+            here.add(touch.path)
+            seen.pop(touch.path, None)
+            seen[touch.path] = None
+            if touch.is_change:
+                changed.add(touch.path)
+    return (
+        Files(
+            tuple(path for path in seen if path in changed),
+            _earlier([one.changed for one in digests], here),
+        ),
+        Files(
+            tuple(path for path in seen if path not in changed),
+            _earlier([one.read for one in digests], here),
+        ),
+    )
+
+
+def _earlier(lists: Sequence[Files], here: set[str]) -> int:
+    """How many files earlier carries left out; none where the records they came from are here."""
+    return sum(
+        one.omitted
+        for one in lists
+        if one.omitted and not (one.paths and here.issuperset(one.paths))
+    )
+
+
+def _newest(files: Files, room: int, counter: Counter) -> Files:
+    """As many of the newest as there is room for."""
+    room -= counter.count(f"{_CHANGED}\n{_note_of_earlier(len(files.paths) + files.omitted)}\n")
+    kept = _within(files.paths[::-1], room, counter)[::-1]
+    return Files(tuple(kept), files.omitted + len(files.paths) - len(kept))
+
+
+def _listed(files: Files) -> list[str]:
+    if not files.paths:
+        return []
+    return [*([_note_of_earlier(files.omitted)] if files.omitted else []), *files.paths]
+
+
+def _note_of_earlier(count: int) -> str:
+    return f"({count:,} earlier {'one' if count == 1 else 'ones'} not listed)"
+
+
+def _files_in(lines: Sequence[str]) -> Files:
+    """A list as it was written; lines that somebody else wrote there are no paths."""
+    notes = [match for line in lines if (match := _EARLIER.fullmatch(line))]
+    omitted = sum(int(match[1].replace(",", "") or 0) for match in notes)
+    paths = (line for line in lines if not _EARLIER.fullmatch(line) and line.isprintable())
+    return Files(tuple(path for path in paths if len(path) <= PATH_CHARS), omitted)
+
+
+def _names(digests: Sequence[Digest], room: int, counter: Counter, listed: set[str]) -> list[str]:
+    """The names worth their tokens, best first: recent, repeated, used in calls, and short.
+
+    Those that are `listed` elsewhere in the carry need not be said again.
+    """
     scores: dict[str, float] = {}
     get, age = scores.get, 0
     for one in reversed(digests):
@@ -422,7 +579,11 @@ def _names(digests: Sequence[Digest], room: int, counter: Counter) -> list[str]:
         for name, factor in one.names.items():
             scores[name] = get(name, 0.0) + weight * factor
         age += one.is_step
-    ranked = sorted((-score / (4 + len(name) // 4), name) for name, score in scores.items())
+    ranked = sorted(
+        (-score / (4 + len(name) // 4), name)
+        for name, score in scores.items()
+        if name not in listed
+    )
     kept: list[str] = []
     for _rank, name in ranked:
         tokens = counter.count(f" {name}")
