@@ -11,6 +11,7 @@ HoldfastError
 │   └── BadSetting          a setting that makes no sense
 ├── CannotFit               no request within the window exists; the sums say why
 ├── InvalidRequest          a request that its provider would refuse
+├── ReplyFailed             a reply that is an error, or that ended before it was whole
 └── StoreError              the disk said no, or what is on it cannot be trusted
     ├── LogConflict         another writer got there first
     ├── LogBusy             another writer holds the lock for too long
@@ -82,6 +83,23 @@ class CannotFit(HoldfastError):
 
 class InvalidRequest(HoldfastError):
     """A request that breaks a rule of its provider; it was not sent."""
+
+
+class ReplyFailed(HoldfastError):
+    """A reply that is an error, or that ended before it was whole. `body` is what was said."""
+
+    def __init__(
+        self, what: str, *, body: Mapping[str, object] | None = None, hint: str | None = None
+    ) -> None:
+        self.body = dict(body or {})
+        inner = self.body.get("error")
+        said = inner if isinstance(inner, dict) else {"message": inner, **self.body}
+        self.type = said.get("type") if isinstance(said.get("type"), str) else None
+        self.status_code = next(
+            (said[name] for name in ("status", "code") if isinstance(said.get(name), int)), None
+        )
+        message = said.get("message")
+        super().__init__(f"{what}: {message}" if isinstance(message, str) else what, hint=hint)
 
 
 def _nearest(name: str, known: Sequence[str], hint: str) -> str:
