@@ -1,0 +1,208 @@
+"""A reply from whatever a client returned: an SDK's object, JSON, a stream of either.
+
+A stream that breaks leaves what came in so far on the exception; `partial_of` reads it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from holdfast.core.replies import Delta, Reply
+from holdfast.errors import BadSetting, ReplyFailed
+from holdfast.providers import (
+    anthropic_replies,
+    gemini_replies,
+    openai_chat_replies,
+    openai_responses_replies,
+)
+from holdfast.providers.reading import INTERRUPTED, as_json, is_model
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+
+    from holdfast.core.dialects import Target
+    from holdfast.core.records import Json
+    from holdfast.ports import Hear
+    from holdfast.providers.reading import Stream
+
+_PARTIAL: Final = "holdfast_partial"
+
+
+class _Reader(NamedTuple):
+    read: Callable[[Json, Target], Reply]
+    looks_like: Callable[[Json], bool]
+    stream: Callable[[], Stream]
+
+
+_READERS: Final[Mapping[str, _Reader]] = {
+    name: _Reader(module.read, module.looks_like, module.Stream)
+    for name, module in (
+        ("anthropic", anthropic_replies),
+        ("openai-chat", openai_chat_replies),
+        ("openai-responses", openai_responses_replies),
+        ("gemini", gemini_replies),
+    )
+}
+
+
+class Accumulator:
+    """Takes the events of a stream one by one, as objects of the SDK or as JSON."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._reader = _READERS[target.dialect.name]
+        self._stream = self._reader.stream()
+
+    def take(self, event: object) -> list[Delta]:
+        """What an event brought. Raises `ReplyFailed` for an event that is an error."""
+        read = as_json(msgspec.json.decode(event) if isinstance(event, str | bytes) else event)
+        return self._stream.take(read) if isinstance(read, dict) else []
+
+    @property
+    def partial(self) -> Reply:
+        """What came in so far: its words are kept, half a call is left out."""
+        body = self._stream.body()
+        with suppress(ReplyFailed):
+            reply = self._reader.read(body, self._target)
+            if not self._stream.is_complete:
+                reply = msgspec.structs.replace(reply, stop="other", stop_reason=INTERRUPTED)
+            return msgspec.structs.replace(reply, raw=body)
+        return Reply(content=[], stop="other", stop_reason=INTERRUPTED, raw=body)
+
+    def finish(self) -> Reply:
+        """The whole reply. Raises `ReplyFailed` where the stream never said that it was whole."""
+        if not self._stream.is_complete:
+            raise ReplyFailed(
+                "the stream ended before the reply did",
+                hint="the connection was probably lost; nothing of the reply was acted upon",
+            )
+        body = self._stream.body()
+        return msgspec.structs.replace(self._reader.read(body, self._target), raw=body)
+
+
+def partial_of(error: BaseException) -> Reply | None:
+    """What had come in when a stream broke with this exception; None where there was no stream."""
+    found = getattr(error, _PARTIAL, None)
+    return found if isinstance(found, Reply) else None
+
+
+def read_reply(raw: object, target: Target, hear: Hear | None = None) -> Reply:
+    """The reply in whatever a client returned for a request of the target's dialect.
+
+    Takes an SDK's object, its JSON as dict or text, or an iterable of stream events, which are
+    told to `hear` as they come and closed at the end. A text that is no JSON is the answer itself.
+    """
+    if isinstance(raw, Reply):
+        return _told(raw, hear)
+    if _is_stream(raw):
+        return _read_stream(raw, target, hear)  # type: ignore[arg-type]
+    if not is_model(raw) and hasattr(raw, "__enter__"):
+        with raw as opened:  # type: ignore[attr-defined]
+            return read_reply(opened, target, hear)
+    return _told(_read_whole(raw, target), hear)
+
+
+async def read_reply_async(raw: object, target: Target, hear: Hear | None = None) -> Reply:
+    """The same for what an asynchronous client returned, awaited or not."""
+    if inspect.isawaitable(raw):
+        raw = await raw
+    if hasattr(raw, "__aiter__"):
+        return await _read_stream_async(raw, target, hear)
+    if not is_model(raw) and hasattr(raw, "__aenter__"):
+        async with raw as opened:  # type: ignore[attr-defined]
+            return await read_reply_async(opened, target, hear)
+    return read_reply(raw, target, hear)
+
+
+def _is_stream(raw: object) -> bool:
+    is_data = isinstance(raw, dict | str | bytes) or is_model(raw)
+    return not is_data and hasattr(raw, "__iter__")
+
+
+def _read_stream(events: Iterable[object], target: Target, hear: Hear | None) -> Reply:
+    accumulator = Accumulator(target)
+    try:
+        for event in events:
+            for delta in accumulator.take(event):
+                if hear is not None:
+                    hear(delta)
+        return accumulator.finish()
+    except BaseException as error:
+        _keep(error, accumulator)
+        raise
+    finally:
+        close = getattr(events, "close", None)
+        if callable(close):
+            close()
+
+
+async def _read_stream_async(
+    events: AsyncIterable[object], target: Target, hear: Hear | None
+) -> Reply:
+    accumulator = Accumulator(target)
+    try:
+        async for event in events:
+            for delta in accumulator.take(event):
+                if hear is not None:
+                    hear(delta)
+        return accumulator.finish()
+    except BaseException as error:
+        _keep(error, accumulator)
+        raise
+    finally:
+        close = getattr(events, "aclose", None) or getattr(events, "close", None)
+        if callable(close):
+            done = close()
+            if inspect.isawaitable(done):
+                await done
+
+
+def _keep(error: BaseException, accumulator: Accumulator) -> None:
+    """Leave on the exception what came in; some exceptions take no attributes."""
+    with suppress(AttributeError, TypeError):
+        setattr(error, _PARTIAL, accumulator.partial)
+
+
+def _told(reply: Reply, hear: Hear | None) -> Reply:
+    """A reply that came all at once, told in one piece."""
+    if hear is not None:
+        for block in reply.content:
+            for kind, name in (("text", "text"), ("thinking", "thinking"), ("tool_use", "name")):
+                said = block.get(name) if block.get("type") == kind else None
+                if isinstance(said, str) and said:
+                    hear(Delta("call" if kind == "tool_use" else kind, said))  # type: ignore[arg-type]
+    return reply
+
+
+def _read_whole(raw: object, target: Target) -> Reply:
+    reader = _READERS[target.dialect.name]
+    if isinstance(raw, str | bytes):
+        return _read_text(raw, reader, target)
+    body = as_json(raw)
+    if not isinstance(body, dict) or not reader.looks_like(body):
+        raise BadSetting(
+            f"this is no reply of the dialect `{target.dialect.full_name}`: {_described(raw)}",
+            hint="return what the SDK's call returned: its object, its JSON, or its stream",
+        )
+    return msgspec.structs.replace(reader.read(body, target), raw=raw)
+
+
+def _read_text(raw: str | bytes, reader: _Reader, target: Target) -> Reply:
+    said = raw if isinstance(raw, str) else raw.decode(errors="replace")
+    with suppress(msgspec.DecodeError, UnicodeEncodeError):
+        body: Any = msgspec.json.decode(said)
+        if isinstance(body, dict) and reader.looks_like(body):
+            return msgspec.structs.replace(reader.read(body, target), raw=raw)
+    content = [{"type": "text", "text": said}] if said else []
+    return Reply(content=content, provider=target.provider, model=target.model, raw=raw)
+
+
+def _described(raw: object) -> str:
+    if isinstance(raw, dict):
+        names = ", ".join(f"`{name}`" for name in list(raw)[:6])
+        return f"an object with {names or 'nothing in it'}"
+    return "None" if raw is None else f"a `{type(raw).__module__}.{type(raw).__name__}`"
