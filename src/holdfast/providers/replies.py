@@ -90,6 +90,12 @@ def partial_of(error: BaseException) -> Reply | None:
     return found if isinstance(found, Reply) else None
 
 
+def keep_partial(error: BaseException, partial: Reply) -> None:
+    """Leave on an exception what had come in; those that take no attributes go without."""
+    with suppress(AttributeError, TypeError):
+        setattr(error, _PARTIAL, partial)
+
+
 def read_reply(raw: object, target: Target, hear: Hear | None = None) -> Reply:
     """The reply in whatever a client returned for a request of the target's dialect.
 
@@ -132,7 +138,7 @@ def _read_stream(events: Iterable[object], target: Target, hear: Hear | None) ->
                     hear(delta)
         return accumulator.finish()
     except BaseException as error:
-        _keep(error, accumulator)
+        keep_partial(error, accumulator.partial)
         raise
     finally:
         close = getattr(events, "close", None)
@@ -151,7 +157,7 @@ async def _read_stream_async(
                     hear(delta)
         return accumulator.finish()
     except BaseException as error:
-        _keep(error, accumulator)
+        keep_partial(error, accumulator.partial)
         raise
     finally:
         close = getattr(events, "aclose", None) or getattr(events, "close", None)
@@ -159,12 +165,6 @@ async def _read_stream_async(
             done = close()
             if inspect.isawaitable(done):
                 await done
-
-
-def _keep(error: BaseException, accumulator: Accumulator) -> None:
-    """Leave on the exception what came in; some exceptions take no attributes."""
-    with suppress(AttributeError, TypeError):
-        setattr(error, _PARTIAL, accumulator.partial)
 
 
 def _told(reply: Reply, hear: Hear | None) -> Reply:

@@ -5,6 +5,7 @@
 `FaultyDisk`                                a disk that is full, slow of mind or broken
 `RecordingDisk`                             a disk that remembers, to crash at any byte
 `KillableWriter`, `kill_at_random`          a process that appends until it is killed
+`ScriptedModel`, `calls`                    a model that says what the test wrote down
 """
 
 from holdfast.testing.conformance import (
@@ -17,19 +18,31 @@ from holdfast.testing.conformance import (
 )
 from holdfast.testing.crash import Acknowledged, KillableWriter, kill_at_random
 from holdfast.testing.disk import FOREVER, FaultyDisk, RecordingDisk, Sync, Write
+from holdfast.testing.scripted import (
+    AsyncScriptedModel,
+    PromptTooLong,
+    ScriptedModel,
+    ScriptExhausted,
+    calls,
+)
 
 __all__ = [
     "BLOB_CHECKS",
     "FOREVER",
     "SESSION_CHECKS",
     "Acknowledged",
+    "AsyncScriptedModel",
     "BlobCheck",
     "FaultyDisk",
     "KillableWriter",
+    "PromptTooLong",
     "RecordingDisk",
+    "ScriptExhausted",
+    "ScriptedModel",
     "SessionCheck",
     "Sync",
     "Write",
+    "calls",
     "check_blob_store",
     "check_session_store",
     "kill_at_random",

@@ -1,0 +1,129 @@
+"""Any function that takes a request and returns what an SDK returns, as a model."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.models import window_of
+from holdfast.core.window import Window
+from holdfast.errors import BadSetting
+from holdfast.providers.replies import read_reply, read_reply_async
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.core.dialects import Target
+    from holdfast.core.records import Json
+    from holdfast.core.replies import Delta, Reply
+    from holdfast.ports import Hear, Model
+
+
+def window_for(target: Target, window: int | Window | None) -> Window:
+    """The window a caller stated, or what is known of the target's model."""
+    if isinstance(window, Window):
+        return window
+    return window_of(target.model) if window is None else Window(window)
+
+
+class CallableModel:
+    """A model behind a function. A stream that it returns is heard as it comes."""
+
+    def __init__(
+        self,
+        send: Callable[[Json], Any],
+        target: Target,
+        window: int | Window | None = None,
+    ) -> None:
+        self.target = target
+        self.window = window_for(target, window)
+        self._send = send
+
+    def send(self, request: Json, hear: Hear | None = None) -> Reply:
+        raw = self._send(request)
+        if inspect.isawaitable(raw) or hasattr(raw, "__aiter__"):
+            if inspect.iscoroutine(raw):
+                raw.close()
+            raise BadSetting(
+                "the function that sends the request is asynchronous, its caller is not",
+                hint="use `AsyncSession`, or give a function that returns the reply itself",
+            )
+        return read_reply(raw, self.target, hear)
+
+
+class AsyncCallableModel:
+    """The same for functions that return something to await; others do as well."""
+
+    def __init__(
+        self,
+        send: Callable[[Json], Any],
+        target: Target,
+        window: int | Window | None = None,
+    ) -> None:
+        self.target = target
+        self.window = window_for(target, window)
+        self._send = send
+
+    async def send(self, request: Json, hear: Hear | None = None) -> Reply:
+        return await read_reply_async(self._send(request), self.target, hear)
+
+
+def from_callable(
+    send: Callable[[Json], Any], target: Target, window: int | Window | None = None
+) -> CallableModel:
+    """`send` takes a request of the target's dialect and returns whatever its SDK returns."""
+    return CallableModel(send, target, window)
+
+
+def async_from_callable(
+    send: Callable[[Json], Any], target: Target, window: int | Window | None = None
+) -> AsyncCallableModel:
+    """The same, awaited."""
+    return AsyncCallableModel(send, target, window)
+
+
+class Threaded:
+    """A blocking model for asynchronous callers: each call has a thread of its own.
+
+    Where the caller is cancelled, the call ends with the next piece that comes in.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @property
+    def target(self) -> Target:
+        return self._model.target
+
+    @property
+    def window(self) -> Window:
+        return self._model.window
+
+    async def send(self, request: Json, hear: Hear | None = None) -> Reply:
+        loop = asyncio.get_running_loop()
+        is_left = threading.Event()
+
+        async def told(delta: Delta) -> None:
+            assert hear is not None
+            hear(delta)
+
+        def relay(delta: Delta) -> None:
+            if is_left.is_set():
+                raise _Left
+            asyncio.run_coroutine_threadsafe(told(delta), loop).result()
+
+        try:
+            return await asyncio.to_thread(self._model.send, request, relay if hear else None)
+        finally:
+            is_left.set()
+
+
+class _Left(Exception):
+    """Nobody waits for the reply any more."""
+
+
+def as_async(model: Model) -> Threaded:
+    """A blocking model for asynchronous callers."""
+    return Threaded(model)

@@ -1,0 +1,171 @@
+"""A model that says what the test wrote down, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+from holdfast.core.dialects import Target, target
+from holdfast.core.replies import Delta, Reply
+from holdfast.core.tokens import Estimator
+from holdfast.core.window import Window
+from holdfast.providers.measuring import Meter, count_request
+from holdfast.providers.reading import settled
+from holdfast.providers.replies import keep_partial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from holdfast.core.records import Json
+    from holdfast.core.tokens import Counter
+    from holdfast.ports import Hear
+
+    Spoken: TypeAlias = str | Reply | BaseException
+    Answer: TypeAlias = Spoken | Callable[[Json], Spoken]
+    """What is said: a text, a reply, an exception that is raised, or what a function of the
+    request makes of it."""
+
+SCRIPTED: Final = target("anthropic", provider="scripted", model="scripted-1")
+PIECE_CHARS: Final = 16
+"""How much of a text is told at a time."""
+
+
+class PromptTooLong(Exception):
+    """What Anthropic's SDK raises for a request over the limit, without the SDK."""
+
+    status_code: Final = 400
+
+    def __init__(self, tokens: int, limit: int) -> None:
+        said = f"prompt is too long: {tokens} tokens > {limit} maximum"
+        error = {"type": "invalid_request_error", "message": said}
+        self.body = {"type": "error", "error": error}
+        self.tokens, self.limit = tokens, limit
+        super().__init__(f"Error code: 400 - {self.body}")
+
+
+class ScriptExhausted(AssertionError):
+    """The model was asked more often than the script has answers."""
+
+
+class ScriptedModel:
+    """Gives its answers one by one; `requests` has what it was sent, in order.
+
+    With a `limit` in tokens, a longer request is refused in Anthropic's words and takes no answer
+    from the script. `otherwise` answers when the script has come to its end.
+    """
+
+    def __init__(
+        self,
+        answers: Iterable[Answer] = (),
+        *,
+        target: Target = SCRIPTED,
+        window: int | Window = 32_000,
+        limit: int | None = None,
+        otherwise: Answer | None = None,
+        counter: Counter | None = None,
+    ) -> None:
+        self.target = target
+        self.window = Window(window, "scripted") if isinstance(window, int) else window
+        self.limit = limit
+        self.requests: list[Json] = []
+        self.refused: list[int] = []
+        """The sizes, in tokens, of the requests that were over the limit."""
+        self._answers: Iterator[Answer] = iter(answers)
+        self._otherwise = otherwise
+        self._counter = counter or Estimator()
+        self._meter = Meter(self._counter, target)
+
+    def send(self, request: Json, hear: Hear | None = None) -> Reply:
+        self.requests.append(copy.deepcopy(request))
+        tokens = count_request(request, self._counter)
+        if self.limit is not None and tokens > self.limit:
+            self.refused.append(tokens)
+            raise PromptTooLong(tokens, self.limit)
+        reply = self._reply(request)
+        return reply if hear is None else _told(reply, hear)
+
+    def as_async(self) -> AsyncScriptedModel:
+        """The same script for asynchronous callers; requests are remembered here."""
+        return AsyncScriptedModel(self)
+
+    def _reply(self, request: Json) -> Reply:
+        answer = next(self._answers, self._otherwise)
+        if answer is None:
+            raise ScriptExhausted(f"no answer is left for request {len(self.requests)}")
+        if callable(answer):
+            answer = answer(request)
+        if isinstance(answer, BaseException):
+            raise answer
+        reply = Reply(content=_text(answer)) if isinstance(answer, str) else answer
+        return msgspec.structs.replace(
+            reply,
+            stop=settled(reply.stop, reply.content),
+            usage=reply.usage
+            if reply.usage is not None
+            else self._meter.usage(request, reply.content),
+            provider=reply.provider or self.target.provider,
+            model=reply.model or self.target.model,
+        )
+
+
+class AsyncScriptedModel:
+    """A scripted model that is awaited."""
+
+    def __init__(self, script: ScriptedModel) -> None:
+        self.script = script
+
+    @property
+    def target(self) -> Target:
+        return self.script.target
+
+    @property
+    def window(self) -> Window:
+        return self.script.window
+
+    @property
+    def requests(self) -> list[Json]:
+        return self.script.requests
+
+    async def send(self, request: Json, hear: Hear | None = None) -> Reply:
+        await asyncio.sleep(0)
+        return self.script.send(request, hear)
+
+
+def calls(*wanted: tuple[str, str, Json], text: str = "") -> Reply:
+    """A reply that asks for tools: (call id, name, arguments) each."""
+    blocks = [
+        {"type": "tool_use", "id": call_id, "name": name, "input": given}
+        for call_id, name, given in wanted
+    ]
+    return Reply(content=[*_text(text), *blocks], stop="tools", stop_reason="tool_use")
+
+
+def _text(said: str) -> list[Json]:
+    return [{"type": "text", "text": said}] if said else []
+
+
+def _told(reply: Reply, hear: Hear) -> Reply:
+    """A reply told in pieces; where a listener ends it, what was told is the partial reply."""
+    told: list[Json] = []
+    try:
+        for block in reply.content:
+            kind = block.get("type")
+            if kind == "tool_use":
+                hear(Delta("call", block["name"]))
+                told.append(block)
+            elif kind in ("text", "thinking"):
+                told.append({"type": kind, kind: ""})
+                said = block[kind]
+                for at in range(0, len(said), PIECE_CHARS):
+                    piece = said[at : at + PIECE_CHARS]
+                    told[-1] = {**told[-1], kind: told[-1][kind] + piece}
+                    hear(Delta("thinking" if kind == "thinking" else "text", piece))
+            else:
+                told.append(block)
+    except BaseException as error:
+        keep_partial(error, msgspec.structs.replace(reply, content=told, stop="other"))
+        raise
+    return reply
