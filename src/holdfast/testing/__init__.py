@@ -5,6 +5,9 @@
 `FaultyDisk`                                a disk that is full, slow of mind or broken
 `RecordingDisk`                             a disk that remembers, to crash at any byte
 `KillableWriter`, `kill_at_random`          a process that appends until it is killed
+`Loopback`                                  a model provider on 127.0.0.1: rules, limits, cache
+`Answer`, `Call`, `Scripted`, `echo`        what it says
+`Fault`                                     how it fails
 `ScriptedModel`, `calls`                    a model that says what the test wrote down
 """
 
@@ -18,6 +21,21 @@ from holdfast.testing.conformance import (
 )
 from holdfast.testing.crash import Acknowledged, KillableWriter, kill_at_random
 from holdfast.testing.disk import FOREVER, FaultyDisk, RecordingDisk, Sync, Write
+from holdfast.testing.loopback import (
+    OVERFLOWS,
+    Answer,
+    Asked,
+    Brain,
+    Call,
+    Counts,
+    Failure,
+    Fault,
+    Loopback,
+    Received,
+    Scripted,
+    ScriptEnded,
+    echo,
+)
 from holdfast.testing.scripted import (
     AsyncScriptedModel,
     PromptTooLong,
@@ -29,21 +47,29 @@ from holdfast.testing.scripted import (
 __all__ = [
     "BLOB_CHECKS",
     "FOREVER",
+    "OVERFLOWS",
     "SESSION_CHECKS",
     "Acknowledged",
-    "AsyncScriptedModel",
+    "Answer",
+    "Asked",
     "BlobCheck",
+    "Brain",
+    "Call",
+    "Counts",
+    "Failure",
+    "Fault",
     "FaultyDisk",
     "KillableWriter",
-    "PromptTooLong",
+    "Loopback",
+    "Received",
     "RecordingDisk",
-    "ScriptExhausted",
-    "ScriptedModel",
+    "ScriptEnded",
+    "Scripted",
     "SessionCheck",
     "Sync",
     "Write",
-    "calls",
     "check_blob_store",
     "check_session_store",
+    "echo",
     "kill_at_random",
 ]

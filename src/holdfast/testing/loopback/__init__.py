@@ -1,0 +1,21 @@
+"""A model provider on 127.0.0.1 that keeps the rules of the real ones, and fails as it is told."""
+
+from holdfast.testing.loopback.asking import Answer, Asked, Brain, Call, Scripted, ScriptEnded, echo
+from holdfast.testing.loopback.faults import OVERFLOWS, Counts, Failure, Fault
+from holdfast.testing.loopback.server import Loopback, Received
+
+__all__ = [
+    "OVERFLOWS",
+    "Answer",
+    "Asked",
+    "Brain",
+    "Call",
+    "Counts",
+    "Failure",
+    "Fault",
+    "Loopback",
+    "Received",
+    "ScriptEnded",
+    "Scripted",
+    "echo",
+]

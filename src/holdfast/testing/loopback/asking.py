@@ -1,0 +1,145 @@
+"""What reached the loopback, what it answers, and who decides that: its brain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from holdfast.core.dialects import Name  # noqa: TC001  (a struct's field)
+from holdfast.core.messages import (
+    Message,
+    Prompt,
+    Text,
+    Tool,
+    ToolAnswer,
+    text_of_blocks,
+)
+from holdfast.core.records import Json  # noqa: TC001  (a struct's field)
+from holdfast.core.replies import Stop  # noqa: TC001  (a struct's field)
+from holdfast.core.text import cut
+from holdfast.errors import UsageError
+
+ECHO_CHARS: Final = 200
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that keeps all rules, read into no provider's dialect."""
+
+    number: int
+    """Of all requests to this loopback, from 1."""
+    dialect: Name
+    model: str
+    prompt: Prompt
+    """System text, messages and tools; neighbours of one role are one message."""
+    body: Json
+    tokens: int
+    """All input, as the loopback counts it."""
+    output_max: int
+    """What the reply may take; 0 where the request does not say."""
+    is_streamed: bool = False
+    thinks: bool = False
+    """Whether the model was asked to think first."""
+
+    @property
+    def system(self) -> str:
+        return self.prompt.system
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return self.prompt.messages
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return self.prompt.tools
+
+    @property
+    def text(self) -> str:
+        """The plain text of the last message: what the user just said."""
+        return text_of_blocks(self.messages[-1].blocks) if self.messages else ""
+
+    @property
+    def results(self) -> tuple[ToolAnswer, ...]:
+        """The tool results in the last message."""
+        blocks = self.messages[-1].blocks if self.messages else ()
+        return tuple(block for block in blocks if isinstance(block, ToolAnswer))
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A tool the answer asks for."""
+
+    name: str
+    arguments: dict[str, Any] = {}
+    id: str = ""
+    """Made from the request where it is empty: the same request gets the same ids."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the model says."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    thinking: str = ""
+    """Shown only where the request asks for it, as with the providers."""
+    stop: Stop | None = None
+    """Why it ends; where nobody says, `tools` with calls and `end` without."""
+    delay: float = 0.0
+    """Seconds before the reply begins."""
+    pause: float = 0.0
+    """Seconds between the pieces of a stream."""
+
+
+Brain: TypeAlias = Callable[[Asked], Answer]
+Line: TypeAlias = Answer | str | Callable[[Asked], Answer | str]
+"""What a script holds: an answer, its text, or something that makes one of the request."""
+
+
+class ScriptEnded(UsageError):
+    """A request came after the last line of the script."""
+
+
+def echo(asked: Asked) -> Answer:
+    """Say what came in. The same request gets the same answer, and no tool is ever called."""
+    said = []
+    for result in asked.results:
+        text = "\n".join(piece.text for piece in result.content if isinstance(piece, Text))
+        said.append(f"The tool answered: {cut(text, ECHO_CHARS)}")
+    if asked.text.strip():
+        said.append(f"You said: {cut(asked.text, ECHO_CHARS)}")
+    thinking = f"{len(asked.messages)} messages were sent to me." if asked.thinks else ""
+    return Answer("\n".join(said) or "You said nothing.", thinking=thinking)
+
+
+class Scripted:
+    """A brain that says its lines, one for each request that is answered."""
+
+    def __init__(self, lines: Sequence[Line], *, then: Brain | None = None) -> None:
+        """`then` answers once the script has ended; without it, that is an error."""
+        self._lines = list(lines)
+        self._then = then
+        self._said = 0
+        self._lock = Lock()
+
+    @property
+    def left(self) -> int:
+        """How many lines nobody has heard yet."""
+        return len(self._lines) - self._said
+
+    def __call__(self, asked: Asked) -> Answer:
+        with self._lock:
+            line = self._lines[self._said] if self.left else None
+            self._said += line is not None
+        if line is None:
+            if self._then is None:
+                raise ScriptEnded(
+                    f"request {asked.number} came after the last of {len(self._lines)} lines",
+                    hint="add a line to the script, or give `then=echo`",
+                )
+            return self._then(asked)
+        return as_answer(line if isinstance(line, Answer | str) else line(asked))
+
+
+def as_answer(said: Answer | str) -> Answer:
+    return Answer(said) if isinstance(said, str) else said

@@ -1,0 +1,79 @@
+"""What goes back over the connection, and how it breaks."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from holdfast.testing.loopback.faults import Fault, Stage
+    from holdfast.testing.loopback.speaking import Event
+
+JSON_TYPE: Final = "application/json"
+STREAM_TYPE: Final = "text/event-stream; charset=utf-8"
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Seconds in which nothing is sent."""
+
+    seconds: float
+
+
+Ending: TypeAlias = Literal["end", "drop", "reset"]
+
+
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
+    """A reply as the connection carries it. Status 0: not a byte of it."""
+
+    status: int
+    headers: dict[str, str]
+    parts: tuple[bytes | Wait, ...] = ()
+    size: int | None = None
+    """The length that is announced; None for a stream, which ends when it ends."""
+    ending: Ending = "end"
+    wait: float = 0.0
+    """Seconds before the status line."""
+
+
+def whole(status: int, headers: dict[str, str], data: bytes, *, wait: float = 0.0) -> Outgoing:
+    headers = {"content-type": JSON_TYPE, **headers}
+    return Outgoing(status=status, headers=headers, parts=(data,), size=len(data), wait=wait)
+
+
+def reset(wait: float = 0.0) -> Outgoing:
+    return Outgoing(status=0, headers={}, ending="reset", wait=wait)
+
+
+def cut_gzip(status: int, headers: dict[str, str], data: bytes, *, wait: float) -> Outgoing:
+    packed = gzip.compress(data, mtime=0)
+    half = packed[: len(packed) // 2]
+    return whole(status, {**headers, "content-encoding": "gzip"}, half, wait=wait)
+
+
+def broken(status: int, headers: dict[str, str], data: bytes, fault: Fault) -> Outgoing:
+    """A reply that is no stream, of which the second half is missing."""
+    assert fault.breaks is not None
+    half = data[: len(data) // 2]
+    if fault.breaks.ending in ("end", "error"):
+        return whole(status, headers, half)
+    whole_size = len(data)
+    ending: Ending = "reset" if fault.breaks.ending == "reset" else "drop"
+    headers = {"content-type": JSON_TYPE, **headers}
+    return Outgoing(status=status, headers=headers, parts=(half,), size=whole_size, ending=ending)
+
+
+def amid(events: Iterable[Event], stage: Stage) -> int:
+    """How many events bring a stream to the middle of a stage: half of it is still to come."""
+    places = [at for at, event in enumerate(events) if event.stage == stage]
+    return places[(len(places) - 1) // 2] + 1 if places else 1
+
+
+def paced(events: Iterable[Event], pause: float) -> Iterator[bytes | Wait]:
+    for number, event in enumerate(events):
+        if pause and number:
+            yield Wait(pause)
+        yield event.data

@@ -1,0 +1,322 @@
+"""A request in any of the three dialects, read into pieces in the order the provider caches them.
+
+Nothing here raises: a body that breaks the rules is counted and recorded like any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from holdfast.core.dialects import CacheTime, Name  # noqa: TC001  (a struct's field)
+from holdfast.core.images import image_rule
+from holdfast.core.messages import (
+    Block,
+    Message,
+    Prompt,
+    Role,
+    Text,
+    Thinking,
+    Tool,
+    ToolAnswer,
+    ToolCall,
+    read_blocks,
+    read_pieces,
+    read_tools,
+)
+from holdfast.core.records import Json  # noqa: TC001  (a struct's field)
+from holdfast.core.tokens import MESSAGE_TOKENS, count_block, count_tool
+from holdfast.providers.rules import as_dict, as_list, as_number, as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.core.tokens import Counter
+
+_SYSTEM_ROLES: Final = ("system", "developer")
+_OUTPUT_FIELDS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_LATE: Final = ("thinking", "tool_choice")
+"""Settings whose change makes Anthropic's cache forget the messages, not tools and system."""
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """The smallest part of a request that a cache tells from another."""
+
+    place: Literal["tool", "system", "message"]
+    wire: Any
+    """As it was sent, but for its cache mark."""
+    blocks: tuple[Block, ...] = ()
+    tool: Tool | None = None
+    role: Role = "user"
+    mark: CacheTime | None = None
+    opens: bool = False
+    """Whether a message, or the system text, begins here."""
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """A request, read."""
+
+    dialect: Name
+    model: str
+    body: Json
+    pieces: tuple[Piece, ...]
+    output_max: int
+    is_streamed: bool
+    thinks: bool
+
+    @property
+    def prompt(self) -> Prompt:
+        messages = groupby(
+            (piece for piece in self.pieces if piece.place == "message"), key=lambda one: one.role
+        )
+        return Prompt(
+            messages=tuple(
+                Message(role, tuple(block for piece in group for block in piece.blocks))
+                for role, group in messages
+            ),
+            system="\n".join(
+                block.text
+                for piece in self.pieces
+                if piece.place == "system"
+                for block in piece.blocks
+                if isinstance(block, Text)
+            ),
+            tools=tuple(piece.tool for piece in self.pieces if piece.tool is not None),
+            output_tokens=self.output_max,
+        )
+
+    def weigh(self, counter: Counter, factor: float = 1.0) -> list[int]:
+        """The tokens up to the end of each piece."""
+        images = image_rule(self.model, "anthropic" if self.dialect == "anthropic" else "openai")
+        sums, total = [], 0
+        for piece in self.pieces:
+            if piece.tool is not None:
+                total += count_tool(piece.tool, counter)
+            total += sum(count_block(block, counter, images) for block in piece.blocks)
+            total += MESSAGE_TOKENS * piece.opens
+            sums.append(math.ceil(total * factor))
+        return sums
+
+    def chain(self) -> list[bytes]:
+        """For each piece, a digest of everything up to its end: equal prefixes, equal digests."""
+        digests = []
+        before = _digest(b"", [self.dialect, self.model])
+        was_message = False
+        for piece in self.pieces:
+            if piece.place == "message" and not was_message:
+                was_message = True
+                if self.dialect == "anthropic":
+                    before = _digest(before, [self.body.get(name) for name in _LATE])
+            before = _digest(before, piece.wire)
+            digests.append(before)
+        return digests
+
+
+def hear(dialect: Name, body: Json) -> Heard:
+    """Read a request."""
+    read = {"anthropic": _anthropic, "openai-chat": _chat, "openai-responses": _responses}[dialect]
+    wanted = (as_number(body.get(name)) for name in _OUTPUT_FIELDS)
+    return Heard(
+        dialect=dialect,
+        model=as_text(body.get("model")),
+        body=body,
+        pieces=tuple(_opened(read(body))),
+        output_max=next((int(one) for one in wanted if one is not None and one > 0), 0),
+        is_streamed=body.get("stream") is True,
+        thinks=_thinks(dialect, body),
+    )
+
+
+def _opened(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    before: tuple[str, str] | None = None
+    for piece in pieces:
+        here = (piece.place, piece.role)
+        if piece.place != "tool" and here != before:
+            piece = msgspec.structs.replace(piece, opens=True)
+        before = here
+        yield piece
+
+
+def _thinks(dialect: Name, body: Json) -> bool:
+    if dialect == "openai-responses":
+        return bool(body.get("reasoning")) or bool(body.get("include"))
+    return as_text(as_dict(body.get("thinking")).get("type")) in ("enabled", "adaptive")
+
+
+def _digest(before: bytes, value: object) -> bytes:
+    try:
+        encoded = msgspec.json.encode(value, order="sorted")
+    except (TypeError, ValueError, RecursionError):
+        encoded = repr(value).encode(errors="surrogatepass")
+    return hashlib.sha256(before + encoded).digest()
+
+
+# Anthropic Messages
+
+
+def _anthropic(body: Json) -> Iterator[Piece]:
+    pieces = [*_anthropic_head(body), *_anthropic_messages(body)]
+    mark = _mark(body)
+    if mark and pieces:
+        pieces[-1] = msgspec.structs.replace(pieces[-1], mark=mark)
+    yield from pieces
+
+
+def _anthropic_head(body: Json) -> Iterator[Piece]:
+    for one in _objects(body.get("tools")):
+        tool = next(iter(read_tools([one])), None)
+        yield Piece("tool", _unmarked(one), tool=tool, mark=_mark(one))
+    for one in _as_blocks(body.get("system")):
+        yield Piece("system", _unmarked(one), read_blocks([one]), mark=_mark(one))
+
+
+def _anthropic_messages(body: Json) -> Iterator[Piece]:
+    for message in _objects(body.get("messages")):
+        role = _role(message)
+        for one in _as_blocks(message.get("content")):
+            yield Piece(
+                "message",
+                [role, _unmarked(one)],
+                _anthropic_block(one),
+                role=role,
+                mark=_mark(one) or _inner_mark(one),
+            )
+
+
+def _anthropic_block(block: Json) -> tuple[Block, ...]:
+    if block.get("type") != "tool_result":
+        return read_blocks([block])
+    return (
+        ToolAnswer(
+            as_text(block.get("tool_use_id")),
+            read_pieces(_content(block.get("content"))),
+            is_error=block.get("is_error") is True,
+        ),
+    )
+
+
+def _mark(value: Json) -> CacheTime | None:
+    control = value.get("cache_control")
+    if not isinstance(control, dict):
+        return None
+    return "1h" if control.get("ttl") == "1h" else "5m"
+
+
+def _inner_mark(block: Json) -> CacheTime | None:
+    marks = (_mark(one) for one in _objects(block.get("content")))
+    return next((mark for mark in marks if mark), None)
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _unmarked(item) if name == "content" else item
+            for name, item in value.items()
+            if name != "cache_control"
+        }
+    return [_unmarked(item) for item in value] if isinstance(value, list) else value
+
+
+# OpenAI Chat Completions
+
+
+def _chat(body: Json) -> Iterator[Piece]:
+    yield from _tools(body)
+    began = False
+    for message in _objects(body.get("messages")):
+        if message.get("role") in _SYSTEM_ROLES and not began:
+            yield Piece("system", message, read_blocks(_content(message.get("content"))))
+            continue
+        began = True
+        yield Piece("message", message, tuple(_chat_blocks(message)), role=_role(message))
+
+
+def _chat_blocks(message: Json) -> Iterator[Block]:
+    content = _content(message.get("content"))
+    if message.get("role") == "tool":
+        call_id = as_text(message.get("tool_call_id"))
+        yield ToolAnswer(call_id, read_pieces(content), name=as_text(message.get("name")))
+        return
+    thought = as_text(message.get("reasoning_content"))
+    if thought.strip():
+        yield Thinking(text=thought)
+    yield from read_blocks(content)
+    for call in _objects(message.get("tool_calls")):
+        function = as_dict(call.get("function"))
+        yield _call(call.get("id"), function.get("name"), function.get("arguments"))
+
+
+# OpenAI Responses
+
+
+def _responses(body: Json) -> Iterator[Piece]:
+    yield from _tools(body)
+    instructions = as_text(body.get("instructions"))
+    if instructions.strip():
+        yield Piece("system", instructions, (Text(instructions),))
+    given = body.get("input")
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else _objects(given)
+    began = False
+    for item in items:
+        if item.get("role") in _SYSTEM_ROLES and not began:
+            yield Piece("system", item, read_blocks(_content(item.get("content"))))
+            continue
+        began = True
+        yield Piece("message", item, _item_blocks(item), role=_item_role(item))
+
+
+def _item_role(item: Json) -> Role:
+    kind = as_text(item.get("type", "message"))
+    if kind == "message":
+        return _role(item)
+    return "user" if kind.endswith("_output") else "assistant"
+
+
+def _item_blocks(item: Json) -> tuple[Block, ...]:
+    match item.get("type", "message"):
+        case "message":
+            return read_blocks(_content(item.get("content")))
+        case "function_call":
+            return (_call(item.get("call_id"), item.get("name"), item.get("arguments")),)
+        case "function_call_output":
+            output = read_pieces(_content(item.get("output")))
+            return (ToolAnswer(as_text(item.get("call_id")), output),)
+        case _:
+            return read_blocks([item])
+
+
+# In common
+
+
+def _tools(body: Json) -> Iterator[Piece]:
+    for one in _objects(body.get("tools")):
+        yield Piece("tool", one, tool=next(iter(read_tools([one])), None))
+
+
+def _call(call_id: object, name: object, arguments: object) -> ToolCall:
+    wire = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+    found = read_blocks([wire])[0]
+    assert isinstance(found, ToolCall)
+    return found
+
+
+def _role(message: Json) -> Role:
+    return "assistant" if message.get("role") == "assistant" else "user"
+
+
+def _objects(value: object) -> list[Json]:
+    return [one for one in as_list(value) if isinstance(one, dict)]
+
+
+def _as_blocks(content: object) -> list[Json]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return _objects(content)
+
+
+def _content(value: object) -> str | list[Json]:
+    return value if isinstance(value, str) else _objects(value)

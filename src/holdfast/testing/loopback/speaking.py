@@ -1,0 +1,97 @@
+"""A reply before it is put into a dialect's words, and what the three dialects share."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+import msgspec
+
+from holdfast.core.records import Json  # noqa: TC001  (a struct's field)
+from holdfast.core.replies import Stop  # noqa: TC001  (a struct's field)
+from holdfast.testing.loopback.asking import Call  # noqa: TC001  (a struct's field)
+from holdfast.testing.loopback.faults import Counts  # noqa: TC001  (a struct's field)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.providers.rules import Violation
+    from holdfast.testing.loopback.faults import Failure
+
+PIECE_CHARS: Final = 24
+PIECES_MAX: Final = 200
+"""A long text comes in larger pieces, not in more of them."""
+SIGNED: Final = "loopback:"
+
+Stage = Literal["start", "thinking", "text", "call", "other"]
+
+
+class Event(msgspec.Struct, frozen=True):
+    """A piece of a stream, and what it is about."""
+
+    stage: Stage
+    data: bytes
+
+
+class Spoken(msgspec.Struct, frozen=True, kw_only=True):
+    """A reply with everything that a dialect needs to write it."""
+
+    id: str
+    model: str
+    created: int
+    stop: Stop
+    thinking: str = ""
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    """With their ids."""
+    counts: Counts | None = None
+    """None where usage is left out."""
+    body: Json
+    """The request."""
+
+
+class Wire(Protocol):
+    """How one API writes its replies."""
+
+    def reply(self, spoken: Spoken, /) -> Json: ...
+
+    def events(self, spoken: Spoken, /) -> Iterator[Event]: ...
+
+    def error(self, failure: Failure, request_id: str, /) -> Json: ...
+
+    def error_event(self, failure: Failure, spoken: Spoken, sent: int, /) -> bytes:
+        """What ends a stream that has brought `sent` events so far."""
+
+    def refused(self, violation: Violation, /) -> Failure: ...
+
+    def over_limit(self, tokens: int, output: int, limit: int, /) -> Failure: ...
+
+    def too_large(self) -> Failure: ...
+
+    def over_output(self, output: int, limit: int, model: str, /) -> Failure: ...
+
+
+def sse(data: Json, event: str = "") -> bytes:
+    """One server-sent event."""
+    name = f"event: {event}\n".encode() if event else b""
+    return name + b"data: " + msgspec.json.encode(data) + b"\n\n"
+
+
+def in_pieces(text: str) -> list[str]:
+    """A text as a stream brings it: in two pieces at least, where it has two characters."""
+    size = max(1, min(max(PIECE_CHARS, len(text) // PIECES_MAX), -(-len(text) // 2)))
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def sign(model: str, thinking: str) -> str:
+    """A signature that can be checked later: it fits one text of one model."""
+    digest = hashlib.sha256(f"{model}\0{thinking}".encode(errors="surrogatepass")).hexdigest()
+    return base64.b64encode(f"{SIGNED}{digest}".encode()).decode()
+
+
+def is_signed_here(signature: str) -> bool:
+    try:
+        return base64.b64decode(signature, validate=True).startswith(SIGNED.encode())
+    except ValueError:
+        return False
