@@ -1,6 +1,6 @@
 """A model provider on 127.0.0.1 that keeps the rules of the real ones, and fails as it is told."""
 
-from holdfast.testing.loopback.asking import Answer, Asked, Brain, Call, Scripted, ScriptEnded, echo
+from holdfast.testing.loopback.asking import Answer, Asked, Brain, Call, Scripted, echo
 from holdfast.testing.loopback.faults import OVERFLOWS, Counts, Failure, Fault
 from holdfast.testing.loopback.server import Loopback, Received
 
@@ -15,7 +15,6 @@ __all__ = [
     "Fault",
     "Loopback",
     "Received",
-    "ScriptEnded",
     "Scripted",
     "echo",
 ]

@@ -20,7 +20,7 @@ from holdfast.core.messages import (
 from holdfast.core.records import Json  # noqa: TC001  (a struct's field)
 from holdfast.core.replies import Stop  # noqa: TC001  (a struct's field)
 from holdfast.core.text import cut
-from holdfast.errors import UsageError
+from holdfast.testing.scripted import ScriptExhausted
 
 ECHO_CHARS: Final = 200
 
@@ -96,10 +96,6 @@ Line: TypeAlias = Answer | str | Callable[[Asked], Answer | str]
 """What a script holds: an answer, its text, or something that makes one of the request."""
 
 
-class ScriptEnded(UsageError):
-    """A request came after the last line of the script."""
-
-
 def echo(asked: Asked) -> Answer:
     """Say what came in. The same request gets the same answer, and no tool is ever called."""
     said = []
@@ -133,9 +129,9 @@ class Scripted:
             self._said += line is not None
         if line is None:
             if self._then is None:
-                raise ScriptEnded(
-                    f"request {asked.number} came after the last of {len(self._lines)} lines",
-                    hint="add a line to the script, or give `then=echo`",
+                raise ScriptExhausted(
+                    f"request {asked.number} came after the last of {len(self._lines)} lines: "
+                    "add a line to the script, or give `then=echo`"
                 )
             return self._then(asked)
         return as_answer(line if isinstance(line, Answer | str) else line(asked))

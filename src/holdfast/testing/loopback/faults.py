@@ -19,8 +19,6 @@ Stage = Literal["start", "text", "call"]
 Ending = Literal["error", "end", "drop", "reset"]
 """An error event; the proper end of the body, too early; the connection closed; reset."""
 
-FOREVER: Final = 1 << 62
-
 
 class Counts(msgspec.Struct, frozen=True):
     """The tokens that a reply reports."""

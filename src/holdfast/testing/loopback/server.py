@@ -21,13 +21,14 @@ from holdfast.errors import BadSetting
 from holdfast.providers.requests import validate
 from holdfast.providers.rules import Violation
 from holdfast.providers.tokenizers import counter_for
+from holdfast.testing.disk import FOREVER
 from holdfast.testing.loopback import outgoing
 from holdfast.testing.loopback.anthropic_wire import AnthropicWire
 from holdfast.testing.loopback.asking import Answer, Asked, Call, Scripted, echo
 from holdfast.testing.loopback.caching import Cached, Caches
 from holdfast.testing.loopback.chat_wire import ChatWire
 from holdfast.testing.loopback.connections import Server
-from holdfast.testing.loopback.faults import FOREVER, Counts, Failure, Fault, Sizes
+from holdfast.testing.loopback.faults import Counts, Failure, Fault, Sizes
 from holdfast.testing.loopback.outgoing import Outgoing, Wait
 from holdfast.testing.loopback.reading import Heard, hear
 from holdfast.testing.loopback.responses_wire import ResponsesWire
