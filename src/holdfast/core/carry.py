@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import bisect
 import re
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core.files import PATH_CHARS, Touch, touched
 from holdfast.core.messages import Text, ToolCall, read_blocks
 from holdfast.core.records import Assistant, ToolResult, ToolUse, User, text_of
+from holdfast.core.sharing import fair_share, first_and_newest, within_tokens
 from holdfast.core.text import cut, scrub
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from holdfast.core.records import Json, Record
     from holdfast.core.tokens import Counter
@@ -54,6 +55,7 @@ _NAMES: Final = "## Names that came up"
 _CHANGED: Final = "## Files changed"
 _READ: Final = "## Files read"
 _SECTIONS: Final = (_SAID, _OPEN, _ERRORS, _CHANGED, _READ, _NAMES)
+_HEADING: Final = re.compile(r"#{1,6} \S")
 _EARLIER: Final = re.compile(r"\(([\d,]+) earlier ones? not listed\)")
 
 _NAME: Final = re.compile(
@@ -193,6 +195,29 @@ def carry_digests(
     assert tokens <= cap_tokens, f"{tokens} tokens, the cap is {cap_tokens}"
     said = tuple(about for about, _quoted in words)
     return Carry(text, tokens, said, tuple(names), changed, read)
+
+
+def leading_names(digests: Sequence[Digest], count: int) -> list[str]:
+    """The names that later steps are most likely to need, best first."""
+    return _ranked(digests)[:count]
+
+
+def prose_of(text: str) -> str:
+    """What a model wrote in a carry: everything that is under none of our headings.
+
+    Where one of our sections comes before what it wrote, that ends at the next heading of another
+    kind.
+    """
+    kept: list[str] = []
+    is_ours = False
+    for line in text.splitlines():
+        if line in _SECTIONS:
+            is_ours = True
+        elif is_ours and _HEADING.match(line):
+            is_ours = False
+        if not is_ours:
+            kept.append(line)
+    return "\n".join(kept).strip()
 
 
 def prose_cap(cap_tokens: int) -> int:
@@ -393,7 +418,7 @@ def _prose(digests: Sequence[Digest], new: str, room: int, counter: Counter) -> 
     text = "\n".join(f" {line}" if line in _SECTIONS else line for line in text.splitlines())
     if counter.count(text) <= room:
         return text
-    return _shortened(text, room, counter, _as_it_is)
+    return within_tokens(text, room, counter)
 
 
 # The user's words
@@ -406,59 +431,23 @@ def _words(digests: Sequence[Digest], room: int, counter: Counter) -> list[tuple
     sizes = [counter.count(_quoted(one.said)) + 1 for one in said]
     room -= counter.count(f"{_SAID}\n")
     count = _how_many(sizes, room)
-    said, sizes = _first_and_newest(said, count), _first_and_newest(sizes, count)
-    share = _fair_share(sizes, room)
+    said, sizes = first_and_newest(said, count), first_and_newest(sizes, count)
+    share = fair_share(sizes, room)
     words = []
     for one, size in zip(said, sizes, strict=True):
-        text = one.said if size <= share else _shortened(one.said, share, counter, _quoted)
+        text = one.said if size <= share else within_tokens(one.said, share, counter, _quoted)
         words.append((Said(one.record, min(len(text), len(one.said)), len(one.said)), text))
     return [(about, _quoted(text)) for about, text in words]
-
-
-_T = TypeVar("_T")
-
-
-def _first_and_newest(items: list[_T], count: int) -> list[_T]:
-    """The first message often says what all of it is about; it goes after the second."""
-    if count >= len(items):
-        return items
-    return [*items[:1], *items[len(items) - count + 1 :]] if count > 1 else items[-1:][:count]
 
 
 def _how_many(sizes: list[int], room: int) -> int:
     """With how many messages each still gets enough to say something: fewer, more for each."""
 
     def are_too_many(count: int) -> bool:
-        kept = _first_and_newest(sizes, count)
-        return sum(kept) > room and _fair_share(kept, room) < _SAID_TOKENS_MIN
+        kept = first_and_newest(sizes, count)
+        return sum(kept) > room and fair_share(kept, room) < _SAID_TOKENS_MIN
 
     return bisect.bisect_left(range(1, len(sizes) + 1), True, key=are_too_many)
-
-
-def _fair_share(sizes: Sequence[int], room: int) -> int:
-    """The largest cap on each for which all of them together fit."""
-    left = len(sizes)
-    for size in sorted(sizes):
-        if size * left > room:
-            return max(0, room // left)
-        room -= size
-        left -= 1
-    return max(sizes, default=0)
-
-
-def _shortened(text: str, tokens: int, counter: Counter, shown: Callable[[str], str]) -> str:
-    """Head and tail of a text, within `tokens` as it is shown."""
-    chars = len(text)
-    while chars > 0 and tokens > 0:
-        chars = min(chars * 9 // 10, int(chars * tokens / counter.count(shown(text[:chars]))))
-        shorter = cut(text, max(chars, 0)).text
-        if counter.count(shown(shorter)) <= tokens:
-            return shorter
-    return ""
-
-
-def _as_it_is(text: str) -> str:
-    return text
 
 
 def _quoted(text: str) -> str:
@@ -572,20 +561,10 @@ def _names(digests: Sequence[Digest], room: int, counter: Counter, listed: set[s
 
     Those that are `listed` elsewhere in the carry need not be said again.
     """
-    scores: dict[str, float] = {}
-    get, age = scores.get, 0
-    for one in reversed(digests):
-        weight = 0.5 ** (age / _HALF_LIFE_STEPS)
-        for name, factor in one.names.items():
-            scores[name] = get(name, 0.0) + weight * factor
-        age += one.is_step
-    ranked = sorted(
-        (-score / (4 + len(name) // 4), name)
-        for name, score in scores.items()
-        if name not in listed
-    )
     kept: list[str] = []
-    for _rank, name in ranked:
+    for name in _ranked(digests):
+        if name in listed:
+            continue
         tokens = counter.count(f" {name}")
         if tokens <= room:
             kept.append(name)
@@ -593,6 +572,18 @@ def _names(digests: Sequence[Digest], room: int, counter: Counter, listed: set[s
         elif room < 3:
             break
     return kept
+
+
+def _ranked(digests: Sequence[Digest]) -> list[str]:
+    scores: dict[str, float] = {}
+    get, age = scores.get, 0
+    for one in reversed(digests):
+        weight = 0.5 ** (age / _HALF_LIFE_STEPS)
+        for name, factor in one.names.items():
+            scores[name] = get(name, 0.0) + weight * factor
+        age += one.is_step
+    ranked = sorted((-score / (4 + len(name) // 4), name) for name, score in scores.items())
+    return [name for _rank, name in ranked]
 
 
 def _section(title: str, lines: Sequence[str]) -> str:

@@ -1,0 +1,208 @@
+"""What is worth keeping for good from records that are about to be cut.
+
+`durable` needs no model: it finds what the user laid down (rules, preferences, what to remember)
+and what was decided, by the words such sentences are made with, in several languages. It takes a
+sentence as it was said and never a credential. Where a model is asked as well (`ask_for_notes`,
+`read_notes`), its answer adds to these and replaces none; silence is an answer.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from holdfast.core.phrases import (
+    DECISIONS,
+    DECISIONS_WIDE,
+    QUESTIONS,
+    RULES,
+    RULES_WIDE,
+    begins,
+    holds,
+)
+from holdfast.core.records import Assistant, Flush, User, text_of
+from holdfast.core.secrets import has_secret
+from holdfast.core.text import cut, scrub
+from holdfast.core.wrapping import escaped, tagged, unwrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from holdfast.core.records import Record
+    from holdfast.core.replies import Reply
+
+NOTES_MAX: Final = 12
+"""In one flush."""
+NOTE_CHARS: Final = 300
+SILENT: Final = "<SILENT>"
+"""What a model answers that has nothing to save."""
+
+_SENTENCE: Final = re.compile(r"(?<=[.!?。！？])[\"'”’)]*\s+|(?<=[。！？])|\n+")
+_SENTENCE_CHARS: Final = range(8, 401)
+_SENTENCE_CHARS_WIDE: Final = 4
+"""The same for scripts that say a word with a character."""
+_MARKUP: Final = re.compile(r"^[\s>*#-]*(?:\d+[.)]\s+)?(?:\[[ xX]\]\s*)?")
+
+_RULE: Final = holds(RULES, RULES_WIDE)
+_DECISION: Final = holds(DECISIONS, DECISIONS_WIDE)
+_QUESTION: Final = begins([rf"(?:{words})\b" for words in QUESTIONS])
+_ASKED: Final = re.compile(r"[?？]\W*\Z")
+
+Kind = Literal["rule", "decision"]
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A statement that outlives its session, and the record it was said in."""
+
+    text: str
+    record: str = ""
+    kind: Kind = "rule"
+
+
+def durable(
+    records: Iterable[Record],
+    *,
+    known: Iterable[str] = (),
+    notes_max: int = NOTES_MAX,
+    chars_max: int = NOTE_CHARS,
+) -> tuple[Note, ...]:
+    """What the records lay down, oldest first; `known` are the notes that were saved before.
+
+    Where there are more than `notes_max`, what the user said goes before what the agent decided,
+    and the newest before the oldest.
+    """
+    seen = {_key(text) for text in known}
+    found: dict[str, Note] = {}
+    for record in records:
+        for note in _notes_in(record):
+            key = _key(note.text)
+            if key and key not in seen:
+                found.pop(key, None)  # said again, it is as new as the last time
+                found[key] = note
+    kept = _best(list(found.values()), notes_max)
+    return tuple(msgspec.structs.replace(one, text=cut(one.text, chars_max).text) for one in kept)
+
+
+def flushed(records: Iterable[Record]) -> list[str]:
+    """The notes that earlier flushes saved."""
+    return [note for record in records if isinstance(record, Flush) for note in record.notes]
+
+
+def ask_for_notes(known: Sequence[str] = (), *, notes_max: int = NOTES_MAX) -> str:
+    """The request that is added to a conversation before a part of it is cut."""
+    listed = "\n".join(f"- {escaped(' '.join(note.split()))}" for note in known)
+    already = f"\n\nThese are saved already:\n{tagged('known_notes', listed)}" if listed else ""
+    return (
+        "[Notes request: do not answer the conversation above and do not call any tool.]\n\n"
+        "The older part of this conversation is about to be shortened. Which facts in it should "
+        "be known in later sessions too: standing rules and preferences of the user, decisions "
+        "with their reason, names and numbers that stay true? Not what is merely being done now, "
+        "and never a password, key or token.\n\n"
+        f"Answer with at most {notes_max} lines, each beginning with `- `, each one fact that can "
+        f"be understood by itself, at most {NOTE_CHARS} characters, in the language of the "
+        f"conversation. If there is nothing, answer {SILENT} and nothing else.{already}"
+    )
+
+
+def read_notes(
+    reply: Reply,
+    *,
+    known: Iterable[str] = (),
+    notes_max: int = NOTES_MAX,
+    chars_max: int = NOTE_CHARS,
+) -> tuple[Note, ...]:
+    """The notes in an answer, new ones only; none where it is silent or no answer to the request.
+
+    A line that is not in a list is not taken: a model that chats instead saves nothing.
+    """
+    if reply.stop in ("refusal", "cancelled") or reply.calls:
+        return ()
+    text = unwrapped(reply.text)
+    if is_silent(text):
+        return ()
+    lines = text.splitlines()
+    if reply.stop in ("length", "window"):
+        lines = lines[:-1]  # the last one is not whole
+    seen = {_key(one) for one in known}
+    found: list[Note] = []
+    for line in lines:
+        match = _LISTED.match(line)
+        said = " ".join(match[1].split()) if match else ""
+        key = _key(said)
+        if key and key not in seen and SILENT not in said and not has_secret(said):
+            seen.add(key)
+            found.append(Note(cut(said, chars_max).text))
+    return tuple(found[:notes_max])
+
+
+_LISTED: Final = re.compile(r"\s*(?:[-*•]|\d{1,3}[.)])\s+(.*\S)")
+
+
+def is_silent(text: str) -> bool:
+    """Whether an answer says that there is nothing to save."""
+    bare = re.sub(r"[\s`*\"'.]+", "", text).upper()
+    return bare in ("", SILENT, SILENT.strip("<>"), "NO_REPLY", "NOREPLY", "NONE", "(NONE)")
+
+
+def _notes_in(record: Record) -> list[Note]:
+    match record:
+        case User() if record.extra.get("meta") is not True:
+            return _said(record.id, text_of(record.content))
+        case Assistant():
+            return _decided(record.id, text_of(record.content))
+        case _:
+            return []
+
+
+def _said(record: str, text: str) -> list[Note]:
+    notes = []
+    for sentence in _sentences(text):
+        if _DECISION.search(sentence):
+            notes.append(Note(sentence, record, "decision"))
+        elif _RULE.search(sentence):
+            notes.append(Note(sentence, record, "rule"))
+    return notes
+
+
+def _decided(record: str, text: str) -> list[Note]:
+    return [
+        Note(sentence, record, "decision")
+        for sentence in _sentences(text)
+        if _DECISION.search(sentence)
+    ]
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of a text that could be a note: not code, not a question, not a credential."""
+    found = []
+    for raw in _SENTENCE.split(_without_code(scrub(text))):
+        sentence = " ".join(_MARKUP.sub("", raw).split())
+        is_wide = bool(sentence) and not sentence.isascii()
+        least = _SENTENCE_CHARS_WIDE if is_wide else _SENTENCE_CHARS.start
+        if not least <= len(sentence) < _SENTENCE_CHARS.stop:
+            continue
+        is_question = bool(_ASKED.search(sentence) or _QUESTION.match(sentence))
+        if not is_question and not has_secret(sentence):
+            found.append(sentence)
+    return found
+
+
+def _without_code(text: str) -> str:
+    """What was pasted is not what was said."""
+    return re.sub(r"(```|~~~).*?(?:\1|\Z)", "\n", text, flags=re.DOTALL)
+
+
+def _best(notes: list[Note], count: int) -> list[Note]:
+    """As many as there may be, in the order they were said in."""
+    order = sorted(range(len(notes)), key=lambda place: (notes[place].kind != "rule", -place))
+    kept = set(order[: max(0, count)])
+    return [note for place, note in enumerate(notes) if place in kept]
+
+
+def _key(text: str) -> str:
+    """What two notes have in common that say the same in the same words."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(re.findall(r"\w+", plain))
