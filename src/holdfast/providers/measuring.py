@@ -35,6 +35,19 @@ class Part(msgspec.Struct, frozen=True):
     tokens: int
 
 
+class PromptTooLong(Exception):
+    """What Anthropic's SDK raises for a request over the limit, without it."""
+
+    status_code: Final = 400
+
+    def __init__(self, tokens: int, limit: int) -> None:
+        said = f"prompt is too long: {tokens} tokens > {limit} maximum"
+        error = {"type": "invalid_request_error", "message": said}
+        self.body = {"type": "error", "error": error}
+        self.tokens, self.limit = tokens, limit
+        super().__init__(f"Error code: 400 - {self.body}")
+
+
 def count_request(request: Json, counter: Counter) -> int:
     """The input tokens of a rendered request, of whichever dialect."""
     return sum(part.tokens for part in parts_of(request, counter))

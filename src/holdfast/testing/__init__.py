@@ -11,6 +11,7 @@
 `ScriptedModel`, `calls`                    a model that says what the test wrote down
 """
 
+from holdfast.providers.measuring import PromptTooLong
 from holdfast.testing.conformance import (
     BLOB_CHECKS,
     SESSION_CHECKS,
@@ -37,7 +38,6 @@ from holdfast.testing.loopback import (
 )
 from holdfast.testing.scripted import (
     AsyncScriptedModel,
-    PromptTooLong,
     ScriptedModel,
     ScriptExhausted,
     calls,

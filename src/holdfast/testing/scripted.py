@@ -12,7 +12,7 @@ from holdfast.core.dialects import Target, target
 from holdfast.core.replies import Delta, Reply
 from holdfast.core.tokens import Estimator
 from holdfast.core.window import Window
-from holdfast.providers.measuring import Meter, count_request
+from holdfast.providers.measuring import Meter, PromptTooLong, count_request
 from holdfast.providers.reading import settled
 from holdfast.providers.replies import keep_partial
 
@@ -31,19 +31,6 @@ if TYPE_CHECKING:
 SCRIPTED: Final = target("anthropic", provider="scripted", model="scripted-1")
 PIECE_CHARS: Final = 16
 """How much of a text is told at a time."""
-
-
-class PromptTooLong(Exception):
-    """What Anthropic's SDK raises for a request over the limit, without the SDK."""
-
-    status_code: Final = 400
-
-    def __init__(self, tokens: int, limit: int) -> None:
-        said = f"prompt is too long: {tokens} tokens > {limit} maximum"
-        error = {"type": "invalid_request_error", "message": said}
-        self.body = {"type": "error", "error": error}
-        self.tokens, self.limit = tokens, limit
-        super().__init__(f"Error code: 400 - {self.body}")
 
 
 class ScriptExhausted(AssertionError):
