@@ -44,11 +44,13 @@ def within_tokens(
     shown: Callable[[str], str] = as_it_is,
     *,
     keep: Keep = "both",
+    chars_max: int | None = None,
 ) -> str:
     """As much of a text as fits into `tokens` in the way it is shown; empty where nothing does."""
-    chars = len(text)
-    if chars and counter.count(shown(text)) <= tokens:
-        return text
+    chars = len(text) if chars_max is None else min(len(text), chars_max)
+    whole = cut(text, chars, keep=keep).text
+    if whole and counter.count(shown(whole)) <= tokens:
+        return whole
     while chars > 0 and tokens > 0:
         chars = min(chars * 9 // 10, int(chars * tokens / counter.count(shown(text[:chars]))))
         shorter = cut(text, max(chars, 0), keep=keep).text

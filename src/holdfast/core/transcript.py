@@ -28,7 +28,7 @@ from holdfast.core.records import User, text_of
 from holdfast.core.sharing import fair_share, first_and_newest, within_tokens
 from holdfast.core.steps import Thread
 from holdfast.core.text import cut
-from holdfast.core.wrapping import escaped, tagged
+from holdfast.core.wrapping import LABELS, escaped, tagged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,6 +53,12 @@ _SPEAKERS: Final[dict[str, Kind]] = {"User": "user", "Assistant": "assistant"}
 _ENTRY_TOKENS_MIN: Final = 16
 """Less of an entry, its label included, says nothing."""
 _CHARS_PER_TOKEN_MAX: Final = 16
+_ENDING_CHARS: Final = 300
+"""Where an error has to be for a result to have ended in it."""
+_LABELLED: Final = re.compile(
+    rf"^\[((?:{'|'.join(LABELS)})\b[^\]\n]*)\](.*?)(?=^\[(?:{'|'.join(LABELS)})\b|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 _ROUNDS: Final = 24
 _ERROR_ENDING: Final = re.compile(
     r"traceback|error|exception|fatal|failed|panic|denied|not found|exit (?:code|status)",
@@ -61,16 +67,26 @@ _ERROR_ENDING: Final = re.compile(
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One thing that was said or done, escaped."""
+    """One thing that was said or done, as the log has it."""
 
     kind: Kind
     label: str
-    text: str
+    whole: str
+    chars: int
+    """How much of it is told, at most."""
     keep: Keep = "both"
-    is_shortened: bool = False
+
+    @property
+    def text(self) -> str:
+        return cut(self.whole, self.chars, keep=self.keep).text
+
+    @property
+    def is_shortened(self) -> bool:
+        return len(self.whole) > self.chars
 
     def shown(self, text: str) -> str:
-        return f"[{self.label}]\n{text}"
+        """As much of it as `text` is, labelled. Escaping comes last: a cut may lay bare a tag."""
+        return f"[{self.label}]\n{escaped(text)}"
 
 
 def transcript(records: Iterable[Record]) -> str:
@@ -160,8 +176,7 @@ def _entry(block: Block, speaker: str, names: dict[str, str]) -> Entry | None:
             return _made(_SPEAKERS.get(speaker, "result"), speaker, text)
         case ToolCall():
             label = f"Assistant called {_name(block.name)}"
-            arguments = cut(arguments_json(block.arguments), CALL_CHARS)
-            return _made("call", label, arguments.text, is_shortened=arguments.was_cut)
+            return _made("call", label, arguments_json(block.arguments), chars=CALL_CHARS)
         case ToolAnswer():
             return _answer(block, names)
         case Image():
@@ -175,19 +190,13 @@ def _entry(block: Block, speaker: str, names: dict[str, str]) -> Entry | None:
 def _answer(block: ToolAnswer, names: dict[str, str]) -> Entry:
     pieces = [_piece_text(piece) for piece in block.content]
     text = "\n".join(pieces)
-    failed = block.is_error or bool(_ERROR_ENDING.search(text[-300:]))
-    shortened = cut(text, RESULT_CHARS, keep="tail" if block.is_error else "both")
+    has_failed = block.is_error or bool(_ERROR_ENDING.search(text[-_ENDING_CHARS:]))
     name = _name(block.name or names.get(block.call_id, ""))
     label = f"Result of {name}, failed" if block.is_error else f"Result of {name}"
     if text == INTERRUPTED:
         label = f"Result of {name}, never arrived"
-    return _made(
-        "result",
-        label,
-        shortened.text,
-        keep="tail" if failed else "both",
-        is_shortened=shortened.was_cut,
-    )
+    keep: Keep = "tail" if has_failed and len(text) > RESULT_CHARS else "both"
+    return _made("result", label, text, keep=keep, chars=RESULT_CHARS)
 
 
 def _piece_text(piece: Text | Image | Other) -> str:
@@ -205,16 +214,16 @@ def _name(name: str) -> str:
 
 
 def _made(
-    kind: Kind, label: str, text: str, *, keep: Keep = "both", is_shortened: bool = False
+    kind: Kind, label: str, text: str, *, keep: Keep = "both", chars: int | None = None
 ) -> Entry:
-    return Entry(kind, label, escaped(text).strip(), keep, is_shortened)
+    text = text.strip()
+    return Entry(kind, label, text, len(text) if chars is None else min(len(text), chars), keep)
 
 
 def _capped(entry: Entry, chars: int | None) -> Entry:
-    if chars is None or len(entry.text) <= chars:
+    if chars is None or entry.chars <= chars:
         return entry
-    text = cut(entry.text, chars, keep=entry.keep).text
-    return msgspec.structs.replace(entry, text=text, is_shortened=True)
+    return msgspec.structs.replace(entry, chars=chars)
 
 
 class _Shown(msgspec.Struct, frozen=True):
@@ -320,7 +329,12 @@ class _Packing:
         if key not in self._cuts:
             entry = self._units[number][place]
             self._cuts[key] = within_tokens(
-                entry.text, cap - 2, self._counter, entry.shown, keep=entry.keep
+                entry.whole,
+                cap - 2,
+                self._counter,
+                entry.shown,
+                keep=entry.keep,
+                chars_max=entry.chars,
             )
         return self._cuts[key]
 
@@ -339,6 +353,11 @@ def _rooms(totals: dict[Kind, int], room: int) -> dict[Kind, int]:
         room -= sum(totals[kind] for kind in content)
         open_kinds = [kind for kind in open_kinds if kind not in content]
     return rooms
+
+
+def read_transcript(text: str) -> list[tuple[str, str]]:
+    """The entries of a piece as (label, text); a label is `User`, `Result of NAME` and so on."""
+    return [(match[1], match[2].strip()) for match in _LABELLED.finditer(text)]
 
 
 def _piece(texts: Sequence[str], count: int, shortened: int, left_out: int) -> str:

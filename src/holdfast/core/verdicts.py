@@ -67,8 +67,10 @@ _RUN_SHARE: Final = 0.5
 _REPLY_SHARE: Final = 0.8
 _REPLY_GRAM: Final = 4
 _LAST_REPLIES: Final = 3
-_COMPARED_CHARS: Final = 2_000_000
-"""How much of a history is looked at for copies, from its end."""
+_RUN_STRIDE: Final = 8
+_COMPARED_CHARS: Final = 1_000_000
+_RECENT_RECORDS: Final = 600
+"""How much of a long history is looked at for names and copies, from its end."""
 
 _THOUGHT: Final = re.compile(
     r"<(think|thinking|reasoning|thought)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
@@ -135,20 +137,23 @@ def judge(
     previous: str = "",
     cap_tokens: int,
     counter: Counter,
+    shown: str = "",
 ) -> Verdict:
     """Whether a reply is a summary of the records it is to replace, and that summary, mended.
 
-    `previous` is the summary that went into the request; it is replaced too.
+    `previous` is the summary that went into the request; it is replaced too. `shown` is the piece
+    of the transcript in the request, where there was one.
     """
+    recent = covered[-_RECENT_RECORDS:]
     try:
         _check_ending(reply)
         mended: list[str] = []
         text = _plain_text(reply, mended)
         _check_kind(text)
-        _check_copies(text, covered, previous)
+        _check_copies(text, recent, previous, shown)
         _check_shape(text)
         tokens = _check_size(text, covered, previous, cap_tokens, counter)
-        missing = _missing(text, covered)
+        missing = _missing(text, recent)
     except _Rejected as rejected:
         return rejected.verdict
     if tokens > cap_tokens:
@@ -233,7 +238,7 @@ def _check_protocol(text: str) -> None:
         raise _Rejected("tool call", f"it is the text of a tool call: {_quote(text)}")
 
 
-def _check_copies(text: str, covered: Sequence[Record], previous: str) -> None:
+def _check_copies(text: str, covered: Sequence[Record], previous: str, shown: str) -> None:
     if len(_LABELLED.findall(text)) > 2:
         raise _Rejected("echo", "it repeats the transcript, labels and all")
     words = _words(text)
@@ -243,7 +248,7 @@ def _check_copies(text: str, covered: Sequence[Record], previous: str) -> None:
         share = _share_in(words, _words(said), _REPLY_GRAM)
         if share >= _REPLY_SHARE:
             raise _Rejected("echo", f"{share:.0%} of it is a reply of the agent again")
-    share = _copied_share(words, _history_words(covered))
+    share = max(_copied_share(words, source) for source in (_words(shown), _history(covered)))
     if share > _RUN_SHARE:
         raise _Rejected("echo", f"{share:.0%} of it is copied from the conversation")
 
@@ -330,7 +335,7 @@ def _last_replies(covered: Sequence[Record]) -> Iterable[str]:
     return [text for text, _place in zip(spoken, range(_LAST_REPLIES), strict=False)]
 
 
-def _history_words(covered: Sequence[Record]) -> list[str]:
+def _history(covered: Sequence[Record]) -> list[str]:
     texts: list[str] = []
     chars = 0
     for unit in reversed(entries(covered)):
@@ -356,18 +361,12 @@ def _copied_share(words: Sequence[str], source: Sequence[str]) -> float:
     """The share of a text that stands in long runs of words as it stood in the source."""
     if len(words) < _RUN_WORDS or len(source) < _RUN_WORDS:
         return 0.0
-    wanted = {
-        tuple(words[place : place + _RUN_WORDS]) for place in range(len(words) - _RUN_WORDS + 1)
-    }
-    found = {
-        run
-        for place in range(len(source) - _RUN_WORDS + 1)
-        if (run := tuple(source[place : place + _RUN_WORDS])) in wanted
-    }
     copied = [False] * len(words)
-    for place in range(len(words) - _RUN_WORDS + 1):
-        if tuple(words[place : place + _RUN_WORDS]) in found:
-            copied[place : place + _RUN_WORDS] = [True] * _RUN_WORDS
+    joined = f" {' '.join(source)} "
+    for start in range(0, len(words) - _RUN_WORDS + 1, _RUN_STRIDE):
+        end = start + _RUN_WORDS
+        if f" {' '.join(words[start:end])} " in joined:
+            copied[start:end] = [True] * _RUN_WORDS
     return sum(copied) / len(words)
 
 
