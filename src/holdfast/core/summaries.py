@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core import carry
+from holdfast.core.records import Compaction
 from holdfast.core.text import cut
 from holdfast.core.transcript import parts, transcript
 from holdfast.core.verdicts import HEADINGS, Fault, Verdict, judge
 from holdfast.core.wrapping import ASK, escaped, tagged, unescaped
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.records import Record
     from holdfast.core.tokens import Counter
 
 __all__ = [
@@ -34,6 +39,7 @@ __all__ = [
     "judge",
     "overhead",
     "parts",
+    "prose_of",
     "read_ask",
     "transcript",
 ]
@@ -152,6 +158,13 @@ def overhead(*, previous: str, focus: str, cap_tokens: int, counter: Counter) ->
     fixed = counter.count(SYSTEM) + counter.count(request) + carried
     # Counts of pieces do not quite add up to the count of the whole.
     return fixed + fixed // 50 + 16
+
+
+def prose_of(records: Sequence[Record]) -> str:
+    """What a model wrote in the newest compaction, or in one before that it was carried on from."""
+    cuts = (record for record in reversed(records) if isinstance(record, Compaction))
+    newest = next(cuts, None)
+    return carry.prose_of(newest.carry or newest.summary) if newest is not None else ""
 
 
 def read_ask(text: str) -> Asked | None:

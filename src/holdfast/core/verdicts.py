@@ -56,6 +56,8 @@ LENGTH_FACTOR: Final = 2
 """A summary above so many times its cap did not do what was asked; below it is shortened."""
 _NAMES_CHECKED: Final = 12
 _REQUEST_WORDS: Final = 12
+_KNOWN_SHARE: Final = 0.3
+"""A summary of this conversation has more of its words than that."""
 _HEADINGS_MIN: Final = 2
 _OTHER_HEADINGS_MIN: Final = 3
 """Of headings in another language than the one asked for."""
@@ -153,7 +155,7 @@ def judge(
         _check_copies(text, recent, previous, shown)
         _check_shape(text)
         tokens = _check_size(text, covered, previous, cap_tokens, counter)
-        missing = _missing(text, recent)
+        missing = _missing(text, recent, f"{shown}\n{previous}")
     except _Rejected as rejected:
         return rejected.verdict
     if tokens > cap_tokens:
@@ -276,7 +278,7 @@ def _check_size(
     raise _Rejected("no smaller", f"{tokens:,} tokens in the place of {replaced:,}")
 
 
-def _missing(text: str, covered: Sequence[Record]) -> tuple[str, ...]:
+def _missing(text: str, covered: Sequence[Record], seen: str) -> tuple[str, ...]:
     """What the summary lacks of what matters; all of it, and it is a summary of something else."""
     digests = [found for record in covered if (found := digest(record)) is not None]
     names = leading_names(digests, _NAMES_CHECKED)
@@ -284,12 +286,16 @@ def _missing(text: str, covered: Sequence[Record]) -> tuple[str, ...]:
     asked = _request_words(covered)
     have = set(_words(text))
     unsaid = [word for word in asked if word not in have]
-    needed = 2 if len(asked) >= 3 else 1
+    if len(asked) > 2 and len(unsaid) == len(asked) and len(lacking) == len(names):
+        telling = {word for word in _words(_body(text)) if _is_telling(word)}
+        known = telling.intersection((*_history(covered), *_words(seen)))
+        if len(known) < _KNOWN_SHARE * len(telling):
+            raise _Rejected(
+                "unrelated",
+                f"of its {len(telling):,} words, {len(known):,} are in the conversation",
+            )
+    needed = 2 if len(asked) > 2 else 1
     is_about_it = not asked or len(asked) - len(unsaid) >= needed
-    if len(asked) >= 3 and len(unsaid) == len(asked) and names and len(lacking) == len(names):
-        raise _Rejected(
-            "unrelated", "no word of the latest request and none of the names are in it"
-        )
     return (*lacking, *(unsaid if not is_about_it else ()))
 
 
