@@ -1,0 +1,207 @@
+"""Models by name: `offline`, `local:smollm2`, `anthropic:NAME`, `openai:NAME@http://host/v1`."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.dialects import CacheTime, Target, target
+from holdfast.core.models import family_of
+from holdfast.errors import BadSetting
+from holdfast.providers.callables import window_for
+from holdfast.providers.clients import AsyncSdkModel, SdkModel
+from holdfast.providers.local import AsyncLocalModel, LocalModel
+from holdfast.providers.offline import AsyncOfflineModel, OfflineModel
+from holdfast.providers.sdks import anthropic_client, openai_client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.core.window import Window
+    from holdfast.ports import AsyncModel, Model
+
+NAMES: Final = (
+    "offline",
+    "local:smollm2",
+    "local:PATH.gguf",
+    "anthropic:NAME",
+    "openai:NAME",
+    "openai-chat:NAME",
+    "openai-responses:NAME",
+)
+"""What `model` understands. Behind a NAME, `@http://host/v1` names another server."""
+
+_SDKS: Final = ("anthropic", "openai", "openai-chat", "openai-responses")
+_KINDS: Final = ("offline", "local", *_SDKS)
+_ADDRESS: Final = re.compile(r"(?P<name>.*?)@(?P<url>https?://.+)", re.DOTALL)
+_HOST: Final = re.compile(r"https?://(?:[^@/]*@)?([^/]+)")
+
+
+class Name(msgspec.Struct, frozen=True):
+    """A model's name, taken apart."""
+
+    kind: str
+    name: str = ""
+    base_url: str | None = None
+
+
+def read_name(text: str) -> Name:
+    """Take a model's name apart. Raises `BadSetting` with what exists and what comes nearest."""
+    kind, colon, rest = text.strip().partition(":")
+    if kind not in _KINDS:
+        raise _unknown(text, kind)
+    if kind == "offline":
+        if colon:
+            raise BadSetting(f"the model `offline` takes no name, found `{text}`", hint=_listed())
+        return Name(kind)
+    if kind == "local":
+        return Name(kind, rest or "smollm2")
+    found = _ADDRESS.fullmatch(rest)
+    name, url = (found["name"], found["url"]) if found else (rest, None)
+    if not name.strip():
+        raise BadSetting(
+            f"`{text}` names no model", hint=f"say which one: `{kind}:NAME`; {_listed()}"
+        )
+    return Name(kind, name, url)
+
+
+def _unknown(text: str, kind: str) -> BadSetting:
+    family = family_of(text)
+    if family is not None and family.dialect == "anthropic":
+        near = f"anthropic:{text}"
+    elif family is not None and family.provider == "openai":
+        near = f"openai:{text}"
+    elif family is not None and family.dialect == "gemini":
+        return BadSetting(
+            f"there is no client for Gemini here, asked for `{text}`",
+            hint="give its SDK's call to `session.call`, or use its OpenAI-compatible address: "
+            "openai-chat:NAME@https://generativelanguage.googleapis.com/v1beta/openai/",
+        )
+    else:
+        close = difflib.get_close_matches(kind.lower(), _KINDS, n=1, cutoff=0.5)
+        near = text.replace(kind, close[0], 1) if close else ""
+    guess = f"did you mean `{near}`? " if near else ""
+    return BadSetting(f"no model `{text}`", hint=f"{guess}{_listed()}")
+
+
+def _listed() -> str:
+    return f"models: {', '.join(NAMES)}; behind a NAME, `@http://host/v1` names a server"
+
+
+def model(
+    name: str,
+    *,
+    window: int | Window | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    client: Any = None,
+    cache: CacheTime = "5m",
+    thinking: bool | int = False,
+    provider: str = "",
+    flavour: str = "",
+    output_max: int = 0,
+    timeout: float | None = None,
+) -> Model:
+    """A model by name.
+
+    `client` is your own SDK client; `base_url` and `api_key` are for ours, which makes no retries:
+    the engine does, and counts them. `thinking` is on, off, or what it may take in tokens.
+    """
+    named = read_name(name)
+    if named.kind == "offline":
+        return OfflineModel(**_given(window=window, cache=cache))
+    if named.kind == "local":
+        return LocalModel(named.name, **_given(window=window))
+    url = base_url or named.base_url
+    whom = _target(named, url, cache, thinking, provider, flavour, output_max)
+    if client is None:
+        make = _maker(named.kind)
+        client = make(base_url=url, api_key=api_key, timeout=timeout)
+    return SdkModel(client, whom, window_for(whom, window))
+
+
+def async_model(
+    name: str,
+    *,
+    window: int | Window | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    client: Any = None,
+    cache: CacheTime = "5m",
+    thinking: bool | int = False,
+    provider: str = "",
+    flavour: str = "",
+    output_max: int = 0,
+    timeout: float | None = None,
+) -> AsyncModel:
+    """The same for asynchronous callers."""
+    named = read_name(name)
+    if named.kind == "offline":
+        return AsyncOfflineModel(OfflineModel(**_given(window=window, cache=cache)))
+    if named.kind == "local":
+        return AsyncLocalModel(LocalModel(named.name, **_given(window=window)))
+    url = base_url or named.base_url
+    whom = _target(named, url, cache, thinking, provider, flavour, output_max)
+    if client is None:
+        make = _maker(named.kind)
+        client = make(is_async=True, base_url=url, api_key=api_key, timeout=timeout)
+    return AsyncSdkModel(client, whom, window_for(whom, window))
+
+
+def _maker(kind: str) -> Callable[..., Any]:
+    return anthropic_client if kind == "anthropic" else openai_client
+
+
+def _given(**settings: Any) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _target(
+    named: Name,
+    url: str | None,
+    cache: CacheTime,
+    thinking: bool | int,
+    provider: str,
+    flavour: str,
+    output_max: int,
+) -> Target:
+    dialect, known = _dialect(named, url)
+    tokens = 0 if isinstance(thinking, bool) else thinking
+    return target(
+        dialect,
+        flavour or known,
+        provider=provider or _provider(named, url),
+        model=named.name,
+        thinking=bool(thinking),
+        thinking_tokens=tokens,
+        cache=cache,
+        output_max=output_max,
+    )
+
+
+def _dialect(named: Name, url: str | None) -> tuple[str, str]:
+    """The dialect and, where a host has manners of its own, its flavour."""
+    if named.kind != "openai" and named.kind != "openai-chat":
+        return named.kind, ""
+    family = family_of(named.name)
+    dialect, _, flavour = (family.dialect if family else "openai-chat").partition(":")
+    if named.kind == "openai" and dialect == "openai-responses" and not url:
+        return dialect, ""
+    if dialect != "openai-chat" and url and family and family.provider != "openai":
+        flavour = "local"  # another provider's model behind an imitation
+    if family is None and url:
+        flavour = "local"
+    return "openai-chat", flavour
+
+
+def _provider(named: Name, url: str | None) -> str:
+    """As the log will name it; of a server that imitates OpenAI, its host is all that is known."""
+    if named.kind == "anthropic":
+        return "anthropic"
+    host = _HOST.match(url or "")
+    if host is None or host[1] == "api.openai.com":
+        return "openai"
+    return host[1]
