@@ -101,9 +101,9 @@ def echo(asked: Asked) -> Answer:
     said = []
     for result in asked.results:
         text = "\n".join(piece.text for piece in result.content if isinstance(piece, Text))
-        said.append(f"The tool answered: {cut(text, ECHO_CHARS)}")
+        said.append(f"The tool answered: {cut(text, ECHO_CHARS).text}")
     if asked.text.strip():
-        said.append(f"You said: {cut(asked.text, ECHO_CHARS)}")
+        said.append(f"You said: {cut(asked.text, ECHO_CHARS).text}")
     thinking = f"{len(asked.messages)} messages were sent to me." if asked.thinks else ""
     return Answer("\n".join(said) or "You said nothing.", thinking=thinking)
 

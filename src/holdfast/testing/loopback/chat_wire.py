@@ -23,7 +23,6 @@ STOPS: Final = {
     "tools": "tool_calls",
     "length": "length",
     "window": "model_context_window_exceeded",
-    "refusal": "content_filter",
 }
 DONE: Final = b"data: [DONE]\n\n"
 
@@ -52,7 +51,7 @@ class ChatWire:
             "index": 0,
             "message": _message(spoken),
             "logprobs": None,
-            "finish_reason": STOPS.get(spoken.stop, spoken.stop),
+            "finish_reason": _stop(spoken),
         }
         return {**_head(spoken, "chat.completion"), "choices": [choice], **_usage(spoken.counts)}
 
@@ -65,7 +64,7 @@ class ChatWire:
             yield _chunk("text", spoken, {"refusal" if is_refused else "content": piece})
         for index, call in enumerate(spoken.calls):
             yield from _call_events(spoken, index, call)
-        yield _chunk("other", spoken, {}, STOPS.get(spoken.stop, spoken.stop))
+        yield _chunk("other", spoken, {}, _stop(spoken))
         asked = as_dict(spoken.body.get("stream_options")).get("include_usage") is True
         if asked and spoken.counts is not None:
             last = {**_head(spoken, "chat.completion.chunk"), "choices": []}
@@ -128,6 +127,13 @@ def _head(spoken: Spoken, kind: str) -> Json:
         "model": spoken.model,
         "system_fingerprint": "loopback",
     }
+
+
+def _stop(spoken: Spoken) -> str:
+    if spoken.stop == "refusal":
+        # Who declines in words has come to an end; a filter leaves no words.
+        return "stop" if spoken.text else "content_filter"
+    return STOPS.get(spoken.stop, spoken.stop)
 
 
 def _message(spoken: Spoken) -> Json:

@@ -56,6 +56,8 @@ class Failure(msgspec.Struct, frozen=True):
     """Where it is empty: what the dialect calls that status."""
     code: str | int | None = None
     param: str | None = None
+    about: Literal["", "window", "bytes", "output"] = ""
+    """What it is about, where the provider that was asked is to say so in its own words."""
 
     def told(self, sizes: Sizes) -> Failure:
         """The same with the request's numbers in it."""
@@ -100,7 +102,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     change: Callable[[Answer], Answer] | None = None
     recount: Recount | None = None
     claims: int = 0
-    """The window that its words name; 0: the loopback's, or one just too small."""
+    """The limit that its words name; 0: the loopback's, or one just too small."""
     takes_any_size: bool = False
     """Whether a request over the limit is answered as if nothing were wrong."""
 
@@ -178,18 +180,17 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         return cls(name="overflow", failure=_overflow(host), claims=limit)
 
     @classmethod
-    def output_cap(cls, limit: int = 4_096) -> Fault:
-        """400: more output was asked for than the model can give. No overflow."""
-        message = (
-            f"max_tokens is too large: {{output}}. This model supports at most {limit} completion "
-            "tokens, whereas you provided {output}."
-        )
-        return cls(name="output-cap", failure=Failure(message, 400, param="max_tokens"))
+    def output_cap(cls, limit: int = 0) -> Fault:
+        """400: more output was asked for than the model can give. No overflow.
+
+        `limit` is what it can give; without one, half of what was asked for.
+        """
+        return cls(name="output-cap", failure=Failure("", about="output"), claims=limit)
 
     @classmethod
     def too_large(cls) -> Fault:
         """413, in the provider's words."""
-        return cls(name="too-large", failure=Failure("", 413))
+        return cls(name="too-large", failure=Failure("", about="bytes"))
 
     @classmethod
     def html(cls, status: int = 502) -> Fault:
@@ -316,6 +317,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def refusal(cls, text: str = "I can't help with that.") -> Fault:
+        """The model declines; without a text, a filter took the reply away."""
         return cls(name="refusal", change=lambda _said: Answer(text, stop="refusal"))
 
 
@@ -327,7 +329,7 @@ def _stopped(said: Answer, stop: Literal["length", "window"], *, has_text: bool)
 
 def _overflow(host: str) -> Failure:
     if not host:
-        return Failure("", code="context_length_exceeded")
+        return Failure("", about="window")
     if host not in OVERFLOWS:
         raise BadSetting(
             f"no overflow text of `{host}` is known", hint=f"hosts: {', '.join(OVERFLOWS)}"

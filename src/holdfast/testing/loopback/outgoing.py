@@ -10,7 +10,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from holdfast.testing.loopback.faults import Fault, Stage
+    from holdfast.testing.loopback.faults import Stage
     from holdfast.testing.loopback.speaking import Event
 
 JSON_TYPE: Final = "application/json"
@@ -48,22 +48,19 @@ def reset(wait: float = 0.0) -> Outgoing:
     return Outgoing(status=0, headers={}, ending="reset", wait=wait)
 
 
-def cut_gzip(status: int, headers: dict[str, str], data: bytes, *, wait: float) -> Outgoing:
+def cut_gzip(headers: dict[str, str], data: bytes, *, wait: float) -> Outgoing:
+    """A compressed reply without its last quarter."""
     packed = gzip.compress(data, mtime=0)
-    half = packed[: len(packed) // 2]
-    return whole(status, {**headers, "content-encoding": "gzip"}, half, wait=wait)
+    kept = packed[: len(packed) * 3 // 4]
+    return whole(200, {**headers, "content-encoding": "gzip"}, kept, wait=wait)
 
 
-def broken(status: int, headers: dict[str, str], data: bytes, fault: Fault) -> Outgoing:
+def cut_short(headers: dict[str, str], data: bytes, ending: Ending, *, wait: float) -> Outgoing:
     """A reply that is no stream, of which the second half is missing."""
-    assert fault.breaks is not None
     half = data[: len(data) // 2]
-    if fault.breaks.ending in ("end", "error"):
-        return whole(status, headers, half)
-    whole_size = len(data)
-    ending: Ending = "reset" if fault.breaks.ending == "reset" else "drop"
-    headers = {"content-type": JSON_TYPE, **headers}
-    return Outgoing(status=status, headers=headers, parts=(half,), size=whole_size, ending=ending)
+    reply = whole(200, headers, half, wait=wait)
+    size = len(half) if ending == "end" else len(data)
+    return msgspec.structs.replace(reply, size=size, ending=ending)
 
 
 def amid(events: Iterable[Event], stage: Stage) -> int:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from holdfast.testing.loopback.speaking import Spoken, Stage
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
-_REASONS: Final = {"length": "max_output_tokens", "window": "max_output_tokens"}
 
 
 class ResponsesWire:
@@ -78,11 +77,18 @@ class ResponsesWire:
 
 
 def _status(spoken: Spoken) -> str:
-    return "incomplete" if spoken.stop in _REASONS else "completed"
+    return "incomplete" if _reason(spoken) else "completed"
+
+
+def _reason(spoken: Spoken) -> str | None:
+    """Why a response is incomplete; this API does not tell the window from the output cap."""
+    if spoken.stop in ("length", "window"):
+        return "max_output_tokens"
+    return "content_filter" if spoken.stop == "refusal" and not spoken.text else None
 
 
 def _response(spoken: Spoken, status: str, output: list[Json], counts: Counts | None) -> Json:
-    reason = _REASONS.get(spoken.stop) if status == "incomplete" else None
+    reason = _reason(spoken) if status == "incomplete" else None
     return {
         "id": f"resp_{spoken.id}",
         "object": "response",
@@ -111,7 +117,6 @@ def _response(spoken: Spoken, status: str, output: list[Json], counts: Counts | 
 
 def _items(spoken: Spoken) -> list[Json]:
     items: list[Json] = []
-    status = "incomplete" if spoken.stop in _REASONS else "completed"
     if spoken.thinking:
         summary = [{"type": "summary_text", "text": spoken.thinking}]
         item: Json = {"type": "reasoning", "id": f"rs_{spoken.id}", "summary": summary}
@@ -130,7 +135,7 @@ def _items(spoken: Spoken) -> list[Json]:
                 "type": "message",
                 "id": f"msg_{spoken.id}",
                 "role": "assistant",
-                "status": status,
+                "status": _status(spoken),
                 "content": [part],
             }
         )

@@ -1,0 +1,454 @@
+"""One request on its way to a reply: read, judged, answered, and what a fault makes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.dialects import Name  # noqa: TC001  (a struct's field)
+from holdfast.core.messages import Thinking
+from holdfast.core.records import Json  # noqa: TC001  (a struct's field)
+from holdfast.providers.requests import validate
+from holdfast.providers.rules import Violation
+from holdfast.testing.loopback import outgoing
+from holdfast.testing.loopback.anthropic_wire import AnthropicWire
+from holdfast.testing.loopback.asking import Answer, Asked, Call
+from holdfast.testing.loopback.caching import Cached
+from holdfast.testing.loopback.chat_wire import ChatWire
+from holdfast.testing.loopback.faults import Counts, Failure, Fault, Sizes
+from holdfast.testing.loopback.outgoing import Outgoing, Wait
+from holdfast.testing.loopback.reading import Heard, hear
+from holdfast.testing.loopback.responses_wire import ResponsesWire
+from holdfast.testing.loopback.speaking import Event, Spoken, Wire, is_signed_here, sign
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holdfast.ports import Clock
+    from holdfast.testing.loopback.asking import Brain
+    from holdfast.testing.loopback.caching import Caches
+    from holdfast.testing.loopback.rules import Faults, Rules
+
+_PATHS: Final[dict[str, tuple[Name, bool]]] = {
+    "/messages": ("anthropic", False),
+    "/messages/count_tokens": ("anthropic", True),
+    "/chat/completions": ("openai-chat", False),
+    "/responses": ("openai-responses", False),
+    "/responses/input_tokens": ("openai-responses", True),
+}
+"""How an address ends → its dialect, and whether it only counts."""
+_NO_FAULT: Final = Fault(name="")
+_FILLER: Final = "Let me see what there is."
+
+
+class Received(msgspec.Struct, frozen=True, kw_only=True):
+    """One request, what was found in it and what was answered."""
+
+    number: int
+    """From 1, in the order of arrival."""
+    dialect: Name | None
+    """None for an address that nobody serves."""
+    path: str
+    headers: dict[str, str]
+    """With small names."""
+    body: Json
+    """Empty where it was no JSON object."""
+    bytes: int
+    model: str = ""
+    is_streamed: bool = False
+    only_counts: bool = False
+    tokens: int = 0
+    """All input, as the loopback counts it."""
+    output_max: int = 0
+    """What was asked for the reply; 0 where nothing was."""
+    limit: int = 0
+    cached: Cached = Cached()
+    violations: tuple[Violation, ...] = ()
+    fault: str = ""
+    """The name of the fault that struck it."""
+    answer: Answer | None = None
+    """What the brain said, as it was sent."""
+    status: int = 0
+    """0 where the connection was reset before a reply."""
+    said: str = ""
+    """The error that was answered, amid a stream too."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it asks for more than the window, the room for the reply included."""
+        return not self.only_counts and self.tokens + self.output_max > self.limit
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the brain's answer went out, whole or not."""
+        return self.answer is not None
+
+
+class Refused(Exception):
+    """The request is not answered, and this is why."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Services(msgspec.Struct, frozen=True):
+    """What all exchanges of a loopback share."""
+
+    brain: Brain
+    rules: Rules
+    caches: Caches
+    faults: Faults
+    clock: Clock
+    add_up: Callable[[Counts], Counts]
+    """Remembers what an answer took and gives what the earlier ones took."""
+
+
+class Exchange:
+    """One request on its way to a reply."""
+
+    def __init__(
+        self, shared: Services, number: int, path: str, headers: dict[str, str], raw: bytes
+    ) -> None:
+        self.shared = shared
+        self.rules = shared.rules
+        self.number = number
+        self.path = path
+        self.headers = headers
+        self.raw = raw
+        self.dialect, self.only_counts = served(path)
+        self.wire = _wire(self.dialect, self.rules)
+        self.body: Json = {}
+        self.heard: Heard | None = None
+        self.sums: list[int] = []
+        self.violations: tuple[Violation, ...] = ()
+        self.fault = _NO_FAULT
+        self.cached = Cached()
+        self.said: Answer | None = None
+        self.failure: Failure | None = None
+
+    def received(self, status: int) -> Received:
+        """What is to be remembered of it."""
+        heard = self.heard
+        return Received(
+            number=self.number,
+            dialect=self.dialect,
+            path=self.path,
+            headers=self.headers,
+            body=self.body,
+            bytes=len(self.raw),
+            model=heard.model if heard else "",
+            is_streamed=heard.is_streamed if heard else False,
+            only_counts=self.only_counts,
+            tokens=self.tokens,
+            output_max=self.output_max,
+            limit=self.limit,
+            cached=self.cached,
+            violations=self.violations,
+            fault=self.fault.name,
+            answer=self.said,
+            status=status,
+            said=self.failure.message if self.failure else "",
+        )
+
+    @property
+    def tokens(self) -> int:
+        return self.sums[-1] if self.sums else 0
+
+    @property
+    def output_max(self) -> int:
+        return self.heard.output_max if self.heard else 0
+
+    @property
+    def limit(self) -> int:
+        return self.rules.limit_for(self.heard.model if self.heard else "")
+
+    @property
+    def reply_headers(self) -> dict[str, str]:
+        name = "request-id" if self.dialect == "anthropic" else "x-request-id"
+        return {name: self.request_id, **self.fault.headers}
+
+    @property
+    def request_id(self) -> str:
+        return f"req_{self.number:06d}"
+
+    def answer(self, method: str) -> Outgoing:
+        """The reply. What the brain raises is raised on."""
+        try:
+            return self._answer(method)
+        except Refused as refused:
+            return self.fail(refused.failure)
+
+    def fail(self, failure: Failure) -> Outgoing:
+        self.failure = failure
+        return outgoing.whole(failure.status, self.reply_headers, self._error(failure))
+
+    def _answer(self, method: str) -> Outgoing:
+        if self.dialect is None or method != "POST":
+            raise Refused(Failure(f"{method} {self.path}: nothing is served here", 404))
+        heard = self._read(self.dialect)
+        self._look(heard)
+        if self.only_counts:
+            self._refuse_violations()
+            return self._counted(self.dialect)
+        asked = self._asked(heard)
+        fault = self.shared.faults.take(asked)
+        self.fault = fault or _NO_FAULT
+        if self.fault.is_reply:
+            return self._struck()
+        try:
+            self._refuse_violations()
+            if not self.fault.takes_any_size:
+                self._check_size(heard)
+        except Refused:
+            if fault:
+                self.shared.faults.put_back(fault)
+            self.fault = _NO_FAULT
+            raise
+        return self._speak(heard, asked)
+
+    # Reading and judging
+
+    def _read(self, dialect: Name) -> Heard:
+        bearer = self.headers.get("authorization", "").removeprefix("Bearer ")
+        given = self.headers.get("x-api-key") or bearer
+        if self.rules.api_key and given != self.rules.api_key:
+            raise Refused(Failure("invalid x-api-key", 401, code="invalid_api_key"))
+        body = self._json()
+        self.body = body if isinstance(body, dict) else {}
+        self.heard = hear(dialect, self.body)
+        self.sums = self.rules.sums(self.heard)
+        limit = self.rules.bytes_for(dialect)
+        if limit and len(self.raw) > limit:
+            self._break("body-bytes", f"{len(self.raw)} > {limit} bytes")
+            raise Refused(self.wire.too_large())
+        if not isinstance(body, dict):
+            raise Refused(self._break("request-shape", "the body is no object"))
+        return self.heard
+
+    def _json(self) -> object:
+        try:
+            return json.loads(self.raw, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            said = f"The request body is not valid JSON: {error}"
+            raise Refused(self._break("request-shape", said)) from None
+
+    def _break(self, rule: str, quote: str) -> Failure:
+        self.violations = (*self.violations, Violation(rule, quote, ""))
+        return Failure(quote)
+
+    def _look(self, heard: Heard) -> None:
+        """Everything that breaks a rule."""
+        passed = {"body-bytes"}  # judged already, by our own limit and by what really came in
+        if self.only_counts:
+            passed.add("max-tokens-required")
+        found = [*validate(self.body, self.rules.target(heard)), *self._forged(heard)]
+        self.violations = tuple(one for one in found if one.rule not in passed)
+        if not heard.model:
+            self._break("model-required", "model: Field required")
+
+    def _refuse_violations(self) -> None:
+        if self.violations:
+            raise Refused(self.wire.refused(self.violations[0]))
+
+    def _forged(self, heard: Heard) -> Iterator[Violation]:
+        """Thinking that was changed after it was signed, or that another model has signed."""
+        if heard.dialect != "anthropic":
+            return
+        for piece in heard.pieces:
+            for block in piece.blocks:
+                if not isinstance(block, Thinking) or block.redacted:
+                    continue
+                is_checked = self.rules.checks_foreign_signatures or is_signed_here(block.signature)
+                if is_checked and block.signature != sign(heard.model, block.text):
+                    quote = "messages: Invalid `signature` in `thinking` block"
+                    yield Violation("thinking-signature", quote, "messages")
+
+    def _check_size(self, heard: Heard) -> None:
+        most = self.rules.output_max
+        if most and heard.output_max > most:
+            raise Refused(self.wire.over_output(heard.output_max, most, heard.model))
+        if self.tokens + heard.output_max > self.limit:
+            raise Refused(self.wire.over_limit(self.tokens, heard.output_max, self.limit))
+
+    def _asked(self, heard: Heard) -> Asked:
+        return Asked(
+            number=self.number,
+            dialect=heard.dialect,
+            model=heard.model,
+            prompt=heard.prompt,
+            body=self.body,
+            tokens=self.tokens,
+            output_max=heard.output_max,
+            is_streamed=heard.is_streamed,
+            thinks=heard.thinks,
+        )
+
+    def _counted(self, dialect: Name) -> Outgoing:
+        data: Json = {"input_tokens": self.tokens}
+        if dialect == "openai-responses":
+            data["object"] = "response.input_tokens"
+        return outgoing.whole(200, self.reply_headers, msgspec.json.encode(data))
+
+    # Faults instead of a reply
+
+    def _struck(self) -> Outgoing:
+        fault = self.fault
+        if fault.resets:
+            return outgoing.reset(fault.seconds)
+        if fault.body is not None:
+            status, data = fault.status, fault.body
+        else:
+            failure = self._told()
+            status, data = fault.status or failure.status, self._error(failure)
+        return outgoing.whole(status, self.reply_headers, data, wait=fault.seconds)
+
+    def _told(self) -> Failure:
+        """What the fault says, in the provider's own words where it has none."""
+        failure, output = self.fault.failure, self.output_max
+        assert failure is not None
+        total, claims = self.tokens + output, self.fault.claims
+        # Who says that a request is too large names a window that is too small for it.
+        limit = claims or (self.limit if total > self.limit else max(1, total - 1))
+        match failure.about:
+            case "bytes":
+                failure = self.wire.too_large()
+            case "window":
+                failure = self.wire.over_limit(self.tokens, output, limit)
+            case "output":
+                model = self.heard.model if self.heard else ""
+                failure = self.wire.over_output(output, claims or max(1, output // 2), model)
+        self.failure = failure.told(Sizes(self.tokens, output, limit))
+        return self.failure
+
+    def _error(self, failure: Failure) -> bytes:
+        return msgspec.json.encode(self.wire.error(failure, self.request_id))
+
+    # A reply, and what a fault makes of it
+
+    def _speak(self, heard: Heard, asked: Asked) -> Outgoing:
+        fault = self.fault
+        self.said = self._answer_of(self.shared.brain(asked), heard, asked)
+        self.cached = self.shared.caches.request(heard, self.sums)
+        spoken = self._spoken(self.said, heard)
+        hangs_first = not (fault.hangs_after and heard.is_streamed)
+        wait = self.said.delay + (fault.seconds if hangs_first else 0.0)
+        if heard.is_streamed:
+            return self._stream(spoken, self.said, wait)
+        ending = fault.breaks.ending if fault.breaks else "end"
+        if ending == "error":
+            failure = self._told()
+            data = self._error(failure)
+            return outgoing.whole(failure.status, self.reply_headers, data, wait=wait)
+        data = msgspec.json.encode(self.wire.reply(spoken))
+        if fault.cuts_gzip:
+            return outgoing.cut_gzip(self.reply_headers, data, wait=wait)
+        if fault.breaks:
+            return outgoing.cut_short(self.reply_headers, data, ending, wait=wait)
+        return outgoing.whole(200, self.reply_headers, data, wait=wait)
+
+    def _answer_of(self, answer: Answer, heard: Heard, asked: Asked) -> Answer:
+        """What the brain said, with what a fault changes, as far as there is room for it."""
+        if self.fault.change:
+            answer = self.fault.change(answer)
+        answer = _with_stage(answer, self.fault, asked)
+        if answer.thinking and not self.rules.shows_thinking(heard):
+            answer = msgspec.structs.replace(answer, thinking="")
+        calls = tuple(self._with_id(call, at, heard) for at, call in enumerate(answer.calls))
+        answer = msgspec.structs.replace(answer, calls=calls)
+        room = heard.output_max or max(1, self.limit - self.tokens)
+        return self.rules.within(answer, room, heard.model)
+
+    def _with_id(self, call: Call, at: int, heard: Heard) -> Call:
+        if call.id:
+            return call
+        digest = hashlib.sha256(heard.chain()[-1] + str(at).encode()).hexdigest()
+        if self.rules.dialect(heard.dialect).flavour == "mistral":
+            made = digest[:9]
+        else:
+            made = f"{'toolu' if heard.dialect == 'anthropic' else 'call'}_{digest[:24]}"
+        return msgspec.structs.replace(call, id=made)
+
+    def _spoken(self, answer: Answer, heard: Heard) -> Spoken:
+        counts = Counts(
+            self.tokens,
+            self.cached.read,
+            self.cached.written,
+            self.cached.written_1h,
+            max(1, self.rules.answer_tokens(answer, heard.model)),
+            self.rules.text_tokens(answer.thinking, heard.model),
+        )
+        before = self.shared.add_up(counts)
+        told: Counts | None = counts
+        if self.fault.recount:
+            sizes = Sizes(self.tokens, heard.output_max, self.limit, before.prompt, before.output)
+            told = self.fault.recount(counts, sizes)
+        return Spoken(
+            id=f"{self.number:06d}{heard.chain()[-1].hex()[:14]}",
+            model=heard.model,
+            created=int(self.shared.clock()),
+            stop=answer.stop or ("tools" if answer.calls else "end"),
+            thinking=answer.thinking,
+            text=answer.text,
+            calls=answer.calls,
+            counts=told,
+            body=self.body,
+        )
+
+    def _stream(self, spoken: Spoken, answer: Answer, wait: float) -> Outgoing:
+        fault, breaks = self.fault, self.fault.breaks
+        headers = {"content-type": outgoing.STREAM_TYPE, **self.reply_headers}
+        events = list(self.wire.events(spoken))
+        if fault.cuts_gzip:
+            data = b"".join(event.data for event in events)
+            return outgoing.cut_gzip(headers, data, wait=wait)
+        ending: outgoing.Ending = "end"
+        if breaks:
+            events = events[: outgoing.amid(events, breaks.after)]
+            if breaks.ending == "error":
+                data = self.wire.error_event(self._told(), spoken, len(events))
+                events.append(Event("other", data))
+            else:
+                ending = breaks.ending
+        parts: list[bytes | Wait] = list(outgoing.paced(events, answer.pause))
+        if fault.hangs_after:
+            done = outgoing.amid(events, fault.hangs_after) * (2 if answer.pause else 1)
+            parts.insert(done, Wait(fault.seconds))
+        return Outgoing(status=200, headers=headers, parts=tuple(parts), ending=ending, wait=wait)
+
+
+def served(path: str) -> tuple[Name | None, bool]:
+    """The dialect of an address, whatever stands before its ending."""
+    for ending, (dialect, only_counts) in _PATHS.items():
+        if path.rstrip("/").endswith(ending):
+            return dialect, only_counts
+    return None, False
+
+
+def _wire(dialect: Name | None, rules: Rules) -> Wire:
+    match dialect:
+        case "anthropic":
+            return AnthropicWire()
+        case "openai-responses":
+            return ResponsesWire()
+        case _:
+            return ChatWire(rules.dialect("openai-chat").flavour)
+
+
+def _with_stage(answer: Answer, fault: Fault, asked: Asked) -> Answer:
+    """The answer with what the fault needs to strike: some text, or a call."""
+    after = fault.hangs_after or (fault.breaks.after if fault.breaks else None)
+    if after == "text" and len(answer.text) < 2:
+        return msgspec.structs.replace(answer, text=_FILLER)
+    if after == "call" and not answer.calls:
+        name = asked.tools[0].name if asked.tools else "read_file"
+        call = Call(name, {"path": "notes/what-was-decided.md", "first_line": 1})
+        return msgspec.structs.replace(answer, calls=(call,))
+    return answer
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,176 @@
+"""What the loopback insists on, and the faults it has been told to show."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+from holdfast.core.dialects import Dialect, Name, Target, dialect, target
+from holdfast.core.messages import ToolCall
+from holdfast.core.tokens import Counter, count_block
+from holdfast.errors import BadSetting
+from holdfast.providers.tokenizers import counter_for
+from holdfast.testing.loopback.asking import Answer, Asked
+from holdfast.testing.loopback.faults import Fault  # noqa: TC001  (a struct's field)
+
+if TYPE_CHECKING:
+    from holdfast.testing.loopback.reading import Heard
+
+When: TypeAlias = Callable[[Asked], bool]
+_SPOKEN: Final[tuple[Name, ...]] = ("anthropic", "openai-chat", "openai-responses")
+
+
+class Rules(msgspec.Struct, kw_only=True):
+    """Limits and manners. They may be changed between two requests."""
+
+    limit: int
+    limits: dict[str, int] = {}
+    output_max: int = 0
+    body_bytes: int | None = None
+    flavours: dict[Name, str] = {}
+    counter: Counter | None = None
+    factor: float = 1.0
+    api_key: str = ""
+    checks_foreign_signatures: bool = False
+
+    def __post_init__(self) -> None:
+        if min([self.limit, *self.limits.values()]) < 1 or self.factor <= 0:
+            raise BadSetting(
+                f"a window of {self.limit} tokens, counted by a factor of {self.factor}, makes no "
+                "sense",
+                hint="give a `limit` of at least 1 and a `factor` above 0",
+            )
+        for name, flavour in self.flavours.items():
+            if name not in _SPOKEN:
+                raise BadSetting(
+                    f"the loopback does not speak `{name}`", hint=f"it speaks {', '.join(_SPOKEN)}"
+                )
+            dialect(name, flavour)  # an unknown one is refused here, not at the first request
+
+    def limit_for(self, model: str) -> int:
+        return self.limits.get(model, self.limit)
+
+    def dialect(self, name: Name) -> Dialect:
+        return dialect(name, self.flavours.get(name, ""))
+
+    def bytes_for(self, name: Name) -> int:
+        """The largest body; 0 for any."""
+        return self.dialect(name).body_bytes if self.body_bytes is None else self.body_bytes
+
+    def target(self, heard: Heard) -> Target:
+        """Whom a request was made for, as far as it tells."""
+        return target(
+            heard.dialect,
+            self.flavours.get(heard.dialect, ""),
+            model=heard.model,
+            thinking=heard.thinks,
+        )
+
+    def shows_thinking(self, heard: Heard) -> bool:
+        """OpenAI's chat never shows its thinking; some of its imitators always do."""
+        if heard.dialect == "openai-chat":
+            return self.dialect("openai-chat").replays_thinking
+        return heard.thinks
+
+    # Counting
+
+    def sums(self, heard: Heard) -> list[int]:
+        """The tokens of a request up to the end of each piece."""
+        return heard.weigh(self._counter(heard.model), self.factor)
+
+    def text_tokens(self, text: str, model: str) -> int:
+        return math.ceil(self._counter(model).count(text) * self.factor)
+
+    def answer_tokens(self, answer: Answer, model: str) -> int:
+        """All of the output: thinking, text and calls."""
+        counter = self._counter(model)
+        calls = (ToolCall(call.id, call.name, call.arguments) for call in answer.calls)
+        total = counter.count(answer.thinking) + counter.count(answer.text)
+        total += sum(count_block(call, counter) for call in calls)
+        return math.ceil(total * self.factor)
+
+    def within(self, answer: Answer, room: int, model: str) -> Answer:
+        """An answer as far as there is room: the last calls go first, then the end of the text."""
+        if self.answer_tokens(answer, model) <= room:
+            return answer
+        shorter = msgspec.structs.replace(answer, stop="length")
+        while shorter.calls:
+            shorter = msgspec.structs.replace(shorter, calls=shorter.calls[:-1])
+            if self.answer_tokens(shorter, model) <= room:
+                return shorter
+        for field in ("text", "thinking"):
+            text: str = getattr(shorter, field)
+            bare = msgspec.structs.replace(shorter, **{field: ""})
+            left = room - self.answer_tokens(bare, model)
+            shorter = msgspec.structs.replace(bare, **{field: self._first(text, left, model)})
+            if left >= 0:
+                break
+        return shorter
+
+    def _first(self, text: str, tokens: int, model: str) -> str:
+        """The longest beginning of a text that has no more than so many tokens."""
+        low, high = 0, len(text)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.text_tokens(text[:middle], model) <= tokens:
+                low = middle
+            else:
+                high = middle - 1
+        return text[:low]
+
+    def _counter(self, model: str) -> Counter:
+        return self.counter or counter_for(model)
+
+
+class _Told(msgspec.Struct):
+    when: When
+    fault: Fault
+    left: int
+
+
+class Faults:
+    """What is to go wrong, in order. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Fault | None] = deque()
+        self._told: list[_Told] = []
+        self._lock = Lock()
+
+    def add(self, *faults: Fault | None) -> None:
+        with self._lock:
+            self._queue.extend(faults)
+
+    def add_when(self, when: When, fault: Fault, times: int) -> None:
+        with self._lock:
+            self._told.append(_Told(when, fault, times))
+
+    def clear(self) -> None:
+        with self._lock:
+            self._queue.clear()
+            self._told.clear()
+
+    @property
+    def waiting(self) -> int:
+        """How many are queued for the next requests."""
+        return len(self._queue)
+
+    def take(self, asked: Asked) -> Fault | None:
+        """The fault for this request, if there is one."""
+        with self._lock:
+            if self._queue:
+                return self._queue.popleft()
+            for one in self._told:
+                if one.left > 0 and one.when(asked):
+                    one.left -= 1
+                    return one.fault
+            return None
+
+    def put_back(self, fault: Fault) -> None:
+        """It found nothing to strike."""
+        with self._lock:
+            self._queue.appendleft(fault)
