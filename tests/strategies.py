@@ -21,6 +21,7 @@ from holdfast.core.records import (
     Rewind,
     ToolResult,
     ToolUse,
+    Undo,
     Unknown,
     User,
 )
@@ -242,6 +243,7 @@ _OWN: dict[type, dict[str, SearchStrategy[Any]]] = {
         "reason": _maybe(words()),
     },
     Rewind: {"to": record_ids(), "reason": _maybe(words())},
+    Undo: {"target": record_ids(), "reason": _maybe(words())},
     Checkpoint: {"state": objects(), "trigger": _maybe(words())},
     Flush: {
         "notes": st.lists(clean_texts(), max_size=3),

@@ -12,6 +12,10 @@ HoldfastError
 ├── CannotFit               no request within the window exists; the sums say why
 ├── InvalidRequest          a request that its provider would refuse
 ├── ReplyFailed             a reply that is an error, or that ended before it was whole
+├── ModelError              a model that did not answer, and why
+│   └── ContextOverflow     too large for the provider, however small it was made
+├── CallDenied              a listener said no to a call
+├── ToolLoop                the same call with the same result, over and over
 └── StoreError              the disk said no, or what is on it cannot be trusted
     ├── LogConflict         another writer got there first
     ├── LogBusy             another writer holds the lock for too long
@@ -30,7 +34,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,6 +87,39 @@ class CannotFit(HoldfastError):
 
 class InvalidRequest(HoldfastError):
     """A request that breaks a rule of its provider; it was not sent."""
+
+
+class ModelError(HoldfastError):
+    """A model did not answer. `failure` (`core.failures.Failure`) says of which class that is, and
+    `__cause__` is what was raised.
+
+    The session is intact: what was said is in the log, and the turn can be tried again.
+    """
+
+    def __init__(self, what: str, *, failure: Any, hint: str | None = None) -> None:
+        super().__init__(what, hint=hint)
+        self.failure = failure
+
+
+class ContextOverflow(ModelError):
+    """Still too large after everything that could be cut was cut; a larger model may take it.
+
+    `parts` are the sums, in tokens.
+    """
+
+    def __init__(
+        self, what: str, *, failure: Any, parts: Mapping[str, int], hint: str | None = None
+    ) -> None:
+        super().__init__(what, failure=failure, hint=hint)
+        self.parts = dict(parts)
+
+
+class CallDenied(HoldfastError):
+    """A listener said no to a call. Nothing was sent."""
+
+
+class ToolLoop(HoldfastError):
+    """After a compaction the model made the same call three times and got the same result."""
 
 
 class ReplyFailed(HoldfastError):

@@ -126,6 +126,7 @@ _VALID: dict[str, dict[str, Any]] = {
     "compaction": {"type": "compaction", "summary": "s"},
     "prune": {"type": "prune", "decisions": []},
     "rewind": {"type": "rewind", "to": "r"},
+    "undo": {"type": "undo", "target": "c"},
     "checkpoint": {"type": "checkpoint", "state": {}},
     "flush": {"type": "flush"},
     "label": {"type": "label", "label": "l"},

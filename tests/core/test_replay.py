@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.strategies import records
 
 from holdfast.core.records import Assistant, Compaction, ToolResult, ToolUse, User
-from holdfast.core.replay import SeenCalls, binds, without_doubles
+from holdfast.core.replay import Boundaries, SeenCalls, without_doubles
 
 if TYPE_CHECKING:
     from holdfast.core.records import Record
@@ -116,4 +116,4 @@ def test_binds_for_the_same_window_and_smaller_ones(
     made_for: int | None, window: int | None, expected: bool
 ) -> None:
     """A compaction holds up to the window it was made for; without one, for every window."""
-    assert binds(Compaction(summary="s", window=made_for), window) is expected
+    assert Boundaries(window).is_one(Compaction(summary="s", window=made_for)) is expected

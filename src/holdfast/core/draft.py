@@ -42,6 +42,7 @@ class Draft:
         records: Sequence[Record],
         memory: Memory,
         correction: Correction,
+        prose: str = "",
     ) -> None:
         self.view = view
         self.units = view.units
@@ -59,6 +60,7 @@ class Draft:
         self.pinned: list[Unit] = []
         self.has_images = False
         self._records = records
+        self._prose = prose
         self._memory = memory
         self._correction = correction
         self.sizes = self._weighed(view.units)
@@ -178,6 +180,7 @@ class Draft:
         return carry_digests(
             self._digests(),
             previous=self._previous(),
+            prose=self._prose,
             cap_tokens=max(0, math.floor(tokens / self._correction.factor) - 60),
             counter=self._memory.scale.counter,
         ).text
@@ -260,7 +263,7 @@ class Draft:
             window=window,
             tokens_before=before,
             tokens_after=self.total,
-            method="extract",
+            method="model" if self._prose else "extract",
             reason=reason,
             turn=pinned or None,
         )

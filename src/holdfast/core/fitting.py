@@ -94,6 +94,26 @@ def advise(draft: Draft, budget: Budget, policy: Policy, cache: Cache) -> None:
         draft.cut(first + decision.cut_before, carry_tokens)
 
 
+_ASKED_SHARE: Final = 0.3
+"""What stays of a small view when a person asks for a cut, and what the cut may leave behind."""
+
+
+def cut_now(draft: Draft, budget: Budget, policy: Policy) -> None:
+    """Cut because somebody asked: to the low-water mark, or to a part of what is there."""
+    total = sum(draft.sizes[draft.start :])
+    working = policy.working_budget(budget.tokens)
+    room = min(policy.kept_by_a_cut(working), int(_ASKED_SHARE * total))
+    start = len(draft.units) - 1
+    room -= draft.sizes[start] if start >= 0 else 0
+    while start > draft.start and draft.sizes[start - 1] <= room:
+        start -= 1
+        room -= draft.sizes[start]
+    carry_tokens = min(policy.carry_cap(budget.tokens), int(_ASKED_SHARE * total))
+    if start > draft.start and draft.frees(start) > carry_tokens:
+        draft.reasons.append("asked for")
+        draft.cut(start, carry_tokens)
+
+
 def _is_worth_it(draft: Draft, decision: Decision, carry_tokens: int) -> bool:
     """A cut must take away more than it leaves behind; the question of the newest turn stays."""
     start = decision.cut_before

@@ -45,7 +45,11 @@ CLEAR_NAMES_TOKENS: Final = 200
 CLEAR_NAMES_SHARE: Final = 0.05
 """What clearing keeps of the names in a result, at most, and as a share of it."""
 
+RESULT_CHARS_MAX: Final = 4_000_000
+"""A longer tool result is stored head and tail: six bytes a character still fit a line."""
+
 assert BATCH_RECORDS_MAX > 1
+assert 6 * RESULT_CHARS_MAX < LINE_BYTES_MAX
 assert READ_BLOCK_BYTES < LINE_BYTES_MAX
 assert WINDOW_FLOOR_TOKENS < WINDOW_WARN_TOKENS
 assert CLEAR_KEEP_ERROR_CHARS < TRIM_KEEP_CHARS < TRIM_ABOVE_CHARS

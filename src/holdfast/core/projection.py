@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core.draft import NOTE_FIRST, Draft
 from holdfast.core.economy import Cache, Policy
-from holdfast.core.fitting import advise, force
+from holdfast.core.fitting import advise, cut_now, force
 from holdfast.core.ledger import Line, written
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.media import fit_count, fit_media
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 _HIDDEN_TOKENS: Final = 500
 _ANCHOR_SHARE: Final = 0.1
 """How far the last reported size may be from what we see, and still be of the same request."""
+
+
+Pressure = Literal["usual", "hold", "cut"]
+"""`usual`: decide by the policy. `hold`: leave the view alone as long as it fits. `cut`: cut now,
+however much room there is."""
 
 
 class Tokens(msgspec.Struct, frozen=True):
@@ -65,9 +70,16 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     repairs: tuple[Repair, ...]
     decisions: tuple[Record, ...]
     """Records to append before the request is sent."""
+    tokens_before: int
+    """What the messages would take if nothing had been decided."""
     warnings: tuple[str, ...]
     _draft: Draft
     _records: Sequence[Record]
+
+    @property
+    def units(self) -> list[Unit]:
+        """The view as it was before this plan: each user message, each step."""
+        return self._draft.units
 
     @functools.cached_property
     def ledger(self) -> tuple[Line, ...]:
@@ -86,9 +98,15 @@ def project(
     policy: Policy | None = None,
     cache: Cache | None = None,
     floor: int = WINDOW_FLOOR_TOKENS,
+    at_most: int | None = None,
+    pressure: Pressure = "usual",
+    prose: str = "",
     memory: Memory | None = None,
 ) -> Plan:
     """What to send after `records`, the path to the head, oldest first.
+
+    `at_most` bounds the whole request where a larger one was refused; `prose` is what a model wrote
+    about what is being cut, and stands before what code says about it.
 
     Raises `CannotFit`, with the sums, where no request fits the window.
     """
@@ -108,12 +126,16 @@ def project(
         output=output_tokens,
         is_anchored=anchor is not None,
         floor=floor,
+        at_most=at_most,
     )
-    draft = Draft(view, records, memory, correction)
+    draft = Draft(view, records, memory, correction, prose)
     before = draft.total
     fit_media(draft, target.dialect)
     fit_count(draft, target.dialect, policy, budget.tokens)
-    advise(draft, budget, policy, cache)
+    if pressure == "cut":
+        cut_now(draft, budget, policy)
+    elif pressure == "usual":
+        advise(draft, budget, policy, cache)
     force(draft, budget, policy)
     draft.settle(target.takes_back)
     force(draft, budget, policy)  # read anew, what is left may pair differently
@@ -146,6 +168,7 @@ def project(
         target=target,
         repairs=(*draft.repairs, *opened, *_closed(draft)),
         decisions=draft.decisions(window.tokens, before),
+        tokens_before=before,
         warnings=tuple(filter(None, (window.warning,))),
         _draft=draft,
         _records=records,

@@ -162,6 +162,13 @@ class Rewind(_Record, frozen=True, tag="rewind", kw_only=True):
     reason: str | None = None
 
 
+class Undo(_Record, frozen=True, tag="undo", kw_only=True):
+    """A compaction or a prune no longer counts; it stays in the log, and so does what it cut."""
+
+    target: str
+    reason: str | None = None
+
+
 class Checkpoint(_Record, frozen=True, tag="checkpoint", kw_only=True):
     state: Json
     trigger: str | None = None
@@ -209,6 +216,7 @@ _Known: TypeAlias = (
     | Compaction
     | Prune
     | Rewind
+    | Undo
     | Checkpoint
     | Flush
     | Label
@@ -220,7 +228,7 @@ BY_TYPE: Final[dict[str, type[_Known]]] = {
     str(struct.__struct_config__.tag): struct
     for struct in (
         *(Header, User, Assistant, ToolResult, ToolUse, Compaction),
-        *(Prune, Rewind, Checkpoint, Flush, Label, Model),
+        *(Prune, Rewind, Undo, Checkpoint, Flush, Label, Model),
     )
 }
 MESSAGES: Final = ("user", "assistant", "tool_result")

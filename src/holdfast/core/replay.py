@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.ids import positional_id
-from holdfast.core.records import Assistant, Compaction, Record, ToolUse, User, tool_calls
+from holdfast.core.records import Assistant, Compaction, Record, ToolUse, Undo, User, tool_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -61,6 +61,29 @@ def with_ids(records: Sequence[Record]) -> Sequence[Record]:
     ]
 
 
-def binds(compaction: Compaction, window: int | None) -> bool:
+class Boundaries:
+    """Looks for the newest boundary that counts. Shown the path from the head backwards."""
+
+    def __init__(self, window: int | None) -> None:
+        self._window = window
+        self._undone: set[str] = set()
+
+    def is_one(self, record: Record) -> bool:
+        """Whether a record is a compaction that binds the window and was not undone later."""
+        if type(record) is Undo:
+            self._undone.add(record.target)
+        return (
+            type(record) is Compaction
+            and record.id not in self._undone
+            and _binds(record, self._window)
+        )
+
+
+def undone(records: Iterable[Record]) -> set[str]:
+    """The decisions that no longer count."""
+    return {record.target for record in records if type(record) is Undo}
+
+
+def _binds(compaction: Compaction, window: int | None) -> bool:
     """A compaction made for one window holds for that and smaller ones, not for larger ones."""
     return window is None or compaction.window is None or window <= compaction.window

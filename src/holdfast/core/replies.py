@@ -9,9 +9,9 @@ import msgspec
 from holdfast.core.messages import ToolCall, read_blocks
 from holdfast.core.records import Json, text_of
 
-Stop = Literal["end", "tools", "length", "window", "refusal", "cancelled", "other"]
+Stop = Literal["end", "tools", "length", "window", "refusal", "cancelled", "steps", "other"]
 """Why a reply ended: it was done; it calls tools; its output cap; the model's window; the model or
-a filter declined; the user; something else."""
+a filter declined; the user; the limit on steps; something else."""
 
 
 class Delta(msgspec.Struct, frozen=True):

@@ -12,8 +12,8 @@ import msgspec
 
 from holdfast.core.messages import Text
 from holdfast.core.pruning import cleared, trimmed
-from holdfast.core.records import Assistant, Compaction, Prune, User, from_json
-from holdfast.core.replay import binds
+from holdfast.core.records import Assistant, Compaction, Prune, Undo, User, from_json
+from holdfast.core.replay import Boundaries, undone
 from holdfast.core.steps import Part, Repair, Thread, Unit
 from holdfast.core.text import scrub
 from holdfast.core.usage import read_usage
@@ -119,6 +119,7 @@ class _Reading:
         self._scale = scale
         self._first = records[0] if records else None
         self._boundary, self._fed = _start(records, window)
+        self._undone = undone(records)
         self._last: Record | None = records[self._fed - 1] if self._fed else None
         self._thread = Thread(target.takes_back)
         self._forms: dict[str, Form] = {}
@@ -136,9 +137,7 @@ class _Reading:
             and target == self._target
             and fed <= len(records)
             and (fed == 0 or (records[fed - 1] is self._last and records[0] is self._first))
-            and not any(
-                type(record) is Compaction and binds(record, window) for record in records[fed:]
-            )
+            and not any(_turns_the_view(record, window) for record in records[fed:])
         )
 
     def feed(self, records: Sequence[Record]) -> None:
@@ -172,6 +171,8 @@ class _Reading:
     def _apply(self, record: Prune) -> None:
         if record.window is not None and self._window > record.window:
             return
+        if record.id in self._undone:
+            return
         for decision in record.decisions:
             before = self._forms.get(decision.record)
             if before is None or before.action != "clear":
@@ -201,11 +202,18 @@ class _Reading:
         self._last_call = None
 
 
+def _turns_the_view(record: Record, window: int) -> bool:
+    """Whether what was read before this record has to be read anew."""
+    return type(record) is Undo or Boundaries(window).is_one(record)
+
+
 def _start(records: Sequence[Record], window: int) -> tuple[Compaction | None, int]:
     """The newest boundary that binds, and the index of the first record it keeps."""
+    boundaries = Boundaries(window)
     for index in range(len(records) - 1, -1, -1):
         record = records[index]
-        if type(record) is Compaction and binds(record, window):
+        if boundaries.is_one(record):
+            assert isinstance(record, Compaction)
             if record.first_kept is None:
                 return record, index
             kept = (i for i in range(index - 1, -1, -1) if records[i].id == record.first_kept)

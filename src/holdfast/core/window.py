@@ -67,6 +67,8 @@ class Budget(msgspec.Struct, frozen=True):
     ratio: float
     hidden: int = 0
     """What the provider measured beyond what we can see: it is there in every request."""
+    at_most: int | None = None
+    """A bound on the whole request where a larger one was refused."""
 
     @property
     def static(self) -> int:
@@ -79,7 +81,10 @@ class Budget(msgspec.Struct, frozen=True):
     @property
     def tokens(self) -> int:
         """What the messages of the log may take."""
-        return max(0, int(self.ratio * self.available))
+        free = int(self.ratio * self.available)
+        if self.at_most is not None:
+            free = min(free, self.at_most - self.static)
+        return max(0, free)
 
     def parts(self) -> dict[str, int]:
         """Everything that takes room beside the messages, the largest first."""
@@ -102,6 +107,7 @@ def budget_for(
     output: int | None = None,
     is_anchored: bool = False,
     floor: int = WINDOW_FLOOR_TOKENS,
+    at_most: int | None = None,
 ) -> Budget:
     """The budget of one request. Raises `CannotFit` where nothing is left for messages."""
     size = window.tokens
@@ -113,6 +119,7 @@ def budget_for(
         dynamic_reserve=max(DYNAMIC_RESERVE_TOKENS, int(DYNAMIC_RESERVE_SHARE * size)),
         ratio=RATIO_ANCHORED if is_anchored else RATIO_ESTIMATED,
         hidden=hidden,
+        at_most=at_most,
     )
     if size < floor:
         raise CannotFit(

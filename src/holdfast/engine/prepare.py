@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.dialects import Target
+    from holdfast.core.messages import Prompt
     from holdfast.core.records import Json, Record
     from holdfast.core.window import Window
 
@@ -46,7 +47,18 @@ def prepare(records: Sequence[Record], window: Window, target: Target, **options
     """
     options["memory"] = options.get("memory") or memory_for(target)
     plan = project(records, window, target, **options)
-    request = render(plan.prompt, target)
+    return prepared(plan)
+
+
+def prepared(plan: Plan) -> Prepared:
+    """A plan as a request, judged."""
+    request = checked(plan.prompt, plan.target)
+    return Prepared(request, plan, CallIds.of_prompt(plan.prompt, plan.target.dialect))
+
+
+def checked(prompt: Prompt, target: Target) -> Json:
+    """The body of a request that its provider will take."""
+    request = render(prompt, target)
     broken = validate(request, target)
     tools = [one for one in broken if one.rule.startswith("tool-name") or one.rule == "tools-max"]
     if tools:
@@ -60,4 +72,4 @@ def prepare(records: Sequence[Record], window: Window, target: Target, **options
             f"at {broken[0].where}: {broken[0].quote}",
             hint="this is a bug in Holdfast; the log is untouched, and `holdfast export` has it",
         )
-    return Prepared(request, plan, CallIds.of_prompt(plan.prompt, target.dialect))
+    return request

@@ -24,7 +24,7 @@ from holdfast.core.ids import SessionKey, check_record_id, new_record_ids
 from holdfast.core.limits import BATCH_RECORDS_MAX, FORMAT_VERSION, LINE_BYTES_MAX
 from holdfast.core.outline import Outline, Place
 from holdfast.core.records import FORMAT, Compaction, Header, Rewind, User, decode, encode, text_of
-from holdfast.core.replay import SeenCalls, binds, without_doubles
+from holdfast.core.replay import Boundaries, SeenCalls, without_doubles
 from holdfast.errors import (
     AmbiguousName,
     BadRecord,
@@ -188,9 +188,11 @@ class MemoryStore:
 
     def live(self, key: SessionKey, *, window: int | None = None) -> Live:
         path = [record for _at, record in self._log(key).path()]
+        boundaries = Boundaries(window)
         for index in range(len(path) - 1, -1, -1):
             boundary = path[index]
-            if isinstance(boundary, Compaction) and binds(boundary, window):
+            if boundaries.is_one(boundary):
+                assert isinstance(boundary, Compaction)
                 break
         else:
             return Live(tuple(without_doubles(path)), None, path[-1].id)

@@ -25,7 +25,7 @@ from holdfast.core.records import (
     text_of,
     was_repaired,
 )
-from holdfast.core.replay import SeenCalls, binds, without_doubles
+from holdfast.core.replay import Boundaries, SeenCalls, without_doubles
 from holdfast.errors import AmbiguousName, NoSuchRecord
 from holdfast.ports import Entry, Live, Report, Standing
 from holdfast.stores import log
@@ -137,10 +137,12 @@ class LogReader(msgspec.Struct, frozen=True):
         newest: list[tuple[int, Record]] = []
         findings: list[Finding] = []
         boundary: Compaction | None = None
+        boundaries = Boundaries(window)
         kept = 0
         for position, _size, record in log.walk_back(self.fd, self.end, findings.append):
             newest.append((position, record))
-            if boundary is None and type(record) is Compaction and binds(record, window):
+            if boundary is None and boundaries.is_one(record):
+                assert isinstance(record, Compaction)
                 boundary, kept = record, len(newest)
             if boundary is not None and boundary.first_kept in (None, record.id):
                 kept = len(newest)

@@ -35,6 +35,7 @@ from holdfast.core.records import (
     Rewind,
     ToolResult,
     ToolUse,
+    Undo,
     Unknown,
     User,
 )
@@ -628,6 +629,23 @@ def a_compaction_binds_its_window_and_smaller_ones(store: SessionStore) -> None:
     assert _texts(store.live(_KEY, window=200_001).records) == ["a", "b", "c"]
 
 
+def an_undone_compaction_is_no_boundary(store: SessionStore) -> None:
+    """Taken back, a compaction hides nothing; what was said after it stays."""
+    store.create(_KEY)
+    _a, first, _b, second, _c = store.append_each(
+        _KEY,
+        [_said("a"), Compaction(summary="1"), _said("b"), Compaction(summary="2"), _said("c")],
+    ).ids
+    store.append(_KEY, [Undo(target=second)], expect=ANY_HEAD)
+    live = store.live(_KEY)
+    assert live.boundary is not None
+    assert live.boundary.id == first
+    assert _texts(live.records) == ["b", "c"]
+    store.append(_KEY, [Undo(target=first), _said("d")], expect=ANY_HEAD)
+    assert store.live(_KEY).boundary is None
+    assert _texts(store.live(_KEY).records) == ["a", "b", "c", "d"]
+
+
 def a_rewind_to_before_a_compaction_undoes_it(store: SessionStore) -> None:
     """A compaction on an abandoned branch is no boundary."""
     store.create(_KEY)
@@ -978,6 +996,7 @@ SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = (
     a_compaction_that_keeps_nothing_starts_the_live_part,
     the_newest_compaction_counts,
     a_compaction_binds_its_window_and_smaller_ones,
+    an_undone_compaction_is_no_boundary,
     a_rewind_to_before_a_compaction_undoes_it,
     a_boundary_that_keeps_from_nowhere_is_reported,
     the_listing_shows_small_facts,

@@ -1,0 +1,443 @@
+"""Making room, as a flow: what is to be cut is noted, summarised, checked, and then cut at once.
+
+`project` chooses the cut and makes what code leaves behind; that part cannot fail. A model may add
+prose to it. Whatever goes wrong on the way, the part made by code is used, and an event says so.
+The boundary moves by one record, appended if nobody else has cut meanwhile; before that nothing
+has changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core import notes, summaries
+from holdfast.core.carry import read_back
+from holdfast.core.course import Bounds, cost_of, cut_in
+from holdfast.core.effects import Append, Call, Deny, Failed, Now, Read, Tell
+from holdfast.core.events import (
+    CallFailed,
+    CallFinished,
+    CompactionFinished,
+    CompactionStarted,
+    FlushFinished,
+    Pruned,
+)
+from holdfast.core.messages import Message, Prompt, Text
+from holdfast.core.records import MESSAGES, Compaction, Flush, Prune
+from holdfast.core.usage import read_usage
+from holdfast.errors import CannotFit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.course import Course
+    from holdfast.core.dialects import Target
+    from holdfast.core.effects import Flow
+    from holdfast.core.events import Reason
+    from holdfast.core.projection import Plan
+    from holdfast.core.records import Json, Record
+    from holdfast.core.replies import Reply
+    from holdfast.core.window import Window
+
+_ROUNDS_MAX: Final = 3
+"""How often a plan is made anew because somebody else wrote meanwhile."""
+_MESSAGES_MIN: Final = 4
+"""With so few there is nothing to compact."""
+_YIELD_MIN: Final = 0.05
+"""What a compaction that was asked for must free."""
+_POOR_MAX: Final = 2
+_POOR_FORGIVEN: Final = 6
+"""After two poor summaries in a row the model is left alone for a few compactions."""
+_NOTES_TOKENS: Final = 1_000
+_SUMMARY_ROOM: Final = 0.85
+"""Of a summariser's window; the rest is for what its provider adds and we do not see."""
+
+
+def fit(course: Course, bounds: Bounds, *, is_recovery: bool = False) -> Flow[tuple[Plan, str]]:
+    """A request that fits, with everything it decided in the log, and the newest record it has."""
+    for round_ in range(_ROUNDS_MAX):
+        records: Sequence[Record] = yield Read(course.window.tokens)
+        now: float = yield Now()
+        plan = course.plan(records, now, bounds)
+        newest = records[-1].id if records else ""
+        if not plan.decisions:
+            return plan, newest
+        made = cut_in(plan)
+        if made is None:
+            yield from _prune(plan)
+            return plan, newest
+        reason = _reason(course, is_recovery=is_recovery, plan=plan, now=now, records=records)
+        work = _Work(course, records, now, bounds, reason)
+        plan_kept = yield from work.carry_out(plan, made, round_)
+        if plan_kept is not None:
+            return plan_kept, newest
+        # Cut, by us or by somebody else: read again, with whatever was said meanwhile.
+    return plan, newest
+
+
+def compact(
+    course: Course, focus: str = "", *, is_preview: bool = False
+) -> Flow[CompactionFinished]:
+    """Cut now, because somebody asked; says what became of it."""
+    records: Sequence[Record] = yield Read(course.window.tokens)
+    now: float = yield Now()
+    plan = course.plan(records, now, pressure="hold")
+    held = cut_in(plan)
+    refusal = ""
+    if sum(len(unit.parts) for unit in plan.units) <= _MESSAGES_MIN:
+        refusal = f"too few messages to compact (need > {_MESSAGES_MIN})"
+    elif held is None:
+        before = plan.tokens.messages
+        plan = course.plan(records, now, pressure="cut")
+        held = cut_in(plan)
+        if held is None or plan.tokens.messages > (1 - _YIELD_MIN) * before:
+            refusal = "nothing would be gained: what may be cut is no larger than what it leaves"
+    if refusal or held is None:
+        skipped = CompactionFinished("skipped", "asked", refusal)
+        yield Tell(skipped)
+        return skipped
+    if is_preview:
+        return _finished("preview", "asked", held, detail="nothing was changed")
+    work = _Work(course, records, now, Bounds(), "asked", focus=focus)
+    yield from work.carry_out(plan, held, 0)
+    assert work.finished is not None
+    return work.finished
+
+
+class _Work:
+    """One compaction."""
+
+    def __init__(
+        self,
+        course: Course,
+        records: Sequence[Record],
+        now: float,
+        bounds: Bounds,
+        reason: Reason,
+        focus: str = "",
+    ) -> None:
+        self._course = course
+        self._records = records
+        self._now = now
+        self._bounds = bounds
+        self._reason: Reason = reason
+        self._focus = focus
+        self._calls = 0
+        self._usages: list[Json] = []
+        self._costs: list[float | None] = []
+        self._why_extract = ""
+        self.finished: CompactionFinished | None = None
+
+    def carry_out(self, plan: Plan, made: Compaction, round_: int) -> Flow[Plan | None]:
+        """Note, summarise, commit. None once there is a new boundary; a plan where there is none
+        and the request fits as it is."""
+        covered = covered_by(made, self._records)
+        started = CompactionStarted(
+            self._reason,
+            made.reason or "",
+            made.tokens_before or 0,
+            made.covers,
+            sum(one.kind in MESSAGES for one in covered),
+        )
+        denied = yield Tell(started)
+        if isinstance(denied, Deny):
+            held = yield from self._hold(denied.reason)
+            if held is not None or self._reason == "asked":
+                return held
+        yield from self._flush(covered)
+        plan = yield from self._with_prose(plan, covered)
+        yield from self._commit(plan, round_)
+        return None
+
+    def _hold(self, why: str) -> Flow[Plan | None]:
+        """The request without a cut, where it fits."""
+        held = None
+        if self._reason != "asked":
+            plan = self._plan(pressure="hold")
+            if cut_in(plan) is None:
+                held = plan
+                if plan.decisions:
+                    yield from _prune(plan)
+        if held is not None or self._reason == "asked":
+            self.finished = CompactionFinished("skipped", self._reason, f"denied: {why}")
+            yield Tell(self.finished)
+        return held
+
+    def _commit(self, plan: Plan, round_: int) -> Flow[None]:
+        made = cut_in(plan)
+        assert made is not None
+        course = self._course
+        decisions: list[Record] = [
+            self._signed(made) if one is made else one for one in plan.decisions
+        ]
+        learned = course.window_record()
+        if learned is not None:
+            decisions.append(learned)  # or the next run would not see it behind the boundary
+        stored = yield Append(decisions, unless_cut=round_ < _ROUNDS_MAX - 1)
+        if stored is None:
+            detail = "another compaction came first"
+            self.finished = CompactionFinished("skipped", self._reason, detail)
+        else:
+            course.is_pressed = False
+            self.finished = self._applied(stored[0])
+        yield Tell(self.finished)
+
+    def _signed(self, made: Compaction) -> Compaction:
+        """The record, with who wrote it and what that cost."""
+        is_model = made.method == "model"
+        target, _window = self._summariser()
+        return msgspec.structs.replace(
+            made,
+            model=(target.model or None) if is_model else None,
+            usage=self._usages[-1] if self._usages else None,
+            cost=self._cost(),
+            reason="; ".join(filter(None, (made.reason, self._why_extract))),
+        )
+
+    def _applied(self, stored: Compaction) -> CompactionFinished:
+        return _finished(
+            "applied",
+            self._reason,
+            stored,
+            detail=self._why_extract,
+            calls=self._calls,
+            cost=self._cost(),
+        )
+
+    def _cost(self) -> float | None:
+        known = [cost for cost in self._costs if cost is not None]
+        return sum(known) if known else None
+
+    def _plan(self, **options: Any) -> Plan:
+        return self._course.plan(self._records, self._now, self._bounds, **options)
+
+    # Notes
+
+    def _flush(self, covered: Sequence[Record]) -> Flow[None]:
+        """Save what is worth noting before it goes out of sight. It never stands in the way."""
+        how = self._course.terms.notes
+        if how == "off":
+            return
+        before = notes.flushed(self._records)
+        found = [note.text for note in notes.durable(covered, known=before)]
+        detail, usage = "", None
+        if how == "model":
+            asked, detail, usage = yield from self._ask_for_notes(covered, [*before, *found])
+            found += asked
+        if not found:
+            yield Tell(FlushFinished("failed" if detail else "nothing", detail=detail))
+            return
+        flush = Flush(notes=list(found), trigger="compaction", usage=usage)
+        stored = yield Append((flush,))
+        yield Tell(FlushFinished("saved", tuple(found), stored[0].id, detail))
+
+    def _ask_for_notes(
+        self, covered: Sequence[Record], known: Sequence[str]
+    ) -> Flow[tuple[list[str], str, Json | None]]:
+        room = self._room(self._course.terms.summary_tokens, "")
+        counter = self._course.memory.scale.counter
+        parts = summaries.parts(covered, room_tokens=room, calls_max=1, counter=counter)
+        if not parts:
+            return [], "", None
+        question = f"{parts[-1]}\n\n{notes.ask_for_notes(known)}"
+        outcome = yield from self._call(_alone(summaries.SYSTEM, question, _NOTES_TOKENS), "notes")
+        if isinstance(outcome, Failed):
+            return [], f"the model could not be asked: {outcome.failure.kind}", None
+        found = notes.read_notes(outcome, known=known)
+        return [note.text for note in found], "", outcome.usage
+
+    # Summaries
+
+    def _with_prose(self, plan: Plan, covered: Sequence[Record]) -> Flow[Plan]:
+        """The plan with a model's words in what is left behind, where they are to be had."""
+        course = self._course
+        if course.terms.summary != "model" or self._reason == "overflow" or not covered:
+            return plan
+        if course.poor_summaries >= _POOR_MAX and self._reason != "asked":
+            course.poor_summaries = (course.poor_summaries + 1) % _POOR_FORGIVEN
+            self._why_extract = "made by code: the last summaries were not usable"
+            return plan
+        text, why = yield from self._summarise(plan, covered)
+        if text:
+            better = self._plan(prose=text, pressure="cut" if self._reason == "asked" else "usual")
+            written = cut_in(better)
+            if written is not None and written.method == "model":
+                course.poor_summaries = 0
+                return better
+            why = "it would not fit"
+        course.poor_summaries += 1
+        self._why_extract = f"made by code: {why}"
+        return plan
+
+    def _summarise(self, plan: Plan, covered: Sequence[Record]) -> Flow[tuple[str, str]]:
+        """A model's summary, or nothing and why."""
+        terms = self._course.terms
+        counter = self._course.memory.scale.counter
+        cap = min(terms.summary_tokens, max(200, plan.budget.tokens // 10))
+        previous = _prose_of(self._records)
+        room = self._room(cap, previous)
+        pieces = summaries.parts(
+            covered, room_tokens=room, calls_max=terms.summary_calls, counter=counter
+        )
+        riding = self._riding(cap, sum(map(counter.count, pieces)))
+        if riding is not None:
+            outcome = yield from self._call(riding, "summary")
+            if isinstance(outcome, Failed):
+                return "", f"the summary call failed: {outcome.failure.kind}"
+            verdict = summaries.judge(
+                outcome, covered=covered, previous=previous, cap_tokens=cap, counter=counter
+            )
+            return verdict.text or "", verdict.reason
+        text = previous
+        for number, piece in enumerate(pieces, 1):
+            asked = summaries.ask(
+                piece,
+                previous=text,
+                focus=self._focus,
+                cap_tokens=cap,
+                part=number,
+                parts=len(pieces),
+            )
+            outcome = yield from self._call(_alone(summaries.SYSTEM, asked, 2 * cap), "summary")
+            if isinstance(outcome, Failed):
+                return "", f"the summary call failed: {outcome.failure.kind}"
+            verdict = summaries.judge(
+                outcome,
+                covered=covered,
+                previous=text,
+                cap_tokens=cap,
+                counter=counter,
+                shown=piece,
+            )
+            if not verdict.text:
+                return "", verdict.reason
+            text = verdict.text
+        return text if pieces else "", "there was nothing to summarise"
+
+    def _riding(self, cap: int, alone: int) -> Prompt | None:
+        """The live conversation with the question at its end: what is cached is not paid again.
+
+        Only where all of it fits with the answer, and where that is cheaper than asking anew.
+        """
+        course = self._course
+        cache = course.cache(self._records, self._now)
+        if course.terms.summary_target is not None or cache.is_cold:
+            return None
+        try:
+            plan = self._plan(pressure="hold", output=2 * cap)
+        except CannotFit:
+            return None
+        question = summaries.ask_riding(focus=self._focus, cap_tokens=cap)
+        tokens = plan.tokens.total + course.memory.scale.counter.count(question)
+        if plan.decisions or tokens + 2 * cap > _SUMMARY_ROOM * course.window.tokens:
+            return None
+        if cache.read * tokens > alone:
+            return None
+        messages = list(plan.prompt.messages)
+        last = messages[-1]
+        messages[-1] = msgspec.structs.replace(last, blocks=(*last.blocks, Text(question)))
+        return msgspec.structs.replace(plan.prompt, messages=tuple(messages))
+
+    def _summariser(self) -> tuple[Target, Window]:
+        terms = self._course.terms
+        if terms.summary_target is not None:
+            return terms.summary_target, terms.summary_window or self._course.window
+        return terms.target, self._course.window
+
+    def _room(self, cap: int, previous: str) -> int:
+        """What a summariser's request may hold of the conversation."""
+        target, window = self._summariser()
+        scale = self._course.memory.scale
+        fixed = summaries.overhead(
+            previous=previous, focus=self._focus, cap_tokens=cap, counter=scale.counter
+        )
+        # Its provider counts otherwise than we do; it gets the size that is certain to fit.
+        factor = max(1.0, scale.base(target.model).factor)
+        return max(0, int((_SUMMARY_ROOM * window.tokens - 2 * cap) / factor) - fixed)
+
+    def _call(self, prompt: Prompt, purpose: Any) -> Flow[Reply | Failed]:
+        course, (target, _window) = self._course, self._summariser()
+        before: float = yield Now()
+        self._calls += 1
+        outcome: Reply | Failed = yield Call(prompt, target, purpose, course.terms.summary_seconds)
+        if isinstance(outcome, Failed):
+            yield Tell(
+                CallFailed(purpose, outcome.failure, "give-up", "the part made by code is used")
+            )
+            return outcome
+        after: float = yield Now()
+        usage = read_usage(outcome.usage, outcome.provider or target.provider)
+        cost = cost_of(usage, course.terms.price)
+        self._costs.append(cost)
+        if outcome.usage:
+            self._usages.append(outcome.usage)
+        tokens = usage.prompt if usage is not None else 0
+        yield Tell(CallFinished(purpose, tokens, usage, cost, outcome.stop, after - before))
+        return outcome
+
+
+def covered_by(made: Compaction, records: Sequence[Record]) -> list[Record]:
+    """The records that a compaction cuts."""
+    if made.covers is None:
+        return []
+    first, last = made.covers
+    places = {record.id: place for place, record in enumerate(records)}
+    if first not in places or last not in places:
+        return []
+    return list(records[places[first] : places[last] + 1])
+
+
+def _prose_of(records: Sequence[Record]) -> str:
+    """What a model wrote for the boundary before this one."""
+    newest = next((one for one in reversed(records) if isinstance(one, Compaction)), None)
+    if newest is None or newest.method != "model":
+        return ""
+    return read_back(newest.carry or newest.summary)[0].prose
+
+
+def _alone(system: str, text: str, output: int) -> Prompt:
+    """A question that stands for itself."""
+    message = Message("user", (Text(text),))
+    return Prompt(messages=(message,), system=system, output_tokens=output)
+
+
+def _prune(plan: Plan) -> Flow[None]:
+    stored = yield Append(plan.decisions)
+    made = next(one for one in stored if isinstance(one, Prune))
+    actions = [one.action for one in made.decisions]
+    yield Tell(
+        Pruned(
+            record=made.id,
+            trimmed=actions.count("trim"),
+            cleared=actions.count("clear"),
+            tokens_before=plan.tokens_before,
+            tokens_after=plan.tokens.messages,
+            reason=made.reason or "",
+        )
+    )
+
+
+def _reason(
+    course: Course, *, is_recovery: bool, plan: Plan, now: float, records: Sequence[Record]
+) -> Reason:
+    if is_recovery:
+        return "overflow"
+    working = course.terms.policy.working_budget(plan.budget.tokens)
+    is_full = plan.tokens_before > course.terms.policy.compact * working
+    return "cold" if not is_full and course.cache(records, now).is_cold else "full"
+
+
+def _finished(outcome: Any, reason: Reason, made: Compaction, **more: Any) -> CompactionFinished:
+    return CompactionFinished(
+        outcome,
+        reason,
+        method=made.method,
+        record=made.id,
+        covers=made.covers,
+        tokens_before=made.tokens_before or 0,
+        tokens_after=made.tokens_after or 0,
+        summary=made.summary,
+        **more,
+    )

@@ -1,0 +1,459 @@
+"""One turn, from the user's words to the stored reply, as a flow.
+
+The order on disk is the promise: the user's words before the first call, each tool call before it
+runs, each result before the next call. A crash anywhere leaves a log from which the next turn goes
+on: calls that never got a result are answered as interrupted, once, and nothing is run again.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.calibration import Prediction, margin, was_cut
+from holdfast.core.compacting import fit
+from holdfast.core.course import cost_of
+from holdfast.core.effects import (
+    Append,
+    Call,
+    Cancelled,
+    Deny,
+    Failed,
+    Next,
+    Now,
+    Outcome,
+    Read,
+    Start,
+    Tell,
+    Wait,
+)
+from holdfast.core.events import (
+    CallFailed,
+    CallFinished,
+    CallStarted,
+    Interrupted,
+    ToolFinished,
+    ToolStarted,
+    TroubleNoticed,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+    WindowLearned,
+)
+from holdfast.core.failures import Symptoms, classify
+from holdfast.core.limits import RESULT_CHARS_MAX
+from holdfast.core.messages import INTERRUPTED, ToolCall, read_blocks
+from holdfast.core.records import Assistant, Compaction, ToolResult, ToolUse, User, text_of
+from holdfast.core.recovery import Recovery, gave_up
+from holdfast.core.replies import Reply
+from holdfast.core.text import cut
+from holdfast.core.usage import read_usage
+from holdfast.errors import CallDenied, HoldfastError, ToolLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from holdfast.core.course import Course
+    from holdfast.core.effects import Flow
+    from holdfast.core.projection import Plan
+    from holdfast.core.records import Content, Record
+    from holdfast.core.recovery import Remedy
+    from holdfast.core.usage import Usage
+
+_SAME_CALLS_MAX: Final = 3
+_CALLS_WATCHED: Final = 6
+"""Identical calls with identical results right after a compaction: the model has lost its way."""
+_CANCELLED: Final = "[Cancelled by the user while it ran: the outcome is unknown.]"
+
+
+def turn(course: Course, content: Content) -> Flow[Reply]:
+    """Store what the user says and answer it."""
+    yield from add_user(course, content)
+    return (yield from answer(course))
+
+
+def add_user(course: Course, content: Content, name: str | None = None) -> Flow[str]:
+    """Store what the user says; with it, that calls of an earlier run were interrupted."""
+    results = yield from _interruptions(course)
+    said = User(content=content, name=name)
+    stored = yield Append((*results, said))
+    if results:
+        yield Tell(Interrupted(tuple(one.tool_use_id for one in results)))
+    record: str = stored[-1].id
+    yield Tell(TurnStarted(record))
+    return record
+
+
+def resume(course: Course) -> Flow[Reply | None]:
+    """Answer a turn that an earlier run left unanswered; None where there is none."""
+    results = yield from _interruptions(course)
+    if results:
+        yield Append(results)
+        yield Tell(Interrupted(tuple(one.tool_use_id for one in results)))
+    records = yield Read(course.window.tokens)
+    if not is_unanswered(records):
+        return None
+    return (yield from answer(course))
+
+
+def answer(course: Course) -> Flow[Reply]:
+    """Ask the model, run its tools, and ask again, until it has nothing more to do."""
+    loops = _Loops()
+    try:
+        for steps in range(1, course.terms.steps + 1):
+            records = yield Read(course.window.tokens)
+            loops.look(records)
+            reply, seen = yield from ask(course)
+            if reply.calls:
+                loops.add(reply.calls, (yield from _run(reply.calls)))
+            else:
+                records = yield Read(course.window.tokens)
+                if not _was_said_since(records, seen):
+                    yield Tell(TurnFinished(reply, steps))
+                    return reply
+    except Cancelled as cancelled:
+        yield from _leave(course, cancelled)
+        raise
+    except HoldfastError as error:
+        yield Tell(TurnFailed(str(error)))
+        raise
+    reply = msgspec.structs.replace(reply, stop="steps")
+    yield Tell(TurnFinished(reply, course.terms.steps))
+    return reply
+
+
+def answer_once(course: Course) -> Flow[Reply]:
+    """One reply, for callers who run the tools themselves."""
+    try:
+        reply, _seen = yield from ask(course)
+    except Cancelled as cancelled:
+        yield from _leave(course, cancelled)
+        raise
+    return reply
+
+
+def add_result(
+    call_id: str, content: Content, *, is_error: bool = False, details: Any = None
+) -> Flow[str]:
+    """Store what a tool returned that the caller ran."""
+    result = ToolResult(
+        tool_use_id=call_id, content=_bounded(content), is_error=is_error, details=details
+    )
+    stored = yield Append((result,))
+    record: str = stored[0].id
+    return record
+
+
+class Guard:
+    """Requests that somebody else sends, one answer after the other."""
+
+    def __init__(self, course: Course, named: Callable[[object], Failed]) -> None:
+        self._course = course
+        self._named = named
+        self._recovery: Recovery | None = None
+        self._plan: Plan | None = None
+
+    def prepare(self, failed: object = None) -> Flow[Plan]:
+        """The next request; after a failure, one that is smaller in the way that was wrong."""
+        course = self._course
+        if failed is None or self._recovery is None or self._plan is None:
+            self._recovery = Recovery(course)
+        else:
+            yield from recover(course, self._recovery, self._plan, self._named(failed))
+        recovery = self._recovery
+        plan, _seen = yield from fit(course, recovery.bounds, is_recovery=recovery.is_under_way)
+        recovery.admit(plan)
+        self._plan = plan
+        course.sent()
+        return plan
+
+    def record(self, reply: Reply) -> Flow[Reply]:
+        """Store the reply to it."""
+        plan, target = self._plan, self._course.terms.target
+        self._recovery = self._plan = None
+        if plan is not None:
+            usage = read_usage(reply.usage, reply.provider or target.provider)
+            for trouble in _troubles(reply, usage, plan):
+                yield Tell(trouble)
+        stored = yield Append((assistant(reply, target.provider, target.model),))
+        return msgspec.structs.replace(reply, record=stored[0].id)
+
+
+# One answer
+
+
+def ask(course: Course) -> Flow[tuple[Reply, str]]:
+    """One reply to the log as it stands, in the log; with it, the newest record it has seen.
+
+    Checked before every call; a refusal is answered by a request that is measurably smaller.
+    """
+    recovery = Recovery(course)
+    while True:
+        plan, newest = yield from fit(course, recovery.bounds, is_recovery=recovery.is_under_way)
+        recovery.admit(plan)
+        outcome = yield from _send(course, plan, recovery.attempt)
+        if isinstance(outcome, Reply):
+            return (yield from _keep(plan, outcome)), newest
+        yield from recover(course, recovery, plan, outcome)
+
+
+def recover(course: Course, recovery: Recovery, plan: Plan, failed: Failed) -> Flow[None]:
+    """Learn from a failure, wait where that helps, or give up with one clear error."""
+    found = recovery.take(plan, failed)
+    yield Tell(CallFailed("turn", failed.failure, found.step, found.detail))
+    yield from _learn(course, found)
+    if found.step == "give-up":
+        raise gave_up(failed, plan, found.detail) from failed.error
+    if found.step == "wait":
+        yield Wait(found.seconds)
+
+
+def _send(course: Course, plan: Plan, attempt: int) -> Flow[Reply | Failed]:
+    budget = plan.budget
+    started = CallStarted("turn", plan.tokens.total, budget.tokens, plan.window.tokens, attempt)
+    denied = yield Tell(started)
+    if isinstance(denied, Deny):
+        raise CallDenied(f"the call was denied: {denied.reason}", hint="ask whoever listens")
+    before = yield Now()
+    outcome: Reply | Failed = yield Call(plan.prompt, plan.target)
+    course.sent()
+    if isinstance(outcome, Failed):
+        return outcome
+    after = yield Now()
+    usage = read_usage(outcome.usage, outcome.provider or plan.target.provider)
+    hollow = _hollow(outcome, usage, plan)
+    if hollow is not None:
+        return hollow
+    cost = cost_of(usage, course.terms.price)
+    finished = CallFinished("turn", plan.tokens.total, usage, cost, outcome.stop, after - before)
+    yield Tell(finished)
+    for trouble in _troubles(outcome, usage, plan):
+        yield Tell(trouble)
+        course.is_pressed = course.is_pressed or trouble.kind in ("over-window", "window-stop")
+    return outcome
+
+
+def _keep(plan: Plan, reply: Reply) -> Flow[Reply]:
+    """Put a reply into the log."""
+    stored = yield Append((assistant(reply, plan.target.provider, plan.target.model),))
+    return msgspec.structs.replace(reply, record=stored[0].id)
+
+
+def assistant(reply: Reply, provider: str, model: str) -> Assistant:
+    """A reply as a record. It goes by the name the model was asked by: thinking is given back only
+    to the model that made it, and providers answer with longer names."""
+    served = reply.model if model and reply.model not in ("", model) else ""
+    return Assistant(
+        content=reply.content,
+        provider=provider or reply.provider or None,
+        model=model or reply.model or None,
+        usage=reply.usage,
+        stop_reason=reply.stop_reason or None,
+        extra={"served_model": served} if served else {},
+    )
+
+
+def _learn(course: Course, found: Remedy) -> Flow[None]:
+    if found.learned is None:
+        return
+    before = course.window.tokens
+    if course.learn_window(found.learned, "said by the provider"):
+        record = course.window_record()
+        assert record is not None
+        yield Append((record,))
+        yield Tell(WindowLearned(found.learned, before, "said by the provider"))
+
+
+def _hollow(reply: Reply, usage: Usage | None, plan: Plan) -> Failed | None:
+    """A reply that succeeded with nothing in it because the window was full."""
+    if reply.content and (reply.text.strip() or reply.calls):
+        return None
+    is_full = usage is not None and usage.prompt >= 0.99 * plan.window.tokens
+    if reply.stop == "window" or (reply.stop == "length" and is_full):
+        said = reply.stop_reason or reply.stop
+        symptoms = Symptoms(status=200, type="stop_reason", message=said)
+        failure = msgspec.structs.replace(
+            classify(symptoms), kind="silent_overflow", action="shrink_input"
+        )
+        return Failed(failure)
+    return None
+
+
+def _troubles(reply: Reply, usage: Usage | None, plan: Plan) -> list[TroubleNoticed]:
+    """What is wrong with a call that succeeded."""
+    found = []
+    if reply.stop == "window":
+        detail = "the reply was cut off where the window was full"
+        found.append(TroubleNoticed("window-stop", detail))
+    if not reply.text.strip() and not reply.calls:
+        detail = f"nothing was said; it ended with `{reply.stop_reason or reply.stop}`"
+        found.append(TroubleNoticed("empty-reply", detail))
+    if usage is None:
+        if reply.usage:
+            detail = "the reported usage has no sizes in it; ours are used"
+            found.append(TroubleNoticed("zero-usage", detail))
+        return found
+    expected = plan.tokens.total
+    if usage.prompt > plan.window.tokens:
+        found.append(
+            TroubleNoticed(
+                "over-window",
+                f"{usage.prompt:,} tokens of input were reported, and the window is "
+                f"{plan.window.tokens:,} ({plan.window.source}): it is larger, or what was sent "
+                "was cut",
+            )
+        )
+    if was_cut(Prediction(expected, margin(expected), True), usage):
+        detail = (
+            f"{usage.prompt:,} tokens of input were reported and about {expected:,} were sent: "
+            "the server seems to have dropped the beginning"
+        )
+        found.append(TroubleNoticed("cut-silently", detail))
+    return found
+
+
+# Tools
+
+
+def _run(calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
+    """Run tools side by side; each result is in the log before anything else is asked."""
+    allowed, outcomes = [], []
+    for call in calls:
+        denied = yield Tell(ToolStarted(call))
+        if isinstance(denied, Deny):
+            refusal = f"[Not run: {denied.reason}]"
+            outcomes.append(Outcome(call.id, refusal, is_error=True))
+            yield from _store(call, outcomes[-1])
+        else:
+            allowed.append(call)
+    by_id = {call.id: call for call in allowed}
+    if allowed:
+        yield Start(tuple(allowed))
+    for _ in range(len(by_id)):
+        outcome: Outcome = yield Next()
+        outcomes.append(outcome)
+        yield from _store(by_id[outcome.call_id], outcome)
+    return outcomes
+
+
+def _store(call: ToolCall, outcome: Outcome) -> Flow[None]:
+    result = ToolResult(
+        tool_use_id=outcome.call_id,
+        name=call.name,
+        content=_bounded(outcome.content),
+        is_error=outcome.is_error,
+        details=outcome.details,
+    )
+    stored = yield Append((result,))
+    chars = len(text_of(outcome.content))
+    event = ToolFinished(call, stored[0].id, outcome.is_error, chars, outcome.seconds)
+    yield Tell(event)
+
+
+def _bounded(content: Content) -> Content:
+    """A result that a line of the log can hold."""
+    if isinstance(content, str):
+        return cut(content, RESULT_CHARS_MAX).text
+    return content
+
+
+def _leave(course: Course, cancelled: Cancelled) -> Flow[None]:
+    """Leave a sound session behind: what was said so far, and what was running."""
+    partial = cancelled.partial
+    if partial is not None and partial.text.strip():
+        target = course.terms.target
+        yield Append((assistant(partial, target.provider, target.model),))
+    records = yield Read(course.window.tokens)
+    running = unanswered(records)
+    if running:
+        yield Append([_result(call, _CANCELLED) for call in running])
+    yield Tell(TurnCancelled(tuple(call.id for call in running)))
+
+
+def _interruptions(course: Course) -> Flow[list[ToolResult]]:
+    records = yield Read(course.window.tokens)
+    return [_result(call, INTERRUPTED) for call in unanswered(records)]
+
+
+def _result(call: ToolCall, text: str) -> ToolResult:
+    return ToolResult(tool_use_id=call.id, name=call.name, content=text, is_error=True)
+
+
+def unanswered(records: Sequence[Record]) -> list[ToolCall]:
+    """The calls of the newest assistant message that have no result yet."""
+    answered: set[str] = set()
+    alone: list[ToolCall] = []
+    for record in reversed(records):
+        if isinstance(record, ToolResult):
+            answered.add(record.tool_use_id)
+        elif isinstance(record, ToolUse):
+            alone.append(ToolCall(record.tool_use_id, record.name, {}))
+        elif isinstance(record, User) and not _holds_results(record):
+            return []
+        elif isinstance(record, Assistant):
+            blocks = read_blocks(record.content)
+            calls = [block for block in blocks if isinstance(block, ToolCall)]
+            return [call for call in (*calls, *alone[::-1]) if call.id not in answered]
+    return []
+
+
+def is_unanswered(records: Sequence[Record]) -> bool:
+    """Whether the newest message waits for a reply."""
+    for record in reversed(records):
+        if isinstance(record, User | ToolResult):
+            return True
+        if isinstance(record, Assistant):
+            return False
+    return False
+
+
+def _holds_results(record: User) -> bool:
+    content = record.content
+    return isinstance(content, list) and any(one.get("type") == "tool_result" for one in content)
+
+
+def _was_said_since(records: Sequence[Record], seen: str) -> bool:
+    """Whether somebody spoke while the model was answering something older."""
+    for record in reversed(records):
+        if record.id == seen:
+            return False
+        if isinstance(record, User):
+            return True
+    return False
+
+
+class _Loops:
+    """Notices a model that goes round in circles because a compaction made it forget."""
+
+    def __init__(self) -> None:
+        self._compaction: str | None = None
+        self._watched = 0
+        self._seen: dict[str, int] = {}
+
+    def look(self, records: Sequence[Record]) -> None:
+        """Watch the next calls where a compaction came during this turn."""
+        newest = next((one.id for one in reversed(records) if isinstance(one, Compaction)), "")
+        if self._compaction not in (None, newest):
+            self._watched = _CALLS_WATCHED
+            self._seen.clear()
+        self._compaction = newest
+
+    def add(self, calls: Iterable[ToolCall], outcomes: Iterable[Outcome]) -> None:
+        by_id = {outcome.call_id: outcome for outcome in outcomes}
+        for call in calls:
+            if self._watched <= 0:
+                return
+            self._watched -= 1
+            outcome = by_id.get(call.id)
+            said = (call.name, call.arguments, outcome and outcome.content)
+            key = json.dumps(said, sort_keys=True, default=str)
+            self._seen[key] = self._seen.get(key, 0) + 1
+            if self._seen[key] >= _SAME_CALLS_MAX:
+                raise ToolLoop(
+                    f"`{call.name}` was called {_SAME_CALLS_MAX} times after a compaction with "
+                    "the same arguments and the same result",
+                    hint="tell the model what it already has, or undo the compaction",
+                )

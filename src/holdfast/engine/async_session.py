@@ -1,0 +1,209 @@
+"""The session of `session.py`, awaited. The same surface, the same flows, another driver."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.core import turn
+from holdfast.core.compacting import compact
+from holdfast.core.effects import Cancelled
+from holdfast.core.replies import Delta, Reply
+from holdfast.engine.common import Held, Options, find_session, opened_store
+from holdfast.engine.drive import Awaiting, finished
+from holdfast.engine.prepare import Prepared, prepared
+from holdfast.engine.session import MODEL
+from holdfast.providers.callables import async_from_callable
+from holdfast.providers.models import async_model as find_model
+from holdfast.providers.replies import read_reply_async
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from typing import Self, Unpack
+
+    from holdfast.core.effects import Flow
+    from holdfast.core.events import CompactionFinished, Event
+    from holdfast.core.ids import SessionKey
+    from holdfast.core.projection import Plan
+    from holdfast.core.records import Content, Json, Record
+    from holdfast.engine.common import Undone
+    from holdfast.engine.status import Status
+    from holdfast.ports import AsyncModel, Clock, Hear, SessionStore
+
+T = TypeVar("T")
+
+
+class AsyncSession(Held):
+    """A durable session whose requests fit. Open one with `await AsyncSession.open(…)`."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        key: SessionKey,
+        model: AsyncModel,
+        options: Options,
+        *,
+        summariser: AsyncModel | None = None,
+        clock: Clock = time.time,
+        owns_store: bool = False,
+    ) -> None:
+        super().__init__(
+            store, key, model, options, summariser=summariser, clock=clock, owns_store=owns_store
+        )
+        self._model = model
+        self._summariser = summariser
+        self._turn = asyncio.Lock()
+
+    @classmethod
+    async def open(
+        cls,
+        name: str | None = None,
+        *,
+        model: str | AsyncModel = MODEL,
+        summary_model: str | AsyncModel | None = None,
+        root: str | None = None,
+        agent: str | None = None,
+        store: SessionStore | None = None,
+        label: str = "",
+        create: bool = True,
+        clock: Clock = time.time,
+        **options: Unpack[Options],
+    ) -> Self:
+        """See `Session.open`; a model's `send` is awaited here."""
+        main = find_model(model) if isinstance(model, str) else model
+        other = find_model(summary_model) if isinstance(summary_model, str) else summary_model
+        opened, who, is_ours = await finished(opened_store, store, root, agent)
+        key = await finished(find_session, opened, name, who, create=create, label=label)
+        return cls(opened, key, main, options, summariser=other, clock=clock, owns_store=is_ours)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        for one in (self._model, self._summariser):
+            close = getattr(one, "aclose", None)
+            if close is not None:
+                await close()
+        if self._owns_store:
+            await finished(self.store.close)
+
+    # Holdfast runs the loop
+
+    async def say(self, content: Content, *, hear: Hear | None = None) -> Reply:
+        return await self._drive(turn.turn(self._course, content), hear)
+
+    async def resume(self, *, hear: Hear | None = None) -> Reply | None:
+        return await self._drive(turn.resume(self._course), hear)
+
+    async def stream(self, content: Content) -> AsyncIterator[Delta | Event]:
+        pieces: asyncio.Queue[Any] = asyncio.Queue()
+        end = object()
+
+        async def work() -> None:
+            try:
+                await self.say(content, hear=pieces.put_nowait)
+            finally:
+                pieces.put_nowait(end)
+
+        off = self.on(pieces.put_nowait)
+        task = asyncio.create_task(work())
+        try:
+            while (piece := await pieces.get()) is not end:
+                yield piece
+            await task
+        finally:
+            off()
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+
+    # The caller keeps the loop
+
+    async def add_user(self, content: Content, *, name: str | None = None) -> str:
+        return await self._drive(turn.add_user(self._course, content, name), is_turn=False)
+
+    async def add_result(
+        self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
+    ) -> str:
+        flow = turn.add_result(call_id, content, is_error=is_error, details=details)
+        return await self._drive(flow, is_turn=False)
+
+    async def call(self, send: Callable[[Json], Any], *, hear: Hear | None = None) -> Reply:
+        model = async_from_callable(send, self.target, self.window)
+        return await self._drive(turn.answer_once(self._course), hear, model=model)
+
+    async def prepare(self, *, failed: object = None) -> Prepared:
+        return prepared(await self._drive(self._guard.prepare(failed)))
+
+    async def record(self, reply: object) -> Reply:
+        found = reply if isinstance(reply, Reply) else await read_reply_async(reply, self.target)
+        return await self._drive(self._guard.record(found))
+
+    # Care
+
+    async def compact(self, focus: str = "", *, preview: bool = False) -> CompactionFinished:
+        return await self._drive(compact(self._course, focus, is_preview=preview))
+
+    async def undo(self, record: str | None = None) -> Undone:
+        async with self._turn:
+            return await finished(self._undo, record)
+
+    async def rewind(self, to: str | None = None, *, turns: int = 1) -> Undone:
+        async with self._turn:
+            return await finished(self._rewind, to, turns)
+
+    async def plan(self) -> Plan:
+        return await finished(self._plan)
+
+    async def status(self) -> Status:
+        return await finished(self._status)
+
+    async def messages(self, count: int = 20) -> list[Record]:
+        return await finished(self._messages, count)
+
+    async def notes(self) -> list[str]:
+        return await finished(self._notes)
+
+    async def rename(self, label: str) -> None:
+        await finished(self._rename, label)
+
+    async def checkpoint(self) -> str:
+        return await finished(self._checkpoint)
+
+    async def reset(self, label: str = "") -> Self:
+        return type(self)(
+            self.store,
+            await finished(self._reset, label),
+            self._model,
+            self._options,
+            summariser=self._summariser,
+            clock=self._clock,
+        )
+
+    async def _drive(
+        self,
+        flow: Flow[T],
+        hear: Hear | None = None,
+        *,
+        model: AsyncModel | None = None,
+        is_turn: bool = True,
+    ) -> T:
+        """Carry a flow out; turns one at a time, everything else at once."""
+        main = model or self._model
+        driver = Awaiting(self._world, main, self._summariser or main, hear)
+        if not is_turn:
+            return await driver.run(flow)
+        async with self._turn:
+            self._world.is_cancelled.clear()
+            try:
+                return await driver.run(flow)
+            except Cancelled as cancelled:
+                if isinstance(cancelled.__cause__, asyncio.CancelledError):
+                    raise cancelled.__cause__ from None
+                raise
+            finally:
+                self._world.is_cancelled.clear()

@@ -1,0 +1,379 @@
+"""What both kinds of session are made of: everything but the driving."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+
+import msgspec
+
+from holdfast import config
+from holdfast.core import turn
+from holdfast.core.carry import carry
+from holdfast.core.course import Course, Terms
+from holdfast.core.effects import Failed
+from holdfast.core.ids import SessionKey, is_name, new_session_id
+from holdfast.core.prices import price_of
+from holdfast.core.records import (
+    Assistant,
+    Checkpoint,
+    Compaction,
+    Flush,
+    Label,
+    Prune,
+    Rewind,
+    ToolResult,
+    Undo,
+    User,
+)
+from holdfast.core.window import Window
+from holdfast.engine.drive import Listeners, World
+from holdfast.engine.log import Log
+from holdfast.engine.prepare import memory_for
+from holdfast.engine.status import Status, status_of
+from holdfast.engine.tools import Toolbox
+from holdfast.engine.totals import Totals
+from holdfast.errors import BadSetting, NoSuchSession, UsageError
+from holdfast.providers.failures import name_failure
+from holdfast.stores.jsonl import JsonlStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from holdfast.core.dialects import Target
+    from holdfast.core.economy import Policy
+    from holdfast.core.failures import Rule
+    from holdfast.core.messages import Tool
+    from holdfast.core.prices import Price
+    from holdfast.core.projection import Plan
+    from holdfast.core.records import Record
+    from holdfast.ports import AsyncModel, Clock, Model, SessionStore
+
+FIRST_LABEL: Final = "initial"
+"""What the first session is called where nobody says."""
+
+
+class Undone(msgspec.Struct, frozen=True):
+    """What was taken back."""
+
+    what: str
+    record: str
+    """The head now."""
+
+
+class Options(TypedDict, total=False):
+    """What a caller may set when a session is opened. What is left out is as in `core.Terms`."""
+
+    system: str
+    """The system prompt; the same in every request, or the provider's cache is lost."""
+    tools: Iterable[Callable[..., Any] | Tool]
+    """Functions the model may call, or mere declarations where the caller runs them."""
+    window: int | Window
+    """The model's window in tokens, where it is not as publicly known."""
+    output_tokens: int
+    policy: Policy
+    floor: int
+    price: Price
+    summary: Literal["model", "extract"]
+    summary_calls: int
+    summary_tokens: int
+    summary_seconds: float
+    notes: Literal["extract", "model", "off"]
+    steps: int
+    recovery_calls: int
+    waits: int
+    wait_seconds: float
+    rules: Sequence[Rule]
+    """The caller's own rules for naming failures; they come before ours."""
+
+
+class Held:
+    """A session that somebody holds: its log, its terms, and who listens."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        key: SessionKey,
+        model: Model | AsyncModel,
+        options: Options,
+        *,
+        summariser: Model | AsyncModel | None = None,
+        clock: Clock = time.time,
+        owns_store: bool = False,
+    ) -> None:
+        self.key = key
+        self.store = store
+        self._options = options
+        self._owns_store = owns_store
+        self._clock = clock
+        self._toolbox = Toolbox(options.get("tools", ()))
+        self._log = Log(store, key, clock)
+        self._world = World(
+            log=self._log,
+            listeners=Listeners(),
+            toolbox=self._toolbox,
+            rules=options.get("rules", ()),
+            clock=clock,
+        )
+        self._course = Course(
+            _terms(options, model, self._toolbox, summariser), memory_for(model.target)
+        )
+        self._guard = turn.Guard(self._course, self._named)
+        self._course.recall_window(self._log.read(self._course.window.tokens))
+        self._totals: Totals | None = None
+        self._log.on_append(self._count)
+
+    def _named(self, error: object) -> Failed:
+        return Failed(
+            name_failure(error, self._world.rules),
+            error if isinstance(error, BaseException) else None,
+        )
+
+    # What everybody may ask, at no cost
+
+    @property
+    def id(self) -> str:
+        return self.key.session
+
+    @property
+    def target(self) -> Target:
+        return self._course.terms.target
+
+    @property
+    def window(self) -> Window:
+        return self._course.window
+
+    def on(self, handler: Callable[[Any], Any], *kinds: type) -> Callable[[], None]:
+        """Call `handler` with every event, or with those of some kinds; returns what ends that.
+
+        A handler that returns `Deny` stops what a `…Started` event announces.
+        """
+        self._world.listeners.add(handler, kinds or (object,))
+        return lambda: self._world.listeners.remove(handler)
+
+    def cancel(self) -> None:
+        """Call the running turn off, from any thread. It ends with the next thing it would do."""
+        self._world.is_cancelled.set()
+
+    # What the two kinds do alike, once in the right thread
+
+    def _records(self) -> Sequence[Record]:
+        return self._log.read(self._course.window.tokens)
+
+    def _plan(self) -> Plan:
+        return self._course.plan(self._records(), self._clock())
+
+    def _status(self) -> Status:
+        if self._totals is None:
+            totals = Totals()
+            everything = (entry.record for entry in self.store.read_all(self.key))
+            totals.add(everything, self._course.terms.price)
+            self._totals = totals
+        plan = self._course.plan(self._records(), self._clock(), pressure="hold")
+        return status_of(
+            plan,
+            self._totals,
+            self._course.terms.policy,
+            session=self.key.session,
+            agent=self.key.agent,
+            label=self._label(),
+            head=self._log.head,
+        )
+
+    def _count(self, records: Sequence[Record]) -> None:
+        if self._totals is not None:
+            self._totals.add(records, self._course.terms.price)
+
+    def _label(self) -> str:
+        infos = self.store.sessions(agent=self.key.agent)
+        return next((info.label for info in infos if info.key == self.key), "")
+
+    def _messages(self, count: int) -> list[Record]:
+        """The newest messages, oldest first."""
+        found: list[Record] = []
+        wanted = 2 * count
+        while True:
+            newest = self.store.last(self.key, wanted)
+            found = [one for one in newest if isinstance(one, User | Assistant | ToolResult)]
+            if len(found) >= count or len(newest) < wanted:
+                return found[-count:] if count > 0 else []
+            wanted *= 2
+
+    def _notes(self) -> list[str]:
+        """Everything that flushes of this session have saved, oldest first."""
+        records = self.store.read(self.key)
+        return [note for one in records if isinstance(one, Flush) for note in one.notes]
+
+    def _carry(self) -> str:
+        """What code would carry over of the whole path."""
+        budget = self._plan().budget.tokens
+        records = list(self.store.read(self.key))
+        boundary = next((one for one in reversed(records) if isinstance(one, Compaction)), None)
+        made = carry(
+            records,
+            cap_tokens=self._course.terms.policy.carry_cap(budget),
+            counter=self._course.memory.scale.counter,
+            previous=boundary.carry or boundary.summary if boundary is not None else None,
+        )
+        return made.text
+
+    def _checkpoint(self, trigger: str = "asked") -> str:
+        stored = self._log.append([Checkpoint(state={"carry": self._carry()}, trigger=trigger)])
+        assert stored is not None
+        return stored[0].id
+
+    def _reset(self, label: str) -> SessionKey:
+        """A fresh session that still knows what this one was doing."""
+        text = self._carry()
+        new = SessionKey(self.key.agent, new_session_id(random.getrandbits(48)))
+        head = self.store.create(
+            new,
+            label=label,
+            parent_session=str(self.key),
+            parent_record=self._log.head,
+            reason="reset",
+        )
+        if text:
+            seed = Compaction(summary=text, method="extract", reason=f"reset of {self.key.session}")
+            self.store.append(new, [seed], expect=head)
+        return new
+
+    def _rename(self, label: str) -> None:
+        self._log.append([Label(label=label)])
+
+    # Taking back
+
+    def _rewind(self, to: str | None, turns: int) -> Undone:
+        """Move the head back: to a record, or to before the last `turns` things the user said."""
+        if to is not None:
+            target = self.store.find(self.key, to)
+            what = f"rewound to record `{target.id}`"
+            return self._move(target.id, what)
+        if turns < 1:
+            raise UsageError(f"cannot rewind {turns} turns", hint="give 1 or more")
+        path = list(self.store.read(self.key))
+        starts = _turn_starts(path)
+        if len(starts) < turns:
+            raise UsageError(
+                f"the session has {len(starts)} turns; {turns} cannot be taken back",
+                hint="give a smaller number, or a record with `holdfast rewind`",
+            )
+        place = starts[-turns]
+        if place == 0:
+            raise UsageError(
+                "there is nothing before the first message", hint="start a new session"
+            )
+        many = "turn" if turns == 1 else f"{turns} turns"
+        return self._move(path[place - 1].id, f"took back the last {many}")
+
+    def _move(self, to: str, what: str) -> Undone:
+        self._log.append([Rewind(to=to)])
+        return Undone(what, self._log.head)
+
+    def _undo(self, record: str | None = None) -> Undone:
+        """Take back the last thing that was done: a rewind, a compaction, or a turn.
+
+        With a `record`, that compaction or prune, whatever came after it.
+        """
+        if record is not None:
+            return self._revoke(self.store.find(self.key, record))
+        written = [entry.record for entry in self.store.read_all(self.key)]
+        undone = {one.target for one in written if isinstance(one, Undo)}
+        for place in range(len(written) - 1, -1, -1):
+            newest = written[place]
+            if isinstance(newest, Rewind):
+                return self._move(written[place - 1].id, "took back the rewind")
+            if isinstance(newest, Compaction) and newest.covers and newest.id not in undone:
+                return self._revoke(newest)
+            if isinstance(newest, User | Assistant | ToolResult):
+                return self._rewind(None, 1)
+        raise UsageError("there is nothing to take back", hint="the session is empty")
+
+    def _revoke(self, record: Record) -> Undone:
+        if not isinstance(record, Compaction | Prune):
+            raise UsageError(
+                f"record `{record.id}` is a `{record.kind}`: only a compaction or a prune can be "
+                "taken back by itself",
+                hint="rewind to the record before it instead",
+            )
+        self._log.append([Undo(target=record.id)])
+        return Undone(f"took back the {record.kind}", self._log.head)
+
+
+def _terms(
+    options: Options,
+    model: Model | AsyncModel,
+    toolbox: Toolbox,
+    summariser: Model | AsyncModel | None,
+) -> Terms:
+    given, window = options.get("window"), model.window
+    if given is not None:
+        window = given if isinstance(given, Window) else Window(given)
+    unknown = options.keys() - Options.__annotations__.keys()
+    if unknown:
+        raise BadSetting(
+            f"a session has no option `{sorted(unknown)[0]}`",
+            hint=f"options: {', '.join(sorted(Options.__annotations__))}",
+        )
+    plain = {name: value for name, value in options.items() if name in _PLAIN}
+    return Terms(
+        target=model.target,
+        window=window,
+        tools=toolbox.tools,
+        price=options.get("price") or price_of(model.target.model),
+        summary_target=summariser.target if summariser is not None else None,
+        summary_window=summariser.window if summariser is not None else None,
+        **plain,  # type: ignore[arg-type]
+    )
+
+
+_PLAIN: Final = Options.__annotations__.keys() - {"tools", "window", "price", "rules"}
+"""Options that are terms as they stand."""
+
+
+def _turn_starts(path: Sequence[Record]) -> list[int]:
+    """The places of the records that are the first the user said after a reply."""
+    starts: list[int] = []
+    is_said = False
+    for place, record in enumerate(path):
+        if isinstance(record, User) and not is_said:
+            starts.append(place)
+        if isinstance(record, User | Assistant):
+            is_said = isinstance(record, User)
+    return starts
+
+
+def find_session(
+    store: SessionStore, name: str | None, agent: str, *, create: bool, label: str = ""
+) -> SessionKey:
+    """The session by that id or label, else a new one; without a name, the newest there is."""
+    infos = store.sessions(agent=agent)
+    if name is None:
+        if infos:
+            return infos[0].key
+        key = SessionKey(agent, new_session_id(random.getrandbits(48)))
+        store.create(key, label=label or FIRST_LABEL)
+        return key
+    for info in infos:
+        if name in (info.key.session, info.label):
+            return info.key
+    if not create:
+        raise NoSuchSession(name, [text for one in infos for text in (one.label, one.key.session)])
+    if is_name(name):
+        key = SessionKey(agent, name)
+        store.create(key, label=label)
+    else:
+        key = SessionKey(agent, new_session_id(random.getrandbits(48)))
+        store.create(key, label=label or name)
+    return key
+
+
+def opened_store(
+    store: SessionStore | None, root: str | None, agent: str | None
+) -> tuple[SessionStore, str, bool]:
+    """The store to use, the agent, and whether we opened it."""
+    settings = config.load(root=root, agent=agent)
+    if store is not None:
+        return store, settings.agent, False
+    return JsonlStore(settings.root), settings.agent, True

@@ -1,0 +1,396 @@
+"""The two drivers that carry flows out: one blocks, one awaits. The simulator is the third.
+
+Whatever an effect raises is raised into the flow, so that it can leave the session sound; what a
+model or a tool raises is a result like any other. An append that has begun is always finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import queue
+import threading
+import time
+import warnings
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from holdfast.core.effects import (
+    Append,
+    Call,
+    Cancelled,
+    Deny,
+    Failed,
+    Next,
+    Now,
+    Outcome,
+    Read,
+    Start,
+    Tell,
+    Wait,
+)
+from holdfast.engine.prepare import checked
+from holdfast.engine.tools import outcome_of, outcome_of_error
+from holdfast.errors import HoldfastWarning
+from holdfast.providers.failures import name_failure
+from holdfast.providers.replies import partial_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.core.effects import Effect, Flow
+    from holdfast.core.events import Event
+    from holdfast.core.failures import Rule
+    from holdfast.core.messages import ToolCall
+    from holdfast.core.records import Json
+    from holdfast.core.replies import Delta, Reply
+    from holdfast.engine.log import Log
+    from holdfast.engine.tools import Toolbox
+    from holdfast.ports import AsyncModel, Clock, Hear, Model
+
+T = TypeVar("T")
+
+_TOOLS_AT_ONCE: Final = 8
+_CAN_BE_CANCELLED: Final = (Call, Start, Next, Wait)
+"""Effects that a cancelled turn does not begin; what tidies up after it is still carried out."""
+
+
+class Listeners:
+    """Who is told what."""
+
+    def __init__(self) -> None:
+        self._handlers: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = []
+
+    def add(self, handler: Callable[[Any], Any], kinds: type | tuple[type, ...]) -> None:
+        self._handlers.append((kinds, handler))
+
+    def remove(self, handler: Callable[[Any], Any]) -> None:
+        self._handlers = [one for one in self._handlers if one[1] is not handler]
+
+    def of(self, event: Event) -> list[Callable[[Any], Any]]:
+        return [handler for kinds, handler in self._handlers if isinstance(event, kinds)]
+
+
+class World(msgspec.Struct, kw_only=True):
+    """What the effects of one session reach."""
+
+    log: Log
+    listeners: Listeners
+    toolbox: Toolbox
+    rules: Sequence[Rule] = ()
+    """The caller's own rules for naming failures."""
+    clock: Clock = time.time
+    is_cancelled: threading.Event = msgspec.field(default_factory=threading.Event)
+
+    def check(self, effect: Effect) -> None:
+        if self.is_cancelled.is_set() and isinstance(effect, _CAN_BE_CANCELLED):
+            raise Cancelled
+
+    def request(self, call: Call) -> Json:
+        return checked(call.prompt, call.target)
+
+    def failed(self, error: BaseException) -> Failed:
+        partial = partial_of(error)
+        text = partial.text if partial is not None else ""
+        return Failed(name_failure(error, self.rules), error, text)
+
+    def hearing(self, hear: Hear | None) -> Hear | None:
+        """Passes pieces of a reply on until the turn is cancelled."""
+        if hear is None:
+            return None
+
+        def heard(delta: Delta) -> None:
+            if self.is_cancelled.is_set():
+                raise Cancelled
+            hear(delta)
+
+        return heard
+
+
+class Blocking:
+    """Carries a flow out on the calling thread."""
+
+    def __init__(
+        self,
+        world: World,
+        model: Model | None,
+        summariser: Model | None = None,
+        hear: Hear | None = None,
+    ) -> None:
+        self._world = world
+        self._model = model
+        self._summariser = summariser or model
+        self._hear = hear
+        self._done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+
+    def run(self, flow: Flow[T]) -> T:
+        value: Any = None
+        error: BaseException | None = None
+        while True:
+            try:
+                effect = flow.send(value) if error is None else flow.throw(error)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            value, error = None, None
+            try:
+                self._world.check(effect)
+                value = self.perform(effect)
+            except BaseException as raised:
+                error = _as_cancelled(raised)
+
+    def perform(self, effect: Effect) -> Any:
+        world = self._world
+        match effect:
+            case Read():
+                return world.log.read(effect.window)
+            case Append():
+                return world.log.append(effect.records, unless_cut=effect.unless_cut)
+            case Call():
+                return self._call(effect)
+            case Start():
+                self._start(effect.calls)
+            case Next():
+                return self._done.get()
+            case Now():
+                return world.clock()
+            case Wait():
+                world.is_cancelled.wait(effect.seconds)
+            case Tell():
+                return self._tell(effect.event)
+        return None
+
+    def _call(self, call: Call) -> Reply | Failed:
+        model = self._model if call.purpose == "turn" else self._summariser
+        assert model is not None, "a session without a model makes no calls"
+        request = self._world.request(call)
+        hear = self._world.hearing(self._hear) if call.purpose == "turn" else None
+        try:
+            if call.deadline_seconds is None:
+                return model.send(request, hear)
+            return _within(call.deadline_seconds, lambda: model.send(request, hear))
+        except Exception as error:
+            return self._world.failed(error)
+
+    def _start(self, calls: Sequence[ToolCall]) -> None:
+        if len(calls) == 1:
+            self._done.put(self._run(calls[0]))  # an interrupt then reaches the tool itself
+            return
+        free = threading.Semaphore(_TOOLS_AT_ONCE)
+
+        def work(call: ToolCall) -> None:
+            with free:
+                self._done.put(self._run(call))
+
+        for call in calls:
+            context = contextvars.copy_context()
+            thread = threading.Thread(target=context.run, args=(work, call), daemon=True)
+            thread.start()
+
+    def _run(self, call: ToolCall) -> Outcome:
+        found = self._world.toolbox.prepared(call)
+        if isinstance(found, Outcome):
+            return found
+        tool, arguments = found
+        started = time.monotonic()
+        try:
+            value = tool.function(**arguments)
+            if inspect.isawaitable(value):
+                value = asyncio.run(_awaited(value))
+        except Exception as error:
+            return outcome_of_error(call.id, error, time.monotonic() - started)
+        return outcome_of(call.id, value, time.monotonic() - started)
+
+    def _tell(self, event: Event) -> Deny | None:
+        denied = None
+        for handler in self._world.listeners.of(event):
+            try:
+                said = handler(event)
+            except Exception as error:
+                _warn_of_listener(handler, event, error)
+                continue
+            if isinstance(said, Deny):
+                denied = denied or said
+        return denied
+
+
+class Awaiting:
+    """Carries a flow out on an event loop; what blocks is done in threads."""
+
+    def __init__(
+        self,
+        world: World,
+        model: AsyncModel | None,
+        summariser: AsyncModel | None = None,
+        hear: Hear | None = None,
+    ) -> None:
+        self._world = world
+        self._model = model
+        self._summariser = summariser or model
+        self._hear = hear
+        self._done: asyncio.Queue[Outcome] = asyncio.Queue()
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def run(self, flow: Flow[T]) -> T:
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            while True:
+                try:
+                    effect = flow.send(value) if error is None else flow.throw(error)
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
+                value, error = None, None
+                try:
+                    self._world.check(effect)
+                    value = await self.perform(effect)
+                except BaseException as raised:
+                    error = _as_cancelled(raised)
+                    await self._stop_tools()
+        finally:
+            await self._stop_tools()
+
+    async def perform(self, effect: Effect) -> Any:
+        world = self._world
+        match effect:
+            case Read():
+                return await finished(world.log.read, effect.window)
+            case Append():
+                return await finished(
+                    world.log.append, effect.records, unless_cut=effect.unless_cut
+                )
+            case Call():
+                return await self._call(effect)
+            case Start():
+                self._start(effect.calls)
+            case Next():
+                return await self._done.get()
+            case Now():
+                return world.clock()
+            case Wait():
+                await self._wait(effect.seconds)
+            case Tell():
+                return await self._tell(effect.event)
+        return None
+
+    async def _call(self, call: Call) -> Reply | Failed:
+        model = self._model if call.purpose == "turn" else self._summariser
+        assert model is not None, "a session without a model makes no calls"
+        request = self._world.request(call)
+        hear = self._world.hearing(self._hear) if call.purpose == "turn" else None
+        try:
+            return await asyncio.wait_for(model.send(request, hear), call.deadline_seconds)
+        except Exception as error:
+            return self._world.failed(error)
+
+    def _start(self, calls: Sequence[ToolCall]) -> None:
+        free = asyncio.Semaphore(_TOOLS_AT_ONCE)
+
+        async def work(call: ToolCall) -> None:
+            async with free:
+                self._done.put_nowait(await self._run(call))
+
+        for call in calls:
+            task = asyncio.create_task(work(call))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    async def _run(self, call: ToolCall) -> Outcome:
+        found = self._world.toolbox.prepared(call)
+        if isinstance(found, Outcome):
+            return found
+        tool, arguments = found
+        started = time.monotonic()
+        try:
+            if tool.is_async:
+                value = await tool.function(**arguments)
+            else:
+                value = await asyncio.to_thread(tool.function, **arguments)
+                if inspect.isawaitable(value):
+                    value = await value
+        except Exception as error:
+            return outcome_of_error(call.id, error, time.monotonic() - started)
+        return outcome_of(call.id, value, time.monotonic() - started)
+
+    async def _stop_tools(self) -> None:
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(set(self._running))
+
+    async def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not self._world.is_cancelled.is_set():
+            await asyncio.sleep(min(left, 0.1))
+
+    async def _tell(self, event: Event) -> Deny | None:
+        denied = None
+        for handler in self._world.listeners.of(event):
+            try:
+                said = handler(event)
+                if inspect.isawaitable(said):
+                    said = await said
+            except Exception as error:
+                _warn_of_listener(handler, event, error)
+                continue
+            if isinstance(said, Deny):
+                denied = denied or said
+        return denied
+
+
+async def finished(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Do something in a thread, to its end, whoever is cancelled meanwhile."""
+    task = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()
+        raise
+
+
+async def _awaited(value: Any) -> Any:
+    return await value
+
+
+def _as_cancelled(raised: BaseException) -> BaseException:
+    """An interrupt as the flow knows it, with what had arrived of the reply."""
+    if isinstance(raised, KeyboardInterrupt | asyncio.CancelledError | Cancelled):
+        cancelled = Cancelled(partial_of(raised))
+        cancelled.__cause__ = raised
+        return cancelled
+    return raised
+
+
+def _within(seconds: float, work: Callable[[], Reply]) -> Reply:
+    """Do something in a thread and wait only so long for it."""
+    done: queue.SimpleQueue[Reply | BaseException] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put(work())
+        except BaseException as error:
+            done.put(error)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(run,), daemon=True).start()
+    try:
+        outcome = done.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no reply within {seconds:g} s") from None
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+def _warn_of_listener(handler: object, event: Event, error: Exception) -> None:
+    name = getattr(handler, "__qualname__", repr(handler))
+    warnings.warn(
+        f"the listener `{name}` failed on `{type(event).__name__}`: {error}",
+        HoldfastWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,242 @@
+"""A session as its users hold it: say something and be answered, or guard calls of your own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from holdfast.core import turn
+from holdfast.core.compacting import compact
+from holdfast.core.effects import Cancelled
+from holdfast.core.replies import Delta, Reply
+from holdfast.engine.common import Held, Options, find_session, opened_store
+from holdfast.engine.drive import Blocking
+from holdfast.engine.prepare import Prepared, prepared
+from holdfast.providers.callables import from_callable
+from holdfast.providers.models import model as find_model
+from holdfast.providers.replies import read_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Self, Unpack
+
+    from holdfast.core.effects import Flow
+    from holdfast.core.events import CompactionFinished, Event
+    from holdfast.core.ids import SessionKey
+    from holdfast.core.projection import Plan
+    from holdfast.core.records import Content, Json, Record
+    from holdfast.engine.common import Undone
+    from holdfast.engine.status import Status
+    from holdfast.ports import Clock, Hear, Model, SessionStore
+
+T = TypeVar("T")
+MODEL: Final = "offline"
+"""The model where nobody names one: it needs no key and no network."""
+
+
+class Session(Held):
+    """A durable session whose requests fit. Open one with `Session.open`."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        key: SessionKey,
+        model: Model,
+        options: Options,
+        *,
+        summariser: Model | None = None,
+        clock: Clock = time.time,
+        owns_store: bool = False,
+    ) -> None:
+        super().__init__(
+            store, key, model, options, summariser=summariser, clock=clock, owns_store=owns_store
+        )
+        self._model = model
+        self._summariser = summariser
+        self._turn = threading.RLock()
+
+    @classmethod
+    def open(
+        cls,
+        name: str | None = None,
+        *,
+        model: str | Model = MODEL,
+        summary_model: str | Model | None = None,
+        root: str | None = None,
+        agent: str | None = None,
+        store: SessionStore | None = None,
+        label: str = "",
+        create: bool = True,
+        clock: Clock = time.time,
+        **options: Unpack[Options],
+    ) -> Self:
+        """The session by that id or label, made where there is none; without a name the newest.
+
+        `model` is a name (`anthropic:…`, `openai:…`, `local:…`, `offline`) or anything that has
+        `target`, `window` and `send`. It is reached only when something is said.
+        """
+        main = find_model(model) if isinstance(model, str) else model
+        other = find_model(summary_model) if isinstance(summary_model, str) else summary_model
+        store, agent, is_ours = opened_store(store, root, agent)
+        key = find_session(store, name, agent, create=create, label=label)
+        return cls(store, key, main, options, summariser=other, clock=clock, owns_store=is_ours)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what is held open. Everything that was said is durable already."""
+        for one in (self._model, self._summariser):
+            close = getattr(one, "close", None)
+            if close is not None:
+                close()
+        if self._owns_store:
+            self.store.close()
+
+    # Holdfast runs the loop
+
+    def say(self, content: Content, *, hear: Hear | None = None) -> Reply:
+        """Say something and get the answer, tools and all. `hear` gets the reply as it comes."""
+        return self._drive(turn.turn(self._course, content), hear)
+
+    def resume(self, *, hear: Hear | None = None) -> Reply | None:
+        """Answer what an earlier run left unanswered; None where there is nothing."""
+        return self._drive(turn.resume(self._course), hear)
+
+    def stream(self, content: Content) -> Iterator[Delta | Event]:
+        """The same as `say`, piece by piece: deltas and events, the last a `TurnFinished`."""
+        pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        end = object()
+
+        def work() -> None:
+            try:
+                self.say(content, hear=pieces.put)
+            except BaseException as error:
+                pieces.put(error)
+            pieces.put(end)
+
+        off = self.on(pieces.put)
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            while (piece := pieces.get()) is not end:
+                if isinstance(piece, BaseException):
+                    raise piece
+                yield piece
+        finally:
+            off()
+            if thread.is_alive():
+                self.cancel()
+                thread.join()
+
+    # The caller keeps the loop
+
+    def add_user(self, content: Content, *, name: str | None = None) -> str:
+        """Store what the user says; returns its record."""
+        return self._drive(turn.add_user(self._course, content, name), is_turn=False)
+
+    def add_result(
+        self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
+    ) -> str:
+        """Store what a tool returned; returns its record."""
+        flow = turn.add_result(call_id, content, is_error=is_error, details=details)
+        return self._drive(flow, is_turn=False)
+
+    def call(self, send: Callable[[Json], Any], *, hear: Hear | None = None) -> Reply:
+        """Make one call with a client of your own: `send` gets a request that fits, the reply is
+        stored, and a refusal is answered by a smaller request."""
+        model = from_callable(send, self.target, self.window)
+        return self._drive(turn.answer_once(self._course), hear, model=model)
+
+    def prepare(self, *, failed: object = None) -> Prepared:
+        """The next request, ready to be sent by anybody; `record` stores the reply.
+
+        With the error of the last attempt in `failed`, one that is smaller in the way that was
+        wrong, or `ModelError` where waiting or giving up is all that is left.
+        """
+        return prepared(self._drive(self._guard.prepare(failed)))
+
+    def record(self, reply: object) -> Reply:
+        """Store a reply: an SDK's object, its JSON, a stream of either, or a `Reply`."""
+        found = reply if isinstance(reply, Reply) else read_reply(reply, self.target)
+        return self._drive(self._guard.record(found))
+
+    # Care
+
+    def compact(self, focus: str = "", *, preview: bool = False) -> CompactionFinished:
+        """Cut now what can be cut. With `preview`, only say what that would do."""
+        return self._drive(compact(self._course, focus, is_preview=preview))
+
+    def undo(self, record: str | None = None) -> Undone:
+        """Take back the last rewind, compaction or turn, or the compaction that is named."""
+        with self._turn:
+            return self._undo(record)
+
+    def rewind(self, to: str | None = None, *, turns: int = 1) -> Undone:
+        """Go back to a record, or to before the last turns. What came after stays a branch."""
+        with self._turn:
+            return self._rewind(to, turns)
+
+    def plan(self) -> Plan:
+        """What the next request would be, with its ledger. Nothing is stored."""
+        return self._plan()
+
+    def status(self) -> Status:
+        """How full it is, what it has cost, and when the next compaction comes."""
+        return self._status()
+
+    def messages(self, count: int = 20) -> list[Record]:
+        """The newest messages, oldest first."""
+        return self._messages(count)
+
+    def notes(self) -> list[str]:
+        """What was noted before cuts."""
+        return self._notes()
+
+    def rename(self, label: str) -> None:
+        """Give the session another label."""
+        self._rename(label)
+
+    def checkpoint(self) -> str:
+        """Store what a fresh session would have to know; returns the record."""
+        return self._checkpoint()
+
+    def reset(self, label: str = "") -> Self:
+        """A fresh session that still knows what this one was doing."""
+        return type(self)(
+            self.store,
+            self._reset(label),
+            self._model,
+            self._options,
+            summariser=self._summariser,
+            clock=self._clock,
+        )
+
+    def _drive(
+        self,
+        flow: Flow[T],
+        hear: Hear | None = None,
+        *,
+        model: Model | None = None,
+        is_turn: bool = True,
+    ) -> T:
+        """Carry a flow out; turns one at a time, everything else at once."""
+        main = model or self._model
+        driver = Blocking(self._world, main, self._summariser or main, hear)
+        if not is_turn:
+            return driver.run(flow)
+        with self._turn:
+            self._world.is_cancelled.clear()
+            try:
+                return driver.run(flow)
+            except Cancelled as cancelled:
+                if isinstance(cancelled.__cause__, KeyboardInterrupt):
+                    raise KeyboardInterrupt from None
+                raise
+            finally:
+                self._world.is_cancelled.clear()

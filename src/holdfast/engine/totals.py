@@ -1,0 +1,82 @@
+"""What a session has cost so far, whatever became of its branches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core.course import cost_of
+from holdfast.core.prices import price_of
+from holdfast.core.records import Assistant, Compaction, Flush, Prune, ToolResult, User
+from holdfast.core.usage import read_usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.core.prices import Price
+    from holdfast.core.records import Json, Record
+
+
+class Totals(msgspec.Struct):
+    """Sums over records, in any order."""
+
+    turns: int = 0
+    calls: int = 0
+    tools: int = 0
+    compactions: int = 0
+    prunes: int = 0
+    flushes: int = 0
+    prompt: int = 0
+    cached_read: int = 0
+    output: int = 0
+    cost: float = 0.0
+    unpriced: int = 0
+    """Calls whose price or size is not known."""
+
+    @property
+    def cache_share(self) -> float | None:
+        """How much of the input came from the provider's cache."""
+        return self.cached_read / self.prompt if self.prompt else None
+
+    def add(self, records: Iterable[Record], price: Price | None) -> None:
+        for record in records:
+            match record:
+                case User():
+                    self.turns += 1
+                case ToolResult():
+                    self.tools += 1
+                case Assistant():
+                    self.calls += 1
+                    self._charge(record.usage, record.provider, record.model, price)
+                case Compaction():
+                    self.compactions += 1
+                    if record.usage:
+                        self._charge(record.usage, None, record.model, price, record.cost)
+                case Flush():
+                    self.flushes += 1
+                    if record.usage:
+                        self._charge(record.usage, None, None, price)
+                case Prune():
+                    self.prunes += 1
+
+    def _charge(
+        self,
+        raw: Json | None,
+        provider: str | None,
+        model: str | None,
+        price: Price | None,
+        stated: float | None = None,
+    ) -> None:
+        usage = read_usage(raw, provider or "")
+        if usage is None:
+            self.unpriced += 1
+            return
+        self.prompt += usage.prompt
+        self.cached_read += usage.cached_read
+        self.output += usage.output or 0
+        cost = stated if stated is not None else cost_of(usage, price_of(model) or price)
+        if cost is None:
+            self.unpriced += 1
+        else:
+            self.cost += cost
