@@ -67,7 +67,9 @@ _SAID_STATUS: Final = re.compile(
 )
 _CLASS_NAME: Final = re.compile(r"\b(?:\w+\.)*(\w*(?:Error|Exception|Fault|Timeout))\b")
 _SNAKE_NAME: Final = re.compile(r"\b[A-Za-z]+(?:_[A-Za-z]+)+\b")
-_AMOUNT: Final = r"(\d+(?:\.\d+)?)\s?(ms|milliseconds?|hours?|h|minutes?|min|m|seconds?|secs?|s)\b"
+_AMOUNT: Final = (
+    r"(\d+(?:\.\d+)?)\s?(ms|milliseconds?|hours?|h|minutes?|min|m|seconds?|secs?|s)(?![a-z])"
+)
 _SPAN: Final = re.compile(_AMOUNT)
 _RETRY_IN: Final = re.compile(
     r"(?:try again|retry|wait|available|resets?)(?: \w+){0,2}? (?:in|after|for)[ :]*(?:about )?"
@@ -84,6 +86,12 @@ _QUOTES: Final = re.compile("[`\"'“”‘’«»*\\\\]")
 _GROUPED: Final = re.compile(
     r"(?<![\w.,\-\[/])\d{1,3}([,_. ])\d{3}(?:\1\d{3})*(?!\d)"
     r"(?!\s?(?:s|sec|seconds|ms|mb|gb|kb)\b)"
+)
+_ECHOED_VALUE: Final = re.compile(r"input_value=.*?(?=, input_type=|$)", re.DOTALL)
+_ECHOED_FIELD: Final = re.compile(
+    r"(\S.{10,}?)[{,]\s*(['\"])(?:inputs?|messages|prompt|content|instructions|contents)\2\s*:\s*"
+    r"['\"{\[].*",
+    re.DOTALL,
 )
 _ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 
@@ -185,12 +193,19 @@ def _walk_text(text: str, finds: _Finds, depth: int) -> None:
     outside, inside = _split(text)
     if not inside and '\\"' in text:
         outside, inside = _split(_unescaped(text))
-    finds.say(outside if inside else _unescaped(text) if "\\u" in text else text)
+    finds.say(_without_echo(outside if inside else _unescaped(text)))
     for value in inside:
         _walk(value, finds, depth - 1)
 
 
+def _without_echo(text: str) -> str:
+    """A text without the request it quotes, which holds the words of users and tools."""
+    return _ECHOED_FIELD.sub(r"\1", _ECHOED_VALUE.sub("", text))
+
+
 def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text).replace('\\"', '"')
 
 
@@ -224,16 +239,17 @@ _OPENING: Final = re.compile(r'\{(?=\s*")|\[(?=\s*\{)|\A\s*"(?=\s*[{\[])')
 def _seconds(value: object) -> float | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value) if value >= 0 else None
-    return _span(value) if isinstance(value, str) else None
+    return seconds_in(value) if isinstance(value, str) else None
 
 
 def _waiting_time(text: str) -> float | None:
     """How long a text asks to wait, in seconds."""
     found = _RETRY_IN.search(text.lower())
-    return _span(found[1]) if found else None
+    return seconds_in(found[1]) if found else None
 
 
-def _span(text: str) -> float | None:
+def seconds_in(text: str) -> float | None:
+    """A span of time such as `6m0s`, `4.77s` or `20 minutes`; a bare number is seconds."""
     if re.fullmatch(r"\d+(?:\.\d+)?", text.strip()):
         return float(text)
     parts = _SPAN.findall(text.lower())
@@ -259,4 +275,5 @@ def plain(text: str) -> str:
 
 def squeezed(marks: tuple[str, ...]) -> str:
     """Marks with only letters and digits: `context_length_exceeded`, `ContextLengthExceeded`."""
-    return " ".join(re.sub(r"[^a-z0-9]", "", mark.lower()) for mark in marks)
+    words = (word for mark in marks for word in mark.split())
+    return " ".join(re.sub(r"[^a-z0-9]", "", word.lower()) for word in words)

@@ -197,7 +197,9 @@ def _refined(rule: Rule, found: Quantities) -> tuple[Action, str]:
 def _without_codes(text: str, code: str) -> str:
     """A text without its error codes, which are numbers but count nothing."""
     text = _SAID_CODE.sub(" ", text)
-    return re.sub(rf"(?<!\d){code}(?!\d)", " ", text) if code.isdecimal() else text
+    for word in filter(str.isdecimal, code.split()):
+        text = re.sub(rf"(?<!\d){word}(?!\d)", " ", text)
+    return text
 
 
 _SAID_CODE: Final = re.compile(r"<[45]\d\d>|\(2013\)|^\W*[45]\d\d\b")

@@ -27,6 +27,7 @@ _NAMES = {
     "context": ("context",),
     "simulate": ("simulate",),
     "care": ("verify", "repair", "gc"),
+    "classify": ("classify",),
     "demo": ("demo",),
 }
 """Each file of commands and what is in it: a command that is asked for loads no other."""
@@ -131,6 +132,10 @@ def _load(file: str) -> tuple[Command, ...]:
             from holdfast.surfaces.cli import care
 
             return care.COMMANDS
+        case "classify":
+            from holdfast.surfaces.cli import classify
+
+            return classify.COMMANDS
         case _:
             from holdfast.surfaces.cli import demo
 
