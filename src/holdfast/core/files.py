@@ -26,7 +26,7 @@ _CHANGING: Final = frozenset(
         *("write", "edit", "create", "patch", "move", "rename", "delete", "remove", "append"),
         *("insert", "replace", "update", "save", "put", "touch", "copy", "modify", "overwrite"),
         *("mv", "cp", "rm", "unlink", "truncate", "upload", "apply", "undo", "multiedit"),
-        *("writefile", "editfile", "createfile", "deletefile", "movefile", "str"),
+        *("writefile", "editfile", "createfile", "deletefile", "movefile"),
     )
 )
 _READING: Final = frozenset(
@@ -104,7 +104,7 @@ def _action(tool: str, arguments: Json) -> tuple[str, ...]:
     """The words that say what is done: an argument that names it, else the tool's name."""
     for key in _ACTIONS:
         words = _words(arguments.get(key))
-        if words and len(words) <= 3 and (words[0] in _CHANGING or words[0] in _READING):
+        if 0 < len(words) <= 3 and (words[0] in _READING or _CHANGING.intersection(words)):
             return words
     return _words(tool)
 

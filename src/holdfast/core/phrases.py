@@ -18,7 +18,7 @@ REFUSALS: Final = (
     r"(?:sorry|apologies|unfortunately|i apologi[sz]e)\b.{0,80}?\b(?:can|unable|won't|not|decline)",
     r"i (?:can't|cannot|can not|won't|will not|must decline|am (?:unable|not able))\b",
     r"i'm (?:unable|not able|just an? ai)\b",
-    r"as an? (?:ai|large language|language) model\b",
+    r"as an? (?:ai|large|language)\b.{0,20}?\b(?:model|assistant)\b",
     r"this (?:request|content|conversation) (?:violates|cannot be)\b",
     # German
     r"(?:es tut mir leid|tut mir leid|entschuldigung|leider)\b.{0,60}?\b(?:kann|darf|nicht|kein)",
