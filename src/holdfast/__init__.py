@@ -1,10 +1,8 @@
 """Holdfast: durable sessions and a bounded context for LLM agents.
 
->>> from holdfast import JsonlStore, SessionKey, User, ANY_HEAD
->>> store = JsonlStore(".sessions")
->>> key = SessionKey("main", "my-project")
->>> head = store.create(key, label="My project")
->>> done = store.append(key, [User(content="hello")], expect=head)
+>>> from holdfast import Session
+>>> session = Session.open("my-project", model="offline", tools=[read_file])
+>>> reply = session.say("read README.md")
 
 Names are loaded when they are first used, so that `import holdfast` costs next to nothing.
 """
@@ -17,6 +15,27 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from holdfast.core.dialects import Target, target
     from holdfast.core.economy import Cache, Policy
+    from holdfast.core.effects import Cancelled, Deny
+    from holdfast.core.events import (
+        CallFailed,
+        CallFinished,
+        CallStarted,
+        CompactionFinished,
+        CompactionStarted,
+        Event,
+        FlushFinished,
+        Interrupted,
+        Pruned,
+        ToolFinished,
+        ToolStarted,
+        TroubleNoticed,
+        TurnCancelled,
+        TurnFailed,
+        TurnFinished,
+        TurnStarted,
+        WindowLearned,
+    )
+    from holdfast.core.failures import Failure, classify
     from holdfast.core.ids import SessionKey
     from holdfast.core.messages import Tool
     from holdfast.core.projection import Plan, project
@@ -34,15 +53,22 @@ if TYPE_CHECKING:
         Rewind,
         ToolResult,
         ToolUse,
+        Undo,
         Unknown,
         User,
     )
+    from holdfast.core.replies import Delta, Reply
     from holdfast.core.text import Cut, cut
     from holdfast.core.view import Memory
     from holdfast.core.window import Window
+    from holdfast.engine.async_session import AsyncSession
     from holdfast.engine.prepare import Prepared, prepare
-    from holdfast.errors import CannotFit, HoldfastError
+    from holdfast.engine.session import Session
+    from holdfast.engine.status import Status
+    from holdfast.engine.tools import ToolOutput
+    from holdfast.errors import CannotFit, ContextOverflow, HoldfastError, ModelError
     from holdfast.ports import ANY_HEAD, BlobStore, SessionStore
+    from holdfast.providers.models import async_model, model
     from holdfast.stores.blobs import FileBlobs
     from holdfast.stores.jsonl import JsonlStore
     from holdfast.stores.memory import MemoryBlobs, MemoryStore
@@ -50,19 +76,34 @@ if TYPE_CHECKING:
 _HOMES = {
     "holdfast.core.dialects": ("Target", "target"),
     "holdfast.core.economy": ("Cache", "Policy"),
+    "holdfast.core.effects": ("Cancelled", "Deny"),
+    "holdfast.core.events": (
+        *("CallFailed", "CallFinished", "CallStarted", "CompactionFinished", "CompactionStarted"),
+        *("Event", "FlushFinished", "Interrupted", "Pruned", "ToolFinished", "ToolStarted"),
+        *("TroubleNoticed", "TurnCancelled", "TurnFailed", "TurnFinished", "TurnStarted"),
+        "WindowLearned",
+    ),
+    "holdfast.core.failures": ("Failure", "classify"),
     "holdfast.core.ids": ("SessionKey",),
     "holdfast.core.messages": ("Tool",),
     "holdfast.core.projection": ("Plan", "project"),
     "holdfast.core.records": (
         *("Assistant", "Checkpoint", "Compaction", "Flush", "Header", "Label", "Model"),
-        *("OutputRef", "Prune", "Record", "Rewind", "ToolResult", "ToolUse", "Unknown", "User"),
+        *("OutputRef", "Prune", "Record", "Rewind", "ToolResult", "ToolUse", "Undo", "Unknown"),
+        "User",
     ),
+    "holdfast.core.replies": ("Delta", "Reply"),
     "holdfast.core.text": ("Cut", "cut"),
     "holdfast.core.view": ("Memory",),
     "holdfast.core.window": ("Window",),
+    "holdfast.engine.async_session": ("AsyncSession",),
     "holdfast.engine.prepare": ("Prepared", "prepare"),
-    "holdfast.errors": ("CannotFit", "HoldfastError"),
+    "holdfast.engine.session": ("Session",),
+    "holdfast.engine.status": ("Status",),
+    "holdfast.engine.tools": ("ToolOutput",),
+    "holdfast.errors": ("CannotFit", "ContextOverflow", "HoldfastError", "ModelError"),
     "holdfast.ports": ("ANY_HEAD", "BlobStore", "SessionStore"),
+    "holdfast.providers.models": ("async_model", "model"),
     "holdfast.stores.blobs": ("FileBlobs",),
     "holdfast.stores.jsonl": ("JsonlStore",),
     "holdfast.stores.memory": ("MemoryBlobs", "MemoryStore"),
@@ -72,39 +113,71 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "ANY_HEAD",
     "Assistant",
+    "AsyncSession",
     "BlobStore",
     "Cache",
+    "CallFailed",
+    "CallFinished",
+    "CallStarted",
+    "Cancelled",
     "CannotFit",
     "Checkpoint",
     "Compaction",
+    "CompactionFinished",
+    "CompactionStarted",
+    "ContextOverflow",
     "Cut",
+    "Delta",
+    "Deny",
+    "Event",
+    "Failure",
     "FileBlobs",
     "Flush",
+    "FlushFinished",
     "Header",
     "HoldfastError",
+    "Interrupted",
     "JsonlStore",
     "Label",
     "Memory",
     "MemoryBlobs",
     "MemoryStore",
     "Model",
+    "ModelError",
     "OutputRef",
     "Plan",
     "Policy",
     "Prepared",
     "Prune",
+    "Pruned",
     "Record",
+    "Reply",
     "Rewind",
+    "Session",
     "SessionKey",
     "SessionStore",
+    "Status",
     "Target",
     "Tool",
+    "ToolFinished",
+    "ToolOutput",
     "ToolResult",
+    "ToolStarted",
     "ToolUse",
+    "TroubleNoticed",
+    "TurnCancelled",
+    "TurnFailed",
+    "TurnFinished",
+    "TurnStarted",
+    "Undo",
     "Unknown",
     "User",
     "Window",
+    "WindowLearned",
+    "async_model",
+    "classify",
     "cut",
+    "model",
     "prepare",
     "project",
     "target",

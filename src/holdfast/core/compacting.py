@@ -311,6 +311,8 @@ class _Work:
                 counter=counter,
                 shown=piece,
             )
+            if verdict.fault == "unchanged" and number > 1:
+                continue  # this piece added nothing to what was made of those before it
             if not verdict.text:
                 return "", verdict.reason
             text = verdict.text

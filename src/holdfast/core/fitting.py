@@ -190,6 +190,8 @@ def _cut_oldest(draft: Draft, room: int, policy: Policy) -> None:
     while start > draft.start and kept + draft.sizes[start - 1] <= most:
         start -= 1
         kept += draft.sizes[start]
+    if start == draft.start and not draft.opening:
+        return  # nothing is before it: a cut would leave nothing out
     draft.cut(start, carry_tokens)
     if draft.total > room and len(draft.pinned) > 1:
         draft.drop_pins_but_last()

@@ -1,0 +1,197 @@
+"""OpenTelemetry spans for what a session does, by the GenAI conventions.
+
+    from holdfast.integrations.opentelemetry import trace
+
+    stop = trace(session)
+
+A turn is an `invoke_agent` span; under it stand a `chat` span for each call to a model, an
+`execute_tool` span for each tool and a `compact` span for each compaction. Prunes, flushes,
+learned windows and silent trouble are events of the turn. What was said is never recorded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.events import (
+    CallFailed,
+    CallFinished,
+    CallStarted,
+    CompactionFinished,
+    CompactionStarted,
+    FlushFinished,
+    Interrupted,
+    Pruned,
+    ToolFinished,
+    ToolStarted,
+    TroubleNoticed,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+    WindowLearned,
+)
+from holdfast.errors import BadSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.trace import Span, Tracer
+
+    from holdfast.core.events import Event
+    from holdfast.engine.common import Held
+
+# The names of the conventions, which are still changing their home in the package.
+_OPERATION = "gen_ai.operation.name"
+_PROVIDER = "gen_ai.provider.name"
+_MODEL = "gen_ai.request.model"
+_CONVERSATION = "gen_ai.conversation.id"
+_AGENT = "gen_ai.agent.name"
+_INPUT = "gen_ai.usage.input_tokens"
+_OUTPUT = "gen_ai.usage.output_tokens"
+_CACHED = "gen_ai.usage.cache_read.input_tokens"
+_FINISH = "gen_ai.response.finish_reasons"
+_TOOL = "gen_ai.tool.name"
+_TOOL_CALL = "gen_ai.tool.call.id"
+_ERROR = "error.type"
+
+
+def trace(session: Held, tracer: Tracer | None = None) -> Callable[[], None]:
+    """Make spans of a session's events from now on; returns what ends that."""
+    try:
+        from opentelemetry import trace as api
+    except ImportError as error:
+        raise BadSetting(
+            "OpenTelemetry is not installed", hint="pip install 'holdfast[otel]'"
+        ) from error
+    return session.on(_Spans(session, tracer or api.get_tracer("holdfast")))
+
+
+class _Spans:
+    """The spans of one session that are open."""
+
+    def __init__(self, session: Held, tracer: Tracer) -> None:
+        from opentelemetry import trace as api
+
+        self._api = api
+        self._tracer = tracer
+        target = session.target
+        self._common = {
+            _PROVIDER: target.provider or target.dialect.name,
+            _MODEL: target.model,
+            _CONVERSATION: str(session.key),
+        }
+        self._agent = session.key.agent
+        self._turn: Span | None = None
+        self._call: Span | None = None
+        self._compaction: Span | None = None
+        self._tools: dict[str, Span] = {}
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TurnStarted():
+                self._end_turn()
+                name = f"invoke_agent {self._agent}"
+                self._turn = self._start(name, "invoke_agent", {_AGENT: self._agent})
+            case CallStarted():
+                sizes: dict[str, Any] = {
+                    "holdfast.request.tokens": event.tokens,
+                    "holdfast.window.tokens": event.window,
+                    "holdfast.attempt": event.attempt,
+                }
+                self._call = self._start(f"chat {self._common[_MODEL]}", "chat", sizes)
+            case CallFinished():
+                self._finish_call(event)
+            case CallFailed():
+                self._fail_call(event)
+            case ToolStarted():
+                about = {_TOOL: event.call.name, _TOOL_CALL: event.call.id}
+                name = f"execute_tool {event.call.name}"
+                self._tools[event.call.id] = self._start(name, "execute_tool", about)
+            case ToolFinished():
+                self._finish_tool(event)
+            case CompactionStarted():
+                sizes = {"holdfast.reason": event.reason, "holdfast.tokens.before": event.tokens}
+                self._compaction = self._start("compact", "compact", sizes)
+            case CompactionFinished():
+                self._finish_compaction(event)
+            case TurnFinished():
+                self._set(self._turn, {_FINISH: [event.reply.stop], "holdfast.steps": event.steps})
+                self._end_turn()
+            case TurnFailed():
+                self._end_turn(event.reason)
+            case TurnCancelled():
+                self._end_turn("cancelled")
+            case Pruned() | FlushFinished() | WindowLearned() | TroubleNoticed() | Interrupted():
+                self._note(event)
+
+    def _finish_call(self, event: CallFinished) -> None:
+        span, self._call = self._call or self._start("chat", "chat", {}), None
+        usage = event.usage
+        about: dict[str, Any] = {_FINISH: [event.stop], "holdfast.purpose": event.purpose}
+        if usage is not None:
+            about |= {_INPUT: usage.prompt, _CACHED: usage.cached_read}
+            about |= {_OUTPUT: usage.output} if usage.output is not None else {}
+        if event.cost is not None:
+            about["holdfast.cost.usd"] = event.cost
+        self._set(span, about)
+        self._end(span)
+
+    def _fail_call(self, event: CallFailed) -> None:
+        span, self._call = self._call or self._start("chat", "chat", {}), None
+        self._set(span, {"holdfast.purpose": event.purpose, "holdfast.next": event.next})
+        self._end(span, event.failure.kind)
+
+    def _finish_tool(self, event: ToolFinished) -> None:
+        span = self._tools.pop(event.call.id, None)
+        if span is not None:
+            span.set_attribute("holdfast.result.chars", event.chars)
+            self._end(span, "tool" if event.is_error else "")
+
+    def _finish_compaction(self, event: CompactionFinished) -> None:
+        span, self._compaction = self._compaction, None
+        if span is None:
+            return
+        self._set(
+            span,
+            {
+                "holdfast.outcome": event.outcome,
+                "holdfast.method": event.method or "",
+                "holdfast.tokens.after": event.tokens_after,
+            },
+        )
+        self._end(span)
+
+    def _note(self, event: Event) -> None:
+        if self._turn is not None:
+            names = event.__struct_fields__
+            plain = {name: getattr(event, name) for name in names if name not in ("notes",)}
+            kept = {name: one for name, one in plain.items() if isinstance(one, str | int | float)}
+            self._turn.add_event(type(event).__name__, kept)
+
+    def _start(self, name: str, operation: str, about: dict[str, Any]) -> Span:
+        context = self._api.set_span_in_context(self._turn) if self._turn is not None else None
+        attributes = {_OPERATION: operation, **self._common, **about}
+        return self._tracer.start_span(name, context=context, attributes=attributes)
+
+    def _set(self, span: Span | None, about: dict[str, Any]) -> None:
+        if span is not None:
+            span.set_attributes(about)
+
+    def _end(self, span: Span, error: str = "") -> None:
+        if error:
+            span.set_attribute(_ERROR, error)
+            span.set_status(self._api.StatusCode.ERROR, error)
+        span.end()
+
+    def _end_turn(self, error: str = "") -> None:
+        """Close what is still open: a turn that ended took everything under it along."""
+        left = [self._call, self._compaction, *self._tools.values()]
+        for span in left:
+            if span is not None:
+                self._end(span, "cancelled")
+        self._call = self._compaction = None
+        self._tools.clear()
+        if self._turn is not None:
+            self._end(self._turn, error)
+        self._turn = None
