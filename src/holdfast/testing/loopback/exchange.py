@@ -345,7 +345,7 @@ class Exchange:
             return outgoing.whole(failure.status, self.reply_headers, data, wait=wait)
         data = msgspec.json.encode(self.wire.reply(spoken))
         if fault.cuts_gzip:
-            return outgoing.cut_gzip(self.reply_headers, data, wait=wait)
+            return outgoing.cut_gzip(self.reply_headers, data[: len(data) // 2], wait=wait)
         if fault.breaks:
             return outgoing.cut_short(self.reply_headers, data, ending, wait=wait)
         return outgoing.whole(200, self.reply_headers, data, wait=wait)
@@ -403,7 +403,8 @@ class Exchange:
         headers = {"content-type": outgoing.STREAM_TYPE, **self.reply_headers}
         events = list(self.wire.events(spoken))
         if fault.cuts_gzip:
-            data = b"".join(event.data for event in events)
+            begun = events[: outgoing.amid(events, "text")]
+            data = b"".join(event.data for event in begun)
             return outgoing.cut_gzip(headers, data, wait=wait)
         ending: outgoing.Ending = "end"
         if breaks:
