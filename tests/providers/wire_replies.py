@@ -89,6 +89,7 @@ def _anthropic_events(said: Said, size: int) -> Iterator[Json]:
         "type": "message_start",
         "message": {**body, "content": [], "stop_reason": None, "usage": usage},
     }
+    empty: Json
     for index, block in enumerate(body["content"]):
         match block["type"]:
             case "text":

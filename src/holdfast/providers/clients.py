@@ -71,7 +71,7 @@ class SdkModel(_Calls):
                 f"`{type(self.client).__name__}` is an asynchronous client",
                 hint="use `async_model` with `AsyncSession`, or give the blocking client",
             )
-        return read_reply(raw, self.target, hear)
+        return read_reply(raw, self.target, hear, takes_words=False)
 
     def close(self) -> None:
         """Let go of the client's connections."""
@@ -90,7 +90,7 @@ class AsyncSdkModel(_Calls):
                 f"`{type(self.client).__name__}` is a blocking client",
                 hint="use `model` with `Session`, or give the asynchronous client",
             )
-        return await read_reply_async(raw, self.target, hear)
+        return await read_reply_async(raw, self.target, hear, takes_words=False)
 
     async def close(self) -> None:
         """Let go of the client's connections."""

@@ -96,11 +96,14 @@ def keep_partial(error: BaseException, partial: Reply) -> None:
         setattr(error, _PARTIAL, partial)
 
 
-def read_reply(raw: object, target: Target, hear: Hear | None = None) -> Reply:
+def read_reply(
+    raw: object, target: Target, hear: Hear | None = None, *, takes_words: bool = True
+) -> Reply:
     """The reply in whatever a client returned for a request of the target's dialect.
 
     Takes an SDK's object, its JSON as dict or text, or an iterable of stream events, which are
-    told to `hear` as they come and closed at the end. A text that is no JSON is the answer itself.
+    told to `hear` as they come and closed at the end. A text that is no JSON is the answer itself,
+    unless it is known to be from a server (`takes_words`): there it is a gateway's page.
     """
     if isinstance(raw, Reply):
         return _told(raw, hear)
@@ -108,11 +111,13 @@ def read_reply(raw: object, target: Target, hear: Hear | None = None) -> Reply:
         return _read_stream(raw, target, hear)  # type: ignore[arg-type]
     if not is_model(raw) and hasattr(raw, "__enter__"):
         with raw as opened:  # type: ignore[attr-defined]
-            return read_reply(opened, target, hear)
-    return _told(_read_whole(raw, target), hear)
+            return read_reply(opened, target, hear, takes_words=takes_words)
+    return _told(_read_whole(raw, target, takes_words=takes_words), hear)
 
 
-async def read_reply_async(raw: object, target: Target, hear: Hear | None = None) -> Reply:
+async def read_reply_async(
+    raw: object, target: Target, hear: Hear | None = None, *, takes_words: bool = True
+) -> Reply:
     """The same for what an asynchronous client returned, awaited or not."""
     if inspect.isawaitable(raw):
         raw = await raw
@@ -120,8 +125,8 @@ async def read_reply_async(raw: object, target: Target, hear: Hear | None = None
         return await _read_stream_async(raw, target, hear)
     if not is_model(raw) and hasattr(raw, "__aenter__"):
         async with raw as opened:  # type: ignore[attr-defined]
-            return await read_reply_async(opened, target, hear)
-    return read_reply(raw, target, hear)
+            return await read_reply_async(opened, target, hear, takes_words=takes_words)
+    return read_reply(raw, target, hear, takes_words=takes_words)
 
 
 def _is_stream(raw: object) -> bool:
@@ -178,31 +183,38 @@ def _told(reply: Reply, hear: Hear | None) -> Reply:
     return reply
 
 
-def _read_whole(raw: object, target: Target) -> Reply:
+def _read_whole(raw: object, target: Target, *, takes_words: bool) -> Reply:
     reader = _READERS[target.dialect.name]
-    if isinstance(raw, str | bytes):
-        return _read_text(raw, reader, target)
-    body = as_json(raw)
-    if not isinstance(body, dict) or not reader.looks_like(body):
-        raise BadSetting(
-            f"this is no reply of the dialect `{target.dialect.full_name}`: {_described(raw)}",
-            hint="return what the SDK's call returned: its object, its JSON, or its stream",
+    body = _parsed(raw) if isinstance(raw, str | bytes) else as_json(raw)
+    if isinstance(body, dict) and reader.looks_like(body):
+        return msgspec.structs.replace(reader.read(body, target), raw=raw)
+    if not takes_words:
+        said = raw.decode(errors="replace") if isinstance(raw, bytes) else raw
+        raise ReplyFailed(
+            f"the server answered with something else than a reply: {_described(raw)}",
+            body=body if isinstance(body, dict) else {"message": said},
         )
-    return msgspec.structs.replace(reader.read(body, target), raw=raw)
+    if isinstance(raw, str | bytes):
+        said = raw if isinstance(raw, str) else raw.decode(errors="replace")
+        content = [{"type": "text", "text": said}] if said else []
+        return Reply(content=content, provider=target.provider, model=target.model, raw=raw)
+    raise BadSetting(
+        f"this is no reply of the dialect `{target.dialect.full_name}`: {_described(raw)}",
+        hint="return what the SDK's call returned: its object, its JSON, or its stream",
+    )
 
 
-def _read_text(raw: str | bytes, reader: _Reader, target: Target) -> Reply:
-    said = raw if isinstance(raw, str) else raw.decode(errors="replace")
-    with suppress(msgspec.DecodeError, UnicodeEncodeError):
-        body: Any = msgspec.json.decode(said)
-        if isinstance(body, dict) and reader.looks_like(body):
-            return msgspec.structs.replace(reader.read(body, target), raw=raw)
-    content = [{"type": "text", "text": said}] if said else []
-    return Reply(content=content, provider=target.provider, model=target.model, raw=raw)
+def _parsed(raw: str | bytes) -> Any:
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
 
 
 def _described(raw: object) -> str:
     if isinstance(raw, dict):
         names = ", ".join(f"`{name}`" for name in list(raw)[:6])
         return f"an object with {names or 'nothing in it'}"
+    if isinstance(raw, str | bytes):
+        return f"a text of {len(raw):,} characters" if raw else "nothing"
     return "None" if raw is None else f"a `{type(raw).__module__}.{type(raw).__name__}`"

@@ -22,7 +22,10 @@ def anthropic_client(
     """A client of Anthropic's SDK that leaves retries to the engine."""
     sdk = _imported("anthropic")
     make = sdk.AsyncAnthropic if is_async else sdk.Anthropic
-    client = make(**_settings(base_url, api_key, timeout))
+    try:
+        client = make(**_settings(base_url, api_key, timeout))
+    except sdk.AnthropicError as error:  # a profile that was asked for and is not there
+        raise _no_key("Anthropic", "ANTHROPIC_API_KEY") from error
     has_key = client.api_key or client.auth_token or getattr(client, "credentials", None)
     if not has_key:
         raise _no_key("Anthropic", "ANTHROPIC_API_KEY")

@@ -1,0 +1,381 @@
+"""Models over the real SDKs, against a provider on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from holdfast.core.messages import Message, Prompt, Text, Tool
+from holdfast.core.records import Assistant, Record, ToolResult, User
+from holdfast.core.usage import read_usage
+from holdfast.core.window import Window
+from holdfast.engine.prepare import prepare
+from holdfast.errors import BadSetting, ReplyFailed
+from holdfast.providers.models import async_model, model
+from holdfast.providers.replies import partial_of
+from holdfast.providers.requests import render
+from holdfast.testing import Answer, Call, Fault, Loopback
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+
+    from holdfast.core.dialects import Name
+    from holdfast.core.replies import Delta, Reply
+    from holdfast.ports import AsyncModel, Hear, Model
+
+Json = dict[str, Any]
+
+NAMES = {
+    "anthropic": "anthropic:claude-opus-4-5",
+    "chat": "openai-chat:gpt-4o",
+    "responses": "openai-responses:gpt-5",
+    "deepseek": "openai-chat:deepseek-reasoner",
+}
+READ = Tool("read_file", "Reads a file", {"type": "object", "properties": {"path": {}}})
+LOOKS = Answer("I shall look.", (Call("read_file", {"path": "ä.py"}, "call_1"),))
+
+
+class Way(NamedTuple):
+    """How a model is used."""
+
+    name: str
+    is_async: bool
+    is_heard: bool
+
+    def __str__(self) -> str:
+        kind = "async" if self.is_async else "sync"
+        return f"{self.name}-{kind}-{'streamed' if self.is_heard else 'whole'}"
+
+
+WAYS = [
+    Way(name, is_async, is_heard)
+    for name in ("anthropic", "chat", "responses")
+    for is_async in (False, True)
+    for is_heard in (False, True)
+]
+HEARD = [way for way in WAYS if way.is_heard]
+
+
+def address(loopback: Loopback, name: str) -> str:
+    return loopback.url if name == "anthropic" else loopback.openai_url
+
+
+@contextmanager
+def made(loopback: Loopback, name: str, **settings: Any) -> Iterator[Model]:
+    """A model over the real SDK. One client serves most tests: to set one up takes a while."""
+    url = address(loopback, name)
+    if "api_key" in settings:
+        own: Any = model(NAMES[name], base_url=url, timeout=20.0, **settings)
+        try:
+            yield own
+        finally:
+            own.close()  # the SDKs warn of connections that are left open
+    else:
+        client = shared("anthropic" if name == "anthropic" else "openai")
+        yield model(NAMES[name], client=client.with_options(base_url=url), **settings)
+
+
+@functools.cache
+def shared(sdk: str) -> Any:
+    made = model(f"{sdk}:any", base_url="http://127.0.0.1:1", api_key="any", timeout=20.0)
+    return made.client  # type: ignore[attr-defined]
+
+
+@asynccontextmanager
+async def made_async(loopback: Loopback, name: str) -> AsyncIterator[AsyncModel]:
+    found: Any = async_model(
+        NAMES[name], base_url=address(loopback, name), api_key="any", timeout=20.0
+    )
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+def asked(text: str, *, output: int = 500, tools: tuple[Tool, ...] = ()) -> Prompt:
+    return Prompt((Message("user", (Text(text),)),), "Be brief.", tools, output)
+
+
+def send(loopback: Loopback, way: Way, prompt: Prompt, hear: Hear | None = None) -> Reply:
+    """A prompt through the real SDK, in one way or the other."""
+    if not way.is_async:
+        with made(loopback, way.name) as blocking:
+            return blocking.send(render(prompt, blocking.target), hear)
+
+    async def sent() -> Reply:
+        async with made_async(loopback, way.name) as awaited:
+            return await awaited.send(render(prompt, awaited.target), hear)
+
+    return asyncio.run(sent())
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_a_reply_comes_whole(way: Way) -> None:
+    """Words, calls, ending and usage arrive, streamed or not, awaited or not; once is asked."""
+    heard: list[Delta] = []
+    with Loopback([LOOKS]) as loopback:
+        reply = send(
+            loopback, way, asked("Look.", tools=(READ,)), heard.append if way.is_heard else None
+        )
+        received = loopback.requests
+
+    assert reply.text == "I shall look."
+    assert [(call.id, call.name, call.arguments) for call in reply.calls] == [
+        ("call_1", "read_file", {"path": "ä.py"})
+    ]
+    assert reply.stop == "tools"
+    usage = read_usage(reply.usage, reply.provider)
+    assert usage is not None
+    assert usage.prompt == received[0].tokens
+    assert len(received) == 1
+    assert not received[0].violations
+    assert (
+        "".join(one.text for one in heard if one.kind == "text") == "I shall look." * way.is_heard
+    )
+    assert [one.text for one in heard if one.kind == "call"] == ["read_file"] * way.is_heard
+
+
+@pytest.mark.parametrize("name", ["anthropic", "chat", "responses", "deepseek"])
+def test_thinking_goes_back_to_who_thought(name: str) -> None:
+    """A turn with thinking and a call: the next request has it as the provider wants it back."""
+    thinks = Answer("Looking.", LOOKS.calls, thinking="I should look first.")
+    flavours: Mapping[Name, str] = {"openai-chat": "deepseek"} if name == "deepseek" else {}
+    with (
+        Loopback([thinks, "Done."], flavours=flavours, checks_foreign_signatures=True) as loopback,
+        made(loopback, name, thinking=name != "chat") as thinker,
+    ):
+        records: list[Record] = [User(content="Look.")]
+        for _ in range(2):
+            prepared = prepare(
+                records, Window(64_000), thinker.target, tools=(READ,), output_tokens=4_000
+            )
+            reply = thinker.send(prepared.request)
+            stored = Assistant(content=reply.content, provider=reply.provider, model=reply.model)
+            records.append(stored)
+            records += [ToolResult(tool_use_id=call.id, content="ok") for call in reply.calls]
+        assert not loopback.invalid
+        bodies = [one.body for one in loopback.requests]
+
+    assert reply.text == "Done."
+    if name != "chat":
+        assert "I should look first." in str(bodies[1])
+
+
+def test_long_replies_are_streamed_unasked() -> None:
+    """Anthropic's SDK refuses to wait for a long reply: it is streamed, though nobody listens."""
+    with Loopback(["Yes."]) as loopback, made(loopback, "anthropic") as long:
+        reply = long.send(render(asked("Well?", output=32_000), long.target))
+
+        assert reply.text == "Yes."
+        assert loopback.requests[0].body["stream"] is True
+
+
+@pytest.mark.parametrize("way", HEARD, ids=str)
+def test_what_a_listener_raises_ends_the_call(way: Way) -> None:
+    """An exception of the listener is raised on, with what had come, and the provider is left."""
+
+    class Enough(Exception):
+        pass
+
+    def hear(delta: Delta) -> None:
+        if delta.kind == "text":
+            raise Enough
+
+    said = Answer("A long story, told slowly. " * 40, pause=0.005)
+    with Loopback([said]) as loopback, pytest.raises(Enough) as caught:
+        send(loopback, way, asked("Tell."), hear)
+
+    partial = partial_of(caught.value)
+    assert partial is not None
+    assert said.text.startswith(partial.text)
+    assert 0 < len(partial.text) < len(said.text)
+
+
+def test_a_cancelled_task_leaves_the_stream() -> None:
+    """Cancelling an awaited call closes the stream, and what came is on the exception."""
+
+    async def cancelled(loopback: Loopback) -> Reply | None:
+        async with made_async(loopback, "anthropic") as awaited:
+            begun = asyncio.Event()
+            request = render(asked("Tell."), awaited.target)
+            sending = awaited.send(request, lambda _delta: begun.set())
+            task = asyncio.create_task(_run(sending))
+            await begun.wait()
+            task.cancel()
+            try:
+                await task
+            except asyncio.CancelledError as error:
+                return partial_of(error)
+            return None
+
+    with Loopback([Answer("A long story. " * 60, pause=0.01)]) as loopback:
+        partial = asyncio.run(cancelled(loopback))
+
+    assert partial is not None
+    assert partial.text.startswith("A long")
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_failures_of_the_sdk_pass_untouched(way: Way) -> None:
+    """What the SDK raises is what the caller gets, after one request: retries are not ours."""
+    import anthropic
+    import openai
+
+    kind: Any = anthropic.RateLimitError if way.name == "anthropic" else openai.RateLimitError
+    with Loopback(["never"]) as loopback:
+        loopback.fail_next(Fault.rate_limited(3))
+        with pytest.raises(kind) as caught:
+            send(loopback, way, asked("Well?"), (lambda _delta: None) if way.is_heard else None)
+        assert len(loopback.requests) == 1
+
+    assert caught.value.status_code == 429
+
+
+@pytest.mark.parametrize("way", HEARD, ids=str)
+@pytest.mark.parametrize("after", ["text", "call"])
+@pytest.mark.parametrize("fault", [Fault.stream_error, Fault.stream_ends, Fault.reset_within])
+def test_a_stream_that_breaks_leaves_its_words(way: Way, after: Any, fault: Any) -> None:
+    """However a stream breaks: an exception, the words that came, and never half a call."""
+    heard: list[Delta] = []
+    with Loopback([LOOKS]) as loopback:
+        loopback.fail_next(fault(after))
+        with pytest.raises(Exception) as caught:  # noqa: PT011  (the SDKs have many)
+            send(loopback, way, asked("Look.", tools=(READ,)), heard.append)
+
+    partial = partial_of(caught.value)
+    assert partial is not None
+    assert partial.calls == ()
+    assert partial.text == "".join(one.text for one in heard if one.kind == "text")
+    assert partial.text
+    assert partial.stop == "other"
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_a_gateways_page_is_no_answer(way: Way) -> None:
+    """An HTML page, an empty body or an error with status 200 is never taken for words."""
+    for fault in (Fault.html(200), Fault.empty(), Fault.error_with_200("Busy")):
+        with Loopback(["never"]) as loopback:
+            loopback.fail_next(fault)
+            with pytest.raises(Exception) as caught:  # noqa: PT011  (ours or the SDK's)
+                send(loopback, way, asked("Well?"), (lambda _delta: None) if way.is_heard else None)
+            assert not isinstance(caught.value, BadSetting | AttributeError | TypeError)
+
+
+def test_fields_an_sdk_does_not_know_are_sent() -> None:
+    """What a host wants beside OpenAI's fields reaches it, although the SDK has no name for it."""
+    with (
+        Loopback(["Yes."], flavours={"openai-chat": "deepseek"}) as loopback,
+        made(loopback, "deepseek", thinking=True) as thinker,
+    ):
+        request = render(asked("Well?"), thinker.target)
+        thinker.send(request)
+
+        assert request["thinking"] == {"type": "enabled"}
+        assert loopback.requests[0].body["thinking"] == {"type": "enabled"}
+
+
+def test_own_clients_are_used() -> None:
+    """A client of the caller's is used as it is, with its own address and its own retries."""
+    import openai
+
+    with (
+        Loopback(["Yes."]) as loopback,
+        openai.OpenAI(api_key="mine", base_url=loopback.openai_url, max_retries=2) as client,
+    ):
+        loopback.fail_next(Fault.http(500, headers={"retry-after-ms": "1"}))
+        mine = model("openai-chat:gpt-4o", client=client)
+
+        assert mine.send(render(asked("Well?"), mine.target)).text == "Yes."
+        assert len(loopback.requests) == 2
+
+
+def test_the_wrong_kind_of_client_is_named() -> None:
+    """An asynchronous client for a blocking model, and the reverse, is an error that says so."""
+    import openai
+
+    settings: Any = {"api_key": "any", "base_url": "http://127.0.0.1:1/v1", "max_retries": 0}
+
+    async def mixed() -> None:
+        async with openai.AsyncOpenAI(**settings) as asynchronous:
+            mistaken = model("openai-chat:gpt-4o", client=asynchronous)
+            with pytest.raises(BadSetting, match="asynchronous"):
+                mistaken.send(render(asked("Well?"), mistaken.target))
+
+    asyncio.run(mixed())
+    with Loopback(["Yes."]) as loopback:
+        settings["base_url"] = loopback.openai_url
+        with openai.OpenAI(**settings) as client:
+            awaited = async_model("openai-chat:gpt-4o", client=client)
+            with pytest.raises(BadSetting, match="blocking"):
+                asyncio.run(_run(awaited.send(render(asked("Well?"), awaited.target))))
+
+
+async def _run(sending: Awaitable[Reply]) -> Reply:
+    return await sending
+
+
+def test_a_client_of_another_sdk_is_named() -> None:
+    """A client without the dialect's call is refused before anything is sent."""
+    with pytest.raises(BadSetting, match=r"has no `messages\.create`"):
+        model("anthropic:claude-opus-4-5", client=object())
+
+
+def test_no_key_leaves_for_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key in the environment is the provider's: a server given by address does not get it."""
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
+    for name in ("anthropic", "chat"):
+        with (
+            Loopback(["Yes."], api_key="none") as loopback,
+            made(loopback, name, api_key=None) as other,
+        ):
+            assert other.send(render(asked("Well?"), other.target)).text == "Yes."
+
+
+@pytest.mark.parametrize("name", ["anthropic:claude-opus-4-5", "openai:gpt-4o"])
+def test_a_missing_key_is_said_before_anything_is_sent(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """Without a key there is a clear error with the variable's name, not a failed request."""
+    for variable in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
+    for make in (model, async_model):
+        with pytest.raises(BadSetting, match="no key") as caught:
+            make(name)
+        assert "_API_KEY" in str(caught.value.hint)
+
+
+def test_a_missing_sdk_is_said_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the extra, the error has the line that installs it."""
+    monkeypatch.setitem(__import__("sys").modules, "openai", None)
+
+    with pytest.raises(BadSetting, match="not installed") as caught:
+        model("openai:gpt-4o", api_key="any")
+    assert "pip install 'holdfast[openai]'" in str(caught.value.hint)
+
+
+def test_close_closes_the_client() -> None:
+    """A model lets go of its connections."""
+    blocking: Any = model(NAMES["chat"], api_key="any")
+    blocking.close()
+    assert blocking.client.is_closed()
+
+    async def closed() -> bool:
+        awaited: Any = async_model(NAMES["chat"], api_key="any")
+        await awaited.close()
+        return bool(awaited.client.is_closed())
+
+    assert asyncio.run(closed())
+
+
+def test_an_error_in_a_reply_says_what_the_server_said() -> None:
+    """An error object with status 200 is raised with its words."""
+    with Loopback(["never"]) as loopback, made(loopback, "chat") as chat:
+        loopback.fail_next(Fault.error_with_200("prompt is too long"))
+        with pytest.raises(ReplyFailed, match="prompt is too long"):
+            chat.send(render(asked("Well?"), chat.target))
