@@ -68,6 +68,9 @@ def test_what_the_user_lays_down_is_noted(rule: str) -> None:
         "Fix the login test in tests/test_login.py.",
         "never",
         "我看到了结果。",
+        "it somehow always lists the branches twice",
+        "+    // Always written as steps_count",
+        "if (never) { return always; }",
     ],
 )
 def test_passing_remarks_are_not_noted(text: str) -> None:

@@ -366,7 +366,7 @@ HOSTILE = st.one_of(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(junk=st.lists(HOSTILE, min_size=1, max_size=4))
 def test_ten_cycles_nest_nothing_and_stay_bounded(junk: list[str]) -> None:
     """Each summary repeats the whole view it was made from, with hostile text around it."""
@@ -379,13 +379,13 @@ def test_ten_cycles_nest_nothing_and_stay_bounded(junk: list[str]) -> None:
         text = carry(
             a_history(), cap_tokens=cap, counter=COUNTER, previous=text or None, prose=prose
         ).text
-        assert not is_wrapped(text) or verdict.text is None
+        assert not is_wrapped(text)
         assert COUNTER.count(text) <= cap
         assert text.count("\n## What the user said") <= 1
         assert COUNTER.count(prose_of(text)) <= prose_cap(cap)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(text=clean_texts(400) | HOSTILE, cap=st.integers(1, 400))
 def test_any_reply_gets_a_verdict(text: str, cap: int) -> None:
     """Text within its cap and clean, or a reason; never both, never a failure."""

@@ -49,6 +49,11 @@ _MARKUP: Final = re.compile(r"^[\s>*#-]*(?:\d+[.)]\s+)?(?:\[[ xX]\]\s*)?")
 _RULE: Final = holds(RULES, RULES_WIDE)
 _DECISION: Final = holds(DECISIONS, DECISIONS_WIDE)
 _QUESTION: Final = begins([rf"(?:{words})\b" for words in QUESTIONS])
+_CODE: Final = re.compile(r"\A\s*(?:\+|//|/\*|@@|\$\s|<\w)|[;{}]\s*\Z")
+_TOLD: Final = re.compile(
+    r"\b(?:it|this|that|they|which|there|he|she)\b(?: \w+){0,2}? (?:always|never)\b", re.IGNORECASE
+)
+"""What always happens is an observation."""
 _ASKED: Final = re.compile(r"[?？]\W*\Z")
 
 Kind = Literal["rule", "decision"]
@@ -196,13 +201,15 @@ def _decided(record: str, text: str) -> list[Note]:
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences of a text that could be a note: not code, not a question, not a credential."""
+    """The sentences of a text that could be a note: no code, question or credential."""
     found = []
     for raw in _SENTENCE.split(_without_code(scrub(text))):
         sentence = " ".join(_MARKUP.sub("", raw).split())
         is_wide = bool(sentence) and not sentence.isascii()
         least = _SENTENCE_CHARS_WIDE if is_wide else _SENTENCE_CHARS.start
         if not least <= len(sentence) < _SENTENCE_CHARS.stop:
+            continue
+        if _CODE.search(raw) or _TOLD.search(sentence):
             continue
         is_question = bool(_ASKED.search(sentence) or _QUESTION.match(sentence))
         if not is_question and not has_secret(sentence):
