@@ -139,7 +139,11 @@ class Blocking:
                 self._world.check(effect)
                 value = self.perform(effect)
             except BaseException as raised:
-                error = _as_cancelled(raised)
+                error = self.failed(raised)
+
+    def failed(self, raised: BaseException) -> BaseException:
+        """What the flow is told of something that an effect raised."""
+        return _as_cancelled(raised)
 
     def perform(self, effect: Effect) -> Any:
         world = self._world

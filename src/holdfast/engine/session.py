@@ -226,8 +226,7 @@ class Session(Held):
         is_turn: bool = True,
     ) -> T:
         """Carry a flow out; turns one at a time, everything else at once."""
-        main = model or self._model
-        driver = Blocking(self._world, main, self._summariser or main, hear)
+        driver = self._driver(model or self._model, hear)
         if not is_turn:
             return driver.run(flow)
         with self._turn:
@@ -240,3 +239,6 @@ class Session(Held):
                 raise
             finally:
                 self._world.is_cancelled.clear()
+
+    def _driver(self, model: Model, hear: Hear | None) -> Blocking:
+        return Blocking(self._world, model, self._summariser or model, hear)

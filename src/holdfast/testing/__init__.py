@@ -9,6 +9,7 @@
 `Answer`, `Call`, `Scripted`, `echo`        what it says
 `Fault`                                     how it fails
 `ScriptedModel`, `calls`                    a model that says what the test wrote down
+`SimulatedSession`, `Simulation`, `Kill`    a session whose process dies at a chosen effect
 """
 
 from holdfast.providers.measuring import PromptTooLong
@@ -42,6 +43,13 @@ from holdfast.testing.scripted import (
     ScriptExhausted,
     calls,
 )
+from holdfast.testing.simulator import (
+    Kill,
+    Killed,
+    SimulatedClock,
+    SimulatedSession,
+    Simulation,
+)
 
 __all__ = [
     "BLOB_CHECKS",
@@ -59,7 +67,9 @@ __all__ = [
     "Failure",
     "Fault",
     "FaultyDisk",
+    "Kill",
     "KillableWriter",
+    "Killed",
     "Loopback",
     "PromptTooLong",
     "Received",
@@ -68,6 +78,9 @@ __all__ = [
     "Scripted",
     "ScriptedModel",
     "SessionCheck",
+    "SimulatedClock",
+    "SimulatedSession",
+    "Simulation",
     "Sync",
     "Write",
     "calls",

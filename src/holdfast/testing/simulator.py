@@ -1,0 +1,170 @@
+"""The third driver: it carries flows out in a world that can end before or after any effect.
+
+A `SimulatedSession` is a session whose process can be killed at a chosen point. Nothing is tidied
+up when that happens, as nothing is when a real process dies: what the store had acknowledged is all
+there is. Time is simulated, waiting takes none, and tools run one after the other in an order that
+a seed decides, so that every run can be had again.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+import msgspec
+
+from holdfast.core.effects import Next, Start, Wait
+from holdfast.engine.drive import Blocking
+from holdfast.engine.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.core.effects import Effect, Flow, Outcome
+    from holdfast.core.messages import ToolCall
+    from holdfast.ports import Hear, Model
+
+T = TypeVar("T")
+FIRST_MOMENT: Final = 1_700_000_000.0
+
+
+class Kill(msgspec.Struct, frozen=True):
+    """Where a process dies: before or after its effect of this number, counted from 1."""
+
+    effect: int
+    when: Literal["before", "after"] = "before"
+
+
+class Killed(BaseException):
+    """The process is dead. No flow sees this: it is raised to whoever drives the simulation."""
+
+    def __init__(self, kill: Kill, effect: Effect) -> None:
+        super().__init__(f"killed {kill.when} effect {kill.effect}, {type(effect).__name__}")
+        self.kill = kill
+        self.effect = effect
+
+
+class SimulatedClock:
+    """Time that passes only when somebody says so, and a little with every look at it."""
+
+    def __init__(self, now: float = FIRST_MOMENT, tick_seconds: float = 0.001) -> None:
+        self.now = now
+        self._tick = tick_seconds
+
+    def __call__(self) -> float:
+        self.now += self._tick
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Simulation:
+    """What happened so far, and when it is to end. One for all sessions of a simulated process."""
+
+    def __init__(
+        self,
+        kill: Kill | None = None,
+        *,
+        seed: int = 0,
+        is_eager: bool = True,
+        sleep: Callable[[float], None] | None = None,
+    ) -> None:
+        self.kill = kill
+        self.effects: list[Effect] = []
+        """Those that were begun, in order."""
+        self.waited: list[float] = []
+        self.is_dead = False
+        self.is_eager = is_eager
+        """Whether tools that are started run at once, or each when its outcome is asked for: a kill
+        then finds all of them done, or only some."""
+        self.random = random.Random(seed)  # noqa: S311
+        self._sleep = sleep
+
+    def begin(self, effect: Effect) -> None:
+        if self.is_dead:
+            raise AssertionError("a dead process does nothing")
+        self.effects.append(effect)
+        self._check(effect, "before")
+
+    def end(self, effect: Effect) -> None:
+        self._check(effect, "after")
+
+    def wait(self, seconds: float) -> None:
+        self.waited.append(seconds)
+        if self._sleep is not None:
+            self._sleep(seconds)
+
+    def _check(self, effect: Effect, when: Literal["before", "after"]) -> None:
+        kill = self.kill
+        if kill is not None and kill.effect == len(self.effects) and kill.when == when:
+            self.is_dead = True
+            raise Killed(kill, effect)
+
+
+class Simulated(Blocking):
+    """Carries a flow out until the simulation ends it."""
+
+    def __init__(self, simulation: Simulation, *args: Any) -> None:
+        super().__init__(*args)
+        self._simulation = simulation
+        self._started: list[ToolCall] = []
+        self._outcomes: list[Outcome] = []
+
+    def run(self, flow: Flow[T]) -> T:
+        try:
+            return super().run(flow)
+        finally:
+            if self._simulation.is_dead:
+                flow.close()
+
+    def perform(self, effect: Effect) -> Any:
+        simulation = self._simulation
+        simulation.begin(effect)
+        match effect:
+            case Start():
+                self._begin(effect.calls)
+                value = None
+            case Next():
+                value = self._next()
+            case Wait():
+                value = simulation.wait(effect.seconds)
+            case _:
+                value = super().perform(effect)
+        simulation.end(effect)
+        return value
+
+    def failed(self, raised: BaseException) -> BaseException:
+        """What the flow is told of something that was raised; a dead process tells it nothing."""
+        if isinstance(raised, Killed):
+            raise raised
+        return super().failed(raised)
+
+    def _begin(self, calls: Sequence[ToolCall]) -> None:
+        shuffled = list(calls)
+        self._simulation.random.shuffle(shuffled)
+        self._started += shuffled
+        if self._simulation.is_eager:
+            self._outcomes += [self._run(call) for call in shuffled]
+            self._started.clear()
+
+    def _next(self) -> Outcome:
+        if not self._outcomes:
+            self._outcomes.append(self._run(self._started.pop(0)))
+        return self._outcomes.pop(0)
+
+
+class SimulatedSession(Session):
+    """A session in a process that can be killed; open it like any other, then `simulate`."""
+
+    simulation: Simulation | None = None
+
+    def simulate(self, simulation: Simulation) -> Simulation:
+        """From here on everything goes through this simulation."""
+        self.simulation = simulation
+        return simulation
+
+    def _driver(self, model: Model, hear: Hear | None) -> Blocking:
+        if self.simulation is None:
+            self.simulation = Simulation()
+        return Simulated(self.simulation, self._world, model, self._summariser or model, hear)

@@ -1,0 +1,132 @@
+"""One bench for both kinds of session: tests are written once and run blocking and awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any, Literal
+
+from holdfast.core.records import Assistant, Compaction, ToolResult, User, text_of
+from holdfast.core.wrapping import ASK
+from holdfast.engine.async_session import AsyncSession
+from holdfast.engine.session import Session
+from holdfast.providers.requests import validate
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing.scripted import ScriptedModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from holdfast.core.records import Json, Record
+    from holdfast.testing.scripted import Answer
+
+Kind = Literal["blocking", "async"]
+KINDS: tuple[Kind, ...] = ("blocking", "async")
+
+
+class Bench:
+    """Opens sessions of one kind and carries out what they are asked, awaiting where needed."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.store: Any = MemoryStore()
+        self._runner = asyncio.Runner()
+        self.events: list[Any] = []
+
+    def close(self) -> None:
+        self._runner.close()
+
+    @property
+    def is_async(self) -> bool:
+        return self.kind == "async"
+
+    def do(self, value: Any) -> Any:
+        """What became of it: awaited where it is something to await."""
+        if not inspect.isawaitable(value):
+            return value
+
+        async def awaited() -> Any:
+            return await value
+
+        return self._runner.run(awaited())
+
+    def open(self, model: ScriptedModel | Iterable[Answer], name: str = "s", **options: Any) -> Any:
+        """A session on the bench's store; its events go into `events`."""
+        script = model if isinstance(model, ScriptedModel) else ScriptedModel(model)
+        options.setdefault("store", self.store)
+        summariser = options.get("summary_model")
+        if self.is_async:
+            if isinstance(summariser, ScriptedModel):
+                options["summary_model"] = summariser.as_async()
+            opening: Any = AsyncSession.open(name, model=script.as_async(), **options)
+            session = self.do(opening)
+        else:
+            session = Session.open(name, model=script, **options)
+        session.on(self.events.append)
+        return session
+
+    def say(self, session: Any, content: Any, **more: Any) -> Any:
+        return self.do(session.say(content, **more))
+
+    def stream(self, session: Any, content: Any) -> list[Any]:
+        if not self.is_async:
+            return list(session.stream(content))
+
+        async def collected() -> list[Any]:
+            return [piece async for piece in session.stream(content)]
+
+        return list(self.do(collected()))
+
+    def records(self, name: str = "s") -> list[Record]:
+        """The path to the head of a session, as the store has it."""
+        return path_of(self.store, name)
+
+    def of(self, *kinds: type) -> list[Any]:
+        """The events of some kinds, in order."""
+        return [event for event in self.events if isinstance(event, kinds)]
+
+
+def path_of(store: Any, name: str = "s") -> list[Record]:
+    info = next(one for one in store.sessions() if one.key.session == name)
+    return list(store.read(info.key))
+
+
+def said(records: Sequence[Record]) -> list[tuple[str, str]]:
+    """The messages among records: who, and what in plain text."""
+    messages = [one for one in records if isinstance(one, User | Assistant | ToolResult)]
+    return [(one.kind, text_of(one.content)) for one in messages]
+
+
+def texts(request: Json) -> str:
+    """Everything a request says in its messages, as one text."""
+    return "\n".join(_strings(request["messages"]))
+
+
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for one in value.values() for text in _strings(one)]
+    if isinstance(value, list):
+        return [text for one in value for text in _strings(one)]
+    return []
+
+
+def last_user(request: Json) -> str:
+    """What the newest user message of a request says."""
+    return "\n".join(_strings(request["messages"][-1]))
+
+
+def check_requests(model: ScriptedModel) -> None:
+    """Everything that was sent keeps to the provider's rules."""
+    for request in model.requests:
+        assert validate(request, model.target) == []
+
+
+def boundaries(records: Sequence[Record]) -> list[Compaction]:
+    return [one for one in records if isinstance(one, Compaction)]
+
+
+def is_summary_request(request: Json) -> bool:
+    """Whether a request asks for a summary rather than for a turn."""
+    return ASK in last_user(request)
