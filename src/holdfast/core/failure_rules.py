@@ -376,6 +376,8 @@ _OVERFLOWS: Final = (
     ),
 )
 _STATUS: Final = (
+    Rule("payload", "payload_too_large", _IMAGES_FIRST, "bytes", text=words.PAYLOAD),
+    Rule("cancelled", "timeout", "do_not_retry", "cancelled", text=words.CANCELLED),
     Rule(
         "rate, by code",
         "rate_limit",
@@ -424,7 +426,6 @@ _STATUS: Final = (
         "bytes",
         marks=r"(?:request|payload|entity|content|body)toolarge",
     ),
-    Rule("payload", "payload_too_large", _IMAGES_FIRST, "bytes", text=words.PAYLOAD),
     Rule("credentials, by code", "auth", "refresh_credentials", "credentials", marks=_AUTH_CODE),
     Rule(
         "credentials, by status",
@@ -435,7 +436,6 @@ _STATUS: Final = (
     ),
 )
 _TRANSPORT: Final = (
-    Rule("cancelled", "timeout", "do_not_retry", "cancelled", text=words.CANCELLED),
     Rule(
         "cancelled, by code",
         "timeout",

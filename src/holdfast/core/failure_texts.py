@@ -20,7 +20,11 @@ from holdfast.core.text import cut, ellipsis, scrub
 
 TEXT_CHARS_MAX: Final = 16_000
 """No provider needs more to say what is wrong; pages of HTML do."""
-_DEPTH_MAX: Final = 8
+_LAYER_CHARS_MAX: Final = 2_000
+_LAYERS_CHARS_MAX: Final = 4_000
+_ECHO_CHARS_MIN: Final = 10
+"""What stands at the very start of a text is not an echo behind an explanation."""
+_DEPTH_MAX: Final = 24
 _OPENINGS_MAX: Final = 64
 _PARTS_MAX: Final = 64
 
@@ -52,6 +56,7 @@ _MARK_KEYS: Final = frozenset(
         *("errortype", "quotaid", "quotametric", "sid", "kind"),
     )
 )
+_GENERIC_TYPES: Final = frozenset(("", "error", "errors", "exception", "response.failed", "object"))
 _STATUS_KEYS: Final = frozenset(
     ("status", "status_code", "statuscode", "http_status", "httpstatuscode", "httpstatus", "code")
 )
@@ -89,9 +94,7 @@ _GROUPED: Final = re.compile(
 )
 _ECHOED_VALUE: Final = re.compile(r"input_value=.*?(?=, input_type=|$)", re.DOTALL)
 _ECHOED_FIELD: Final = re.compile(
-    r"(\S.{10,}?)[{,]\s*(['\"])(?:inputs?|messages|prompt|content|instructions|contents)\2\s*:\s*"
-    r"['\"{\[].*",
-    re.DOTALL,
+    r"[{,]\s*(['\"])(?:inputs?|messages|prompt|contents?|instructions)\1\s*:\s*['\"{\[]"
 )
 _ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 
@@ -100,7 +103,11 @@ class Unwrapped(msgspec.Struct, frozen=True):
     """What was found inside an error."""
 
     text: str
-    """What it says to people, innermost last."""
+    """What it says to people: a line for each layer, innermost last."""
+    code: str = ""
+    """The innermost."""
+    type: str = ""
+    """The innermost that says more than that this is an error."""
     marks: tuple[str, ...] = ()
     """Codes, types and class names: what it says to programs."""
     status: int | None = None
@@ -113,13 +120,15 @@ class _Finds:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.code = ""
+        self.type = ""
         self.marks: list[str] = []
         self.status: int | None = None
         self.retry_after: float | None = None
         self.is_html = False
 
     def say(self, text: str) -> None:
-        text = text.strip()
+        text = cut(text.strip(), _LAYER_CHARS_MAX, marker=ellipsis).text
         if text and text not in self.texts and len(self.texts) < _PARTS_MAX:
             self.texts.append(text)
 
@@ -134,7 +143,7 @@ def unwrap(value: object) -> Unwrapped:
     """Take an error's text, or a parsed body, apart. Never raises, whatever it is given."""
     finds = _Finds()
     _walk(value, finds, _DEPTH_MAX)
-    text = "\n".join(finds.texts)
+    text = cut("\n".join(finds.texts), _LAYERS_CHARS_MAX, marker=ellipsis).text
     for name in _CLASS_NAME.findall(text):
         finds.mark(name)
     for name in _SNAKE_NAME.findall(_URL.sub(" ", text)):
@@ -144,7 +153,15 @@ def unwrap(value: object) -> Unwrapped:
         said = _SAID_STATUS.search(text)
         status = int(said[1] or said[2]) if said else None
     retry_after = finds.retry_after if finds.retry_after is not None else _waiting_time(text)
-    return Unwrapped(text, tuple(finds.marks), status, retry_after, finds.is_html)
+    return Unwrapped(
+        text=text,
+        code=finds.code,
+        type=finds.type,
+        marks=tuple(finds.marks),
+        status=status,
+        retry_after=retry_after,
+        is_html=finds.is_html,
+    )
 
 
 def _walk(value: object, finds: _Finds, depth: int) -> None:
@@ -171,6 +188,10 @@ def _walk_mapping(value: dict[Any, Any], finds: _Finds, depth: int) -> None:
             _note_status(item, finds)
         if key in _MARK_KEYS:
             finds.mark(item)
+        if key in ("code", "error_code") and isinstance(item, str | int):
+            finds.code = str(item).strip()
+        if key == "type" and isinstance(item, str) and item.lower() not in _GENERIC_TYPES:
+            finds.type = item.strip()
         if key in _RETRY_KEYS:
             finds.retry_after = _seconds(item)
         if key in _TEXT_KEYS:
@@ -200,7 +221,9 @@ def _walk_text(text: str, finds: _Finds, depth: int) -> None:
 
 def _without_echo(text: str) -> str:
     """A text without the request it quotes, which holds the words of users and tools."""
-    return _ECHOED_FIELD.sub(r"\1", _ECHOED_VALUE.sub("", text))
+    text = _ECHOED_VALUE.sub("", text)
+    echo = _ECHOED_FIELD.search(text, _ECHO_CHARS_MIN)
+    return text[: echo.start()] if echo else text
 
 
 def _unescaped(text: str) -> str:
@@ -269,7 +292,7 @@ def plain(text: str) -> str:
     """A text without its accidents: case, quotes, addresses, the way numbers are grouped."""
     text = unicodedata.normalize("NFKC", text)
     text = _QUOTES.sub("", _URL.sub(" ", text)).lower()
-    text = " ".join(text.split())
+    text = "\n".join(" ".join(line.split()) for line in text.splitlines())
     return _GROUPED.sub(lambda found: found[0].replace(found[1], ""), text)
 
 

@@ -368,6 +368,7 @@ OVERFLOW: Final = either(
     r"too (?:long|large)",
     r"(?:start|open|begin) a new (?:chat|thread|conversation|session).{0,60}(?:context|long|limit)",
     r"too large for (?:the )?model with",
+    r"\binput (?:is )?too long for (?:the |this )?(?:requested |selected )?model",
     # Tokens, and that they are too many.
     rf"{_TOKENS}.{{0,40}}?(?:exceed\w*|too (?:long|large|many)|(?:longer|larger|greater|more) than|"
     r"must (?:be|not exceed)|\bover\b|\babove\b)",
@@ -475,12 +476,12 @@ SERVER: Final = either(
     r"内部错误|服务器错误|系统错误",
 )
 NOTHING: Final = (
-    r"^\W*"
+    r"\A\W*"
     + either(
         r"(?:http|error|code|status|bad request|badrequesterror|4\d\d|no body|null|none)\W*",
         r"(?:provider returned error|unknown error|client error|invalid request|undefined)\W*",
     )
-    + r"*$"
+    + r"*\Z"
 )
 """A text that says nothing but that there is an error."""
 _REASON: Final = r"^\W*(?:\w*reason\W+)?"

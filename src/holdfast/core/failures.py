@@ -130,6 +130,8 @@ class _Seen(NamedTuple):
     type: str
     marks: str
     text: str
+    lines: str
+    """The same, a line for each layer it was wrapped in: some patterns ask for a whole layer."""
     is_html: bool
     retry_after: float | None
     counts: Quantities
@@ -137,17 +139,19 @@ class _Seen(NamedTuple):
 
 def _look(symptoms: Symptoms) -> _Seen:
     inner = unwrap(symptoms.message)
-    text = plain(inner.text)
+    lines = plain(inner.text)
+    text = lines.replace("\n", " ")
     return _Seen(
         status=symptoms.status if symptoms.status is not None else inner.status,
-        type=symptoms.type.strip().lower(),
+        type=(symptoms.type or inner.type).strip().lower(),
         marks=squeezed((symptoms.code, symptoms.type, *inner.marks)),
         text=text,
+        lines=lines,
         is_html=inner.is_html,
         retry_after=(
             symptoms.retry_after if symptoms.retry_after is not None else inner.retry_after
         ),
-        counts=quantities(_without_codes(text, symptoms.code)),
+        counts=quantities(_without_codes(text, f"{symptoms.code} {inner.code}")),
     )
 
 
@@ -157,20 +161,25 @@ def _holds(rule: Rule, seen: _Seen) -> bool:
         and (rule.is_html is None or rule.is_html == seen.is_html)
         and (not rule.type or re.fullmatch(rule.type, seen.type) is not None)
         and (not rule.marks or _found(rule.marks, seen.marks))
-        and (not rule.text or _found(rule.text, seen.text))
-        and (not rule.also or _found(rule.also, seen.text))
-        and not (rule.unless and _found(rule.unless, seen.text))
+        and (not rule.text or _says(seen, rule.text))
+        and (not rule.also or _says(seen, rule.also))
+        and not (rule.unless and _says(seen, rule.unless))
         and (not rule.is_over or _is_over(seen.counts))
     )
 
 
+def _says(seen: _Seen, pattern: str) -> bool:
+    return _found(pattern, seen.text) or (seen.lines != seen.text and _found(pattern, seen.lines))
+
+
+@functools.lru_cache(maxsize=256)
 def _found(pattern: str, text: str) -> bool:
     return _compiled(pattern).search(text) is not None
 
 
 @functools.cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.DOTALL)
+    return re.compile(pattern, re.DOTALL | re.MULTILINE)
 
 
 def _is_over(counts: Quantities) -> bool:

@@ -17,8 +17,10 @@ from holdfast.core.failures import Failure, Rule, Symptoms, classify
 from holdfast.errors import HoldfastError
 
 _CAUSES_MAX: Final = 6
-_GENERIC_TYPES: Final = frozenset(("error", "errors", "response.failed", "exception", "object"))
-_PLAIN_CLASSES: Final = frozenset(("Exception", "RuntimeError", "ValueError", "BaseException"))
+_PLAIN_CLASSES: Final = frozenset(
+    ("Exception", "BaseException", "RuntimeError", "ValueError", "APIError", "APIStatusError")
+)
+"""Names that say no more than that something failed."""
 _GZIP: Final = b"\x1f\x8b"
 _RESETS: Final = ("tokens", "requests", "input-tokens", "output-tokens")
 
@@ -133,30 +135,15 @@ def _of_body(body: object) -> Symptoms:
     if isinstance(body, str):
         return Symptoms(message=body)
     inside = unwrap(body)
-    code, kind = _named(body)
-    more = [mark for mark in inside.marks if mark not in (code, kind) and " " not in mark]
+    named = (inside.code, inside.type)
+    more = [mark for mark in inside.marks if mark not in named and " " not in mark]
     return Symptoms(
         status=inside.status,
-        code=" ".join(filter(None, (code, *more))),
-        type=kind,
+        code=" ".join(filter(None, (inside.code, *more))),
+        type=inside.type,
         message="<html>" * inside.is_html + inside.text,
         retry_after=inside.retry_after,
     )
-
-
-def _named(body: object) -> tuple[str, str]:
-    """The code and the type of the innermost error in a body."""
-    code = kind = ""
-    for _ in range(_CAUSES_MAX):
-        if isinstance(body, Sequence) and not isinstance(body, str) and body:
-            body = body[0]
-        if not isinstance(body, Mapping):
-            break
-        code = _word(body.get("code")) or code
-        found = _word(body.get("type"))
-        kind = found if found.lower() not in _GENERIC_TYPES and found else kind
-        body = next((body[key] for key in ("error", "response", "Error") if body.get(key)), None)
-    return code, kind
 
 
 def _headers_of(response: object) -> Mapping[str, str]:
