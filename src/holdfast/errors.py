@@ -11,7 +11,6 @@ HoldfastError
 │   └── BadSetting          a setting that makes no sense
 ├── CannotFit               no request within the window exists; the sums say why
 ├── InvalidRequest          a request that its provider would refuse
-├── ReplyFailed             a reply that is an error, or that ended before it was whole
 ├── ModelError              a model that did not answer, and why
 │   └── ContextOverflow     too large for the provider, however small it was made
 ├── CallDenied              a listener said no to a call
@@ -120,23 +119,6 @@ class CallDenied(HoldfastError):
 
 class ToolLoop(HoldfastError):
     """After a compaction the model made the same call three times and got the same result."""
-
-
-class ReplyFailed(HoldfastError):
-    """A reply that is an error, or that ended before it was whole. `body` is what was said."""
-
-    def __init__(
-        self, what: str, *, body: Mapping[str, object] | None = None, hint: str | None = None
-    ) -> None:
-        self.body = dict(body or {})
-        inner = self.body.get("error")
-        said = inner if isinstance(inner, dict) else {"message": inner, **self.body}
-        self.type = said.get("type") if isinstance(said.get("type"), str) else None
-        self.status_code = next(
-            (said[name] for name in ("status", "code") if isinstance(said.get(name), int)), None
-        )
-        message = said.get("message")
-        super().__init__(f"{what}: {message}" if isinstance(message, str) else what, hint=hint)
 
 
 def _nearest(name: str, known: Sequence[str], hint: str) -> str:

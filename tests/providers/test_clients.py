@@ -14,8 +14,9 @@ from holdfast.core.records import Assistant, Record, ToolResult, User
 from holdfast.core.usage import read_usage
 from holdfast.core.window import Window
 from holdfast.engine.prepare import prepare
-from holdfast.errors import BadSetting, ReplyFailed
+from holdfast.errors import BadSetting
 from holdfast.providers.models import async_model, model
+from holdfast.providers.reading import ReplyFailed
 from holdfast.providers.replies import partial_of
 from holdfast.providers.requests import render
 from holdfast.testing import Answer, Call, Fault, Loopback

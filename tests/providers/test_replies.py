@@ -26,7 +26,8 @@ from holdfast.core.records import Assistant, Record, ToolResult, User, decode, e
 from holdfast.core.usage import read_usage
 from holdfast.core.window import Window
 from holdfast.engine.prepare import prepare
-from holdfast.errors import BadSetting, ReplyFailed
+from holdfast.errors import BadSetting
+from holdfast.providers.reading import ReplyFailed
 from holdfast.providers.replies import Accumulator, partial_of, read_reply, read_reply_async
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.replies import Delta, Reply
-from holdfast.errors import ReplyFailed
 from holdfast.providers.reading import (
+    ReplyFailed,
     call_block,
     is_whole,
     mapping,

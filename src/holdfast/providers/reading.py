@@ -9,13 +9,32 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from holdfast.core.records import Json
     from holdfast.core.replies import Delta, Stop
 
 INTERRUPTED: Final = "interrupted"
 """Why a partial reply ended, in our words: its provider never said."""
+
+
+class ReplyFailed(Exception):
+    """A reply that is an error, or that ended before it was whole. `body` is what was said.
+
+    It stands beside the exceptions of the SDKs: the engine names it as it names those, and tells
+    its own callers with a `ModelError`.
+    """
+
+    def __init__(self, what: str, body: Mapping[str, object] | None = None) -> None:
+        self.body = dict(body or {})
+        inner = self.body.get("error")
+        said = inner if isinstance(inner, dict) else {"message": inner, **self.body}
+        self.type = said.get("type") if isinstance(said.get("type"), str) else None
+        self.status_code = next(
+            (said[name] for name in ("status", "code") if isinstance(said.get(name), int)), None
+        )
+        message = said.get("message")
+        super().__init__(f"{what}: {message}" if isinstance(message, str) and message else what)
 
 
 class Stream(Protocol):

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from holdfast.core.replies import Delta, Reply
-from holdfast.errors import BadSetting, ReplyFailed
+from holdfast.errors import BadSetting
 from holdfast.providers import (
     anthropic_replies,
     gemini_replies,
     openai_chat_replies,
     openai_responses_replies,
 )
-from holdfast.providers.reading import INTERRUPTED, as_json, is_model
+from holdfast.providers.reading import INTERRUPTED, ReplyFailed, as_json, is_model
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping
@@ -76,10 +76,7 @@ class Accumulator:
     def finish(self) -> Reply:
         """The whole reply. Raises `ReplyFailed` where the stream never said that it was whole."""
         if not self._stream.is_complete:
-            raise ReplyFailed(
-                "the stream ended before the reply did",
-                hint="the connection was probably lost; nothing of the reply was acted upon",
-            )
+            raise ReplyFailed("the stream ended before the reply did: the connection was lost")
         body = self._stream.body()
         return msgspec.structs.replace(self._reader.read(body, self._target), raw=body)
 
