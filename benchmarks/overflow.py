@@ -57,10 +57,13 @@ RECOVERY_MAX = 4
 # The systems
 
 
-def _holdfast() -> tuple[str, Maker]:
+def _holdfast(*, is_exact: bool) -> tuple[str, Maker]:
     from benchmarks import overflow_holdfast as side
 
-    return side.versions(), side.Holdfast
+    def make(model: OneModel, place: Path) -> Side:
+        return side.Holdfast(model, place, is_exact=is_exact)
+
+    return side.versions(), make
 
 
 def _deepagents(*, is_whole: bool) -> tuple[str, Maker]:
@@ -82,14 +85,15 @@ def _strands(manager: str) -> tuple[str, Maker]:
 
 
 SYSTEMS: dict[str, Callable[[], tuple[str, Maker]]] = {
-    "Holdfast": _holdfast,
+    "Holdfast": lambda: _holdfast(is_exact=True),
+    "Holdfast, estimating": lambda: _holdfast(is_exact=False),
     "deepagents": lambda: _deepagents(is_whole=True),
     "deepagents middleware": lambda: _deepagents(is_whole=False),
     "Strands auto": lambda: _strands("auto"),
     "Strands summarizing": lambda: _strands("summarizing"),
     "Strands sliding": lambda: _strands("sliding"),
 }
-OURS = "Holdfast"
+OURS = ("Holdfast", "Holdfast, estimating")
 
 
 def play(system: str, case: Case, holds: int) -> Result:
@@ -152,7 +156,7 @@ HEADINGS = (
 
 def _cells(result: Result, generous: Result | None) -> tuple[str, ...]:
     return (
-        f"**{result.system}**" if result.system == OURS else result.system,
+        f"**{result.system}**" if result.system in OURS else result.system,
         "yes" if result.is_answered else "**NO**",
         f"{result.calls:,}",
         f"{result.recovery:,}",
@@ -190,6 +194,8 @@ def _title(case: Case, found: list[Result]) -> str:
         what += f", one message in it of {case.past_chars:,} characters"
     if case.rounds:
         what += f", then a turn of {case.rounds} tool rounds of 5,000 tokens"
+    if case.inflation != 1:
+        what += f", of each of which the provider makes {case.inflation:g}"
     if case.is_grown:
         what += ", not loaded but said turn by turn, each with a tool call"
     return f"{case.name}: {what}; window {case.window:,}"
@@ -197,7 +203,7 @@ def _title(case: Case, found: list[Result]) -> str:
 
 def _goals(found: list[Result]) -> Iterator[str]:
     """What was asked of Holdfast."""
-    ours = [one for one in found if one.system == OURS]
+    ours = [one for one in found if one.system in OURS]
     if not ours:
         yield "Holdfast did not run."
         return
@@ -303,9 +309,11 @@ _READ_FIRST = (
     "characters are further off for rows and logs than for prose, as they are in real life.",
     "Each system runs with the settings it ships, and is told the window and the room for the "
     f"reply ({OUTPUT:,} tokens) wherever it can be told. Other settings may do better.",
-    "In all cases but the last the history is loaded at once, as when a session moves to a model "
-    "with a smaller window. What a Strands manager does after every turn is then done once before "
-    "the turn.",
+    "Holdfast counts with a tokenizer where one is installed (`holdfast[tokens]`), and it is the "
+    "model's own here; *estimating* is the same without it. The peers estimate by characters.",
+    "In all cases but the grown one the history is loaded at once, as when a session moves to a "
+    "model with a smaller window. What a Strands manager does after every turn is then done once "
+    "before the turn.",
     "",
     "How it is counted:",
     "",

@@ -28,10 +28,11 @@ Purpose = Literal["answer", "summary"]
 
 WINDOW = 25_000
 OUTPUT = 2_000
-"""What every request asks for as its reply, summaries included; it counts towards the window."""
+"""What a reply may take: it counts towards the window, as `max_tokens` of the request."""
 PAGE_TOKENS = 5_000
 MESSAGE_TOKENS = 4
-SUMMARY_CHARS = 3_000
+FACTS_CHARS = 3_000
+HEADINGS_MAX = 8
 RUNAWAY = 200
 """So many calls without an answer in between are called endless."""
 MODEL = "claude-sonnet-4-5"
@@ -57,6 +58,8 @@ class Case:
     """The size of one user message in the history, three turns before its end."""
     rounds: int = 0
     """Tool rounds that the new turn takes, of 5,000 tokens each."""
+    inflation: float = 1.0
+    """What the model's provider counts for one token of o200k."""
     is_grown: bool = False
     """The history is not loaded but said, turn by turn, with a tool call in each."""
 
@@ -71,6 +74,7 @@ CASES = (
     Case("20 rounds", 0.4, rounds=20),
     Case("60 rounds", 0.1, window=100_000, rounds=60),
     Case("grown 10×", 10, is_grown=True),
+    Case("4× dearer", 4, inflation=1.25),
 )
 QUICK = ("1.7×", "4×", "400k new", "20 rounds")
 
@@ -225,6 +229,9 @@ def wire_of(turn: Turn) -> list[Json]:
 
 # The model
 
+_HEADING = re.compile(r"^#{1,4} \S.*$", re.MULTILINE)
+_PHRASE = re.compile(r"\b[A-Z]?[a-z][a-z ]{24,150}[a-z]\b\.?")
+
 
 class Meter:
     """True o200k tokens of a request in the common shape."""
@@ -244,15 +251,11 @@ class Meter:
         return MESSAGE_TOKENS + sum(map(self._block, _blocks(message)))
 
     def request(self, wire: Json) -> int:
-        """Everything a provider counts: system, tools, messages and the room for the reply."""
+        """What a provider counts as input: system, tools and messages."""
         system = wire.get("system") or ""
         texts = [system] if isinstance(system, str) else [block["text"] for block in system]
         tools = [json.dumps(tool, sort_keys=True) for tool in wire.get("tools") or ()]
-        return (
-            sum(map(self.text, (*texts, *tools)))
-            + sum(map(self.message, wire["messages"]))
-            + int(wire["max_tokens"])
-        )
+        return sum(map(self.text, (*texts, *tools))) + sum(map(self.message, wire["messages"]))
 
     def _block(self, block: Json) -> int:
         return sum(map(self.text, _texts(block)))
@@ -299,6 +302,8 @@ class Runaway(Exception):
 class Call:
     purpose: Purpose
     tokens: int
+    """Of the request, with the room for its reply."""
+    input: int
     is_over: bool
     faults: tuple[str, ...]
     """Rules of the API that the request breaks, over or not."""
@@ -336,16 +341,18 @@ class OneModel:
         self.planned, self.reply = list(paths), reply
 
     def send(self, wire: Json, purpose: Purpose) -> Answer:
-        tokens = self.meter.request(wire)
+        output = int(wire["max_tokens"])
+        taken = round(self.work.case.inflation * self.meter.request(wire))
+        tokens = taken + output
         window = self.work.case.window
         faults = anthropic_rules.validate(wire, target("anthropic", model=MODEL))
         rules = tuple(sorted({fault.rule for fault in faults}))
-        self.calls.append(Call(purpose, tokens, tokens > window, rules))
+        self.calls.append(Call(purpose, tokens, taken, tokens > window, rules))
         if self._idle() > RUNAWAY:
             raise Runaway(f"{RUNAWAY} calls and no answer")
         if tokens > window:
-            raise TooLong(_refusal(tokens, int(wire["max_tokens"]), window))
-        return self._answer(wire, purpose, tokens - int(wire["max_tokens"]))
+            raise TooLong(_refusal(taken, output, window))
+        return self._answer(wire, purpose, taken)
 
     def _idle(self) -> int:
         idle = 0
@@ -357,7 +364,7 @@ class OneModel:
 
     def _answer(self, wire: Json, purpose: Purpose, tokens: int) -> Answer:
         if purpose == "summary":
-            text = self._summary(text_of(wire))
+            text = self._summary(wire)
             return Answer(text, "", "", tokens, self.meter.text(text))
         self.last = wire
         if self.planned:
@@ -365,13 +372,22 @@ class OneModel:
             return Answer("", self.planned.pop(0), f"toolu_made_{self.made:06d}", tokens, 30)
         return Answer(self.reply, "", "", tokens, self.meter.text(self.reply))
 
-    def _summary(self, shown: str) -> str:
-        """Plausible prose of bounded length, with the share of the facts that summaries hold."""
+    def _summary(self, wire: Json) -> str:
+        """Phrases of what is shown under the headings asked for, and some of the facts."""
+        shown = text_of(wire)
         seen = [fact for fact in self.work.facts if fact in shown]
         held = [fact for fact in seen if _lot(fact) < self.holds]
-        prose = _Writer(len(shown)).prose(1_200)
-        lines = [f"- The user named the ticket {fact}." for fact in held]
-        return f"## Goal\n{prose}\n\n## Facts\n" + "\n".join(lines)[-SUMMARY_CHARS:]
+        facts = "\n".join(f"- The user named the ticket {fact}." for fact in held)[-FACTS_CHARS:]
+        headings = list(dict.fromkeys(_HEADING.findall(shown)))[:HEADINGS_MAX] or ["## Summary"]
+        said = text_of({"messages": wire["messages"]})
+        phrases = _PHRASE.findall(said)
+        step = max(1, len(phrases) // (2 * len(headings)))
+        picked = phrases[::step]
+        parts = []
+        for number, heading in enumerate(headings):
+            below = " ".join(picked[2 * number : 2 * number + 2])
+            parts.append(f"{heading}\n{below or 'As before.'}")
+        return "\n\n".join(parts) + "\n" + facts
 
 
 def _lot(fact: str) -> int:
@@ -379,11 +395,11 @@ def _lot(fact: str) -> int:
     return hashlib.sha256(fact.encode()).digest()[0] * 100 // 256
 
 
-def _refusal(tokens: int, output: int, window: int) -> str:
-    if tokens - output > window:
-        return f"prompt is too long: {tokens - output} tokens > {window} maximum"
+def _refusal(taken: int, output: int, window: int) -> str:
+    if taken > window:
+        return f"prompt is too long: {taken} tokens > {window} maximum"
     return (
-        f"input length and `max_tokens` exceed context limit: {tokens - output} + {output} > "
+        f"input length and `max_tokens` exceed context limit: {taken} + {output} > "
         f"{window}, decrease input length or `max_tokens` and try again"
     )
 
@@ -481,7 +497,7 @@ def measure(
         over=sum(call.is_over for call in calls),
         largest=max((call.tokens for call in calls), default=0),
         window=work.case.window,
-        sent=sum(call.tokens - OUTPUT for call in calls),
+        sent=sum(call.input for call in calls),
         newest=presence(work.prompt, last) if is_answered else "",
         facts=sum(fact in last for fact in work.facts) if is_answered else 0,
         facts_of=len(work.facts),
