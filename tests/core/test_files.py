@@ -23,6 +23,8 @@ DIFF = """diff --git a/lib/x.c b/lib/x.c
 --- a/lib/x.c
 +++ b/lib/x.c
 @@ -1 +1 @@
+--- no file, a removed comment
+diff --git a/lib/new.c b/lib/new.c
 --- /dev/null
 +++ b/lib/new.c"""
 
@@ -101,6 +103,7 @@ def test_copy_reads_one_and_changes_the_other() -> None:
         ("write", {"content": "src/a.py"}),
         ("write", {"old_string": "src/a.py", "new_string": "src/b.py"}),
         ("read", {}),
+        ("post", {"message": DIFF}),
     ],
 )
 def test_what_is_no_file_is_not_listed(tool: str, arguments: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +19,9 @@ from holdfast.core.transcript import transcript
 from holdfast.core.verdicts import HEADINGS, Verdict, judge
 from holdfast.core.view import fenced
 from holdfast.core.wrapping import is_wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 COUNTER = Estimator()
 CAP = 300
@@ -67,9 +70,15 @@ def replied(text: str, **fields: Any) -> Reply:
     return Reply(content=[{"type": "text", "text": text}], **fields)
 
 
-def judged(reply: Reply | str, previous: str = "", cap: int = CAP) -> Verdict:
+HISTORY = a_history()
+SHORT = [*HISTORY[:3], *HISTORY[-2:]]
+
+
+def judged(
+    reply: Reply | str, previous: str = "", cap: int = CAP, covered: Sequence[Record] = HISTORY
+) -> Verdict:
     reply = replied(reply) if isinstance(reply, str) else reply
-    return judge(reply, covered=a_history(), previous=previous, cap_tokens=cap, counter=COUNTER)
+    return judge(reply, covered=covered, previous=previous, cap_tokens=cap, counter=COUNTER)
 
 
 def test_good_summary_is_used_as_it_is() -> None:
@@ -86,7 +95,7 @@ def test_good_summary_is_used_as_it_is() -> None:
 def test_what_a_summary_lacks_is_in_the_part_made_by_code() -> None:
     """Nothing that matters depends on a model's care."""
     verdict = judged(GOOD)
-    text = carry(a_history(), cap_tokens=2_000, counter=COUNTER, prose=GOOD).text
+    text = carry(HISTORY, cap_tokens=2_000, counter=COUNTER, prose=GOOD).text
     assert verdict.missing
     assert all(name in text for name in verdict.missing)
 
@@ -219,14 +228,14 @@ def test_summary_about_tool_calls_is_none() -> None:
 
 def test_echo_of_the_last_reply_is_refused() -> None:
     """Asked for a summary at the end of a conversation, a model may just say its last words."""
-    last = next(one for one in reversed(a_history()) if isinstance(one, Assistant))
+    last = next(one for one in reversed(HISTORY) if isinstance(one, Assistant))
     assert judged(text_of(last.content)).fault == "echo"
     assert judged(f"### Goal\n### Progress\n{text_of(last.content)}").fault == "echo"
 
 
 def test_echo_of_the_transcript_is_refused() -> None:
     """With its labels, or without them and under our headings."""
-    text = transcript(a_history())
+    text = transcript(HISTORY)
     assert judged(text[: 4 * CAP]).fault == "echo"
     found = "def new_session_1(): ...\n" * 29
     copied = judged(f"### Goal\nThe login test.\n### Files\n{found}", cap=1_000)
@@ -239,9 +248,9 @@ def test_copy_of_the_piece_that_was_shown_is_refused() -> None:
     text = f"### Goal\nRun the whole suite.\n### Progress\n{shown}"
     reply = replied(text)
     assert judge(
-        reply, covered=a_history(), cap_tokens=2_000, counter=COUNTER, shown=shown
+        reply, covered=HISTORY, cap_tokens=2_000, counter=COUNTER, shown=shown
     ).fault == "echo"  # fmt: skip
-    assert judge(reply, covered=a_history(), cap_tokens=2_000, counter=COUNTER).fault is None
+    assert judge(reply, covered=HISTORY, cap_tokens=2_000, counter=COUNTER).fault is None
 
 
 def test_extracts_are_no_echo() -> None:
@@ -335,7 +344,7 @@ def test_wrapping_is_taken_off(wrapped: str) -> None:
 
 def test_sections_made_by_code_are_not_taken_over() -> None:
     """A model that copies the code-made part does not get it into the prose as well."""
-    code_made = carry(a_history(), cap_tokens=400, counter=COUNTER).text
+    code_made = carry(HISTORY, cap_tokens=400, counter=COUNTER).text
     verdict = judged(f"{code_made}\n\n{GOOD}", cap=600)
     assert verdict.text == GOOD
 
@@ -373,11 +382,11 @@ def test_ten_cycles_nest_nothing_and_stay_bounded(junk: list[str]) -> None:
     cap, text = 900, ""
     for number in range(10):
         body = "\n".join((fenced(text), *junk, GOOD, f"- round {number}", *junk))
-        verdict = judged(body, cap=prose_cap(cap))
+        verdict = judged(body, cap=prose_cap(cap), covered=SHORT)
         prose = verdict.text or ""
         assert not is_wrapped(prose)
         text = carry(
-            a_history(), cap_tokens=cap, counter=COUNTER, previous=text or None, prose=prose
+            SHORT, cap_tokens=cap, counter=COUNTER, previous=text or None, prose=prose
         ).text
         assert not is_wrapped(text)
         assert COUNTER.count(text) <= cap
@@ -389,8 +398,29 @@ def test_ten_cycles_nest_nothing_and_stay_bounded(junk: list[str]) -> None:
 @given(text=clean_texts(400) | HOSTILE, cap=st.integers(1, 400))
 def test_any_reply_gets_a_verdict(text: str, cap: int) -> None:
     """Text within its cap and clean, or a reason; never both, never a failure."""
-    verdict = judged(f"{GOOD}\n{text}", cap=cap)
+    verdict = judged(f"{GOOD}\n{text}", cap=cap, covered=SHORT)
     assert (verdict.text is None) == (verdict.fault is not None) == bool(verdict.reason)
     if verdict.text is not None:
         assert COUNTER.count(verdict.text) <= cap
         assert not is_wrapped(verdict.text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# " + "#" * 60_000 + "x",
+        "<" + " " * 60_000 + "x",
+        "a-" * 30_000,
+        "eyJ-" * 15_000,
+        '{"name": ' * 10_000,
+        "<think>" * 10_000,
+        "```" * 20_000,
+        "**" * 30_000,
+        "--- a" * 10_000,
+    ],
+    ids=lambda text: text[:8],
+)
+def test_odd_texts_are_judged_as_quickly_as_others(text: str) -> None:
+    """No pattern goes back and forth over a long line; this one would not come to an end."""
+    assert judged(text).text is None
+    assert judged(f"{GOOD}\n{text}", cap=200_000).fault != "refusal"

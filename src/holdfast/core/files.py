@@ -71,11 +71,18 @@ _NO_FILES: Final = frozenset(
 _ENDING: Final = re.compile(r"[^/\\]\.[A-Za-z][\w~+-]{0,11}$")
 _UNLIKELY: Final = re.compile(r"[*?<>|\"'`$;{}\n]|://|\s{2}|^[-#(]|[/\\]$")
 _PATCHED: Final = re.compile(
-    r"^(?:\*\*\* (?:Add|Update|Delete) File: (?P<named>.+)|\*\*\* Move to: (?P<moved>.+)"
-    r"|(?:\+\+\+|---) (?:[ab]/)?(?P<side>[^\t\n]+?)(?:\t.*)?)$",
+    r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (?P<named>.+)$"
+    r"|^--- (?:a/)?(?P<old>[^\t\n]+)(?:\t.*)?\n\+\+\+ (?:b/)?(?P<new>[^\t\n]+)",
     re.MULTILINE,
 )
-_PATCH_BEGINS: Final = re.compile(r"^(?:\*\*\* Begin Patch|diff --git |--- \S)", re.MULTILINE)
+"""The headers of a patch. A removed line may look like half of one, so both halves are wanted."""
+_PATCH_BEGINS: Final = re.compile(
+    r"^(?:\*\*\* Begin Patch|diff --git |--- \S.*\n\+\+\+ \S)", re.MULTILINE
+)
+_QUOTED_TEXT: Final = frozenset(
+    ("content", "contents", "text", "string", "str", "source", "message", "prompt", "description")
+)
+"""A patch in there is what somebody writes about, not what is applied."""
 
 
 class Touch(msgspec.Struct, frozen=True, gc=False):
@@ -92,7 +99,7 @@ def touched(tool: str, arguments: Json) -> tuple[Touch, ...]:
     copies, searches = bool(_COPYING.intersection(action)), bool(_SEARCHING.intersection(action))
     found: dict[str, bool] = {}
     for keys, value in _texts(arguments, ()):
-        if _PATCH_BEGINS.search(value):
+        if not _QUOTED_TEXT.intersection(keys) and _PATCH_BEGINS.search(value):
             found.update(dict.fromkeys(_patched(value), True))
         elif (path := _path(keys, value)) and not (searches and not _ENDING.search(path)):
             is_change = changes and (not copies or bool(_NEW_PLACES.intersection(keys)))
@@ -160,6 +167,7 @@ def _reads_as_one(path: str) -> bool:
 
 def _patched(patch: str) -> Iterator[str]:
     for match in _PATCHED.finditer(patch):
-        path = next(filter(None, match.groups())).strip()
-        if path != "/dev/null" and len(path) <= PATH_CHARS and path.isprintable():
-            yield path
+        for path in filter(None, match.groups()):
+            path = path.strip()
+            if path != "/dev/null" and len(path) <= PATH_CHARS and path.isprintable():
+                yield path

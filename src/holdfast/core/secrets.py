@@ -22,7 +22,7 @@ _SHAPES: Final = re.compile(
     | \bxox[abprs]-[\w-]{10,}
     | \bhf_[A-Za-z0-9]{20,} | \bnpm_[A-Za-z0-9]{20,} | \bpypi-[\w-]{20,}
     | \b\d{8,10}:AA[\w-]{30,}                                # Telegram
-    | \beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,}                 # a JSON web token
+    | \beyJ[\w-]{10,999}\.[\w-]{10,}\.[\w-]{5,}                 # a JSON web token
     | (?<=://)[^\s:/@]+:[^\s@/]{3,}(?=@)                     # user:password@host
     | (?i:\b(?:bearer|basic)[ ])[A-Za-z0-9+/._=-]{16,}
     """,
@@ -30,7 +30,7 @@ _SHAPES: Final = re.compile(
 )
 _NAMED: Final = re.compile(
     r"""(?ix)
-    (\b(?:[\w-]*(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token
+    (\b(?:[\w-]{0,40}(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token
         |access[_-]?token|private[_-]?key|credentials?)|pwd|passwort|kennwort|contraseña
         |mot\ de\ passe|senha|пароль|密码|密碼|パスワード)
         ["']?\s*(?:[:=]|\bis\b|\bist\b|\bes\b|\best\b|は|是|：)\s*["'`]?)

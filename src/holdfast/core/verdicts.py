@@ -77,7 +77,9 @@ _RECENT_RECORDS: Final = 600
 _THOUGHT: Final = re.compile(
     r"<(think|thinking|reasoning|thought)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
 )
-_HEADING: Final = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+(.+?)|\*\*(.+?)\*\*:?)[ \t]*#*$", re.MULTILINE)
+_HEADING: Final = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]+(\S.*)|\*\*([^*\n]+)\*\*:?[ \t]*)$", re.MULTILINE
+)
 _LABELLED: Final = re.compile(rf"^\[(?:{'|'.join(LABELS)})\b[^\]\n]*\]", re.MULTILINE)
 _PROTOCOL: Final = re.compile(
     r"""
@@ -88,9 +90,9 @@ _PROTOCOL: Final = re.compile(
     """,
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
-_JSON_CALL: Final = re.compile(
-    r"""\A\W*[\[{].*"(?:name|tool|function)"\s*:.*"(?:arguments|parameters|input|args)"\s*:.*[\]}]\W*\Z""",
-    re.DOTALL,
+_CALL_KEYS: Final = (
+    frozenset({"name", "tool", "function", "tool_name"}),
+    frozenset({"arguments", "parameters", "input", "args"}),
 )
 _REFUSAL: Final = begins(REFUSALS)
 _PLAN: Final = begins(PLANS)
@@ -236,8 +238,21 @@ def _check_kind(text: str) -> None:
 def _check_protocol(text: str) -> None:
     found = list(_PROTOCOL.finditer(re.sub(r"`[^`\n]*`", "", text)))
     starts_so = bool(found) and not _WORD.search(text[: min(found[0].start(), len(text))])
-    if starts_so or len(found) > 2 or _JSON_CALL.match(text):
+    if starts_so or len(found) > 2 or _is_json_call(text):
         raise _Rejected("tool call", f"it is the text of a tool call: {_quote(text)}")
+
+
+def _is_json_call(text: str) -> bool:
+    if not text.startswith(("{", "[")):
+        return False
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    calls = value if isinstance(value, list) else [value]
+    return any(
+        isinstance(one, dict) and all(keys & one.keys() for keys in _CALL_KEYS) for one in calls
+    )
 
 
 def _check_copies(text: str, covered: Sequence[Record], previous: str, shown: str) -> None:

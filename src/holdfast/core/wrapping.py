@@ -19,9 +19,9 @@ TAGS: Final = ("conversation_so_far", "transcript", "previous_summary", "focus",
 LABELS: Final = ("User", "Assistant", "Result", "Note")
 """Who or what an entry of a transcript is from."""
 
-_TAG: Final = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(TAGS)})_*\b)", re.IGNORECASE)
+_TAG: Final = re.compile(rf"<(?=\s*(?:/\s*)?(?:{'|'.join(TAGS)})_*\b)", re.IGNORECASE)
 _WRAPPER: Final = re.compile(
-    rf"<\s*/?\s*(?:{'|'.join(TAGS)})_*\s*/?>"
+    rf"<\s*(?:/\s*)?(?:{'|'.join(TAGS)})_*\s*/?>"
     rf"|{re.escape(SUMMARY_LABEL)}|{re.escape(ASK)}[^\]\n]*\]?",
     re.IGNORECASE,
 )
@@ -37,7 +37,7 @@ def escaped(text: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    return re.sub(rf"&lt;(?=\s*/?\s*(?:{'|'.join(TAGS)}))", "<", text, flags=re.IGNORECASE)
+    return re.sub(rf"&lt;(?=\s*(?:/\s*)?(?:{'|'.join(TAGS)}))", "<", text, flags=re.IGNORECASE)
 
 
 def tagged(tag: str, text: str) -> str:
