@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.ids import positional_id
-from holdfast.core.limits import TITLE_CHARS_MAX
+from holdfast.core.limits import LABEL_CHARS_MAX, TITLE_CHARS_MAX
 from holdfast.core.records import MESSAGES, Header, Label, User, text_of
 from holdfast.core.text import cut, ellipsis
+from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.core.outline import Stands
@@ -49,3 +50,13 @@ def title_of(text: str) -> str:
     words = " ".join(text[:1_000].split())
     printable = words if words.isprintable() else "".join(filter(str.isprintable, words))
     return cut(printable, TITLE_CHARS_MAX, keep="head", marker=ellipsis).text
+
+
+def checked_label(label: str) -> str:
+    """A label on one line; one that is too long is refused."""
+    label = " ".join(label.split())
+    if len(label) > LABEL_CHARS_MAX:
+        raise UsageError(
+            f"a label of {len(label)} characters is too long", hint=f"at most {LABEL_CHARS_MAX}"
+        )
+    return label

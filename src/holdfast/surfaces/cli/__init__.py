@@ -28,6 +28,7 @@ _NAMES = {
     "simulate": ("simulate",),
     "care": ("verify", "repair", "gc"),
     "classify": ("classify",),
+    "chat": ("chat",),
     "demo": ("demo",),
 }
 """Each file of commands and what is in it: a command that is asked for loads no other."""
@@ -132,6 +133,10 @@ def _load(file: str) -> tuple[Command, ...]:
             from holdfast.surfaces.cli import care
 
             return care.COMMANDS
+        case "chat":
+            from holdfast.surfaces.cli import chat
+
+            return chat.COMMANDS
         case "classify":
             from holdfast.surfaces.cli import classify
 

@@ -11,12 +11,13 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.facts import checked_label
 from holdfast.core.findings import Flaw, preview
 from holdfast.core.limits import LINE_BYTES_MAX
 from holdfast.core.records import BY_TYPE, Header, Record, Unknown, decode
 from holdfast.errors import BadRecord, NoSuchSession
 from holdfast.surfaces.cli.app import App, Command
-from holdfast.surfaces.cli.sessions import checked_label, new_key
+from holdfast.surfaces.cli.sessions import new_key
 
 if TYPE_CHECKING:
     import argparse

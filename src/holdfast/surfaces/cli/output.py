@@ -9,34 +9,44 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.surfaces.answers import Cell as Cell
+from holdfast.surfaces.answers import Row as Row
+from holdfast.surfaces.answers import Tone as Tone
+from holdfast.surfaces.answers import bar as bar
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.progress import Progress
     from rich.status import Status
 
     from holdfast.errors import HoldfastError
 
-Row = Sequence["Cell | str"]
-Tone = Literal["plain", "dim", "good", "bad", "name"]
 _MOMENT_SECONDS = 0.5
-_STYLES = {"plain": "", "dim": "dim", "good": "green", "bad": "bold red", "name": "cyan"}
-_ANSI = {"plain": "", "dim": "2", "good": "32", "bad": "1;31", "name": "36"}
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A piece of a row with a tone. The tone never carries meaning of its own."""
-
-    text: str
-    tone: Tone = "plain"
+_STYLES: dict[Tone, str] = {
+    "plain": "",
+    "dim": "dim",
+    "good": "green",
+    "warn": "yellow",
+    "bad": "bold red",
+    "name": "cyan",
+    "strong": "bold",
+}
+_ANSI: dict[Tone, str] = {
+    "plain": "",
+    "dim": "2",
+    "good": "32",
+    "warn": "33",
+    "bad": "1;31",
+    "name": "36",
+    "strong": "1",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +143,6 @@ def when(ts: float) -> str:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ts)) if ts > 0 else "-"
     except (OverflowError, ValueError, OSError):
         return f"{ts:g}"  # a time that no clock shows, from a file that somebody else wrote
-
-
-def bar(share: float, width: int) -> str:
-    """A share of a whole as a bar of at most `width` characters."""
-    eighths = round(max(0.0, min(share, 1.0)) * width * 8)
-    rest = "" if eighths % 8 == 0 else "▏▎▍▌▋▊▉"[eighths % 8 - 1]
-    return "█" * (eighths // 8) + rest
 
 
 def size_text(count: int) -> str:

@@ -6,9 +6,8 @@ import os
 import secrets
 from typing import TYPE_CHECKING
 
-from holdfast.core.facts import title_of
+from holdfast.core.facts import checked_label, title_of
 from holdfast.core.ids import SessionKey, new_session_id
-from holdfast.core.limits import LABEL_CHARS_MAX
 from holdfast.core.records import Label
 from holdfast.errors import UsageError
 from holdfast.ports import ANY_HEAD, SessionInfo, Trashed
@@ -21,15 +20,6 @@ if TYPE_CHECKING:
 
 def new_key(app: App, session: str | None) -> SessionKey:
     return SessionKey(app.settings.agent, session or new_session_id(secrets.randbits(48)))
-
-
-def checked_label(label: str) -> str:
-    label = " ".join(label.split())
-    if len(label) > LABEL_CHARS_MAX:
-        raise UsageError(
-            f"a label of {len(label)} characters is too long", hint=f"at most {LABEL_CHARS_MAX}"
-        )
-    return label
 
 
 # sessions

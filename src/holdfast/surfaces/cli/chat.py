@@ -1,0 +1,133 @@
+"""`chat`: talk to a model in a session that lasts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.errors import UsageError
+from holdfast.surfaces.cli.app import App, Command
+
+if TYPE_CHECKING:
+    import argparse
+
+    from holdfast.engine.common import Options
+    from holdfast.surfaces.cli.chat_view import View
+    from holdfast.surfaces.desk import Desk
+
+_EXAMPLE: Final = """examples:
+  holdfast chat                       the newest session, or a first one; no key is needed
+  holdfast chat --model anthropic:claude-sonnet-4-5
+  holdfast chat my-project            by id, label, or the beginning of one
+  holdfast chat --new "release notes"
+  echo "What is in README.md?" | holdfast chat --json"""
+
+
+def _add_chat(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "session", nargs="?", metavar="SESSION", help="which one (the newest); a label with --new"
+    )
+    parser.add_argument("--new", action="store_true", help="start another session")
+    parser.add_argument(
+        "--model", default="offline", metavar="NAME", help="the model (offline: needs no key)"
+    )
+    system = parser.add_mutually_exclusive_group()
+    system.add_argument("--system", default="", metavar="TEXT", help="the system prompt")
+    system.add_argument("--system-file", metavar="FILE", help="the system prompt, from a file")
+    parser.add_argument(
+        "--window", type=int, metavar="N", help="the model's window, where it is not known"
+    )
+    parser.add_argument("--no-tools", action="store_true", help="give the model no tools")
+    parser.add_argument(
+        "--allow-write", action="store_true", help="give it a tool that writes files, too"
+    )
+
+
+def _chat(args: argparse.Namespace, app: App) -> int:
+    # Only now: they take a while, and no other command needs them.
+    from holdfast.surfaces.cli.chat_input import source_for
+    from holdfast.surfaces.cli.chat_loop import Chat
+    from holdfast.surfaces.cli.chat_view import JsonLines, Screen
+
+    is_live = sys.stdin.isatty() and not app.out.is_json
+    view: View = (
+        JsonLines(app.out)
+        if app.out.is_json
+        else Screen(app.out, is_live=is_live and sys.stdout.isatty(), model=args.model)
+    )
+    desk = _desk(args, app, view)
+    try:
+        _sit_down(args, app, desk, view)
+        return Chat(desk, view, source_for(desk, app.settings.root, is_json=app.out.is_json)).run()
+    finally:
+        view.idle()
+        desk.close()
+
+
+def _desk(args: argparse.Namespace, app: App, view: View) -> Desk:
+    from holdfast.providers.models import model
+    from holdfast.surfaces.desk import Desk
+
+    return Desk(app.store, app.settings.agent, model(args.model), _options(args), listen=view.event)
+
+
+def _options(args: argparse.Namespace) -> Options:
+    from holdfast.surfaces.cli.chat_tools import Workshop
+
+    tools = [] if args.no_tools else Workshop(".").tools(can_write=args.allow_write)
+    options: Options = {"system": _system(args), "tools": tools}
+    if args.window is not None:
+        options["window"] = args.window
+    return options
+
+
+def _system(args: argparse.Namespace) -> str:
+    if not args.system_file:
+        text: str = args.system
+        return text
+    try:
+        with open(args.system_file, encoding="utf-8") as file:
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"the system prompt cannot be read from `{args.system_file}`: {error}",
+            hint="give a text file",
+        ) from error
+
+
+def _sit_down(args: argparse.Namespace, app: App, desk: Desk, view: View) -> None:
+    """Open the session that is meant, and say which."""
+    from holdfast.surfaces.cli.chat_loop import greeting, interruption
+
+    first = False
+    if args.new:
+        desk.start(args.session or "")
+    elif args.session:
+        desk.open(app.session(args.session))
+    else:
+        first = desk.open_newest()
+    is_new = args.new or first
+    if sys.stdin.isatty() and not app.out.is_json:
+        words = greeting(desk, is_new=is_new, first=first)
+    else:
+        words = interruption(desk)
+    view.opened(words, _facts(desk, is_new=is_new))
+
+
+def _facts(desk: Desk, *, is_new: bool) -> dict[str, Any]:
+    session = desk.session
+    return {
+        "session": session.id,
+        "agent": desk.agent,
+        "is_new": is_new,
+        "model": session.target.model,
+        "window": session.window,
+        "tools": desk.tools,
+        "folder": os.getcwd(),
+    }
+
+
+COMMANDS = (
+    Command("chat", "Talk to a model in a session that lasts", _add_chat, _chat, epilog=_EXAMPLE),
+)

@@ -1,0 +1,113 @@
+"""What a session tells about itself, in one line each."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.events import (
+    CallFailed,
+    CompactionFinished,
+    FlushFinished,
+    Interrupted,
+    Pruned,
+    ToolFinished,
+    TroubleNoticed,
+    WindowLearned,
+)
+from holdfast.core.text import cut, ellipsis
+from holdfast.surfaces.answers import Cell, Line, line
+from holdfast.surfaces.commands import money
+
+if TYPE_CHECKING:
+    from holdfast.core.messages import ToolCall
+
+_GIST_CHARS: Final = 70
+_SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?) s\b")
+
+
+def notice(event: Any, *, attempt: int = 1) -> Line | None:
+    """What to show of an event; `attempt` is the number of the call it is about."""
+    match event:
+        case ToolFinished():
+            return _tool(event)
+        case Pruned():
+            return _pruned(event)
+        case CompactionFinished(outcome="applied") if event.reason != "asked":
+            return _compacted(event)
+        case CompactionFinished(outcome="skipped") if event.reason != "asked":
+            return _tagged("compact", f"not done: {event.detail}")
+        case FlushFinished(outcome="saved", notes=notes):
+            many = f"{len(notes)} note{'s' * (len(notes) != 1)}"
+            return _tagged("flush", f"{many} saved before the cut: /memory shows them")
+        case FlushFinished(outcome="failed", detail=detail):
+            return _tagged("flush", f"no notes were saved: {detail}", is_bad=True)
+        case CallFailed():
+            return _failed(event, attempt)
+        case WindowLearned(tokens=tokens, before=before, source=source):
+            return _tagged("guard", f"the window is {tokens:,} tokens ({source}), not {before:,}")
+        case TroubleNoticed(kind=kind, detail=detail):
+            return _tagged("guard", f"{kind}: {detail}", is_bad=True)
+        case Interrupted(calls=calls):
+            many = f"{len(calls)} tool call{'s' * (len(calls) != 1)}"
+            return _tagged("resume", f"{many} of an earlier run told to the model as interrupted")
+        case _:
+            return None
+
+
+def gist(call: ToolCall) -> str:
+    """The arguments of a call, as short as they can be told."""
+    values = list(call.arguments.values())
+    text = values[0] if len(values) == 1 and isinstance(values[0], str) else ""
+    text = text or ", ".join(f"{name}={value}" for name, value in call.arguments.items())
+    words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return cut(words, _GIST_CHARS, keep="head", marker=ellipsis).text
+
+
+def seconds_in(event: CallFailed) -> float | None:
+    """How long a failed call makes us wait, as far as its words say."""
+    found = _SECONDS.search(event.detail)
+    return float(found[1]) if found else event.failure.retry_after
+
+
+def _tool(event: ToolFinished) -> Line:
+    said = f"  [tool: {event.call.name}] {gist(event.call)}".rstrip()
+    if event.is_error:
+        return line(Cell(said, "dim"), Cell(" → failed", "bad"))
+    return line(Cell(f"{said} → {event.chars:,} chars, {event.seconds:.1f} s", "dim"))
+
+
+def _pruned(event: Pruned) -> Line:
+    what = [
+        f"{count} {how}"
+        for count, how in ((event.trimmed, "trimmed"), (event.cleared, "cleared"))
+        if count
+    ]
+    sizes = f"{event.tokens_before:,} -> {event.tokens_after:,} tokens"
+    return _tagged("trim", f"old tool results: {', '.join(what)}; {sizes}")
+
+
+def _compacted(event: CompactionFinished) -> Line:
+    why = {"full": "the window fills up", "cold": "the cache is cold, so cutting is free"}
+    how = "summary by the model" if event.method == "model" else "summary made by code"
+    cost = f", {money(event.cost)}" if event.cost else ""
+    sizes = f"{event.tokens_before:,} -> {event.tokens_after:,} tokens"
+    reason = why.get(event.reason, "the provider refused more")
+    return _tagged("compact", f"{reason}: {sizes}; {how}{cost}; /undo takes it back")
+
+
+def _failed(event: CallFailed, attempt: int) -> Line | None:
+    kind = event.failure.kind.replace("_", " ")
+    if event.purpose != "turn":
+        return _tagged("compact", f"Summary failed ({kind}); {event.detail}", is_bad=True)
+    if event.next == "give-up":
+        return None  # the error that follows says it all
+    if event.next == "shrink":
+        words = "Context overflow" if attempt <= 1 else "Still overflowing"
+        return _tagged("guard", f"{words}, shortening the request {event.detail}")
+    return _tagged("guard", f"{kind}: {event.detail or event.next}")
+
+
+def _tagged(tag: str, words: str, *, is_bad: bool = False) -> Line:
+    plain = "".join(c if c.isprintable() else " " for c in words)
+    return line(Cell(f"  [{tag}] ", "bad" if is_bad else "warn"), Cell(plain, "dim"))
