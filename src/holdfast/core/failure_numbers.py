@@ -87,9 +87,7 @@ _AFTER: Final[tuple[tuple[Role, str], ...]] = (
 )
 """What the words after a number make of it."""
 
-_PLAINLY_LIMIT: Final = (
-    r"(?:\bat most|(?<!requested )\bup to|\bmaximum of|\blimit of|\bno more than|\bnot exceed)\W*$"
-)
+_PLAINLY_LIMIT: Final = r"(?:\bat most|\bcontext of|(?<!requested )\bup to|\bmaximum of|\blimit of|\bno more than|\bnot exceed)\W*$"
 _BEFORE: Final[tuple[tuple[Role, str], ...]] = (
     (
         "none",
@@ -122,7 +120,7 @@ _BEFORE: Final[tuple[tuple[Role, str], ...]] = (
             *(r"\ballowed", r"\bcapacity", r"\bquota", r"\bceiling", r"\bcap\b", r"\bafford"),
             r"\b(?:less|fewer|longer|larger|greater|more|bigger|higher|lower) than"
             r"(?: or equal to)?",
-            *(r"<=?", r">=?", "≤", "≥", r"\bexceed(?:s|ed|ing)?", r"\bsupports?", r"\bup to"),
+            *(r"<=?", r">=?", "≤", "≥", r"\bexceed(?:s|ed|ing)?(?!:)", r"\bsupports?", r"\bup to"),
             *(r"\babove", r"\bbeyond", r"\bover", r"\bfit(?:s|ting)? in(?:to)?"),
             *(r"\bout of", r"\brange\b.*,", r"\binclusive\) to", r"\bbetween .* and"),
         )

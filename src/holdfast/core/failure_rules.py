@@ -469,13 +469,6 @@ _TRANSPORT: Final = (
         "server",
         status=(*range(500, 503), *range(505, 512), *range(520, 528), 530, 598, 599),
     ),
-    Rule(
-        "server, by code",
-        "transport",
-        "retry_with_backoff",
-        "server",
-        marks=r"servererror|internalerror|apierror\b",
-    ),
 )
 _LEFT_OVER: Final = (
     Rule(
@@ -493,6 +486,13 @@ _LEFT_OVER: Final = (
         "fix_parameters",
         "parameter",
         marks=r"invalidrequest|badrequest|invalidargument|validation|unprocessable|invalidparam",
+    ),
+    Rule(
+        "server, by code",
+        "transport",
+        "retry_with_backoff",
+        "server",
+        marks=r"servererror|internalerror|apierror\b",
     ),
 )
 

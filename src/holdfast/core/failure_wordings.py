@@ -435,7 +435,7 @@ LONG_CONTEXT_TIER: Final = either(
     r"(?:extra usage|not (?:yet )?(?:available|enabled)|\bbeta\b|\btier\b|subscription|requires?)",
 )
 CHANNEL: Final = either(
-    r"^(?:\W*\w+: )*(?:bad request: )?(?:message|caption|message_?text|text|msg)(?: caption| text)?"
+    r"(?:^|[:-] )(?:message|caption|message_?text|text|msg)(?: caption| text)?"
     r"(?:_| is | )too[_ ]long\W*$",
     r"must be \d+ or fewer in length|msg_too_long|message text is too long",
     r"message exceeds.{0,20}(?:4096|2000|characters)",
@@ -457,9 +457,8 @@ PAYLOAD: Final = either(
 )
 CANCELLED: Final = either(
     r"context cancell?ed",
-    r"(?:request|operation|call|stream|it) (?:was |has been )?(?:cancell?ed|aborted)"
-    r"(?: by (?:the )?(?:user|client|caller))?\W*$",
-    r"user cancell?ed|cancell?ed by|^cancell?ed\W*$",
+    r"(?:request|operation|call|stream|task) (?:was |has been )?(?:cancell?ed|aborted)\b",
+    r"user cancell?ed|cancell?ed by|aborted by (?:the )?(?:user|client|caller)|^cancell?ed\W*$",
 )
 TIMEOUT: Final = r"timed? ?-?out|deadline exceeded|took too long|etimedout|超时"
 CONNECTION: Final = either(

@@ -1,0 +1,746 @@
+"""Errors in our own words, and what each of them is.
+
+Written without the catalogue at hand: they are how providers, gateways and local servers talk, and
+how things that have nothing to do with a full window talk about tokens, limits and contexts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Case(NamedTuple):
+    """An error and its name."""
+
+    kind: str
+    action: str
+    message: str
+    status: int | None = None
+    code: str = ""
+    type: str = ""
+    numbers: tuple[int | None, int | None, int | None] | None = None
+    """Limit, input and output, where they matter."""
+
+
+def overflow(
+    message: str,
+    status: int | None = 400,
+    code: str = "",
+    kind: str = "",
+    *,
+    limit: int | None = None,
+    sent: int | None = None,
+) -> Case:
+    return Case(
+        "context_overflow", "shrink_input", message, status, code, kind, (limit, sent, None)
+    )
+
+
+def overflow_with_output(
+    message: str,
+    status: int | None = 400,
+    code: str = "",
+    *,
+    limit: int | None = None,
+    sent: int | None = None,
+    output: int | None = None,
+) -> Case:
+    action = "lower_output_then_shrink_input"
+    return Case("context_overflow", action, message, status, code, "", (limit, sent, output))
+
+
+OVERFLOWS: tuple[Case, ...] = (
+    overflow(
+        "prompt is too long: 1,048,600 tokens > 1,000,000 maximum", limit=1_000_000, sent=1_048_600
+    ),
+    overflow("Prompt is too long", 400, kind="invalid_request_error"),
+    overflow("prompt is too long: 300.114 tokens > 200.000 maximum", limit=200_000, sent=300_114),
+    overflow("PROMPT IS TOO LONG: 300 114 TOKENS > 200 000 MAXIMUM", limit=200_000, sent=300_114),
+    overflow(
+        "the prompt is too long: 140001, model maximum context length: 131072",
+        limit=131_072,
+        sent=140_001,
+    ),
+    overflow(
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        limit=131_072,
+        sent=537_812,
+    ),
+    overflow(
+        "Your input exceeds the context window of this model.", None, "context_length_exceeded"
+    ),
+    overflow("The model's context window was exceeded by this conversation", 500),
+    overflow(
+        "The number of input tokens 4128 cannot exceed the total tokens limit 4096 for this model",
+        limit=4_096,
+        sent=4_128,
+    ),
+    overflow(
+        "Requested tokens (5120) exceed context window of 2048", None, limit=2_048, sent=5_120
+    ),
+    overflow(
+        "request (9012 tokens) exceeds the available context size (8192 tokens), try increasing it",
+        limit=8_192,
+        sent=9_012,
+    ),
+    overflow(
+        "The decoder prompt (length 40960) is longer than the maximum model length of 32768. "
+        "Make sure that `max_model_len` is no smaller than the number of text tokens.",
+        limit=32_768,
+        sent=40_960,
+    ),
+    overflow(
+        "too many tokens: total number of tokens in the prompt exceeds the limit of 4081. "
+        "Try using a shorter prompt, or enable truncation.",
+        limit=4_081,
+    ),
+    overflow(
+        "Too many input tokens. Max input tokens: 32000, request input token count: 41233",
+        limit=32_000,
+        sent=41_233,
+    ),
+    overflow(
+        "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+        limit=129_024,
+    ),
+    overflow("Total tokens of image and text exceed max message tokens", 400, "InvalidParameter"),
+    overflow("the max input characters is 20000", 400, limit=20_000),
+    overflow("token数量超过上限。对话历史+问题的字数太多，需要精简输入", None, "10907"),
+    overflow("输入内容过长，超出模型最大上下文长度 32768", 400, limit=32_768),
+    overflow("上下文长度超出限制：最大 131072，当前 140000", limit=131_072, sent=140_000),
+    overflow("对话过长，请开启新会话", 400),
+    overflow("提示词超出最大长度", 500),
+    overflow("輸入內容超過上下文長度上限", 400),
+    overflow("入力トークン数がモデルの上限を超えています", 400),
+    overflow("입력 토큰이 최대 컨텍스트 길이를 초과했습니다", 400),
+    overflow("Die Eingabe überschreitet das Kontextfenster des Modells", 400),
+    overflow("Le contexte dépasse la longueur maximale du modèle", 400),
+    overflow("La entrada excede el contexto máximo del modelo", 400),
+    overflow("Превышена максимальная длина контекста модели", 400),
+    overflow("Conversation is too long to continue. Start a new conversation to keep going.", None),
+    overflow("Context size exceeded: 70211/65536", 400, limit=65_536, sent=70_211),
+    overflow("Context window is full", 500),
+    overflow("maximum context length exceeded", 413),
+    overflow("Input exceeds maximum sequence length of 8192", 400, limit=8_192),
+    overflow("Sequence length 12000 exceeds max_seq_len 8192", None, limit=8_192, sent=12_000),
+    overflow(
+        "litellm.ContextWindowExceededError: litellm.BadRequestError: something upstream", None
+    ),
+    overflow("ContextWindowExceededError", None),
+    overflow("This request has too many tokens for the model", 400),
+    overflow("exceeded the model's token limit of 128k tokens", 400, limit=128_000),
+    overflow(
+        "The request is 210,000 tokens long, but the context window of this model is 200,000",
+        limit=200_000,
+        sent=210_000,
+    ),
+    overflow("Input token limit exceeded", 400),
+    overflow("Your messages do not fit the model's context window", 422),
+    overflow("We could not fit the conversation into the context window", None),
+    overflow(
+        "failed to process: prompt (12001 tokens) doesn't fit in n_ctx (8192)",
+        500,
+        limit=8_192,
+        sent=12_001,
+    ),
+    overflow(
+        "Trying to keep the first 9000 tokens when context the overflows. However, the model "
+        "is loaded with context length of only 4096 tokens.",
+        limit=4_096,
+        sent=9_000,
+    ),
+    overflow(
+        "ValidationException: The model returned the following errors: Input is too long for "
+        "requested model.",
+        None,
+    ),
+    overflow("Exceeded maximum input length", 400),
+    overflow("prompt tokens (33000) exceed the model limit (32768)", limit=32_768, sent=33_000),
+    overflow(
+        "Vertex AI: the prompt token count of 1,100,000 is above the allowed 1,048,576",
+        limit=1_048_576,
+        sent=1_100_000,
+    ),
+    overflow(
+        "prompt is too long: 250000 tokens > 200000 maximum", 503, limit=200_000, sent=250_000
+    ),
+    overflow(
+        "prompt is too long: 250000 tokens > 200000 maximum", 429, limit=200_000, sent=250_000
+    ),
+    overflow(
+        "prompt is too long: 250000 tokens > 200000 maximum", 401, limit=200_000, sent=250_000
+    ),
+    overflow("Please reduce the length of the messages.", 400),
+    overflow("The context has grown beyond the model's context limit", 400),
+    overflow("ran out of context window", None),
+    overflow(
+        '{"object":"error","message":"This model\'s maximum context length is 8192 tokens. '
+        'However, your request has 9000 input tokens.","code":400}',
+        None,
+        limit=8_192,
+        sent=9_000,
+    ),
+    overflow(
+        "Error code: 400 - {'error': {'message': 'Prompt exceeds the context length of 8192', "
+        "'code': 'x'}}",
+        None,
+        limit=8_192,
+    ),
+    overflow(
+        '{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":'
+        '"{\\"error\\":{\\"message\\":\\"prompt is too long: 210000 tokens > 200000 maximum\\"}}"'
+        ',"provider_name":"X"}}',
+        400,
+        limit=200_000,
+        sent=210_000,
+    ),
+    overflow(
+        '{"error": {"code": 400, "message": "the request exceeds the available context size", '
+        '"type": "exceed_context_size_error", "n_prompt_tokens": 9100, "n_ctx": 8192}}',
+        400,
+        limit=8_192,
+        sent=9_100,
+    ),
+    overflow_with_output(
+        "This model's maximum context length is 4097 tokens, however you requested 4597 tokens "
+        "(3597 in your prompt; 1000 for the completion). Please reduce your prompt; or completion "
+        "length.",
+        limit=4_097,
+        sent=3_597,
+        output=1_000,
+    ),
+    overflow_with_output(
+        "input length and `max_tokens` exceed context limit: 180_000 + 32_000 > 200_000",
+        limit=200_000,
+        sent=180_000,
+        output=32_000,
+    ),
+    overflow_with_output(
+        "This endpoint's maximum context length is 65536 tokens. However, you requested about "
+        "70000 tokens (60000 of text input, 10000 in the output).",
+        limit=65_536,
+        sent=60_000,
+        output=10_000,
+    ),
+    overflow_with_output(
+        "You passed 30000 input tokens and requested 4000 output tokens. However, the model's "
+        "context length is only 32768 tokens.",
+        limit=32_768,
+        sent=30_000,
+        output=4_000,
+    ),
+    overflow_with_output(
+        "prompt tokens + max_tokens must not exceed the model's context length of 8192", limit=8_192
+    ),
+    overflow_with_output(
+        "You asked to generate 1000 tokens but the maximum context length is 8192 and "
+        "your prompt has 8000 tokens",
+        limit=8_192,
+        sent=8_000,
+        output=1_000,
+    ),
+)
+
+NEAR_MISSES: tuple[Case, ...] = (
+    # rates
+    Case(
+        "tpm_limit",
+        "fail_over_or_fit_under_tpm_limit",
+        "Request too large for gpt-4o in organization org-a on tokens per min (TPM): Limit 30000, "
+        "Requested 41290. The input or output tokens must be reduced in order to run successfully.",
+        429,
+        "rate_limit_exceeded",
+        "tokens",
+        (30_000, 41_290, None),
+    ),
+    Case(
+        "tpm_limit",
+        "wait_and_retry",
+        "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested "
+        "2000. Please try again in 2s.",
+        429,
+        "rate_limit_exceeded",
+        "tokens",
+        (30_000, 2_000, None),
+    ),
+    Case(
+        "tpm_limit",
+        "wait_and_retry",
+        "Number of request tokens has exceeded your per-minute rate limit",
+        429,
+        "",
+        "rate_limit_error",
+    ),
+    Case(
+        "tpm_limit",
+        "wait_and_retry",
+        "This request would exceed your organization's maximum usage increase rate for input "
+        "tokens per minute.",
+        429,
+        "",
+        "rate_limit_error",
+    ),
+    Case(
+        "tpm_limit",
+        "wait_and_retry",
+        "ThrottlingException: Too many tokens, please wait before trying again.",
+        None,
+    ),
+    Case(
+        "tpm_limit",
+        "wait_and_retry",
+        "Too many tokens per day, please wait before trying again.",
+        429,
+    ),
+    Case(
+        "tpm_limit",
+        "wait_and_retry",
+        "Quota exceeded for aiplatform.googleapis.com/"
+        "generate_content_input_tokens_per_minute_per_base_model",
+        429,
+        "RESOURCE_EXHAUSTED",
+    ),
+    Case(
+        "tpm_limit",
+        "wait_and_retry",
+        "litellm.RateLimitError: AzureException - Requests to the "
+        "model have exceeded the token rate limit of your current pricing tier.",
+        429,
+    ),
+    Case("tpm_limit", "wait_and_retry", "每分钟token数量超过限制，请稍后再试", 429),
+    Case(
+        "rate_limit",
+        "wait_and_retry",
+        "Rate limit reached for requests",
+        429,
+        "rate_limit_exceeded",
+    ),
+    Case("rate_limit", "wait_and_retry", "Too Many Requests", 429),
+    Case("rate_limit", "wait_and_retry", "", 429),
+    Case("rate_limit", "wait_and_retry", "Overloaded", 529, "", "overloaded_error"),
+    Case(
+        "rate_limit",
+        "wait_and_retry",
+        "The engine is currently overloaded, please try again later",
+        503,
+    ),
+    Case(
+        "rate_limit",
+        "wait_and_retry",
+        "This request would exceed your account's rate limit. Please try again later.",
+        429,
+        "",
+        "rate_limit_error",
+    ),
+    Case("rate_limit", "wait_and_retry", "您的账户已达到速率限制，请您控制请求频率", 429, "1302"),
+    Case(
+        "rate_limit",
+        "wait_and_retry",
+        "ServiceUnavailableException: the model is at capacity",
+        None,
+    ),
+    Case("rate_limit", "wait_and_retry", "Concurrency limit exceeded for context generation", 429),
+    Case(
+        "rate_limit",
+        "wait_and_retry",
+        "Rate limit exceeded: limit_rpm/model. High demand for the large context model.",
+        429,
+    ),
+    # money
+    Case(
+        "quota_billing",
+        "stop_and_tell_user",
+        "You exceeded your current quota, please check your plan and billing details.",
+        429,
+        "insufficient_quota",
+        "insufficient_quota",
+    ),
+    Case(
+        "quota_billing",
+        "stop_and_tell_user",
+        "Your credit balance is too low to access the API. "
+        "Please go to Plans & Billing to upgrade or purchase credits.",
+        400,
+        "",
+        "invalid_request_error",
+    ),
+    Case("quota_billing", "stop_and_tell_user", "Insufficient Balance", 402),
+    Case("quota_billing", "stop_and_tell_user", "", 402),
+    Case("quota_billing", "stop_and_tell_user", "账户余额不足，请充值后重试", 400),
+    Case(
+        "quota_billing",
+        "stop_and_tell_user",
+        "You have reached your specified API usage limits. "
+        "You will regain access on 2026-01-01 at 00:00 UTC.",
+        400,
+        "",
+        "invalid_request_error",
+    ),
+    Case(
+        "quota_billing",
+        "stop_and_tell_user",
+        "Claude usage limit reached. Your limit will reset at 3pm",
+        None,
+    ),
+    Case(
+        "quota_billing",
+        "stop_and_tell_user",
+        "Budget has been exceeded! Current cost: 20.1, Max budget: 20.0",
+        400,
+        "",
+        "budget_exceeded",
+    ),
+    Case(
+        "quota_billing",
+        "stop_and_tell_user",
+        "Prompt tokens limit exceeded: 9000 > 2500. To increase, "
+        "visit the page and upgrade to a paid account",
+        402,
+    ),
+    # who is asking
+    Case("auth", "refresh_credentials", "invalid x-api-key", 401, "", "authentication_error"),
+    Case("auth", "refresh_credentials", "invalid bearer token", 401),
+    Case(
+        "auth",
+        "refresh_credentials",
+        "API key not valid. Please pass a valid API key.",
+        400,
+        "INVALID_ARGUMENT",
+        "API_KEY_INVALID",
+    ),
+    Case(
+        "auth",
+        "refresh_credentials",
+        "The security token included in the request is expired",
+        403,
+        "ExpiredTokenException",
+    ),
+    Case(
+        "auth",
+        "refresh_credentials",
+        "Incorrect API key provided: sk-abc. You can find your key at "
+        "https://example.com/context-length",
+        401,
+        "invalid_api_key",
+    ),
+    Case("auth", "refresh_credentials", "", 401),
+    Case("auth", "refresh_credentials", "Forbidden", 403),
+    Case(
+        "auth",
+        "refresh_credentials",
+        "OAuth token has expired. Please obtain a new token or refresh your existing token.",
+        401,
+        "",
+        "authentication_error",
+    ),
+    Case("auth", "refresh_credentials", "身份验证失败：无效的令牌", 401),
+    Case(
+        "auth",
+        "refresh_credentials",
+        "You do not have access to the model with the specified ID.",
+        403,
+        "AccessDeniedException",
+    ),
+    # output
+    Case(
+        "output_limit",
+        "clamp_max_tokens",
+        "max_tokens: 64000 > 8192, which is the maximum allowed "
+        "number of output tokens for claude-3-5-sonnet-20241022",
+        400,
+        "",
+        "invalid_request_error",
+        (8_192, None, 64_000),
+    ),
+    Case(
+        "output_limit",
+        "clamp_max_tokens",
+        "max_tokens is too large: 100000. This model supports at "
+        "most 16384 completion tokens, whereas you provided 100000.",
+        400,
+        "invalid_value",
+        "",
+        (16_384, None, 100_000),
+    ),
+    Case(
+        "output_limit",
+        "clamp_max_tokens",
+        "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]",
+        400,
+        "",
+        "",
+        (8_192, None, None),
+    ),
+    Case(
+        "output_limit",
+        "clamp_max_tokens",
+        "Range of max_tokens should be [1, 2000]",
+        400,
+        "InvalidParameter",
+        "",
+        (2_000, None, None),
+    ),
+    Case(
+        "output_limit",
+        "clamp_max_tokens",
+        "The maximum tokens you requested exceeds the model limit of "
+        "4096. Try again with a maximum tokens value that is lower than 4096.",
+        400,
+        "ValidationException",
+    ),
+    Case(
+        "output_limit",
+        "clamp_max_tokens",
+        "max_output_tokens must be less than or equal to 32768",
+        400,
+        "",
+        "",
+        (32_768, None, None),
+    ),
+    Case(
+        "output_limit",
+        "keep_partial_and_continue_or_raise_cap",
+        "max_output_tokens",
+        200,
+        "",
+        "incomplete_details.reason",
+    ),
+    Case(
+        "output_limit",
+        "keep_partial_and_continue_or_raise_cap",
+        "MAX_TOKENS",
+        200,
+        "",
+        "finishReason",
+    ),
+    Case(
+        "output_limit",
+        "keep_partial_and_continue_or_raise_cap",
+        "Claude's response exceeded the 32000 output token maximum.",
+        None,
+    ),
+    Case(
+        "output_limit",
+        "keep_partial_and_continue_or_raise_cap",
+        "Could not finish the message because "
+        "max_tokens or model output limit was reached. Please try again with higher max_tokens.",
+        400,
+    ),
+    # wrong requests
+    Case(
+        "invalid_request",
+        "fix_parameters",
+        "Unsupported parameter: 'max_tokens' is not supported with "
+        "this model. Use 'max_completion_tokens' instead.",
+        400,
+        "unsupported_parameter",
+    ),
+    Case("invalid_request", "fix_parameters", "max_tokens must be at least 1, got 0", 400),
+    Case(
+        "invalid_request",
+        "fix_parameters",
+        "context_management: Extra inputs are not permitted",
+        400,
+    ),
+    Case(
+        "invalid_request",
+        "fix_parameters",
+        "messages.3: `tool_use` ids were found without `tool_result` "
+        "blocks immediately after: toolu_1",
+        400,
+        "",
+        "invalid_request_error",
+    ),
+    Case(
+        "invalid_request", "fix_parameters", "messages: text content blocks must be non-empty", 400
+    ),
+    Case(
+        "invalid_request",
+        "fix_parameters",
+        "Invalid 'user': string too long. Expected a string with "
+        "maximum length 64, but got a string with length 90 instead.",
+        400,
+        "string_above_max_length",
+    ),
+    Case(
+        "invalid_request",
+        "fix_parameters",
+        "Error rendering prompt with jinja template: missing context variable",
+        400,
+    ),
+    Case(
+        "invalid_request",
+        "fix_parameters",
+        "A maximum of 4 blocks with cache_control may be provided. Found 5.",
+        400,
+    ),
+    Case(
+        "invalid_request", "fix_parameters", "The token you supplied for `stop` is not allowed", 400
+    ),
+    Case(
+        "invalid_request",
+        "remap_tool_ids",
+        "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+        400,
+    ),
+    Case(
+        "invalid_request",
+        "remap_tool_ids",
+        "Invalid 'messages[2].tool_calls[0].id': string too long. "
+        "Expected a string with maximum length 40, but got a string with length 64 instead.",
+        400,
+        "string_above_max_length",
+    ),
+    Case("invalid_request", "reduce_tools", "tools: too many tools: 140 > 128 maximum", 400),
+    Case(
+        "invalid_request",
+        "shrink_or_drop_images",
+        "messages.0.content.0.image.source.base64: image "
+        "exceeds 5 MB maximum: 6120000 bytes > 5242880 bytes",
+        400,
+    ),
+    Case(
+        "invalid_request",
+        "shrink_or_drop_images",
+        "too many images and documents: 101 + 0 > 100",
+        400,
+    ),
+    Case(
+        "invalid_request",
+        "shrink_or_drop_images",
+        "A maximum of 100 PDF pages may be provided.",
+        400,
+    ),
+    Case("invalid_request", "shrink_or_drop_images", "Could not process image", 400),
+    Case(
+        "invalid_request",
+        "strip_or_restore_thinking_and_retry_once",
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
+        400,
+    ),
+    Case(
+        "invalid_request",
+        "strip_or_restore_thinking_and_retry_once",
+        "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`.",
+        400,
+    ),
+    Case(
+        "invalid_request",
+        "repair_surrogates_and_retry_once",
+        "invalid high surrogate in string: line 1 column 9000",
+        400,
+    ),
+    # size in bytes
+    Case("payload_too_large", "drop_or_shrink_media_then_shrink_input", "", 413),
+    Case(
+        "payload_too_large",
+        "drop_or_shrink_media_then_shrink_input",
+        "<html><head><title>413 Request Entity Too Large</title></head><body><center><h1>413 "
+        "Request Entity Too Large</h1></center></body></html>",
+        413,
+    ),
+    Case(
+        "payload_too_large",
+        "drop_or_shrink_media_then_shrink_input",
+        "Request payload size exceeds the limit: 20971520 bytes.",
+        400,
+        "INVALID_ARGUMENT",
+    ),
+    Case(
+        "payload_too_large",
+        "externalise_or_truncate_that_string",
+        "Invalid 'messages[1].content': string too long. Expected a string with maximum "
+        "length 1048576, but got a string with length 1540820 instead.",
+        400,
+        "string_above_max_length",
+        "",
+        (1_048_576, 1_540_820, None),
+    ),
+    # the way there
+    Case("timeout", "do_not_retry", "Request was aborted.", None),
+    Case("timeout", "retry_with_backoff", "Request timed out.", None),
+    Case("timeout", "retry_with_backoff", "context deadline exceeded", None),
+    Case(
+        "timeout",
+        "retry_with_backoff",
+        'Post "https://api": context deadline exceeded '
+        "(Client.Timeout exceeded while awaiting headers)",
+        None,
+    ),
+    Case("timeout", "retry_with_backoff", "", 504),
+    Case(
+        "transport",
+        "retry_with_backoff",
+        "<!DOCTYPE html><html><title>502 Bad Gateway</title></html>",
+        502,
+    ),
+    Case(
+        "transport",
+        "retry_with_backoff",
+        "<html><body>Our model has a maximum context length of 8192 "
+        "tokens, read more</body></html>",
+        200,
+    ),
+    Case("transport", "retry_with_backoff", "Connection error.", None),
+    Case(
+        "transport",
+        "retry_with_backoff",
+        "peer closed connection without sending complete message body (incomplete chunked read)",
+        None,
+    ),
+    Case(
+        "transport",
+        "retry_with_backoff",
+        "Error -3 while decompressing data: incorrect header check",
+        None,
+    ),
+    Case("transport", "retry_with_backoff", "Internal server error", 500, "", "api_error"),
+    Case("transport", "retry_with_backoff", "", 500),
+    Case("transport", "retry_with_backoff", "Unexpected token < in JSON at position 0", None),
+    Case("transport", "retry_with_backoff", "read ECONNRESET", None),
+    Case("transport", "retry_with_backoff", "unexpected EOF", None),
+    # nothing to go by
+    Case("ambiguous", "decide_by_own_estimate", "", 400),
+    Case("ambiguous", "decide_by_own_estimate", "400 status code (no body)", 400),
+    Case("ambiguous", "decide_by_own_estimate", "Bad Request", 400),
+    Case("ambiguous", "stop_and_tell_user", "the flux capacitor is misaligned", None),
+    # not about a model call
+    Case(
+        "tool_error",
+        "ignore",
+        "File content (28375 tokens) exceeds maximum allowed tokens (25000). Please "
+        "use offset and limit parameters to read specific portions of the file.",
+        None,
+        "",
+        "tool",
+    ),
+    Case("channel_error", "split_message", "Bad Request: message caption is too long", 400),
+    Case(
+        "channel_error",
+        "split_message",
+        "Must be 2000 or fewer in length.",
+        400,
+        "BASE_TYPE_MAX_LENGTH",
+    ),
+    Case(
+        "not_an_error",
+        "ignore",
+        "prompt is too long: 207791 tokens > 200000 maximum",
+        None,
+        "",
+        "chat",
+    ),
+    Case(
+        "config_error",
+        "stop_and_tell_user",
+        "The model `gpt-9-256k-context` does not exist",
+        404,
+        "model_not_found",
+    ),
+    Case(
+        "config_error",
+        "stop_and_tell_user",
+        "context window too small: 2048 tokens, at least 16000 needed",
+        None,
+    ),
+)
