@@ -512,6 +512,20 @@ def test_reported_usage_is_the_anchor() -> None:
     assert plan.budget.ratio > bare.budget.ratio
 
 
+def test_too_much_for_the_tools_does_not_make_messages_smaller_than_nothing() -> None:
+    """Where less was reported than we reckon with for the tools alone, messages still count."""
+    tools = [Tool("look", "Look at something. " * 40, {"type": "object", "properties": {}})]
+    static = plan_for([User(content="hi")], tools=tools).tokens.tools
+    reply = Assistant(content="hello there", provider="anthropic", usage={"input_tokens": 100})
+
+    plan = plan_for([User(content="hi"), reply], tools=tools)
+
+    assert static > 110
+    assert plan.tokens.basis == "measured"
+    assert 0 < plan.tokens.messages < 50
+    assert plan.tokens.factor > 0
+
+
 def test_what_another_model_measured_is_not_the_anchor() -> None:
     """Its tokens are others, and so is its correction."""
     records = long_log(3)

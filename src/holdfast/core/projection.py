@@ -211,6 +211,10 @@ def _anchor(view: View, memory: Memory, learned: Correction, static: int) -> _An
     # when messages go.
     hidden = min(max(0, beyond), _HIDDEN_TOKENS)
     scale = 1.0 + (beyond - hidden) / seen if seen else 1.0
+    if beyond < 0:
+        # Some of it was too much for the system prompt and the tools: what is left of a short
+        # conversation must not pay for all of that, or it would be smaller than nothing.
+        scale = call.usage.prompt / (static + seen)
     return _Anchor(Correction(learned.factor * scale, learned.per_result * scale), hidden)
 
 
