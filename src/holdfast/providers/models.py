@@ -70,19 +70,19 @@ def read_name(text: str) -> Name:
 
 def _unknown(text: str, kind: str) -> BadSetting:
     family = family_of(text)
-    if family is not None and family.dialect == "anthropic":
-        near = f"anthropic:{text}"
-    elif family is not None and family.provider == "openai":
-        near = f"openai:{text}"
-    elif family is not None and family.dialect == "gemini":
+    if family is not None and family.dialect == "gemini":
         return BadSetting(
             f"there is no client for Gemini here, asked for `{text}`",
             hint="give its SDK's call to `session.call`, or use its OpenAI-compatible address: "
             "openai-chat:NAME@https://generativelanguage.googleapis.com/v1beta/openai/",
         )
-    else:
-        close = difflib.get_close_matches(kind.lower(), _KINDS, n=1, cutoff=0.5)
-        near = text.replace(kind, close[0], 1) if close else ""
+    close = difflib.get_close_matches(kind.lower(), _KINDS, n=1, cutoff=0.7)
+    near = ""
+    if close:
+        near = text.replace(kind, close[0], 1)
+    elif family is not None:
+        name = text.partition(":")[2] or text
+        near = f"{'anthropic' if family.dialect == 'anthropic' else 'openai'}:{name}"
     guess = f"did you mean `{near}`? " if near else ""
     return BadSetting(f"no model `{text}`", hint=f"{guess}{_listed()}")
 

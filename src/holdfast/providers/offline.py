@@ -115,10 +115,10 @@ class AsyncOfflineModel:
 def _content(request: Json, counter: Counter) -> list[Json]:
     messages: list[Json] = request.get("messages") or []
     tools = read_tools(request.get("tools") or [])
-    asked = _newest_words(messages)
-    summary = read_ask(asked)
+    order, before = _last_order(messages)
+    summary = read_ask(order)
     if summary is not None:
-        entries = read_transcript(summary.transcript) or _entries(messages[:-1])
+        entries = read_transcript(summary.transcript) or _entries(before)
         text = summarise(
             [entry for entry in entries if not _is_chatter(entry)],
             cap_tokens=summary.cap_tokens,
@@ -127,8 +127,9 @@ def _content(request: Json, counter: Counter) -> list[Json]:
             focus=summary.focus,
         )
         return _said(text or NOTHING)
-    if asked.lstrip().startswith(_NOTES):
-        return _said(_notes(asked, messages))
+    if order.startswith(_NOTES):
+        return _said(_notes(order, before))
+    asked = _newest_words(messages)
     results = _results(messages)
     if results and not asked:
         return _said(_report(results, messages, tools))
@@ -206,6 +207,15 @@ def _newest_words(messages: Sequence[Json]) -> str:
     return text_of(blocks[last + 1 :]).strip()
 
 
+def _last_order(messages: Sequence[Json]) -> tuple[str, list[Json]]:
+    """The last text of the last message, and everything before it."""
+    if not messages:
+        return "", []
+    *blocks, last = _blocks(messages[-1]) or [{}]
+    order = last.get("text") if last.get("type") == "text" else ""
+    return str(order or "").strip(), [*messages[:-1], {**messages[-1], "content": blocks}]
+
+
 class _Result(msgspec.Struct, frozen=True):
     call: str
     """What was called, as a person would write it."""
@@ -275,11 +285,17 @@ def _entries(messages: Sequence[Json]) -> list[Entry]:
 # What it says
 
 
-def _notes(asked: str, messages: Sequence[Json]) -> str:
-    entries = read_transcript(asked) or _entries(messages[:-1])
-    known = [line.removeprefix("- ") for line in asked.splitlines() if line.startswith("- ")]
+def _notes(asked: str, before: Sequence[Json]) -> str:
+    entries = read_transcript(_between("transcript", asked)) or _entries(before)
+    listed = _between("known_notes", asked).splitlines()
+    known = [line.removeprefix("- ") for line in listed if line.startswith("- ")]
     found = notes_from(entries, known, NOTES_MAX)
     return "\n".join(f"- {' '.join(note.split())}" for note in found) or SILENT
+
+
+def _between(tag: str, text: str) -> str:
+    _before, _opened, rest = text.partition(f"<{tag}>\n")
+    return rest.partition(f"\n</{tag}>")[0]
 
 
 def _report(results: Sequence[_Result], messages: Sequence[Json], tools: Sequence[Tool]) -> str:

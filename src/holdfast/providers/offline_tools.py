@@ -339,8 +339,10 @@ def _filled(said: str, tool: Tool) -> Json:
         is_query = _role(name) == "query"
         if name in found or _type(schema) not in ("string", "") or schema.get("enum"):
             continue
-        if _role(name) in ("path", "url") or (not is_query and name not in _required(tool)):
+        if not is_query and name not in _required(tool):
             continue
+        if _role(name) in ("path", "url") and not _QUOTED.search(rest):
+            continue  # a bare word is no path; `open the door` opens no file
         words = _by_words(rest, is_query=is_query)
         if words:
             found[name] = words

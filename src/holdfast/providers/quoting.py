@@ -20,6 +20,8 @@ _LENGTH_SHARE: Final = 0.75
 _SHARE_MIN: Final = 0.55
 """Of a question's weight, what a sentence has to hold to be worth quoting: of two words
 that are equally rare, one is not enough."""
+_NEAR_SHARE: Final = 0.4
+"""What a word next door counts."""
 
 _WORD: Final = re.compile(r"[^\W_]+(?:[_.'/-]+[^\W_]+)*")
 _PART: Final = re.compile(r"[^\W_]+")
@@ -98,7 +100,8 @@ def _pairs(word: str) -> list[str]:
 def best(question: str, passages: Sequence[Passage], count: int) -> list[Found]:
     """The passages that hold most of a question's weight, the best first; of equals, the newest.
 
-    None where nothing holds enough of it.
+    None where nothing holds enough of it. Words of the sentences around one count for it too, if
+    less: `The server is called heron. Its port is 1.` says the port of heron.
     """
     asked = dict.fromkeys(terms(question))
     if not asked or not passages:
@@ -108,12 +111,29 @@ def best(question: str, passages: Sequence[Passage], count: int) -> list[Found]:
     known = sum(weights.values())
     average = sum(sum(words.values()) for words in counted) / len(counted) or 1.0
     found = []
-    for passage, words in zip(passages, counted, strict=True):
-        share = sum(weights[term] for term in asked if words[term]) / known if known else 0.0
-        if share >= _SHARE_MIN:
-            found.append(Found(passage, _score(asked, words, weights, average)))
+    for at, (passage, words) in enumerate(zip(passages, counted, strict=True)):
+        own = [term for term in asked if words[term]]
+        around = [
+            term for term in asked if not words[term] and _is_near(term, at, passages, counted)
+        ]
+        held = sum(weights[term] for term in (*own, *around))
+        if own and known and held / known >= _SHARE_MIN:
+            near = _NEAR_SHARE * sum(weights[term] for term in around)
+            found.append(Found(passage, _score(asked, words, weights, average) + near))
     found.sort(key=lambda one: (-round(one.score, 6), -one.passage.place))
     return _distinct(found, count)
+
+
+def _is_near(
+    term: str, at: int, passages: Sequence[Passage], counted: Sequence[collections.Counter[str]]
+) -> bool:
+    """Whether a sentence next to one, of the same text, has a word."""
+    here = (passages[at].source, passages[at].place)
+    return any(
+        counted[other][term] and (passages[other].source, passages[other].place) == here
+        for other in (at - 1, at + 1)
+        if 0 <= other < len(passages)
+    )
 
 
 def _weights(asked: Iterable[str], counted: Sequence[collections.Counter[str]]) -> dict[str, float]:

@@ -186,6 +186,8 @@ def _read_whole(raw: object, target: Target, *, takes_words: bool) -> Reply:
     if isinstance(body, dict) and reader.looks_like(body):
         return msgspec.structs.replace(reader.read(body, target), raw=raw)
     if not takes_words:
+        if not raw:
+            raise ReplyFailed("the server answered with nothing: the connection was closed")
         said = raw.decode(errors="replace") if isinstance(raw, bytes) else raw
         raise ReplyFailed(
             f"the server answered with something else than a reply: {_described(raw)}",
