@@ -128,6 +128,30 @@ def test_five_minutes_from_the_last_use(loopback: Loopback, clock: Clock) -> Non
     assert anthropic(loopback, request)[1:] == (1504, 0)
 
 
+def test_a_prefix_that_is_found_lives_on(loopback: Loopback, clock: Clock) -> None:
+    """A use counts where the prefix is only found by looking back, without a mark of its own."""
+    first = body(text(SYSTEM), [text(10, "a", MARK)])
+    longer = body(text(SYSTEM), [text(10, "a"), text(5, "b", MARK)])
+    anthropic(loopback, first)
+    clock.seconds += 200
+    assert anthropic(loopback, longer) == (0, 5, 1518)
+    clock.seconds += 200
+    assert anthropic(loopback, first) == (0, 0, 1518)
+
+
+def test_only_what_is_new_is_written_for_an_hour(loopback: Loopback) -> None:
+    """What was read is not paid for again, whatever its marks say."""
+    head = text(SYSTEM, mark=HOUR)
+    anthropic(loopback, body(head, [text(10)]))
+    got = send(loopback, Way("anthropic"), body(head, [text(10, mark=HOUR)]))
+
+    assert got.usage is not None
+    assert got.usage["cache_creation"] == {
+        "ephemeral_1h_input_tokens": 14,
+        "ephemeral_5m_input_tokens": 0,
+    }
+
+
 def test_an_hour_where_that_was_paid_for(loopback: Loopback, clock: Clock) -> None:
     """Marks of an hour outlive those of five minutes, and are reported apart."""
     request = body(text(SYSTEM, mark=HOUR), [text(200, mark=MARK)])
