@@ -42,6 +42,8 @@ _SUM: Final = re.compile(
     r"(\d+)(?: tokens)? ?\+ ?(\d+)(?: tokens)? ?(?:=\s?\d+ ?)?(?:>=?|≥|exceeds?) ?(\d+)"
 )
 _VERSUS: Final = re.compile(r"(\d+)(?: \w+)? (?:vs\.?|versus) (\d+)|\b(\d{4,}) ?/ ?(\d{4,})\b")
+_NEXT_SENTENCE: Final = re.compile(r"[.;!?。]\s.*", re.DOTALL)
+_ROUND: Final = re.compile(r"(?<=\d)\.0\b")
 _SENTENCE_END: Final = re.compile(r".*(?:[.;!?。]\s|\bhowever\b|\bbut\b)", re.DOTALL)
 
 _SPOKEN: Final = either(
@@ -87,7 +89,10 @@ _AFTER: Final[tuple[tuple[Role, str], ...]] = (
 )
 """What the words after a number make of it."""
 
-_PLAINLY_LIMIT: Final = r"(?:\bat most|\bcontext of|(?<!requested )\bup to|\bmaximum of|\blimit of|\bno more than|\bnot exceed)\W*$"
+_PLAINLY_LIMIT: Final = (
+    r"(?:\bat most|\bcontext of|(?<!requested )\bup to|\bmaximum of|\blimit of|\bno more than|"
+    r"\bnot exceed)\W*$"
+)
 _BEFORE: Final[tuple[tuple[Role, str], ...]] = (
     (
         "none",
@@ -110,7 +115,7 @@ _BEFORE: Final[tuple[tuple[Role, str], ...]] = (
         "output",
         either(_OUTPUT_NAME, "requested up to", "to generate", "completion", "output")
         + r"(?:\W+(?:is|of|value|parameter|set|to|too|large|be|got|was|tokens?|requested|up|length|"
-        r"invalid|for)){0,4}\W*$",
+        r"invalid|for)){0,4}[^\w)]*$",
     ),
     (
         "limit",
@@ -161,7 +166,7 @@ _BEFORE: Final[tuple[tuple[Role, str], ...]] = (
 
 def quantities(text: str) -> Quantities:
     """Limit, input and output as a plain text names them."""
-    text = _GLUED.sub(": ", text)
+    text = _ROUND.sub("", _GLUED.sub(": ", text))
     added = _SUM.search(text)
     if added:
         return Quantities(int(added[3]), int(added[1]), int(added[2]))
@@ -180,7 +185,7 @@ def _numbers(text: str) -> list[_Number]:
         start = found[place - 1].end() if place else 0
         end = found[place + 1].start() if place + 1 < len(found) else len(text)
         left = _SENTENCE_END.sub("", text[start : match.start()][-120:])
-        right = text[match.end() : end][:60]
+        right = _NEXT_SENTENCE.sub("", text[match.end() : end][:60])
         value = int(match[1]) * {"k": 1_000, "m": 1_000_000}.get(match[2], 1)
         role = _role(left, right)
         if role == "limit" and "exclusive" in right[:14]:
@@ -200,9 +205,12 @@ def _role(left: str, right: str) -> Role:
 
 
 def _settled(numbers: list[_Number]) -> Quantities:
-    first = {number.role: number.value for number in reversed(numbers)}
+    first = {number.role: number.value for number in reversed(numbers) if number.value}
     limit, output, total = (first.get(role) for role in ("limit", "output", "total"))
     given = first.get("input", total)
+    limits = [number.value for number in numbers if number.role == "limit"]
+    if given is None and len(limits) == 2 and limits[0] > limits[1]:
+        given, limit = limits  # "the context length (40000) is above the maximum (32768)"
     if total is not None and output is not None and total > output:
         given = total - output
     open_ends = [number.value for number in numbers if not number.role and number.value >= OPEN_MIN]

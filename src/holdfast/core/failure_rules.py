@@ -91,7 +91,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 _OVERFLOW_CODE: Final = words.either(
     r"context(?:length|window|size|limit)?exceeded",
-    r"modelmaxprompttokensexceeded",
+    r"modelmaxprompttokensexceeded|tokenslimitreached",
     r"exceed(?:ed)?contextsize",
     r"contextoverflow",
     r"maxcontextlength",
@@ -277,6 +277,13 @@ _WHO: Final = (
 )
 _OUTPUT: Final = (
     Rule(
+        "output cap, plainly",
+        "output_limit",
+        "clamp_max_tokens",
+        "parameter",
+        text=words.OUTPUT_CAP_PLAINLY,
+    ),
+    Rule(
         "output cap",
         "output_limit",
         "clamp_max_tokens",
@@ -377,7 +384,14 @@ _OVERFLOWS: Final = (
 )
 _STATUS: Final = (
     Rule("payload", "payload_too_large", _IMAGES_FIRST, "bytes", text=words.PAYLOAD),
-    Rule("cancelled", "timeout", "do_not_retry", "cancelled", text=words.CANCELLED),
+    Rule(
+        "cancelled",
+        "timeout",
+        "do_not_retry",
+        "cancelled",
+        text=words.CANCELLED,
+        unless=r"timeout|timed out",
+    ),
     Rule(
         "rate, by code",
         "rate_limit",

@@ -34,7 +34,7 @@ _SPAN: Final = r"(?:sec|min|hour|day)"
 TOKEN_RATE: Final = either(
     rf"\btokens?[-_ ]?(?:per|/|a|each|every)[-_ ]?{_SPAN}",
     rf"tokens?.{{0,20}}\bper ?(?:\w+ ?)?per ?{_SPAN}",
-    r"tokens.{0,40}\bper[-_ ]?(?:minute|day)\b",
+    r"tokens?.{0,40}\bper[-_ ]?(?:minute|day)\b",
     r"\bper[-_ ]?minute\b.{0,60}tokens",
     r"tokenspermin",
     r"tokensper\w*per(?:minute|day)",
@@ -68,7 +68,7 @@ MONEY: Final = either(
     r"(?:current|monthly|daily|weekly|allocated) quota",
     r"spend(?:ing)?[-_ ](?:limit|cap)",
     r"budget (?:has been )?exceeded|exceeded.{0,20}(?:max )?budget|over budget",
-    r"hard limit",
+    r"hard limit|key limit exceeded",
     r"prepaid|top[- ]up\b|\brecharge|arrears|overdue",
     r"upgrade (?:your|to a) (?:plan|paid)|paid account|subscription",
     r"account (?:is )?(?:not active|inactive|deactivated|suspended)",
@@ -172,6 +172,10 @@ OUTPUT_CAP: Final = either(
     r"(?:output|completion) tokens?.{0,40}(?:exceed|limit|maximum)",
     r"(?:输出|生成).{0,20}(?:超|上限|范围|过大)",
 )
+OUTPUT_CAP_PLAINLY: Final = either(
+    rf"maximum value for {MAX_OUTPUT}",
+    r"supports? (?:at most|up to) \d+ (?:completion|output) tokens",
+)
 NOT_OUTPUT_CAP: Final = either(
     r"context[-_ ](?:length|window|size|limit)|max_model_len|n_ctx|上下文",
     r"input length and|(?:inputs?|prompt)(?: tokens?| token count| length)? ?(?:\+|plus|and|or) ",
@@ -240,7 +244,10 @@ THINKING: Final = either(
     r"expected thinking",
     r"reasoning_content|reasoning item|encrypted_content",
 )
-PAGE_AS_JSON: Final = r"unexpected token <|<!doctype|unexpected character.{0,10}<"
+PAGE_AS_JSON: Final = either(
+    r"unexpected token <|<!doctype|unexpected character.{0,10}<",
+    r"unexpected token \S{1,3} in json",
+)
 ENCODING: Final = either(
     r"surrogate",
     r"not valid json|malformed json|json (?:parse|decode) error|could not parse.{0,20}json",
@@ -285,7 +292,7 @@ SMALL_WINDOW: Final = either(
 
 WINDOW: Final = either(
     r"context[-_ ]?(?:length|window|size|limits?|capacity|len|budget)",
-    r"n_ctx\w*",
+    r"n_ctx\w*|max(?:imum)? context\b",
     r"max_(?:model_len|seq_len\w*|input_\w+|prompt_\w+|position_\w+|context_\w+)",
     r"max(?:imum)?(?: allowed| supported)? (?:model|sequence|input|prompt|context)[- ]?"
     r"(?:sequence )?(?:token )?(?:lengths?|len|size|tokens?|limit)",
@@ -328,6 +335,7 @@ CHINESE_OVERFLOW: Final = either(
     r"(?:超长|过长|太长|超出|超过|超限|过大|太大|溢出|上限|太多|过多)",
     r"(?:超出|超过|超|大于).{0,24}?"
     r"(?:上下文|tokens?|最大长度|长度限制|输入限制|输入长度|窗口|长度上限|最大输入)",
+    r"最大(?:输入|上下文|prompt)\w{0,6}(?:是|为|:)? ?\d",
     r"压缩上下文|(?:精简|缩短|减少|压缩).{0,10}(?:输入|上下文|提示|对话|prompt|文本|消息)",
     r"(?:輸入|上下文|提示|對話|內容|長度).{0,20}?(?:超過|超出|過長|太長)",
     r"(?:超過|超出).{0,20}?(?:上下文|長度|token)",
@@ -354,7 +362,8 @@ OVERFLOW: Final = either(
     r"(?:requested|request|resulted|contains?|has|have|got|prompt|input|messages|however|but|tokens)",
     r"\d+ (?:token )?max(?:imum)? context",
     r"context(?: is| was)? (?:too (?:long|large|big)|exceed\w*|overflow\w*|full\b)",
-    r"(?:supports?|allows?|accepts?|limited to|has)(?: only| up to| at most| a maximum of)+ "
+    r"(?:only (?:supports?|allows?|accepts?|has)|"
+    r"(?:supports?|allows?|accepts?|limited to|has)(?: only| up to| at most| a maximum of)+) "
     r"\d+ ?[km]?(?: tokens?)?(?: of)? context",
     r"(?:larger|longer|bigger)[- ]context model",
     # A prompt, and that it is too long.
@@ -368,6 +377,10 @@ OVERFLOW: Final = either(
     r"too (?:long|large)",
     r"(?:start|open|begin) a new (?:chat|thread|conversation|session).{0,60}(?:context|long|limit)",
     r"too large for (?:the )?model with",
+    r"(?:request|body|payload|content) (?:is )?too large.{0,60}\btokens\b",
+    r"(?:messages|(?:message|chat|conversation) history)(?: is| are)? too (?:long|large)",
+    r"message you (?:submitted|sent) (?:is|was) too long",
+    r"(?:text|request|message) (?:is |was )?too (?:long|large) for (?:the|this) model",
     r"\binput (?:is )?too long for (?:the |this )?(?:requested |selected )?model",
     # Tokens, and that they are too many.
     rf"{_TOKENS}.{{0,40}}?(?:exceed\w*|too (?:long|large|many)|(?:longer|larger|greater|more) than|"
