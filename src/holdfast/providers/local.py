@@ -79,6 +79,10 @@ class LocalModel:
         with self._lock:
             self._server = None
 
+    def as_async(self) -> AsyncLocalModel:
+        """The same model for asynchronous callers."""
+        return AsyncLocalModel(self)
+
     def _loaded(self) -> Any:
         with self._lock:
             if self._server is None:

@@ -13,8 +13,6 @@ from holdfast.core.models import family_of
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import window_for
 from holdfast.providers.clients import AsyncSdkModel, SdkModel
-from holdfast.providers.local import AsyncLocalModel, LocalModel
-from holdfast.providers.offline import AsyncOfflineModel, OfflineModel
 from holdfast.providers.sdks import anthropic_client, openai_client
 
 if TYPE_CHECKING:
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.window import Window
     from holdfast.ports import AsyncModel, Model
+    from holdfast.providers.local import LocalModel
+    from holdfast.providers.offline import OfflineModel
 
 NAMES: Final = (
     "offline",
@@ -112,9 +112,9 @@ def model(
     """
     named = read_name(name)
     if named.kind == "offline":
-        return OfflineModel(**_given(window=window, cache=cache))
+        return _offline(window, cache)
     if named.kind == "local":
-        return LocalModel(named.name, **_given(window=window))
+        return _local(named.name, window)
     url = base_url or named.base_url
     whom = _target(named, url, cache, thinking, provider, flavour, output_max)
     if client is None:
@@ -140,9 +140,9 @@ def async_model(
     """The same for asynchronous callers."""
     named = read_name(name)
     if named.kind == "offline":
-        return AsyncOfflineModel(OfflineModel(**_given(window=window, cache=cache)))
+        return _offline(window, cache).as_async()
     if named.kind == "local":
-        return AsyncLocalModel(LocalModel(named.name, **_given(window=window)))
+        return _local(named.name, window).as_async()
     url = base_url or named.base_url
     whom = _target(named, url, cache, thinking, provider, flavour, output_max)
     if client is None:
@@ -151,12 +151,23 @@ def async_model(
     return AsyncSdkModel(client, whom, window_for(whom, window))
 
 
+# Each of these has much to set up, and a caller needs one of them at most.
+
+
+def _offline(window: int | Window | None, cache: CacheTime) -> OfflineModel:
+    from holdfast.providers.offline import WINDOW_TOKENS, OfflineModel
+
+    return OfflineModel(window=WINDOW_TOKENS if window is None else window, cache=cache)
+
+
+def _local(name: str, window: int | Window | None) -> LocalModel:
+    from holdfast.providers.local import LocalModel
+
+    return LocalModel(name, window=window)
+
+
 def _maker(kind: str) -> Callable[..., Any]:
     return anthropic_client if kind == "anthropic" else openai_client
-
-
-def _given(**settings: Any) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _target(

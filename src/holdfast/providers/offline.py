@@ -99,6 +99,10 @@ class OfflineModel:
         reply = _within(reply, request, self._counter)
         return reply if hear is None else _told(reply, hear)
 
+    def as_async(self) -> AsyncOfflineModel:
+        """The same model for asynchronous callers."""
+        return AsyncOfflineModel(self)
+
 
 class AsyncOfflineModel:
     """The same, awaited; it never waits for anything."""
