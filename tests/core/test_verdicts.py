@@ -323,6 +323,17 @@ def test_summary_of_something_else_is_refused() -> None:
     assert judged(other).fault == "unrelated"
 
 
+def test_other_script_than_the_users_is_refused() -> None:
+    """A Chinese conversation has a Chinese summary, names and all; and the other way round."""
+    asked: list[Record] = [User(content="请修复登录测试，文件是 tests/test_login.py。" * 20)]
+    chinese = (
+        "### Goal\n修复登录测试 tests/test_login.py\n### Progress\n已经找到竞争条件 new_session"
+    )
+    assert judged(chinese, covered=asked).text == chinese
+    assert judged(GOOD, covered=asked).fault == "language"
+    assert judged(chinese.replace("tests/test_login.py", "")).fault == "language"
+
+
 @pytest.mark.parametrize(
     "wrapped",
     [

@@ -19,7 +19,7 @@ from holdfast.core import carry
 from holdfast.core.records import Compaction
 from holdfast.core.text import cut
 from holdfast.core.transcript import parts, transcript
-from holdfast.core.verdicts import HEADINGS, Fault, Verdict, judge
+from holdfast.core.verdicts import HEADINGS, Fault, Verdict, judge, within_cap
 from holdfast.core.wrapping import ASK, escaped, tagged, unescaped
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ __all__ = [
     "prose_of",
     "read_ask",
     "transcript",
+    "within_cap",
 ]
 
 FOCUS_CHARS: Final = 800
@@ -123,7 +124,8 @@ def ask(
     """The request for a summary of one piece of a conversation.
 
     `transcript` is a piece as `parts` returns it. `previous` is the summary of everything before
-    it; the answer takes its place.
+    it; the answer takes its place. One that Holdfast did not make may have any length:
+    `within_cap` shortens it.
     """
     where = f", part {part} of {parts}" if parts > 1 else ""
     task = _WHOLE if not previous.strip() else f"{_UPDATE} The headings are:"

@@ -49,6 +49,7 @@ Fault = Literal[
     "no smaller",
     "shape",
     "unrelated",
+    "language",
 ]
 """Why a summary is not used."""
 
@@ -105,6 +106,23 @@ _PREAMBLE: Final = re.compile(
 _WORD: Final = re.compile(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
 )
+_SCRIPTS: Final = {
+    "Latin": re.compile(r"[A-Za-z\u00c0-\u024f]"),
+    "Greek": re.compile(r"[\u0370-\u03ff]"),
+    "Cyrillic": re.compile(r"[\u0400-\u04ff]"),
+    "Hebrew": re.compile(r"[\u0590-\u05ff]"),
+    "Arabic": re.compile(r"[\u0600-\u06ff]"),
+    "Devanagari": re.compile(r"[\u0900-\u097f]"),
+    "Thai": re.compile(r"[\u0e00-\u0e7f]"),
+    "Chinese or Japanese": re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"),
+    "Korean": re.compile(r"[\uac00-\ud7af]"),
+}
+_ASCII_RUN: Final = re.compile(r"[A-Za-z0-9./:@+_-]+")
+_NAME_SIGN: Final = re.compile(r"[./:@_\d]")
+_SCRIPT_SHARE: Final = 0.6
+"""Of the user's letters, from which on they write in that script."""
+_SCRIPT_SHARE_MIN: Final = (0.1, 0.4)
+"""Of a summary's letters; the second for Latin, in which names and paths are written anyway."""
 _STOPWORDS: Final = frozenset(
     (
         *("the", "and", "for", "you", "that", "this", "with", "are", "was", "not", "but", "can"),
@@ -156,12 +174,13 @@ def judge(
         _check_kind(text)
         _check_copies(text, recent, previous, shown)
         _check_shape(text)
+        _check_language(text, recent)
         tokens = _check_size(text, covered, previous, cap_tokens, counter)
         missing = _missing(text, recent, f"{shown}\n{previous}")
     except _Rejected as rejected:
         return rejected.verdict
     if tokens > cap_tokens:
-        text = _shortened(text, cap_tokens, counter)
+        text = within_cap(text, cap_tokens, counter)
         mended.append(f"shortened from {tokens:,} to {counter.count(text):,} tokens")
         if not text:
             return Verdict(None, "too long", f"{tokens:,} tokens, and {cap_tokens:,} hold nothing")
@@ -279,6 +298,30 @@ def _check_shape(text: str) -> None:
         )
 
 
+def _check_language(text: str, covered: Sequence[Record]) -> None:
+    """Whether it is in the script the user writes in; languages of one script look alike here."""
+    said = "\n".join(_spoken(record) for record in covered)[-_COMPARED_CHARS:]
+    theirs, its = _scripts(said), _scripts(_body(text))
+    script = max(theirs, key=lambda name: theirs[name])
+    if theirs[script] < _SCRIPT_SHARE or its[script] >= _SCRIPT_SHARE_MIN[script == "Latin"]:
+        return
+    other = max(its, key=lambda name: its[name])
+    raise _Rejected("language", f"the user writes in {script} letters, and it is in {other} ones")
+
+
+def _spoken(record: Record) -> str:
+    is_said = isinstance(record, User) and record.extra.get("meta") is not True
+    return text_of(record.content) if is_said else ""  # type: ignore[union-attr]
+
+
+def _scripts(text: str) -> dict[str, float]:
+    """The share of each script among a text's letters, without those of paths and other names."""
+    text = _ASCII_RUN.sub(lambda run: "" if _NAME_SIGN.search(run[0]) else run[0], text)
+    counts = {name: len(letters.findall(text)) for name, letters in _SCRIPTS.items()}
+    total = sum(counts.values()) or 1
+    return {name: count / total for name, count in counts.items()}
+
+
 def _check_size(
     text: str, covered: Sequence[Record], previous: str, cap_tokens: int, counter: Counter
 ) -> int:
@@ -394,8 +437,10 @@ def _copied_share(words: Sequence[str], source: Sequence[str]) -> float:
 # Shortening
 
 
-def _shortened(text: str, cap_tokens: int, counter: Counter) -> str:
+def within_cap(text: str, cap_tokens: int, counter: Counter) -> str:
     """A summary within its cap: each section whole where it is short, else its head and tail."""
+    if counter.count(text) <= cap_tokens:
+        return text
     sections = _split(text)
     room = cap_tokens
     while room > 0:
