@@ -47,19 +47,25 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
 def _chat(args: argparse.Namespace, app: App) -> int:
     # Only now: they take a while, and no other command needs them.
     from holdfast.surfaces.cli.chat_input import source_for
-    from holdfast.surfaces.cli.chat_loop import Chat
+    from holdfast.surfaces.cli.chat_loop import Chat, quiet
     from holdfast.surfaces.cli.chat_view import JsonLines, Screen
 
     is_live = sys.stdin.isatty() and not app.out.is_json
     view: View = (
         JsonLines(app.out)
         if app.out.is_json
-        else Screen(app.out, is_live=is_live and sys.stdout.isatty(), model=args.model)
+        else Screen(app.out, is_live=is_live and sys.stdout.isatty())
     )
-    desk = _desk(args, app, view)
+    with quiet(is_live=is_live):
+        view.busy(f"loading {args.model}")
+        try:
+            desk = _desk(args, app, view)
+            _sit_down(args, app, desk, view)
+        finally:
+            view.idle()
+    source = source_for(desk, app.settings.root, is_json=app.out.is_json)
     try:
-        _sit_down(args, app, desk, view)
-        return Chat(desk, view, source_for(desk, app.settings.root, is_json=app.out.is_json)).run()
+        return Chat(desk, view, source).run()
     finally:
         view.idle()
         desk.close()

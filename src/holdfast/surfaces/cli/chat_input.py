@@ -32,6 +32,8 @@ class Source(Protocol):
 
     is_live: bool
     """Whether a person is there."""
+    is_raw: bool
+    """Whether it shows what is typed by itself."""
 
     def read(self, status: Status | None, /) -> str:
         """The next words. Raises `EOFError` at the end, `KeyboardInterrupt` for Ctrl-C."""
@@ -41,6 +43,7 @@ class Pipe:
     """Lines of stdin. A backslash at the end of a line joins the next one to it."""
 
     is_live = False
+    is_raw = False
 
     def __init__(self) -> None:
         reconfigure = getattr(sys.stdin, "reconfigure", None)
@@ -62,6 +65,7 @@ class Plain:
     """A terminal without `prompt_toolkit`: the line editor of Python, with history."""
 
     is_live = True
+    is_raw = False
 
     def __init__(self, desk: Desk, root: str) -> None:
         self._desk = desk
@@ -98,6 +102,7 @@ class Comfortable:
     """A terminal with `prompt_toolkit`: history, completion, several lines, a meter."""
 
     is_live = True
+    is_raw = True
 
     def __init__(self, desk: Desk, root: str, **terminal: Any) -> None:
         from prompt_toolkit import PromptSession

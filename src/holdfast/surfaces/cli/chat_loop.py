@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -41,6 +42,11 @@ class Chat:
 
     def run(self) -> int:
         """Until the end of the input, or `/quit`; the exit status."""
+        with quiet(is_live=self._source.is_raw):
+            self._listen()
+        return EXIT_TURN_FAILED if self._has_failed and not self._source.is_live else 0
+
+    def _listen(self) -> None:
         while True:
             try:
                 text = self._source.read(self._status()).strip()
@@ -55,7 +61,6 @@ class Chat:
                 continue
             if text and not self._take(text):
                 break
-        return EXIT_TURN_FAILED if self._has_failed and not self._source.is_live else 0
 
     def _take(self, text: str) -> bool:
         """Do what was asked; whether to go on."""
@@ -82,7 +87,7 @@ class Chat:
 
     def _turn(self, ask: Callable[[], Reply | None]) -> None:
         self._has_failed = True
-        self._view.begin()
+        self._view.begin(self._desk.session.target.model)
         reply = self._guarded(ask)
         if reply is not None:
             self._has_failed = False
@@ -91,7 +96,7 @@ class Chat:
     def _guarded(self, do: Callable[[], Any]) -> Any:
         """Do something that may fail or be called off; None where it was."""
         try:
-            with _patient():
+            with quiet(is_live=self._source.is_live), _patient():
                 return do()
         except HoldfastError as error:
             self._view.error(error)
@@ -135,6 +140,28 @@ def _patient() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def quiet(*, is_live: bool) -> Iterator[None]:
+    """What is typed meanwhile waits for the prompt, and does not get in between what is shown."""
+    try:
+        import termios
+
+        fd = sys.stdin.fileno()
+        before = termios.tcgetattr(fd) if is_live else None
+    except (ImportError, OSError, ValueError, termios.error):
+        before = None
+    if before is None:
+        yield
+        return
+    mute = [*before]
+    mute[3] &= ~termios.ECHO
+    termios.tcsetattr(fd, termios.TCSADRAIN, mute)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)
 
 
 def greeting(desk: Desk, *, is_new: bool, first: bool = False) -> list[Line]:

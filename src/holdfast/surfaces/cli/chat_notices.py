@@ -70,6 +70,14 @@ def seconds_in(event: CallFailed) -> float | None:
     return float(found[1]) if found else event.failure.retry_after
 
 
+_DOING: Final = {
+    "wait": "",
+    "lower-output": "asking for ",
+    "drop-media": "sending only ",
+    "drop-thinking": "sending it ",
+}
+
+
 def _tool(event: ToolFinished) -> Line:
     said = f"  [tool: {event.call.name}] {gist(event.call)}".rstrip()
     if event.is_error:
@@ -97,15 +105,15 @@ def _compacted(event: CompactionFinished) -> Line:
 
 
 def _failed(event: CallFailed, attempt: int) -> Line | None:
-    kind = event.failure.kind.replace("_", " ")
+    kind = event.failure.kind.replace("_", " ").capitalize()
     if event.purpose != "turn":
-        return _tagged("compact", f"Summary failed ({kind}); {event.detail}", is_bad=True)
+        return _tagged("compact", f"Summary failed ({kind.lower()}); {event.detail}", is_bad=True)
     if event.next == "give-up":
         return None  # the error that follows says it all
     if event.next == "shrink":
         words = "Context overflow" if attempt <= 1 else "Still overflowing"
         return _tagged("guard", f"{words}, shortening the request {event.detail}")
-    return _tagged("guard", f"{kind}: {event.detail or event.next}")
+    return _tagged("guard", f"{kind}, {_DOING[event.next]}{event.detail}")
 
 
 def _tagged(tag: str, words: str, *, is_bad: bool = False) -> Line:

@@ -17,6 +17,7 @@ from holdfast.core.events import (
     ToolStarted,
     TurnFinished,
 )
+from holdfast.errors import ModelError
 from holdfast.surfaces.answers import Line, columns_of
 from holdfast.surfaces.cli.chat_notices import gist, notice, seconds_in
 from holdfast.surfaces.cli.chat_spinner import Spinner
@@ -42,7 +43,7 @@ class View(Protocol):
     """What the loop tells."""
 
     def opened(self, words: list[Line], facts: dict[str, Any], /) -> None: ...
-    def begin(self) -> None: ...
+    def begin(self, model: str, /) -> None: ...
     def hear(self, delta: Delta) -> None: ...
     def event(self, event: Any) -> None: ...
     def end(self, reply: Reply | None) -> None: ...
@@ -58,10 +59,10 @@ class View(Protocol):
 class Screen:
     """For people. Without a terminal, replies and answers go to stdout, the rest to stderr."""
 
-    def __init__(self, out: Output, *, is_live: bool, model: str = "the model") -> None:
+    def __init__(self, out: Output, *, is_live: bool) -> None:
         self._out = out
         self._is_live = is_live
-        self._model = model
+        self._model = "the model"
         self._spinner = Spinner(sys.stdout) if is_live else None
         self._kind = ""
         """What the line that is being written is: text, thinking, or nothing."""
@@ -69,10 +70,12 @@ class Screen:
         self._attempt = 1
 
     def opened(self, words: list[Line], _facts: dict[str, Any], /) -> None:
+        self.idle()
         for one in words:
             self._beside(one)
 
-    def begin(self) -> None:
+    def begin(self, model: str, /) -> None:
+        self._model = model
         self._is_heard = False
         self._attempt = 1
 
@@ -147,7 +150,8 @@ class Screen:
     def error(self, error: HoldfastError) -> None:
         self.idle()
         self._out.error(error)
-        sys.stderr.flush()
+        if isinstance(error, ModelError):
+            self.note("  what you said is stored: /continue tries again")
         self._gap()
 
     def fault(self, error: Exception) -> None:
@@ -218,7 +222,7 @@ class JsonLines:
     def opened(self, _words: list[Line], facts: dict[str, Any], /) -> None:
         self._say({"opened": facts})
 
-    def begin(self) -> None:
+    def begin(self, _model: str, /) -> None:
         pass
 
     def hear(self, delta: Delta) -> None:
