@@ -60,7 +60,8 @@ def fit(course: Course, bounds: Bounds, *, is_recovery: bool = False) -> Flow[tu
     for round_ in range(_ROUNDS_MAX):
         records: Sequence[Record] = yield Read(course.window.tokens)
         now: float = yield Now()
-        plan = course.plan(records, now, bounds)
+        # After a refusal only what must go goes: the next step down may not be needed.
+        plan = course.plan(records, now, bounds, pressure="hold" if is_recovery else "usual")
         newest = records[-1].id if records else ""
         if not plan.decisions:
             return plan, newest
@@ -241,12 +242,11 @@ class _Work:
         parts = summaries.parts(covered, room_tokens=room, calls_max=1, counter=counter)
         if not parts:
             return [], "", None
-        question = f"{parts[-1]}\n\n{notes.ask_for_notes(known)}"
+        question = notes.ask_for_notes(parts[-1], known=known)
         outcome = yield from self._call(_alone(summaries.SYSTEM, question, _NOTES_TOKENS), "notes")
         if isinstance(outcome, Failed):
             return [], f"the model could not be asked: {outcome.failure.kind}", None
-        found = notes.read_notes(outcome, known=known)
-        return [note.text for note in found], "", outcome.usage
+        return notes.read_notes(outcome, known=known), "", outcome.usage
 
     # Summaries
 

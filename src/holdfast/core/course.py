@@ -90,6 +90,9 @@ class Course:
         """A reply said that the window is full, whatever we reckon."""
         self.poor_summaries = 0
         """In a row; two of them, and the model is not asked for a while."""
+        self.running: set[str] = set()
+        """Tool calls that are being carried out: they have no result yet, and were not
+        interrupted."""
         self._learned: Window | None = None
         self._sent_static: tuple[str, tuple[Tool, ...]] | None = None
 
@@ -145,7 +148,8 @@ class Course:
             "output_tokens": output or bounds.output or terms.output_tokens,
             "policy": terms.policy,
             "cache": self.cache(records, now),
-            "floor": terms.floor,
+            # The floor is for windows that somebody chose; the provider's own word is final.
+            "floor": min(terms.floor, self.window.tokens) if self._learned else terms.floor,
             "at_most": min(most) if most else None,
             "pressure": pressure,
             "prose": prose,

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.course import Bounds
 from holdfast.core.failures import learned_window
 from holdfast.core.messages import Image, Thinking, ToolAnswer
-from holdfast.errors import ContextOverflow, ModelError
+from holdfast.errors import CannotFit, ContextOverflow, HoldfastError, ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +88,7 @@ class Recovery:
         self._course = course
         self._tries = Tries()
         self._refused: tuple[Plan, Failed] | None = None
+        self._refused_sizes: list[int] = []
         self.bounds = Bounds()
 
     @property
@@ -107,6 +108,18 @@ class Recovery:
             raise gave_up(failed, before, "it could not be made smaller") from failed.error
         self._refused = None
 
+    def succeeded(self) -> None:
+        """Remember what was too large where nobody said what would not be."""
+        if self._refused_sizes:
+            self._course.ceiling = int(_MARGIN * min(self._refused_sizes))
+
+    def exhausted(self, error: CannotFit) -> HoldfastError:
+        """What to raise where nothing smaller exists: the refusal, if that is why."""
+        if self._refused is None:
+            return error
+        plan, failed = self._refused
+        return gave_up(failed, plan, f"nothing smaller can be made: {error}")
+
     def take(self, plan: Plan, failed: Failed) -> Remedy:
         """What to do after a failure. What was learned from it counts from now on."""
         found = remedy(failed.failure, plan, self.bounds, self._tries, self._course.terms)
@@ -114,7 +127,7 @@ class Recovery:
             self._tries = msgspec.structs.replace(self._tries, waits=self._tries.waits + 1)
         elif found.step != "give-up":
             if found.step == "shrink" and found.learned is None:
-                self._course.ceiling = found.bounds.at_most
+                self._refused_sizes.append(plan.tokens.total)
             self._refused = (plan, failed)
             self.bounds = found.bounds
             done = self._tries.recoveries + 1
@@ -182,6 +195,8 @@ def _overflow(failure: Failure, plan: Plan, bounds: Bounds, tries: Tries) -> Rem
     limit, taken = failure.limit, failure.input
     if limit and taken and failure.action == "lower_output_then_shrink_input":
         free = limit - taken - _OUTPUT_MIN // 8
+        if learned is not None and learned < plan.window.tokens:
+            free = min(free, learned // 4)  # the whole window is smaller than it was taken to be
         if _OUTPUT_MIN <= free < plan.prompt.output_tokens:
             found = _lower_output(plan, bounds, free)
             return msgspec.structs.replace(found, learned=learned)

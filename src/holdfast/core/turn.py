@@ -51,7 +51,7 @@ from holdfast.core.recovery import Recovery, gave_up
 from holdfast.core.replies import Reply
 from holdfast.core.text import cut
 from holdfast.core.usage import read_usage
-from holdfast.errors import CallDenied, HoldfastError, ToolLoop
+from holdfast.errors import CallDenied, CannotFit, HoldfastError, ToolLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from holdfast.core.course import Course
     from holdfast.core.effects import Flow
     from holdfast.core.projection import Plan
-    from holdfast.core.records import Content, Record
+    from holdfast.core.records import Content, Json, Record
     from holdfast.core.recovery import Remedy
     from holdfast.core.usage import Usage
 
@@ -101,19 +101,17 @@ def resume(course: Course) -> Flow[Reply | None]:
 
 def answer(course: Course) -> Flow[Reply]:
     """Ask the model, run its tools, and ask again, until it has nothing more to do."""
-    loops = _Loops()
+    loops = _Loops((yield Read(course.window.tokens)))
     try:
         for steps in range(1, course.terms.steps + 1):
+            reply, seen = yield from ask(course)
             records = yield Read(course.window.tokens)
             loops.look(records)
-            reply, seen = yield from ask(course)
             if reply.calls:
-                loops.add(reply.calls, (yield from _run(reply.calls)))
-            else:
-                records = yield Read(course.window.tokens)
-                if not _was_said_since(records, seen):
-                    yield Tell(TurnFinished(reply, steps))
-                    return reply
+                loops.add(reply.calls, (yield from _run(course, reply.calls)))
+            elif not _was_said_since(records, seen):
+                yield Tell(TurnFinished(reply, steps))
+                return reply
     except Cancelled as cancelled:
         yield from _leave(course, cancelled)
         raise
@@ -140,7 +138,10 @@ def add_result(
 ) -> Flow[str]:
     """Store what a tool returned that the caller ran."""
     result = ToolResult(
-        tool_use_id=call_id, content=_bounded(content), is_error=is_error, details=details
+        tool_use_id=call_id,
+        content=_bounded(content),
+        is_error=is_error,
+        details=_bounded_details(details),
     )
     stored = yield Append((result,))
     record: str = stored[0].id
@@ -163,9 +164,7 @@ class Guard:
             self._recovery = Recovery(course)
         else:
             yield from recover(course, self._recovery, self._plan, self._named(failed))
-        recovery = self._recovery
-        plan, _seen = yield from fit(course, recovery.bounds, is_recovery=recovery.is_under_way)
-        recovery.admit(plan)
+        plan, _seen = yield from _fitted(course, self._recovery)
         self._plan = plan
         course.sent()
         return plan
@@ -173,6 +172,8 @@ class Guard:
     def record(self, reply: Reply) -> Flow[Reply]:
         """Store the reply to it."""
         plan, target = self._plan, self._course.terms.target
+        if self._recovery is not None:
+            self._recovery.succeeded()
         self._recovery = self._plan = None
         if plan is not None:
             usage = read_usage(reply.usage, reply.provider or target.provider)
@@ -192,12 +193,22 @@ def ask(course: Course) -> Flow[tuple[Reply, str]]:
     """
     recovery = Recovery(course)
     while True:
-        plan, newest = yield from fit(course, recovery.bounds, is_recovery=recovery.is_under_way)
-        recovery.admit(plan)
+        plan, newest = yield from _fitted(course, recovery)
         outcome = yield from _send(course, plan, recovery.attempt)
         if isinstance(outcome, Reply):
+            recovery.succeeded()
             return (yield from _keep(plan, outcome)), newest
         yield from recover(course, recovery, plan, outcome)
+
+
+def _fitted(course: Course, recovery: Recovery) -> Flow[tuple[Plan, str]]:
+    """The next request that may be sent."""
+    try:
+        plan, newest = yield from fit(course, recovery.bounds, is_recovery=recovery.is_under_way)
+    except CannotFit as error:
+        raise recovery.exhausted(error) from error
+    recovery.admit(plan)
+    return plan, newest
 
 
 def recover(course: Course, recovery: Recovery, plan: Plan, failed: Failed) -> Flow[None]:
@@ -318,8 +329,17 @@ def _troubles(reply: Reply, usage: Usage | None, plan: Plan) -> list[TroubleNoti
 # Tools
 
 
-def _run(calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
+def _run(course: Course, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
     """Run tools side by side; each result is in the log before anything else is asked."""
+    ids = {call.id for call in calls}
+    course.running |= ids
+    try:
+        return (yield from _run_allowed(calls))
+    finally:
+        course.running -= ids
+
+
+def _run_allowed(calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
     allowed, outcomes = [], []
     for call in calls:
         denied = yield Tell(ToolStarted(call))
@@ -329,14 +349,22 @@ def _run(calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
             yield from _store(call, outcomes[-1])
         else:
             allowed.append(call)
-    by_id = {call.id: call for call in allowed}
-    if allowed:
-        yield Start(tuple(allowed))
-    for _ in range(len(by_id)):
-        outcome: Outcome = yield Next()
-        outcomes.append(outcome)
-        yield from _store(by_id[outcome.call_id], outcome)
-    return outcomes
+    done: list[tuple[ToolCall, Outcome]] = []
+    while allowed:
+        # Where an id was given out twice, the second call waits: its result would be anybody's.
+        by_id = {call.id: call for call in reversed(allowed)}
+        yield Start(tuple(by_id.values())[::-1])
+        for _ in range(len(by_id)):
+            outcome: Outcome = yield Next()
+            done.append((by_id[outcome.call_id], outcome))
+            yield from _store(*done[-1])
+        allowed = [call for call in allowed if by_id[call.id] is not call]
+        for call in list(allowed):
+            same = next((outcome for one, outcome in done if one == call), None)
+            if same is not None:  # said twice, meant once
+                yield from _store(call, same)
+                allowed.remove(call)
+    return outcomes + [outcome for _call, outcome in done]
 
 
 def _store(call: ToolCall, outcome: Outcome) -> Flow[None]:
@@ -345,7 +373,7 @@ def _store(call: ToolCall, outcome: Outcome) -> Flow[None]:
         name=call.name,
         content=_bounded(outcome.content),
         is_error=outcome.is_error,
-        details=outcome.details,
+        details=_bounded_details(outcome.details),
     )
     stored = yield Append((result,))
     chars = len(text_of(outcome.content))
@@ -357,7 +385,34 @@ def _bounded(content: Content) -> Content:
     """A result that a line of the log can hold."""
     if isinstance(content, str):
         return cut(content, RESULT_CHARS_MAX).text
-    return content
+    if not content or _encoded_size(content) <= RESULT_CHARS_MAX:
+        return content
+    room = RESULT_CHARS_MAX // len(content)
+    return [_bounded_block(block, room) for block in content]
+
+
+def _bounded_block(block: Json, room: int) -> Json:
+    text = block.get("text")
+    if isinstance(text, str):
+        return {**block, "text": cut(text, room).text}
+    size = _encoded_size(block)
+    if size <= RESULT_CHARS_MAX:
+        return block
+    said = f"[A block `{block.get('type')}` of {size:,} bytes is too large for the log.]"
+    return {"type": "text", "text": cut(said, room).text}
+
+
+def _bounded_details(details: Any) -> Any:
+    if details is None or (size := _encoded_size(details)) <= RESULT_CHARS_MAX:
+        return details
+    return {"left_out": f"details of {size:,} bytes are too large for the log"}
+
+
+def _encoded_size(value: Any) -> int:
+    try:
+        return len(msgspec.json.encode(value))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return 0  # the store says better what is wrong with it
 
 
 def _leave(course: Course, cancelled: Cancelled) -> Flow[None]:
@@ -375,7 +430,8 @@ def _leave(course: Course, cancelled: Cancelled) -> Flow[None]:
 
 def _interruptions(course: Course) -> Flow[list[ToolResult]]:
     records = yield Read(course.window.tokens)
-    return [_result(call, INTERRUPTED) for call in unanswered(records)]
+    left = [call for call in unanswered(records) if call.id not in course.running]
+    return [_result(call, INTERRUPTED) for call in left]
 
 
 def _result(call: ToolCall, text: str) -> ToolResult:
@@ -391,8 +447,8 @@ def unanswered(records: Sequence[Record]) -> list[ToolCall]:
             answered.add(record.tool_use_id)
         elif isinstance(record, ToolUse):
             alone.append(ToolCall(record.tool_use_id, record.name, {}))
-        elif isinstance(record, User) and not _holds_results(record):
-            return []
+        elif isinstance(record, User):
+            answered |= _results_in(record)
         elif isinstance(record, Assistant):
             blocks = read_blocks(record.content)
             calls = [block for block in blocks if isinstance(block, ToolCall)]
@@ -410,9 +466,10 @@ def is_unanswered(records: Sequence[Record]) -> bool:
     return False
 
 
-def _holds_results(record: User) -> bool:
-    content = record.content
-    return isinstance(content, list) and any(one.get("type") == "tool_result" for one in content)
+def _results_in(record: User) -> set[str]:
+    """The calls that a message in a provider's own shape answers."""
+    blocks = record.content if isinstance(record.content, list) else []
+    return {str(one.get("tool_use_id")) for one in blocks if one.get("type") == "tool_result"}
 
 
 def _was_said_since(records: Sequence[Record], seen: str) -> bool:
@@ -425,18 +482,22 @@ def _was_said_since(records: Sequence[Record], seen: str) -> bool:
     return False
 
 
+def _newest_compaction(records: Sequence[Record]) -> str:
+    return next((one.id for one in reversed(records) if isinstance(one, Compaction)), "")
+
+
 class _Loops:
     """Notices a model that goes round in circles because a compaction made it forget."""
 
-    def __init__(self) -> None:
-        self._compaction: str | None = None
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._compaction = _newest_compaction(records)
         self._watched = 0
         self._seen: dict[str, int] = {}
 
     def look(self, records: Sequence[Record]) -> None:
         """Watch the next calls where a compaction came during this turn."""
-        newest = next((one.id for one in reversed(records) if isinstance(one, Compaction)), "")
-        if self._compaction not in (None, newest):
+        newest = _newest_compaction(records)
+        if newest != self._compaction:
             self._watched = _CALLS_WATCHED
             self._seen.clear()
         self._compaction = newest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -85,9 +86,11 @@ class AsyncSession(Held):
 
     async def close(self) -> None:
         for one in (self._model, self._summariser):
-            close = getattr(one, "aclose", None)
+            close = getattr(one, "close", None)
             if close is not None:
-                await close()
+                done = close()
+                if inspect.isawaitable(done):
+                    await done
         if self._owns_store:
             await finished(self.store.close)
 
