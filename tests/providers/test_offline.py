@@ -12,7 +12,7 @@ from tests.conversations import messy_logs
 
 from holdfast.core import notes, summaries
 from holdfast.core.messages import Tool
-from holdfast.core.records import Assistant, Record, ToolResult, User
+from holdfast.core.records import Assistant, Compaction, Record, ToolResult, User
 from holdfast.core.tokens import Estimator
 from holdfast.core.usage import read_usage
 from holdfast.core.window import Window
@@ -135,6 +135,35 @@ def test_answers_the_rest_from_the_results() -> None:
 
     assert "“The key is in the safe.” (read_file(path=notes.md))" in said
     assert "Nothing in it" in talk.say("Read notes.md and tell me what the password was")
+
+
+def test_quotes_what_a_summary_has_kept() -> None:
+    """After a cut, what the summary says of a person's words is still found, and named as that."""
+    said = "> The port is 8443.\n\n> read a.txt"
+    cut = Compaction(summary=f"### Goal\n- Ship it.\n\n## What the user said\n{said}", id="c")
+    talk = Talk({"ports.md": "All ports are open. Port after port."})
+    talk.records = [cut, User(content="And now?"), Assistant(content="Well.")]
+    talk.say("read ports.md")
+
+    said = talk.say("Which port is it?")
+
+    assert "“The port is 8443.” (the summary of what came before)" in said
+
+
+def test_a_summary_is_no_matter_for_the_next() -> None:
+    """Asked at the end of a conversation, an earlier summary goes on as what it was."""
+    names = "src/one.py " * 3
+    cut = Compaction(
+        summary=f"### Decisions\n- We chose SQLite.\n\n## Names that came up\n{names}", id="c"
+    )
+    talk = Talk()
+    talk.records = [cut, *worked()]
+
+    said = talk.ask(User(content=summaries.ask_riding("", 400))).text
+
+    assert "### Decisions\n- We chose SQLite." in said
+    assert "conversation so far" not in said
+    assert "src/one.py" not in said
 
 
 def test_asks_for_what_is_missing() -> None:

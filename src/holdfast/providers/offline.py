@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.carry import prose_of
 from holdfast.core.dialects import CacheTime, Target, target
 from holdfast.core.messages import Tool, read_tools
 from holdfast.core.notes import NOTES_MAX, SILENT, ask_for_notes
@@ -43,6 +44,8 @@ LINES_SHOWN: Final = 5
 LINE_CHARS: Final = 160
 TOOLS_SHOWN: Final = 8
 GREETING_CHARS: Final = 40
+USER_WEIGHT: Final = 2.0
+"""What a person's words count, beside those of files and other results."""
 
 ABOUT: Final = (
     "I am Holdfast's offline model: no network, no key, and no understanding. "
@@ -69,6 +72,12 @@ _GREETING: Final = re.compile(
     r"what can you do)\b",
     re.IGNORECASE,
 )
+
+
+_REMARK: Final = re.compile(r"\[[^\]\n]*\]")
+"""What the projection puts in for a user who has said nothing."""
+_SUMMARY: Final = re.compile(r"<conversation_so_far>\n(.*)\n</conversation_so_far>", re.DOTALL)
+"""What stands in for messages that were cut."""
 
 
 class OfflineModel:
@@ -123,11 +132,12 @@ def _content(request: Json, counter: Counter) -> list[Json]:
     summary = read_ask(order)
     if summary is not None:
         entries = read_transcript(summary.transcript) or _entries(before)
+        earlier = [_summary_in(one.text) for one in entries if one.kind == "note"]
         text = summarise(
             [entry for entry in entries if not _is_chatter(entry)],
             cap_tokens=summary.cap_tokens,
             counter=counter,
-            previous=summary.previous,
+            previous=summary.previous or prose_of("\n".join(earlier)),
             focus=summary.focus,
         )
         return _said(text or NOTHING)
@@ -140,10 +150,17 @@ def _content(request: Json, counter: Counter) -> list[Json]:
     return _answer(asked, messages, tools)
 
 
+def _summary_in(text: str) -> str:
+    """The summary that a message opens with, without its fence; empty where there is none."""
+    found = _SUMMARY.search(text)
+    return found[1] if found else ""
+
+
 def _is_chatter(entry: Entry) -> bool:
     """What is no matter for a summary: greetings, and what this model said itself."""
     if entry.kind == "user":
-        return bool(_GREETING.match(entry.text)) and len(entry.text) < GREETING_CHARS
+        is_greeting = bool(_GREETING.match(entry.text)) and len(entry.text) < GREETING_CHARS
+        return is_greeting or _REMARK.fullmatch(entry.text.strip()) is not None
     return entry.kind == "assistant" and entry.text.startswith(_OWN)
 
 
@@ -274,11 +291,13 @@ def _entries(messages: Sequence[Json]) -> list[Entry]:
             match block.get("type"):
                 case "text" if message.get("role") == "assistant":
                     found.append(Entry("assistant", block["text"]))
+                case "text" if _summary_in(block["text"]):
+                    found.append(Entry("note", block["text"]))
                 case "text":
                     found.append(Entry("user", block["text"]))
                 case "tool_use":
                     call, name = named[block["id"]]
-                    found.append(Entry("call", call, f"called {name}"))
+                    found.append(Entry("call", call.removeprefix(name), f"called {name}"))
                 case "tool_result":
                     result = _result(block, named)
                     label = f"of {result.name}" + (", failed" if result.is_error else "")
@@ -361,25 +380,30 @@ def _passages(messages: Sequence[Json], tools: Sequence[Tool]) -> list[Passage]:
     named = _called(messages)
     found: list[Passage] = []
     for place, message in enumerate(messages):
-        is_user = message.get("role") == "user"
         for block in _blocks(message):
             if block.get("type") == "tool_result":
-                source, text = f"result of {_result(block, named).call}", _result(block, named).text
-            elif block.get("type") == "text":
-                source = f"{'you' if is_user else 'the assistant'}, message {place + 1}"
-                text = block["text"]
-                if not is_user and text.startswith(_OWN):
-                    continue
-                if is_user and wanted(text, tools).calls:
-                    continue
-            else:
+                result = _result(block, named)
+                source = f"result of {result.call}"
+                found += [Passage(one, source, place) for one in sentences(result.text)]
+            elif block.get("type") != "text":
                 continue
-            found += [
-                Passage(one, source, place)
-                for one in sentences(text)
-                if not (is_user and one.endswith("?"))
-            ]
+            elif message.get("role") == "user":
+                found += _words_of_user(block["text"], place, tools)
+            elif not block["text"].startswith(_OWN):
+                source = f"the assistant, message {place + 1}"
+                found += [Passage(one, source, place) for one in sentences(block["text"])]
     return found
+
+
+def _words_of_user(text: str, place: int, tools: Sequence[Tool]) -> Iterator[Passage]:
+    """What a person said counts for more than what a file says; what they asked tells nothing."""
+    summary = _summary_in(text)
+    source = "the summary of what came before" if summary else f"you, message {place + 1}"
+    for sentence in sentences(summary or text):
+        said = sentence.lstrip("-*> ")
+        is_request = len(said) <= QUOTE_CHARS and wanted(said, tools).calls
+        if not said.endswith("?") and not is_request:
+            yield Passage(said, source, place, weight=USER_WEIGHT)
 
 
 def _quotes(question: str, passages: Sequence[Passage]) -> str:

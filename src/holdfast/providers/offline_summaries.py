@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 Kind = Literal["user", "assistant", "call", "result", "note"]
 
 ITEM_CHARS: Final = 220
-_WEIGHTS: Final = (3, 3, 4, 3, 3, 2, 2)
-"""How the room is shared among the headings where there is too little."""
 _ITEMS_MAX: Final = 40
+_NAMES_MAX: Final = 15
+"""Of files, and of other names, the newest: code keeps a longer list of its own."""
 _SHARE_MAX: Final = 0.5
 """Of what is summarised: a longer summary is not worth having."""
 
@@ -204,7 +204,7 @@ def _named(pattern: re.Pattern[str], entries: Sequence[Entry], kinds: Sequence[K
             for match in pattern.finditer(entry.text):
                 found.pop(match[0], None)
                 found[match[0]] = None
-    return [cut(name, ITEM_CHARS).text for name in found]
+    return [cut(name, ITEM_CHARS).text for name in found][-_NAMES_MAX:]
 
 
 def _read_previous(previous: str) -> dict[str, list[str]]:

@@ -55,6 +55,8 @@ class Passage(msgspec.Struct, frozen=True):
     source: str
     place: int = 0
     """Later places are newer."""
+    weight: float = 1.0
+    """How much its source counts."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -119,7 +121,8 @@ def best(question: str, passages: Sequence[Passage], count: int) -> list[Found]:
         held = sum(weights[term] for term in (*own, *around))
         if own and known and held / known >= _SHARE_MIN:
             near = _NEAR_SHARE * sum(weights[term] for term in around)
-            found.append(Found(passage, _score(asked, words, weights, average) + near))
+            score = _score(asked, words, weights, average) + near
+            found.append(Found(passage, passage.weight * score))
     found.sort(key=lambda one: (-round(one.score, 6), -one.passage.place))
     return _distinct(found, count)
 
