@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,11 +20,17 @@ from holdfast.core.notes import (
     flushed,
     is_silent,
     read_notes,
-    worth_noting,
 )
 from holdfast.core.records import Assistant, Flush, Record, ToolResult, User
 from holdfast.core.replies import Reply
 from holdfast.core.secrets import has_secret, without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def noted(records: Sequence[Record], known: Sequence[str] = ()) -> list[str]:
+    return [note.text for note in durable(records, known=known)]
 
 
 def replied(text: str) -> Reply:
@@ -116,7 +124,7 @@ def test_talk_about_credentials_is_no_credential() -> None:
     """A rule about where a key is kept may be kept itself."""
     for rule in ("Never commit the API key.", "Always read the password from the environment."):
         assert not has_secret(rule)
-        assert worth_noting(said([User(content=rule)])) == [rule]
+        assert noted(said([User(content=rule)])) == [rule]
 
 
 @given(text=clean_texts(200))
@@ -146,11 +154,11 @@ def test_notes_are_saved_once() -> None:
             User(content="never touch  the billing module!"),
         ]
     )
-    first = worth_noting(records)
+    first = noted(records)
     assert first == ["Always run the linter.", "never touch the billing module!"]
     log: list[Record] = [Flush(notes=first), Flush(notes=["x"])]
     assert flushed(log) == [*first, "x"]
-    assert worth_noting(records, known=flushed(log)) == []
+    assert noted(records, known=flushed(log)) == []
 
 
 def test_too_many_notes_leave_the_newest_rules() -> None:
