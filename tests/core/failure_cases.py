@@ -247,7 +247,8 @@ NEAR_MISSES: tuple[Case, ...] = (
         "tpm_limit",
         "fail_over_or_fit_under_tpm_limit",
         "Request too large for gpt-4o in organization org-a on tokens per min (TPM): Limit 30000, "
-        "Requested 41290. The input or output tokens must be reduced in order to run successfully.",
+        "Requested 41290. The input or output tokens must be reduced in order to run "
+        "successfully.",
         429,
         "rate_limit_exceeded",
         "tokens",
@@ -256,7 +257,8 @@ NEAR_MISSES: tuple[Case, ...] = (
     Case(
         "tpm_limit",
         "wait_and_retry",
-        "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested "
+        "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, "
+        "Requested "
         "2000. Please try again in 2s.",
         429,
         "rate_limit_exceeded",
@@ -743,4 +745,353 @@ NEAR_MISSES: tuple[Case, ...] = (
         "context window too small: 2048 tokens, at least 16000 needed",
         None,
     ),
+)
+
+
+class Probe(NamedTuple):
+    """An error and its class, from a second set that was written when the rules were done."""
+
+    kind: str
+    status: int | None
+    code: str
+    type: str
+    message: str
+
+
+PROBES: tuple[Probe, ...] = (
+    Probe("rate_limit", 429, "", "", "Queue limit exceeded, max context in flight"),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "Requested token count exceeds the model's maximum context length of 131072 "
+        "tokens. You requested a total of 140000 tokens: 132000 tokens from the input "
+        "messages and 8000 tokens for the completion. Please reduce the number of tokens "
+        "in the input messages or the completion to fit within the limit.",
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "Input validation error: prompt and max_new_tokens 9000 exceed the limit 8192",
+    ),
+    Probe("context_overflow", 400, "", "", "maximum allowed input length exceeded"),
+    Probe(
+        "context_overflow",
+        500,
+        "",
+        "",
+        "The sum of prompt length (8100.0), query length (0) should not exceed "
+        "max_num_tokens (8192)",
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "Input length of 40000 is longer than the model's max length 32768",
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "Total number of tokens (prompt + completion) 35000 exceeds model limit 32768",
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "Your prompt has 9000 tokens which is more than the 8192 allowed",
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "The message you submitted was too long, please reload the conversation and "
+        "submit something shorter.",
+    ),
+    Probe(
+        "context_overflow",
+        413,
+        "",
+        "",
+        "Request body is too large for this model: 140000 tokens, max 128000 tokens",
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "tokens_limit_reached",
+        "",
+        "Request body too large for gpt-4o model. Max size: 8000 tokens.",
+    ),
+    Probe("context_overflow", 400, "", "", "context_window_exceeded"),
+    Probe("context_overflow", 400, "", "", "Prompt length exceeds model's max tokens"),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "input too large: the total tokens 300000 exceed the maximum 262144",
+    ),
+    Probe("context_overflow", 400, "", "", "Maximum tokens exceeded: 9000 > 8192"),
+    Probe("context_overflow", 400, "", "", "prompt_tokens 9000 is over the limit 8192"),
+    Probe("context_overflow", None, "", "", "ollama: input length exceeds maximum context length"),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "The prompt exceeds the model's maximum input of 200k tokens",
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "InvalidParameter",
+        "",
+        "Total tokens of the conversation exceed the model's limit. Request id: 021",
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "20015",
+        "",
+        "length of prompt_tokens (140000) must be less than max_seq_len (131072).",
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "The total length of input and output exceeds the maximum context window",
+    ),
+    Probe("context_overflow", 400, "", "", "输入token长度超过模型限制"),
+    Probe("context_overflow", 400, "", "", "请求的上下文过大"),
+    Probe("context_overflow", 400, "", "", "会话历史过长，请清理后重试"),
+    Probe("context_overflow", 400, "", "", "最大上下文长度为 32768 tokens，请求了 40000 tokens"),
+    Probe("context_overflow", 400, "", "", "模型的最大输入长度是30720"),
+    Probe("context_overflow", 400, "", "", "文本长度超过模型支持的最大长度"),
+    Probe("context_overflow", 400, "", "", "Message history too long"),
+    Probe("context_overflow", 400, "", "", "Conversation history exceeds model capacity"),
+    Probe(
+        "context_overflow",
+        None,
+        "",
+        "",
+        "Unable to process: input exceeds the model's capacity of 4096 tokens",
+    ),
+    Probe("context_overflow", 400, "", "", "messages too long: total 250000 tokens"),
+    Probe("context_overflow", 400, "", "", "MODEL_CONTEXT_LIMIT_EXCEEDED"),
+    Probe("context_overflow", 400, "max_tokens_exceeded", "", "Too many tokens in prompt"),
+    Probe(
+        "context_overflow", 400, "", "", "Error: This model only supports 8192 tokens of context"
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "The context length (40000) is greater than the allowed maximum (32768)",
+    ),
+    Probe(
+        "context_overflow", 400, "", "", "Model's context length is 4096 tokens but 5000 were given"
+    ),
+    Probe("context_overflow", None, "", "", "llama_decode: failed to decode, n_tokens > n_ctx"),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "Bad request: Your request's total token usage is over the model's limit",
+    ),
+    Probe("context_overflow", 400, "", "", "request exceeds the maximum number of tokens"),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "This prompt would use 210,000 tokens, but only 200,000 are available",
+    ),
+    Probe("context_overflow", 400, "", "", "Input is longer than the maximum context"),
+    Probe("context_overflow", 400, "", "", "The text is too long for the model to process"),
+    Probe("context_overflow", 400, "", "", "Prompt tokens: 5000. Max context: 4096."),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "Sorry, the response hit the length limit because the prompt is too long. Please "
+        "rephrase your prompt.",
+    ),
+    Probe(
+        "context_overflow", 400, "", "", "max_total_tokens (4096) exceeded: inputs 4000 + new 200"
+    ),
+    Probe(
+        "tpm_limit",
+        429,
+        "",
+        "",
+        "Rate limit exceeded: You have exceeded the token limit per minute of 100000",
+    ),
+    Probe("tpm_limit", 429, "", "", "Limit 200000 tokens/min reached on input. Current: 210000"),
+    Probe("tpm_limit", 429, "", "", "You have exceeded your input tokens per minute quota"),
+    Probe(
+        "tpm_limit", 413, "", "", "Request too large: tokens per minute limit 8000, requested 9000"
+    ),
+    Probe(
+        "tpm_limit",
+        429,
+        "429",
+        "",
+        "Requests to the ChatCompletions_Create Operation under Azure OpenAI API version "
+        "have exceeded token rate limit of your current OpenAI S0 pricing tier. Please "
+        "retry after 6 seconds.",
+    ),
+    Probe("tpm_limit", 429, "", "", "TPM limit reached"),
+    Probe("tpm_limit", 429, "", "", "Too many tokens, please wait before trying again."),
+    Probe(
+        "rate_limit",
+        429,
+        "",
+        "",
+        "Model is overloaded with requests. Context window requests are queued.",
+    ),
+    Probe(
+        "rate_limit",
+        429,
+        "",
+        "",
+        "We're currently processing too many requests — please try again later.",
+    ),
+    Probe("rate_limit", None, "", "overloaded_error", "Overloaded"),
+    Probe("rate_limit", 503, "", "", "no healthy upstream"),
+    Probe("rate_limit", 429, "", "", "quota exceeded for requests per minute"),
+    Probe(
+        "quota_billing",
+        403,
+        "",
+        "",
+        "Key limit exceeded (total limit). Manage it using the settings page",
+    ),
+    Probe(
+        "quota_billing", 402, "", "", "Insufficient credits. This account never purchased credits."
+    ),
+    Probe("quota_billing", 429, "", "", "You've hit your limit · resets 3pm"),
+    Probe(
+        "quota_billing",
+        400,
+        "",
+        "",
+        "Your account has insufficient funds for a request with 200000 context tokens",
+    ),
+    Probe("quota_billing", 429, "", "", "Monthly token quota exhausted"),
+    Probe("quota_billing", 429, "1113", "", "您的账户已欠费，请充值后重试。"),
+    Probe("auth", 401, "", "", "Unauthorized"),
+    Probe("auth", 403, "", "", "Request had insufficient authentication scopes."),
+    Probe("auth", 401, "", "", "token is expired or the context is not authorised"),
+    Probe("auth", 400, "", "", "Missing bearer or basic authentication in header"),
+    Probe("auth", 401, "", "", "invalid_grant: Token has been expired or revoked."),
+    Probe(
+        "output_limit",
+        400,
+        "",
+        "",
+        "max_tokens must be less than or equal to 8192, the maximum value for max_tokens "
+        "is less than the context_window for this model",
+    ),
+    Probe(
+        "output_limit",
+        400,
+        "",
+        "",
+        "max_completion_tokens is too large: 200000. This model supports at most 128000 "
+        "completion tokens",
+    ),
+    Probe("output_limit", 400, "", "", "Invalid value for maxTokens: must be in range [1, 4096]"),
+    Probe(
+        "output_limit", 400, "", "", "The requested max_new_tokens 5000 exceeds the allowed 4096"
+    ),
+    Probe("output_limit", 400, "", "", "maxOutputTokens must be in the range 1 to 8192"),
+    Probe("output_limit", 400, "", "", "`max_tokens` exceeds the maximum of 4096"),
+    Probe(
+        "invalid_request", 400, "", "", "messages: roles must alternate between user and assistant"
+    ),
+    Probe(
+        "invalid_request",
+        400,
+        "",
+        "",
+        "Invalid value: 'tool'. Supported values are: 'system', 'assistant', 'user'",
+    ),
+    Probe("invalid_request", 400, "", "", "context: Input should be a valid dictionary"),
+    Probe("invalid_request", 400, "", "", "The `messages` array is too long: 3000 > 2048"),
+    Probe(
+        "invalid_request",
+        400,
+        "",
+        "",
+        "stop: array too long. Expected an array with maximum length 4",
+    ),
+    Probe(
+        "invalid_request",
+        400,
+        "",
+        "",
+        "system: text content blocks must contain non-whitespace text",
+    ),
+    Probe("invalid_request", 400, "", "", "Function name is too long: maximum length 64"),
+    Probe("invalid_request", 400, "", "", "metadata: key is longer than the 64 characters allowed"),
+    Probe("invalid_request", 400, "", "", "image dimensions exceed max allowed size: 8000 pixels"),
+    Probe("invalid_request", 400, "", "", "The image context could not be decoded"),
+    Probe("invalid_request", 400, "", "", "Invalid JSON in tool input token stream"),
+    Probe("invalid_request", 400, "", "", "logprobs exceeds the maximum of 20"),
+    Probe("invalid_request", 400, "", "", "n must be at most 128"),
+    Probe("payload_too_large", 413, "", "", "request entity too large"),
+    Probe("payload_too_large", 400, "", "", "Request body exceeds 32 MB"),
+    Probe("payload_too_large", None, "FUNCTION_PAYLOAD_TOO_LARGE", "", "Request Entity Too Large"),
+    Probe(
+        "payload_too_large",
+        413,
+        "",
+        "request_too_large",
+        "Request exceeds the maximum allowed number of bytes.",
+    ),
+    Probe("timeout", None, "", "", "AbortError: This operation was aborted"),
+    Probe(
+        "timeout",
+        None,
+        "",
+        "",
+        "net/http: request canceled (Client.Timeout exceeded while awaiting headers)",
+    ),
+    Probe("timeout", 524, "", "", "A timeout occurred"),
+    Probe(
+        "timeout",
+        None,
+        "",
+        "",
+        "rpc error: code = DeadlineExceeded desc = context deadline exceeded",
+    ),
+    Probe("timeout", None, "", "", "Stream idle timeout: no tokens received for 60s"),
+    Probe("transport", None, "", "", "error decoding response body: unexpected end of file"),
+    Probe("transport", 520, "", "", "Web server is returning an unknown error"),
+    Probe("transport", None, "", "", "getaddrinfo ENOTFOUND api.example.com"),
+    Probe(
+        "transport", None, "", "", "Failed to parse JSON: Unexpected token I in JSON at position 0"
+    ),
+    Probe("transport", 502, "", "", "Bad gateway: error reading context from upstream"),
+    Probe("tool_error", None, "", "tool", "Error: file too large (300000 tokens)"),
+    Probe("channel_error", 400, "", "", "telegram.error.BadRequest: Message is too long"),
+    Probe(
+        "channel_error",
+        None,
+        "",
+        "",
+        "Invalid Form Body: content: Must be 2000 or fewer in length.",
+    ),
+    Probe("not_an_error", None, "", "user", "why do I get context_length_exceeded?"),
 )

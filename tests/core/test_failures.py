@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.failure_cases import NEAR_MISSES, OVERFLOWS, Case
+from tests.core.failure_cases import NEAR_MISSES, OVERFLOWS, PROBES, Case, Probe
 from tests.shared_data import need_data
 
 from holdfast.core.failure_numbers import quantities
@@ -68,6 +68,13 @@ def test_errors_in_our_own_words_are_named(case: Case) -> None:
     assert named(found) == (case.kind, case.action), found.rule
     if case.numbers is not None:
         assert (found.limit, found.input, found.output) == case.numbers
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.message[:60])
+def test_errors_of_the_second_set_are_named(probe: Probe) -> None:
+    """The class of errors that were written after the rules."""
+    found = classify(Symptoms(probe.status, probe.code, probe.type, probe.message))
+    assert found.kind == probe.kind, found.rule
 
 
 def test_there_are_enough_near_misses() -> None:

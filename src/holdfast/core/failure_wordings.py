@@ -27,6 +27,7 @@ RATE: Final = either(
     r"request limit",
     r"limit on requests",
     r"too frequent",
+    r"queue (?:limit|is full|full|depth|size)",
     r"频率|限流|限速|速率|请求过于频繁|请求过多|请求数|并发",
     r"调用次数|请求次数|访问频繁|レート制限|속도 제한",
 )
