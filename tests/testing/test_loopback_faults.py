@@ -218,7 +218,7 @@ def test_a_connection_that_breaks_amid_a_reply(loopback: Loopback, way: Way, fau
 
 
 @pytest.mark.parametrize("way", STREAMS, ids=str)
-@pytest.mark.parametrize("after", ["start", "text", "call"])
+@pytest.mark.parametrize("after", ["open", "start", "text", "call"])
 @pytest.mark.parametrize("make", [Fault.reset_within, Fault.dropped_within], ids=["reset", "drop"])
 def test_a_connection_that_breaks_amid_a_stream(
     loopback: Loopback, way: Way, after: Any, make: Any
@@ -275,7 +275,7 @@ def test_a_partial_call_must_not_be_run(loopback: Loopback) -> None:
 
 
 @pytest.mark.parametrize("way", STREAMS, ids=str)
-@pytest.mark.parametrize("after", ["start", "text", "call"])
+@pytest.mark.parametrize("after", ["open", "start", "text", "call"])
 def test_an_overflow_amid_a_stream(loopback: Loopback, way: Way, after: Any) -> None:
     """The status was 200 and some of the reply is there; then comes the overflow."""
     loopback.fail_next(Fault.overflow_in_stream(after))
@@ -292,7 +292,8 @@ def test_an_overflow_amid_a_stream(loopback: Loopback, way: Way, after: Any) -> 
             "context_length_exceeded",
         )
         assert last.response.error.message == received.said
-        assert bool(error.text) == (after != "start")
+        assert bool(error.text) == (after in ("text", "call"))
+        assert len(error.events) == 1 or after != "open"
         kinds = {event.type for event in error.events}
         assert ("response.function_call_arguments.delta" in kinds) == (after == "call")
     else:
@@ -326,7 +327,11 @@ def test_a_hang_is_the_clients_timeout(loopback: Loopback, way: Way) -> None:
 
     kinds = (errors()[way.dialect].APITimeoutError, httpx2.TimeoutException)
     body = body_of(way, said("Hello"))
-    for fault in (Fault.hang(3_600), Fault.hang(3_600, after="text")):
+    for fault in (
+        Fault.hang(3_600),
+        Fault.hang(3_600, after="open"),
+        Fault.hang(3_600, after="text"),
+    ):
         loopback.fail_next(fault)
         with pytest.raises(kinds):
             send(loopback, way, body, timeout=0.2)

@@ -55,10 +55,12 @@ class Caches:
         with self._lock:
             self._kept.clear()
 
-    def request(self, heard: Heard, sums: Sequence[int]) -> Cached:
-        """Look up a request that is being answered, and keep what it leaves behind."""
+    def request(self, heard: Heard, sums: Sequence[int], chain: Sequence[bytes]) -> Cached:
+        """Look up a request that is being answered, and keep what it leaves behind.
+
+        `sums` and `chain` are its tokens and its digests up to the end of each piece.
+        """
         now = self._clock()
-        chain = heard.chain()
         with self._lock:
             self._kept = {key: one for key, one in self._kept.items() if _lives(one, now)}
             if heard.dialect == "anthropic":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from typing import TYPE_CHECKING, Final
@@ -157,6 +158,11 @@ class Exchange:
     @property
     def tokens(self) -> int:
         return self.sums[-1] if self.sums else 0
+
+    @functools.cached_property
+    def digests(self) -> list[bytes]:
+        """Made once: they cost more than anything else here."""
+        return self.heard.chain() if self.heard else []
 
     @property
     def output_max(self) -> int:
@@ -332,7 +338,7 @@ class Exchange:
     def _speak(self, heard: Heard, asked: Asked) -> Outgoing:
         fault = self.fault
         self.said = self._answer_of(self.shared.brain(asked), heard, asked)
-        self.cached = self.shared.caches.request(heard, self.sums)
+        self.cached = self.shared.caches.request(heard, self.sums, self.digests)
         spoken = self._spoken(self.said, heard)
         hangs_first = not (fault.hangs_after and heard.is_streamed)
         wait = self.said.delay + (fault.seconds if hangs_first else 0.0)
@@ -365,7 +371,7 @@ class Exchange:
     def _with_id(self, call: Call, at: int, heard: Heard) -> Call:
         if call.id:
             return call
-        digest = hashlib.sha256(heard.chain()[-1] + str(at).encode()).hexdigest()
+        digest = hashlib.sha256(self.digests[-1] + str(at).encode()).hexdigest()
         if self.rules.dialect(heard.dialect).flavour == "mistral":
             made = digest[:9]
         else:
@@ -387,7 +393,7 @@ class Exchange:
             sizes = Sizes(self.tokens, heard.output_max, self.limit, before.prompt, before.output)
             told = self.fault.recount(counts, sizes)
         return Spoken(
-            id=f"{self.number:06d}{heard.chain()[-1].hex()[:14]}",
+            id=f"{self.number:06d}{self.digests[-1].hex()[:14]}",
             model=heard.model,
             created=int(self.shared.clock()),
             stop=answer.stop or ("tools" if answer.calls else "end"),

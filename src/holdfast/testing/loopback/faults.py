@@ -14,8 +14,9 @@ import msgspec
 from holdfast.errors import BadSetting
 from holdfast.testing.loopback.asking import Answer
 
-Stage = Literal["start", "text", "call"]
-"""Where in a reply: after its first event; amid its text; amid the arguments of a tool call."""
+Stage = Literal["open", "start", "text", "call"]
+"""Where in a reply: after status and headers; after its first event; amid its text; amid the
+arguments of a tool call."""
 Ending = Literal["error", "end", "drop", "reset"]
 """An error event; the proper end of the body, too early; the connection closed; reset."""
 

@@ -66,6 +66,8 @@ def cut_short(headers: dict[str, str], data: bytes, ending: Ending, *, wait: flo
 
 def amid(events: Iterable[Event], stage: Stage) -> int:
     """How many events bring a stream to the middle of a stage: half of it is still to come."""
+    if stage == "open":
+        return 0
     places = [at for at, event in enumerate(events) if event.stage == stage]
     return places[(len(places) - 1) // 2] + 1 if places else 1
 
