@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -355,19 +356,28 @@ def machine(found: list[Result]) -> dict[str, str]:
     }
 
 
-def _run(systems: list[str], cases: list[Case], holds: int) -> list[Result]:
-    found = []
-    for case in cases:
-        for system in systems:
-            result = play_apart(system, case, holds)
-            found.append(result)
-            print(
-                f"{case.name:>10}  {system:<22} {holds:>3} %  {_verdict(result)}  "
-                f"facts {_facts(result)}  {result.seconds:.1f} s  {result.error[:90]}",
-                file=sys.stderr,
-                flush=True,
-            )
-    return found
+def _run(work: list[tuple[str, Case]], holds: int, jobs: int) -> list[Result]:
+    def one(item: tuple[str, Case]) -> Result:
+        system, case = item
+        result = play_apart(system, case, holds)
+        print(
+            f"{case.name:>10}  {system:<22} {holds:>3} %  {_verdict(result)}  "
+            f"facts {_facts(result)}  {result.seconds:.1f} s  {result.error[:90]}",
+            file=sys.stderr,
+            flush=True,
+        )
+        return result
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(one, work))
+
+
+def _run_generous(found: list[Result], cases: list[Case], jobs: int) -> list[Result]:
+    """Again, where a better summariser can make a difference."""
+    by_name = {case.name: case for case in cases}
+    differ = [one for one in found if one.is_answered and one.summaries]
+    rest = [one for one in found if not (one.is_answered and one.summaries)]
+    return _run([(one.system, by_name[one.case]) for one in differ], GENEROUS, jobs) + rest
 
 
 def main() -> int:
@@ -379,6 +389,7 @@ def main() -> int:
     parser.add_argument(
         "--case", metavar="CASE", choices=[one.name for one in CASES], action="append"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--one", nargs=2, metavar=("SYSTEM", "CASE"), help=argparse.SUPPRESS)
     parser.add_argument("--holds", type=int, default=HOLDS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -390,8 +401,9 @@ def main() -> int:
     names = arguments.case or (QUICK if arguments.quick else list(by_name))
     cases = [by_name[name] for name in names]
     systems = arguments.only or list(SYSTEMS)
-    found = _run(systems, cases, HOLDS)
-    generous = [] if arguments.quick else _run(systems, cases, GENEROUS)
+    work = [(system, case) for case in cases for system in systems]
+    found = _run(work, HOLDS, arguments.jobs)
+    generous = [] if arguments.quick else _run_generous(found, cases, arguments.jobs)
     if arguments.json:
         print(json.dumps([asdict(one) for one in (*found, *generous)], indent=1))
     else:
