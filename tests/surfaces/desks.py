@@ -1,0 +1,54 @@
+"""A desk with a scripted model, for tests of what is done at it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.records import Assistant, User
+from holdfast.ports import ANY_HEAD
+from holdfast.stores.jsonl import JsonlStore
+from holdfast.surfaces import commands
+from holdfast.surfaces.desk import Desk
+from holdfast.testing import ScriptedModel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.engine.common import Options
+    from holdfast.ports import SessionStore
+    from holdfast.surfaces.answers import Answer
+
+
+class Seat:
+    """A desk, its model, and what a person types at it."""
+
+    def __init__(self, root: Path, *answers: Any, **options: Any) -> None:
+        self.store: SessionStore = JsonlStore(str(root))
+        self.model = ScriptedModel(answers, otherwise="fine", window=options.pop("window", 32_000))
+        given: Options = {"summary": "extract", **options}
+        self.desk = Desk(self.store, "main", self.model, given)
+        self.desk.open_newest()
+
+    def __call__(self, text: str) -> Answer:
+        assert commands.is_command(text)
+        return commands.run(text, self.desk)
+
+    def say(self, text: str) -> str:
+        return self.desk.session.say(text).text
+
+    @property
+    def id(self) -> str:
+        return self.desk.session.id
+
+    def fill(
+        self, turns: int, words: str = "the parser of the importer fails on line 12. "
+    ) -> None:
+        """Turns that were held before, straight into the log."""
+        records: list[Any] = []
+        for number in range(turns):
+            records.append(User(content=f"question {number}: {words * 20}"))
+            records.append(Assistant(content=f"answer {number}: {words * 20}"))
+        self.store.append(self.desk.session.key, records, expect=ANY_HEAD)
+
+    def records(self) -> list[Any]:
+        return [entry.record for entry in self.store.read_all(self.desk.session.key)]
