@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from contextlib import asynccontextmanager, contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -15,6 +16,7 @@ from holdfast.core.usage import read_usage
 from holdfast.core.window import Window
 from holdfast.engine.prepare import prepare
 from holdfast.errors import BadSetting
+from holdfast.providers.callables import from_callable
 from holdfast.providers.models import async_model, model
 from holdfast.providers.reading import ReplyFailed
 from holdfast.providers.replies import partial_of
@@ -317,6 +319,29 @@ def test_the_wrong_kind_of_client_is_named() -> None:
 
 async def _run(sending: Awaitable[Reply]) -> Reply:
     return await sending
+
+
+def test_the_sdks_own_streaming_helpers_can_be_returned() -> None:
+    """A function may return the helper that its SDK has for streams; its extra events are none."""
+
+    def helper(client: Any, name: str) -> Any:
+        places = {"anthropic": "messages", "chat": "chat.completions", "responses": "responses"}
+        return attrgetter(places[name])(client).stream
+
+    for name in ("anthropic", "chat", "responses"):
+        with Loopback([LOOKS]) as loopback:
+            client = shared("anthropic" if name == "anthropic" else "openai")
+            client = client.with_options(base_url=address(loopback, name))
+            stream = helper(client, name)
+            heard: list[Delta] = []
+            whom = model(NAMES[name], client=client).target
+            mine = from_callable(lambda request, stream=stream: stream(**request), whom)
+
+            reply = mine.send(render(asked("Look.", tools=(READ,)), whom), heard.append)
+
+        assert (reply.text, len(reply.calls), reply.stop) == ("I shall look.", 1, "tools")
+        assert "".join(one.text for one in heard if one.kind == "text") == "I shall look."
+        assert [one.text for one in heard if one.kind == "call"] == ["read_file"]
 
 
 def test_a_client_of_another_sdk_is_named() -> None:

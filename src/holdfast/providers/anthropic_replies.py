@@ -62,6 +62,8 @@ def read(body: Json, target: Target) -> Reply:
 def _block(block: Json) -> Json:
     """A block as the log has it: whatever the API may have back, and nothing that is null."""
     kept = {name: value for name, value in block.items() if value is not None}
+    if "type" in kept:
+        kept = {"type": kept["type"], **kept}  # as people expect to read it
     if kept.get("type") == "tool_use":
         kept["input"] = arguments(kept.get("input"))
     return kept
