@@ -398,17 +398,6 @@ def test_gc_deletes_only_what_no_log_mentions(cli: Cli) -> None:
     assert blobs.get(trashed) == b"trashed"
 
 
-def test_demo_loses_nothing(cli: Cli, tmp_path: Path) -> None:
-    """Kill a real writer, tear a write, recover: every acknowledged record is there."""
-    done = cli("demo", "--kills", "2", "--json").json
-    told = cli("demo", "--kills", "1", "--keep", str(tmp_path / "kept"))
-
-    assert done["lost"] == 0
-    assert done["acknowledged"] >= 200
-    assert "nothing lost" in told.out
-    assert (tmp_path / "kept" / "agents" / "main" / "sessions" / "demo.jsonl").exists()
-
-
 def test_unknown_commands_are_refused_with_the_nearest(cli: Cli) -> None:
     """A typo gets a suggestion and status 2."""
     refused = cli("sesions")

@@ -1,0 +1,295 @@
+"""The end of the demo: what was sent, saved, lost and kept, and how to get each cut back."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.dialects import target
+from holdfast.core.prices import price_of
+from holdfast.core.records import MESSAGES, Prune, ToolResult
+from holdfast.core.window import Window
+from holdfast.engine.prepare import prepare
+from holdfast.surfaces.cli.demo_replay import KEY, PRICED_AS, Fact
+from holdfast.surfaces.cli.output import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.records import Record
+    from holdfast.stores.jsonl import JsonlStore
+    from holdfast.surfaces.cli.app import App
+    from holdfast.surfaces.cli.demo_replay import Recording
+    from holdfast.surfaces.cli.demo_scene import Scene
+
+
+class Crash(msgspec.Struct, frozen=True):
+    """The process that was killed."""
+
+    pid: int
+    call: str
+    tool: str
+    acknowledged: int
+    """Records the store had acknowledged by then."""
+    lost: int
+    """Of those, the ones that were not found again."""
+
+
+class KeptFact(msgspec.Struct, frozen=True):
+    what: str
+    text: str
+    is_kept: bool
+    """Whether it stands word for word in the last request."""
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A command that works when it is pasted, and what it shows."""
+
+    what: str
+    line: str
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What the demo found out, for programs and for the tables at its end."""
+
+    title: str
+    turns: int
+    calls: int
+    tools: int
+    window_stated: int
+    window_real: int
+    refused: int
+    over_window: int
+    largest: int
+    tokens_sent: int
+    tokens_cached: int
+    tokens_summaries: int
+    tokens_output: int
+    cost: float
+    whole_largest: int
+    whole_sent: int
+    whole_cost: float
+    overflow_call: int | None
+    priced_as: str
+    price_note: str
+    trimmed: int
+    cleared: int
+    compactions: int
+    summary_calls: int
+    notes: list[str]
+    crash: Crash
+    told: list[str]
+    """Interrupted calls that the model was told of."""
+    tool_runs: int
+    run_twice: list[str]
+    facts: list[KeptFact]
+    messages: int
+    messages_whole: int
+    """Of those, the ones that the last request has whole."""
+    results: int
+    results_identical: int
+    """Tool results that the log has exactly as the tool returned them."""
+    root: str
+    is_kept: bool
+    """Whether the folder is still there."""
+    commands: list[Command]
+
+    @property
+    def is_sound(self) -> bool:
+        return not (
+            self.crash.lost
+            or self.run_twice
+            or self.over_window
+            or self.results_identical != self.results
+            or not all(fact.is_kept for fact in self.facts)
+        )
+
+
+def report(
+    scene: Scene,
+    recording: Recording,
+    store: JsonlStore,
+    crash: Crash,
+    *,
+    journal: Sequence[str],
+    is_kept: bool,
+) -> Report:
+    """Everything that was asked for, checked on the log and on the last request."""
+    price = price_of(PRICED_AS)
+    assert price is not None
+    records = list(store.read(KEY))
+    results = [one for one in records if isinstance(one, ToolResult)]
+    answered = [one for one in results if one.tool_use_id != recording.interrupt]
+    ran = [line.split()[0] for line in journal]
+    return Report(
+        title=scene.title,
+        turns=scene.turns,
+        calls=scene.calls,
+        tools=len(results),
+        window_stated=scene.stated,
+        window_real=scene.real,
+        refused=len(scene.refused),
+        over_window=scene.over_window,
+        largest=scene.largest,
+        tokens_sent=scene.sent,
+        tokens_cached=scene.cached,
+        tokens_summaries=scene.helper_sent,
+        tokens_output=scene.output,
+        cost=round(scene.cost, 4),
+        whole_largest=scene.whole_largest,
+        whole_sent=scene.whole_sent,
+        whole_cost=round(scene.whole_cost, 4),
+        overflow_call=scene.overflow_call,
+        priced_as=PRICED_AS,
+        price_note=price.note,
+        trimmed=scene.trimmed,
+        cleared=scene.cleared,
+        compactions=len(scene.compactions),
+        summary_calls=scene.helper_calls,
+        notes=scene.notes,
+        crash=crash,
+        told=scene.told,
+        tool_runs=len(ran),
+        run_twice=sorted({call for call in ran if ran.count(call) > 1}),
+        facts=_facts(recording.facts, scene.last_request),
+        messages=sum(record.kind in MESSAGES for record in records),
+        messages_whole=_whole(store, recording, scene.real),
+        results=len(answered),
+        results_identical=sum(
+            one.content == recording.results[one.tool_use_id].content for one in answered
+        ),
+        root=str(store.root),
+        is_kept=is_kept,
+        commands=_commands(str(store.root), records, scene),
+    )
+
+
+def _facts(facts: Sequence[Fact], request: Sequence[str]) -> list[KeptFact]:
+    text = " ".join(" ".join(request).split())
+    return [KeptFact(fact.what, fact.text, fact.text in text) for fact in facts]
+
+
+def _whole(store: JsonlStore, recording: Recording, window: int) -> int:
+    """How many messages the next request would have unshortened."""
+    plan = prepare(
+        store.live(KEY, window=window).records,
+        Window(window, "demo"),
+        target("anthropic", provider="recording", model="recorded-agent"),
+        system=recording.system,
+        tools=recording.tools,
+    ).plan
+    return sum(line.action == "kept" and line.kind in MESSAGES for line in plan.ledger)
+
+
+def _commands(root: str, records: Sequence[Record], scene: Scene) -> list[Command]:
+    where = f"--root {shlex.quote(root)}"
+    commands = []
+    pruned = [one for record in records if isinstance(record, Prune) for one in record.decisions]
+    if pruned:
+        decision = pruned[0]
+        action = {"trim": "trimmed", "clear": "cleared"}[decision.action]
+        line = f"holdfast show {decision.record} -s demo {where}"
+        commands.append(Command(f"a tool result that was {action}, whole", line))
+    if scene.compactions:
+        newest = scene.compactions[-1].record
+        commands.append(
+            Command(
+                f"what stands for {scene.compactions[-1].messages} cut messages",
+                f"holdfast show {newest} -s demo {where}",
+            )
+        )
+    larger = 10 ** len(str(scene.whole_largest))
+    commands += [
+        Command("every record, cut or not", f"holdfast log demo --all {where}"),
+        Command(
+            "what is sent, and what became of what",
+            f"holdfast context demo --window {scene.real} --explain {where}",
+        ),
+        Command(
+            "a larger window gets everything back",
+            f"holdfast context demo --window {larger} {where}",
+        ),
+        Command("go on yourself; /undo takes a cut back", f"holdfast chat demo {where}"),
+    ]
+    return commands
+
+
+# Told to a person
+
+
+def tell(app: App, found: Report) -> None:
+    """The tables at the end."""
+    out = app.out
+    out.line()
+    out.table(("", ">with Holdfast", ">whole history each time"), _sums(found))
+    note = f"costs: {found.priced_as} ({found.price_note}), with its prompt cache on both sides"
+    out.note(f"{note}; no model was asked")
+    out.line()
+    for line in _crash_lines(found):
+        out.line(line)
+    out.line()
+    rows = [
+        (Cell("yes", "good") if fact.is_kept else Cell("NO", "bad"), fact.what, fact.text)
+        for fact in found.facts
+    ]
+    if rows:
+        out.table(("in the last request", "planted", "word for word"), rows)
+        out.line()
+    hidden = found.messages - found.messages_whole
+    out.line(
+        f"{hidden} of {found.messages} messages are no longer sent whole. All are in the log; "
+        f"{found.results_identical} of {found.results} tool results are there byte for byte."
+    )
+    _tell_commands(app, found)
+
+
+def _sums(found: Report) -> list[tuple[Any, ...]]:
+    over = found.overflow_call
+    saved = 1 - found.cost / found.whole_cost if found.whole_cost else 0.0
+    stop = f"{over - 1}, then it overflows" if over else f"{found.calls}"
+    cached = found.tokens_cached / found.tokens_sent if found.tokens_sent else 0.0
+    return [
+        ("calls answered", Cell(f"{found.calls}", "good"), Cell(stop, "bad" if over else "plain")),
+        (
+            f"largest request (window {found.window_real:,})",
+            f"{found.largest:,}",
+            Cell(f"{found.whole_largest:,}", "bad" if over else "plain"),
+        ),
+        ("tokens sent in all", f"{found.tokens_sent:,}", f"{found.whole_sent:,}"),
+        (f"  and for {found.summary_calls} summaries", f"{found.tokens_summaries:,}", ""),
+        ("read from the cache", f"{cached:.0%}", ""),
+        ("cost by list price", f"${found.cost:.2f}", f"${found.whole_cost:.2f}"),
+        ("saved", Cell(f"{saved:.0%}", "good" if saved > 0 else "bad"), ""),
+    ]
+
+
+def _crash_lines(found: Report) -> list[str]:
+    crash = found.crash
+    lost = f"{crash.lost} LOST" if crash.lost else "none lost"
+    told = "was told" if crash.call in found.told else "was NOT told"
+    twice = f"{len(found.run_twice)} TWICE" if found.run_twice else "none of them twice"
+    return [
+        f"Process {crash.pid} was killed (SIGKILL) while `{crash.tool}` ran.",
+        f"  {crash.acknowledged} records were acknowledged before: {lost}.",
+        f"  The model {told} that {crash.call} was interrupted; it was not run again.",
+        f"  {found.tool_runs} tool runs left their trace outside, {twice}.",
+        f"  The provider refused {found.refused} request for its size; "
+        f"{found.over_window} that it answered were over its window.",
+    ]
+
+
+def _tell_commands(app: App, found: Report) -> None:
+    out = app.out
+    out.line()
+    if not found.is_kept:
+        out.line("The session was in a temporary folder and is gone; `holdfast demo --keep` leaves")
+        out.line("it there, with commands that bring each cut back.")
+        return
+    out.line("Get each cut back:")
+    for command in found.commands:
+        out.line(f"  # {command.what}")
+        out.line(f"  {command.line}")
+    out.line()
+    out.line(f"The session stays in {found.root} until you remove it.")
