@@ -188,7 +188,8 @@ OVERFLOWS: tuple[Case, ...] = (
     ),
     overflow(
         '{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":'
-        '"{\\"error\\":{\\"message\\":\\"prompt is too long: 210000 tokens > 200000 maximum\\"}}"'
+        '"{\\"error\\":{\\"message\\":\\"prompt is too long: 210000 tokens > 200000 '
+        'maximum\\"}}"'
         ',"provider_name":"X"}}',
         400,
         limit=200_000,
@@ -203,7 +204,8 @@ OVERFLOWS: tuple[Case, ...] = (
     ),
     overflow_with_output(
         "This model's maximum context length is 4097 tokens, however you requested 4597 tokens "
-        "(3597 in your prompt; 1000 for the completion). Please reduce your prompt; or completion "
+        "(3597 in your prompt; 1000 for the completion). Please reduce your prompt; or "
+        "completion "
         "length.",
         limit=4_097,
         sent=3_597,
@@ -246,7 +248,8 @@ NEAR_MISSES: tuple[Case, ...] = (
     Case(
         "tpm_limit",
         "fail_over_or_fit_under_tpm_limit",
-        "Request too large for gpt-4o in organization org-a on tokens per min (TPM): Limit 30000, "
+        "Request too large for gpt-4o in organization org-a on tokens per min (TPM): "
+        "Limit 30000, "
         "Requested 41290. The input or output tokens must be reduced in order to run "
         "successfully.",
         429,
@@ -1094,4 +1097,367 @@ PROBES: tuple[Probe, ...] = (
         "Invalid Form Body: content: Must be 2000 or fewer in length.",
     ),
     Probe("not_an_error", None, "", "user", "why do I get context_length_exceeded?"),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "Invalid request: Your request exceeded model token limit: 131072",
+    ),
+    Probe(
+        "context_overflow",
+        422,
+        "",
+        "",
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. "
+        "Given: 4000 `inputs` tokens and 1000 `max_new_tokens`",
+    ),
+    Probe("context_overflow", 400, "", "", "Validation: prompt too large. Limit is 100000 tokens."),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "The request was too large for the model's context window; 140,213 tokens were "
+        "submitted, 128,000 allowed",
+    ),
+    Probe("context_overflow", 400, "BadRequest", "", "[{'error': 'context exceeded'}]"),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "Received a request with 45000 tokens but max allowed is 32768",
+    ),
+    Probe("context_overflow", 400, "", "", "Tokens in prompt exceeds limit"),
+    Probe("context_overflow", 400, "", "", "AI21: Prompt has too many tokens: 9000 (limit 8191)"),
+    Probe("context_overflow", 400, "", "", "Input too long. Max 32000 tokens, got 40000 tokens"),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "The combined length of the prompt and completion cannot exceed 4096",
+    ),
+    Probe("context_overflow", 400, "", "", "your request is too big for this model"),
+    Probe("context_overflow", 400, "", "", "Prompt must not exceed 30000 characters"),
+    Probe("context_overflow", 400, "", "", "exceeded max context length by 312 tokens"),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "input_tokens (120000) + max_tokens (10000) = 130000 > 128000",
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "prompt tokens 5000 + completion tokens 4000 > context length 8192",
+    ),
+    Probe(
+        "context_overflow", 500, "", "", "Error processing request: sequence too long (9000 > 8192)"
+    ),
+    Probe("context_overflow", 400, "", "", "Unprocessable: token count 9000 over maximum 8192"),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "message: This model's context window has been exceeded, compact the conversation",
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "the context is longer than what the model supports (40000 vs 32768)",
+    ),
+    Probe(
+        "context_overflow",
+        None,
+        "",
+        "",
+        "API Error: 400 "
+        '{"type":"error","error":{"type":"invalid_request_error","message":"prompt is '
+        'too long: 205000 tokens > 200000 maximum"},"request_id":"req_1"}',
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 98304]",
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "invalid_parameter_error",
+        "",
+        "<400> InternalError.Algo.InvalidParameter: Input length exceeds the limit",
+    ),
+    Probe("context_overflow", 400, "", "", "Error: 400 当前请求token数超出模型上限"),
+    Probe("context_overflow", 400, "", "", "消息总长度超出模型上下文窗口"),
+    Probe(
+        "context_overflow", 400, "", "", "Límite de contexto superado: el prompt tiene 9000 tokens"
+    ),
+    Probe(
+        "context_overflow",
+        None,
+        "",
+        "",
+        "vertexai: 400 INVALID_ARGUMENT. {'error': {'code': 400, 'message': 'The input "
+        "token count (1500000) exceeds the maximum number of tokens allowed "
+        "(1048576).', 'status': 'INVALID_ARGUMENT'}}",
+    ),
+    Probe(
+        "context_overflow",
+        400,
+        "",
+        "",
+        "Unable to submit request because the input token count is 40000 but model "
+        "only supports up to 32768. Reduce the input token count and try again.",
+    ),
+    Probe("context_overflow", 400, "", "", "Please shorten your prompt"),
+    Probe("context_overflow", 400, "", "", "Conversation exceeded the maximum length"),
+    Probe("context_overflow", 400, "", "", "your message exceeds the maximum context length"),
+    Probe("output_limit", 400, "", "", "max_tokens (100000) cannot be greater than 8192"),
+    Probe(
+        "output_limit",
+        400,
+        "",
+        "",
+        "Unable to submit request because it has a maxOutputTokens value of 100000 but "
+        "the supported range is from 1 (inclusive) to 8193 (exclusive).",
+    ),
+    Probe("output_limit", 400, "", "", "The value of max_tokens should be in [1, 4096]"),
+    Probe("output_limit", 400, "", "", "max_tokens 参数超出范围，最大 4096"),
+    Probe("output_limit", 422, "", "", "ensure max_tokens is less than or equal to 4096"),
+    Probe(
+        "output_limit",
+        400,
+        "",
+        "",
+        "integer above maximum value: max_output_tokens expected <= 128000 but got 200000",
+    ),
+    Probe(
+        "output_limit",
+        400,
+        "integer_above_max_value",
+        "",
+        "Invalid 'max_output_tokens': integer above maximum value. Expected a value <= "
+        "128000, but got 200000 instead.",
+    ),
+    Probe(
+        "invalid_request",
+        400,
+        "integer_below_min_value",
+        "",
+        "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= "
+        "16, but got 1 instead.",
+    ),
+    Probe("invalid_request", 400, "", "", "max_tokens: Field required"),
+    Probe(
+        "invalid_request", 400, "", "", "`max_tokens` must be greater than `thinking.budget_tokens`"
+    ),
+    Probe("invalid_request", 400, "", "", "thinking.budget_tokens: must be less than max_tokens"),
+    Probe("invalid_request", 400, "", "", "num_ctx must be positive"),
+    Probe(
+        "invalid_request",
+        400,
+        "",
+        "",
+        "Prompt caching: cache_control cannot be set for empty text blocks",
+    ),
+    Probe(
+        "invalid_request",
+        400,
+        "",
+        "",
+        "tools.0.custom.description: String should have at most 1024 characters",
+    ),
+    Probe(
+        "invalid_request",
+        400,
+        "",
+        "",
+        "messages.2.content.0.image.source: image file size too large",
+    ),
+    Probe(
+        "invalid_request",
+        400,
+        "",
+        "",
+        "An assistant message with 'tool_calls' must be followed by tool messages "
+        "responding to each 'tool_call_id'.",
+    ),
+    Probe("tpm_limit", 429, "", "", "Request rejected: input token rate exceeded. Retry later"),
+    Probe(
+        "tpm_limit",
+        429,
+        "rate_limit_exceeded",
+        "tokens",
+        "Rate limit reached for gpt-4 in organization org-x on tokens per day (TPD): "
+        "Limit 100000, Used 99000, Requested 2000.",
+    ),
+    Probe(
+        "tpm_limit",
+        429,
+        "",
+        "",
+        "Quota exceeded for metric: "
+        "generativelanguage.googleapis.com/generate_content_free_tier_input_token_count, "
+        "limit: 250000, model: gemini-2.5-pro. Please retry in 12.3s.",
+    ),
+    Probe("tpm_limit", 429, "", "", "您的账户TPM已达上限"),
+    Probe("rate_limit", 429, "", "", "Requests rate limit exceeded, please try again later."),
+    Probe(
+        "rate_limit",
+        429,
+        "",
+        "rate_limit_error",
+        "Number of concurrent connections has exceeded your rate limit.",
+    ),
+    Probe("rate_limit", 503, "UNAVAILABLE", "", "The model is overloaded. Please try again later."),
+    Probe("rate_limit", 503, "", "", "Service Unavailable"),
+    Probe(
+        "rate_limit",
+        429,
+        "ThrottlingException",
+        "",
+        "Too many requests, please wait before trying again.",
+    ),
+    Probe(
+        "quota_billing",
+        429,
+        "",
+        "",
+        "You exceeded your current quota, please check your plan and billing details.",
+    ),
+    Probe(
+        "quota_billing",
+        400,
+        "Arrearage",
+        "",
+        "Access denied, please make sure your account is in good standing.",
+    ),
+    Probe(
+        "quota_billing",
+        402,
+        "",
+        "",
+        "Prompt tokens limit exceeded: 25000 > 11771. To increase, visit "
+        "https://openrouter.ai/settings/credits",
+    ),
+    Probe("quota_billing", None, "", "client", "Claude AI usage limit reached|1760000000"),
+    Probe("quota_billing", 403, "", "", "Your organization's monthly spend limit has been reached"),
+    Probe("auth", 403, "PERMISSION_DENIED", "", "Permission denied: Consumer has been suspended."),
+    Probe("auth", 401, "", "", "No auth credentials found"),
+    Probe("auth", 401, "", "", "User not found."),
+    Probe(
+        "auth", 403, "", "", "Your API key does not have permission to use the long-context model"
+    ),
+    Probe("auth", 400, "API_KEY_INVALID", "", "API key expired. Please renew the API key."),
+    Probe("payload_too_large", 413, "", "", "413 Request Entity Too Large nginx"),
+    Probe(
+        "payload_too_large", 400, "", "", "Request payload size exceeds the limit: 10485760 bytes"
+    ),
+    Probe(
+        "payload_too_large",
+        413,
+        "",
+        "",
+        "Maximum request body size 1048576 exceeded, actual body size 2000000",
+    ),
+    Probe(
+        "payload_too_large",
+        400,
+        "string_above_max_length",
+        "",
+        "Invalid 'messages[3].content[0].text': string too long. Expected a string "
+        "with maximum length 10485760, but got a string with length 12000000 instead.",
+    ),
+    Probe(
+        "payload_too_large",
+        400,
+        "string_above_max_length",
+        "",
+        "Invalid 'input[7].output': string too long. Expected a string with maximum "
+        "length 10485760, but got a string with length 20000000 instead.",
+    ),
+    Probe("timeout", None, "", "", "context deadline exceeded"),
+    Probe(
+        "timeout",
+        None,
+        "",
+        "client",
+        "context deadline exceeded (Client.Timeout or context cancellation while reading body)",
+    ),
+    Probe("timeout", None, "", "", "The operation was canceled."),
+    Probe("timeout", None, "", "", "asyncio.exceptions.CancelledError"),
+    Probe(
+        "transport",
+        None,
+        "",
+        "",
+        "stream disconnected before completion: error sending request for url",
+    ),
+    Probe("transport", 500, "", "api_error", "Internal server error"),
+    Probe("transport", None, "", "", "SSLError: certificate verify failed"),
+    Probe("tool_error", None, "", "tool", "Output too large (45.2KB). Full output saved to file"),
+    Probe(
+        "tool_error",
+        None,
+        "",
+        "tool_result",
+        "File content (25600 tokens) exceeds maximum allowed tokens (25000).",
+    ),
+    Probe("channel_error", 400, "", "", "Bad Request: message caption is too long"),
+    Probe(
+        "channel_error",
+        400,
+        "50035",
+        "",
+        "Invalid Form Body content: Must be 4000 or fewer in length.",
+    ),
+    Probe("channel_error", None, "msg_too_long", "", "msg_too_long"),
+    Probe(
+        "not_an_error",
+        None,
+        "",
+        "assistant",
+        "The error context_length_exceeded means that the prompt is too long.",
+    ),
+    Probe(
+        "config_error",
+        None,
+        "",
+        "client",
+        "Context window too small: 8000 tokens. Minimum is 16000.",
+    ),
+    Probe(
+        "config_error",
+        None,
+        "",
+        "",
+        "Model context window too small (8192 tokens). Minimum is 16000.",
+    ),
+    Probe(
+        "ambiguous",
+        None,
+        "",
+        "warning",
+        "Token indices sequence length is longer than the specified maximum sequence "
+        "length for this model (1030 > 1024). Running this sequence through the model "
+        "will result in indexing errors",
+    ),
+    Probe("ambiguous", 400, "", "", "(no body)"),
+    Probe(
+        "silent_overflow",
+        200,
+        "",
+        "",
+        "truncating input prompt limit=4096 prompt=9000 keep=5 new=4096",
+    ),
 )

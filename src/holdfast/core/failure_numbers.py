@@ -39,7 +39,8 @@ _NUMBER: Final = re.compile(
 )
 _GLUED: Final = re.compile(r"(?<=[a-z)]):(?=\d)")
 _SUM: Final = re.compile(
-    r"(\d+)(?: tokens)? ?\+ ?(\d+)(?: tokens)? ?(?:=\s?\d+ ?)?(?:>=?|≥|exceeds?) ?(\d+)"
+    r"(\d+)\)?(?: tokens)? ?\+ ?(?:[a-z_ ]{0,24}\(?)(\d+)\)?(?: tokens)? ?(?:= ?\d+ ?)?"
+    r"(?:>=?|≥|exceeds?)[a-z_ ]{0,24}(\d+)"
 )
 _VERSUS: Final = re.compile(r"(\d+)(?: \w+)? (?:vs\.?|versus) (\d+)|\b(\d{4,}) ?/ ?(\d{4,})\b")
 _NEXT_SENTENCE: Final = re.compile(r"[.;!?。]\s.*", re.DOTALL)
@@ -52,7 +53,7 @@ _SPOKEN: Final = either(
     *("models?", "tokens?", "length", "size", "count", "allowed", "number", "context", "window"),
     *("inputs?", "prompt", "output", "value", "supported", "messages?", "text", "sequence"),
     *("loaded", "limit", "currently", "total", "request", "per", "characters?", "input_tokens"),
-    *("completion", "configured", "maximum", "at", "least", "api", "string"),
+    *("body", "payload", "completion", "configured", "maximum", "at", "least", "api", "string"),
 )
 _GLUE: Final = rf"(?:\W+{_SPOKEN}){{0,9}}\W*$"
 """Small words that may stand between a number and the word that explains it."""

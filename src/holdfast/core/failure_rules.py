@@ -104,7 +104,7 @@ _MONEY_CODE: Final = words.either(
     r"billing(?!disabled)",
     r"paymentrequired",
     r"creditbalance",
-    r"budgetexceeded",
+    r"budgetexceeded|arrearage",
 )
 _AUTH_CODE: Final = words.either(
     r"authentication|unauthori[sz]ed|unauthenticated",
@@ -293,6 +293,13 @@ _OUTPUT: Final = (
     ),
 )
 _WRONG: Final = (
+    Rule(
+        "deadline of a Go client",
+        "timeout",
+        "retry_with_backoff",
+        "deadline",
+        text=r"context deadline exceeded",
+    ),
     Rule("call id", "invalid_request", "remap_tool_ids", "tool_id", text=words.CALL_ID),
     Rule(
         "one long text",
