@@ -296,8 +296,14 @@ _OLD_WEIGHTS: Final = (3.0, 0.5)
 """Of the first and the last name in an earlier carry; those between lie between."""
 
 
+_SCANNED_CHARS: Final = 400_000
+"""In a longer text names are looked for at its beginning and its end: no cut has room for more."""
+
+
 def identifiers(text: str) -> list[str]:
     """The names in a text, each once, in order: paths, symbols, ids, versions, numbers."""
+    if len(text) > _SCANNED_CHARS:
+        text = text[: _SCANNED_CHARS // 2] + "\n" + text[-_SCANNED_CHARS // 2 :]
     found = dict.fromkeys(match.group().rstrip(".") for match in _NAME.finditer(text))
     for match in _QUOTED.finditer(text):
         found[match[match.lastindex or 0]] = None

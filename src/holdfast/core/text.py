@@ -51,6 +51,12 @@ def scrub(text: str) -> str:
     """Make text encodable: join split surrogate pairs, replace lone surrogates by U+FFFD."""
     if text.isascii():
         return text
+    try:
+        text.encode()  # ten times as fast as to look for what is hardly ever there
+    except UnicodeEncodeError:
+        pass
+    else:
+        return text
     joined = _SURROGATE_PAIR.sub(_join_pair, text)
     return _SURROGATE.sub("\ufffd", joined)
 

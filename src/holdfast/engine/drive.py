@@ -186,7 +186,11 @@ class Blocking:
 
         def work(call: ToolCall) -> None:
             with free:
-                self._done.put(self._run(call))
+                try:
+                    outcome = self._run(call)
+                except BaseException as error:  # or the turn would wait for it for ever
+                    outcome = outcome_of_error(call.id, error, 0.0)
+                self._done.put(outcome)
 
         for call in calls:
             context = contextvars.copy_context()
@@ -203,7 +207,7 @@ class Blocking:
             value = tool.function(**arguments)
             if inspect.isawaitable(value):
                 value = asyncio.run(_awaited(value))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return outcome_of_error(call.id, error, time.monotonic() - started)
         return outcome_of(call.id, value, time.monotonic() - started)
 
@@ -315,7 +319,9 @@ class Awaiting:
                 value = await asyncio.to_thread(tool.function, **arguments)
                 if inspect.isawaitable(value):
                     value = await value
-        except Exception as error:
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if _is_being_cancelled():
+                raise
             return outcome_of_error(call.id, error, time.monotonic() - started)
         return outcome_of(call.id, value, time.monotonic() - started)
 
@@ -355,6 +361,12 @@ async def finished(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         if not task.cancelled():
             task.exception()
         raise
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody cancelled this task; a tool may also cancel what only it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _awaited(value: Any) -> Any:

@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.core.effects import Outcome
 from holdfast.core.messages import Tool
-from holdfast.core.text import scrub
+from holdfast.core.text import scrub, scrub_deep
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _ARGUMENT: Final = re.compile(r"^\s+(\*{0,2}\w+)\s*(?:\([^)]*\))?:\s+(.*)$")
+_NOT_JSON: Final = (TypeError, ValueError, OverflowError, RecursionError)
 _HEADINGS: Final = ("args:", "arguments:", "parameters:")
 
 
@@ -105,7 +106,8 @@ def tool_function(function: Callable[..., Any]) -> ToolFunction:
 def outcome_of(call_id: str, value: Any, seconds: float) -> Outcome:
     """What a function returned, as the result of its call."""
     if isinstance(value, ToolOutput):
-        return Outcome(call_id, value.content, value.is_error, value.details, seconds)
+        content, details = _content(value.content), _storable(value.details)
+        return Outcome(call_id, content, value.is_error, details, seconds)
     return Outcome(call_id, _content(value), seconds=seconds)
 
 
@@ -119,13 +121,22 @@ def outcome_of_error(call_id: str, error: BaseException, seconds: float) -> Outc
 def _content(value: Any) -> Content:
     if value is None or isinstance(value, str):
         return value
-    if _is_blocks(value):
-        return list(value)
     if isinstance(value, bytes):
         return value.decode(errors="replace")
+    if _is_blocks(value):
+        stored = _storable(value)
+        return list(stored) if isinstance(stored, list) else str(stored)
     try:
-        return msgspec.json.encode(value).decode()
-    except (TypeError, ValueError, OverflowError, RecursionError):
+        return msgspec.json.encode(value, enc_hook=repr).decode()
+    except _NOT_JSON:
+        return str(value)
+
+
+def _storable(value: Any) -> Any:
+    """A value that the log can hold: what JSON has no words for becomes text."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(scrub_deep(value), enc_hook=repr))
+    except _NOT_JSON:
         return str(value)
 
 

@@ -128,7 +128,8 @@ class Simulated(Blocking):
             case Next():
                 value = self._next()
             case Wait():
-                value = simulation.wait(effect.seconds)
+                simulation.wait(effect.seconds)
+                value = None
             case _:
                 value = super().perform(effect)
         simulation.end(effect)
