@@ -233,6 +233,27 @@ def test_a_flavour_overflows_in_its_own_words(flavour: str, words: str) -> None:
         assert words.format(input=tokens, total=tokens + 50) in caught.value.body["message"]
 
 
+@pytest.mark.parametrize(
+    ("dialect", "stop"),
+    [("anthropic", "model_context_window_exceeded"), ("openai-responses", "max_output_tokens")],
+)
+def test_newer_models_find_the_end_of_the_window_themselves(dialect: Name, stop: str) -> None:
+    """Without a reservation, any cap may be asked for; the reply ends where the window does."""
+    prompt = said("word " * 300, output=5_000)
+    tokens = count_prompt(prompt, COUNTER)
+    with Loopback(["so " * 500], limit=tokens + 40, reserves_output=False) as loopback:
+        got = ask(loopback, Way(dialect), prompt)
+        assert got.stop == stop
+        assert got.usage is not None
+        assert got.usage["output_tokens"] == 40
+        assert not loopback.over_limit
+
+        loopback.rules.limit = tokens - 1
+        with pytest.raises(errors()[dialect].BadRequestError):
+            ask(loopback, Way(dialect), prompt)
+        assert [one.number for one in loopback.over_limit] == [2]
+
+
 def test_models_have_windows_of_their_own() -> None:
     """A small summariser beside a large model."""
     prompt = said("word " * 300)

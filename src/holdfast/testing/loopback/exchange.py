@@ -65,6 +65,8 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     """All input, as the loopback counts it."""
     output_max: int = 0
     """What was asked for the reply; 0 where nothing was."""
+    reserved: int = 0
+    """What of that the loopback counts in advance: all, unless it was told otherwise."""
     limit: int = 0
     cached: Cached = Cached()
     violations: tuple[Violation, ...] = ()
@@ -80,7 +82,7 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_over(self) -> bool:
         """Whether it asks for more than the window, the room for the reply included."""
-        return not self.only_counts and self.tokens + self.output_max > self.limit
+        return not self.only_counts and self.tokens + self.reserved > self.limit
 
     @property
     def is_answered(self) -> bool:
@@ -146,6 +148,7 @@ class Exchange:
             only_counts=self.only_counts,
             tokens=self.tokens,
             output_max=self.output_max,
+            reserved=self.reserved,
             limit=self.limit,
             cached=self.cached,
             violations=self.violations,
@@ -167,6 +170,11 @@ class Exchange:
     @property
     def output_max(self) -> int:
         return self.heard.output_max if self.heard else 0
+
+    @property
+    def reserved(self) -> int:
+        """What the reply takes of the window in advance."""
+        return self.output_max if self.rules.reserves_output else 0
 
     @property
     def limit(self) -> int:
@@ -277,7 +285,7 @@ class Exchange:
         most = self.rules.output_max
         if most and heard.output_max > most:
             raise Refused(self.wire.over_output(heard.output_max, most, heard.model))
-        if self.tokens + heard.output_max > self.limit:
+        if self.tokens + self.reserved > self.limit:
             raise Refused(self.wire.over_limit(self.tokens, heard.output_max, self.limit))
 
     def _asked(self, heard: Heard) -> Asked:
@@ -365,8 +373,10 @@ class Exchange:
             answer = msgspec.structs.replace(answer, thinking="")
         calls = tuple(self._with_id(call, at, heard) for at, call in enumerate(answer.calls))
         answer = msgspec.structs.replace(answer, calls=calls)
-        room = heard.output_max or max(1, self.limit - self.tokens)
-        return self.rules.within(answer, room, heard.model)
+        left = max(1, self.limit - self.tokens)
+        if self.fault.takes_any_size:
+            left = max(left, heard.output_max)
+        return self.rules.within(answer, heard.output_max, left, heard.model)
 
     def _with_id(self, call: Call, at: int, heard: Heard) -> Call:
         if call.id:

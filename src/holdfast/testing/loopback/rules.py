@@ -31,6 +31,7 @@ class Rules(msgspec.Struct, kw_only=True):
     limit: int
     limits: dict[str, int] = {}
     output_max: int = 0
+    reserves_output: bool = True
     body_bytes: int | None = None
     flavours: dict[Name, str] = {}
     counter: Counter | None = None
@@ -94,11 +95,16 @@ class Rules(msgspec.Struct, kw_only=True):
         total += sum(count_block(call, counter) for call in calls)
         return math.ceil(total * self.factor)
 
-    def within(self, answer: Answer, room: int, model: str) -> Answer:
-        """An answer as far as there is room: the last calls go first, then the end of the text."""
+    def within(self, answer: Answer, wanted: int, left: int, model: str) -> Answer:
+        """An answer as far as there is room: the last calls go first, then the end of the text.
+
+        `wanted` is the output cap of the request, 0 for none; `left` is what the window has left.
+        """
+        room = min(wanted or left, left)
         if self.answer_tokens(answer, model) <= room:
             return answer
-        shorter = msgspec.structs.replace(answer, stop="length")
+        is_cap = room == wanted or not wanted
+        shorter = msgspec.structs.replace(answer, stop="length" if is_cap else "window")
         while shorter.calls:
             shorter = msgspec.structs.replace(shorter, calls=shorter.calls[:-1])
             if self.answer_tokens(shorter, model) <= room:
@@ -106,9 +112,9 @@ class Rules(msgspec.Struct, kw_only=True):
         for field in ("text", "thinking"):
             text: str = getattr(shorter, field)
             bare = msgspec.structs.replace(shorter, **{field: ""})
-            left = room - self.answer_tokens(bare, model)
-            shorter = msgspec.structs.replace(bare, **{field: self._first(text, left, model)})
-            if left >= 0:
+            free = room - self.answer_tokens(bare, model)
+            shorter = msgspec.structs.replace(bare, **{field: self._first(text, free, model)})
+            if free >= 0:
                 break
         return shorter
 
