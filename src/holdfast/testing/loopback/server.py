@@ -63,12 +63,12 @@ class Loopback:
         `limit`: the window in tokens, input and reply together; `limits` has those of single
         models. `output_max`: the most a reply may ask for; 0 is no limit. `reserves_output`:
         whether the room for the reply must be there in advance; without, only input over the
-        window is refused and a reply that meets its end says so, as newer models do.
-        `body_bytes`: instead of the dialect's own; 0 is no limit. `flavours`: whose manners a
-        dialect has, such as `{"openai-chat": "mistral"}`. `counter` and `factor`: how it counts;
-        with 1.3, it finds 30 % more tokens than the counter does. `cache`: which prefixes Anthropic's cache keeps and how
-        far it looks back; `clock`: by which they grow old. `api_key`: the only one it takes, where
-        it is not empty. `checks_foreign_signatures`: whether thinking that it has not signed
+        window is refused and a reply that meets its end says so, as newer models do. `body_bytes`:
+        instead of the dialect's own; 0 is no limit. `flavours`: whose manners a dialect has, such
+        as `{"openai-chat": "mistral"}`. `counter` and `factor`: how it counts; with 1.3, it finds
+        30 % more tokens than the counter does. `cache`: which prefixes Anthropic's cache keeps and
+        how far it looks back; `clock`: by which they grow old. `api_key`: the only one it takes,
+        where it is not empty. `checks_foreign_signatures`: whether thinking that it has not signed
         itself is refused.
         """
         self.rules = Rules(
