@@ -371,8 +371,9 @@ def test_a_missing_key_is_said_before_anything_is_sent(
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
     for make in (model, async_model):
+        made: Any = make(name)
         with pytest.raises(BadSetting, match="no key") as caught:
-            make(name)
+            made.ready()
         assert "_API_KEY" in str(caught.value.hint)
 
 
@@ -380,19 +381,22 @@ def test_a_missing_sdk_is_said_with_the_command(monkeypatch: pytest.MonkeyPatch)
     """Without the extra, the error has the line that installs it."""
     monkeypatch.setitem(__import__("sys").modules, "openai", None)
 
+    made: Any = model("openai:gpt-4o", api_key="any")
     with pytest.raises(BadSetting, match="not installed") as caught:
-        model("openai:gpt-4o", api_key="any")
+        made.ready()
     assert "pip install 'holdfast[openai]'" in str(caught.value.hint)
 
 
 def test_close_closes_the_client() -> None:
     """A model lets go of its connections."""
     blocking: Any = model(NAMES["chat"], api_key="any")
+    blocking.ready()
     blocking.close()
     assert blocking.client.is_closed()
 
     async def closed() -> bool:
         awaited: Any = async_model(NAMES["chat"], api_key="any")
+        awaited.ready()
         await awaited.close()
         return bool(awaited.client.is_closed())
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core import notes, summaries
-from holdfast.core.carry import read_back
+from holdfast.core.carry import prose_cap
 from holdfast.core.course import Bounds, cost_of, cut_in
 from holdfast.core.effects import Append, Call, Deny, Failed, Now, Read, Tell
 from holdfast.core.events import (
@@ -243,7 +243,7 @@ class _Work:
         if not parts:
             return [], "", None
         question = notes.ask_for_notes(parts[-1], known=known)
-        outcome = yield from self._call(_alone(summaries.SYSTEM, question, _NOTES_TOKENS), "notes")
+        outcome = yield from self._call(_alone(notes.SYSTEM, question, _NOTES_TOKENS), "notes")
         if isinstance(outcome, Failed):
             return [], f"the model could not be asked: {outcome.failure.kind}", None
         return notes.read_notes(outcome, known=known), "", outcome.usage
@@ -275,8 +275,10 @@ class _Work:
         """A model's summary, or nothing and why."""
         terms = self._course.terms
         counter = self._course.memory.scale.counter
-        cap = min(terms.summary_tokens, max(200, plan.budget.tokens // 10))
-        previous = _prose_of(self._records)
+        # What the carry has room for: a longer one would be cut again.
+        cap = min(terms.summary_tokens, prose_cap(terms.policy.carry_cap(plan.budget.tokens)))
+        previous = summaries.prose_of(self._records)
+        previous = summaries.within_cap(previous, cap, counter)
         room = self._room(cap, previous)
         pieces = summaries.parts(
             covered, room_tokens=room, calls_max=terms.summary_calls, counter=counter
@@ -389,14 +391,6 @@ def covered_by(made: Compaction, records: Sequence[Record]) -> list[Record]:
     if first not in places or last not in places:
         return []
     return list(records[places[first] : places[last] + 1])
-
-
-def _prose_of(records: Sequence[Record]) -> str:
-    """What a model wrote for the boundary before this one."""
-    newest = next((one for one in reversed(records) if isinstance(one, Compaction)), None)
-    if newest is None or newest.method != "model":
-        return ""
-    return read_back(newest.carry or newest.summary)[0].prose
 
 
 def _alone(system: str, text: str, output: int) -> Prompt:

@@ -6,7 +6,7 @@ import functools
 import math
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.carry import arguments_text, carry_digests, identifiers
+from holdfast.core.carry import arguments_text, carry_digests, glance, identifiers, prose_of
 from holdfast.core.economy import StepSize
 from holdfast.core.messages import ToolCall
 from holdfast.core.pruning import can_clear, can_trim
@@ -274,10 +274,10 @@ class Draft:
         steps = 0
         for record in reversed(self._past()):
             steps += type(record) is Assistant
-            if steps <= _HORIZON_STEPS or type(record) is User:
-                one = self._memory.scale.digest(record)
-                if one is not None:
-                    found.append(one)
+            is_near = steps <= _HORIZON_STEPS or type(record) is User
+            one = self._memory.scale.digest(record) if is_near else glance(record)
+            if one is not None:
+                found.append(one)
         found.reverse()
         return found
 
@@ -300,7 +300,8 @@ class Draft:
             return None
         oldest = next(one for one in self._records if isinstance(one, Compaction))
         is_whole = oldest.covers is not None and oldest.covers[0] in self._by_id
-        return None if is_whole and before.method == "extract" else before.carry or before.summary
+        text = before.carry or before.summary
+        return (prose_of(text) or None) if is_whole else text
 
     def _cut_records(self) -> list[Record]:
         gone = {part.record for unit in self.units[: self.start] for part in unit.parts}

@@ -11,7 +11,7 @@ from holdfast.core import turn
 from holdfast.core.compacting import compact
 from holdfast.core.effects import Cancelled
 from holdfast.core.replies import Delta, Reply
-from holdfast.engine.common import Held, Options, find_session, opened_store
+from holdfast.engine.common import Held, Options, find_session, make_ready, opened_store
 from holdfast.engine.drive import Awaiting, finished
 from holdfast.engine.prepare import Prepared, prepared
 from holdfast.engine.session import MODEL
@@ -97,9 +97,11 @@ class AsyncSession(Held):
     # Holdfast runs the loop
 
     async def say(self, content: Content, *, hear: Hear | None = None) -> Reply:
+        make_ready(self._model)
         return await self._drive(turn.turn(self._course, content), hear)
 
     async def resume(self, *, hear: Hear | None = None) -> Reply | None:
+        make_ready(self._model)
         return await self._drive(turn.resume(self._course), hear)
 
     async def stream(self, content: Content) -> AsyncIterator[Delta | Event]:

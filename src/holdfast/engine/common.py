@@ -369,6 +369,13 @@ def find_session(
     return key
 
 
+def make_ready(model: Model | AsyncModel) -> None:
+    """Let a model say that it cannot be reached before anything is stored for it."""
+    ready = getattr(model, "ready", None)
+    if ready is not None:
+        ready()
+
+
 def opened_store(
     store: SessionStore | None, root: str | None, agent: str | None
 ) -> tuple[SessionStore, str, bool]:

@@ -33,7 +33,7 @@ from holdfast.core.effects import (
 )
 from holdfast.engine.prepare import checked
 from holdfast.engine.tools import outcome_of, outcome_of_error
-from holdfast.errors import HoldfastWarning
+from holdfast.errors import HoldfastWarning, UsageError
 from holdfast.providers.failures import name_failure
 from holdfast.providers.replies import partial_of
 
@@ -91,7 +91,11 @@ class World(msgspec.Struct, kw_only=True):
     def request(self, call: Call) -> Json:
         return checked(call.prompt, call.target)
 
-    def failed(self, error: BaseException) -> Failed:
+    def failed(self, error: Exception, call: Call) -> Failed:
+        """What a model raised, named. That it cannot be reached at all is the caller's to hear,
+        unless it was only to help."""
+        if isinstance(error, UsageError) and call.purpose == "turn":
+            raise error
         partial = partial_of(error)
         text = partial.text if partial is not None else ""
         return Failed(name_failure(error, self.rules), error, text)
@@ -176,7 +180,7 @@ class Blocking:
                 return model.send(request, hear)
             return _within(call.deadline_seconds, lambda: model.send(request, hear))
         except Exception as error:
-            return self._world.failed(error)
+            return self._world.failed(error, call)
 
     def _start(self, calls: Sequence[ToolCall]) -> None:
         if len(calls) == 1:
@@ -292,7 +296,7 @@ class Awaiting:
         try:
             return await asyncio.wait_for(model.send(request, hear), call.deadline_seconds)
         except Exception as error:
-            return self._world.failed(error)
+            return self._world.failed(error, call)
 
     def _start(self, calls: Sequence[ToolCall]) -> None:
         free = asyncio.Semaphore(_TOOLS_AT_ONCE)

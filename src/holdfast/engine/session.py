@@ -11,7 +11,7 @@ from holdfast.core import turn
 from holdfast.core.compacting import compact
 from holdfast.core.effects import Cancelled
 from holdfast.core.replies import Delta, Reply
-from holdfast.engine.common import Held, Options, find_session, opened_store
+from holdfast.engine.common import Held, Options, find_session, make_ready, opened_store
 from holdfast.engine.drive import Blocking
 from holdfast.engine.prepare import Prepared, prepared
 from holdfast.providers.callables import from_callable
@@ -102,10 +102,12 @@ class Session(Held):
 
     def say(self, content: Content, *, hear: Hear | None = None) -> Reply:
         """Say something and get the answer, tools and all. `hear` gets the reply as it comes."""
+        make_ready(self._model)
         return self._drive(turn.turn(self._course, content), hear)
 
     def resume(self, *, hear: Hear | None = None) -> Reply | None:
         """Answer what an earlier run left unanswered; None where there is nothing."""
+        make_ready(self._model)
         return self._drive(turn.resume(self._course), hear)
 
     def stream(self, content: Content) -> Iterator[Delta | Event]:

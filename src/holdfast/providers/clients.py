@@ -35,11 +35,41 @@ _PATHS: Final = {
 class _Calls:
     """What both kinds of model share: how a request becomes the SDK's call."""
 
-    def __init__(self, client: Any, target: Target, window: Window) -> None:
+    def __init__(
+        self,
+        client: Any,
+        target: Target,
+        window: Window,
+        *,
+        connect: Callable[[], Any] | None = None,
+    ) -> None:
+        """`connect` makes the client when it is first needed, where none is given.
+
+        A session can be opened, looked at and guarded without a key; only a call takes one.
+        """
         self.target = target
         self.window = window
-        self.client = client
-        self._create = _method(client, target)
+        self._connect = connect
+        if client is not None:
+            self.client = client
+            _method(client, target)  # a client that cannot be used is said at once
+
+    @functools.cached_property
+    def client(self) -> Any:
+        assert self._connect is not None
+        return self._connect()
+
+    @functools.cached_property
+    def _create(self) -> Callable[..., Any]:
+        return _method(self.client, self.target)
+
+    def ready(self) -> None:
+        """Make the client now. Raises `BadSetting` where the SDK or the key is missing."""
+        assert self._create is not None
+
+    @property
+    def _is_connected(self) -> bool:
+        return "client" in self.__dict__
 
     def _call(self, request: Json, *, streams: bool) -> Any:
         streams = streams or self._is_long(request)
@@ -75,7 +105,7 @@ class SdkModel(_Calls):
 
     def close(self) -> None:
         """Let go of the client's connections."""
-        close = getattr(self.client, "close", None)
+        close = getattr(self.client, "close", None) if self._is_connected else None
         if callable(close):
             close()
 
@@ -94,6 +124,8 @@ class AsyncSdkModel(_Calls):
 
     async def close(self) -> None:
         """Let go of the client's connections."""
+        if not self._is_connected:
+            return
         close = getattr(self.client, "close", None) or getattr(self.client, "aclose", None)
         if callable(close):
             done = close()

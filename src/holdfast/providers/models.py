@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -117,10 +118,8 @@ def model(
         return _local(named.name, window)
     url = base_url or named.base_url
     whom = _target(named, url, cache, thinking, provider, flavour, output_max)
-    if client is None:
-        make = _maker(named.kind)
-        client = make(base_url=url, api_key=api_key, timeout=timeout)
-    return SdkModel(client, whom, window_for(whom, window))
+    make = functools.partial(_maker(named.kind), base_url=url, api_key=api_key, timeout=timeout)
+    return SdkModel(client, whom, window_for(whom, window), connect=make)
 
 
 def async_model(
@@ -145,10 +144,10 @@ def async_model(
         return _local(named.name, window).as_async()
     url = base_url or named.base_url
     whom = _target(named, url, cache, thinking, provider, flavour, output_max)
-    if client is None:
-        make = _maker(named.kind)
-        client = make(is_async=True, base_url=url, api_key=api_key, timeout=timeout)
-    return AsyncSdkModel(client, whom, window_for(whom, window))
+    make = functools.partial(
+        _maker(named.kind), is_async=True, base_url=url, api_key=api_key, timeout=timeout
+    )
+    return AsyncSdkModel(client, whom, window_for(whom, window), connect=make)
 
 
 # Each of these has much to set up, and a caller needs one of them at most.
