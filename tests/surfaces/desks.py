@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.core.records import Assistant, User
 from holdfast.ports import ANY_HEAD
@@ -25,7 +25,7 @@ class Seat:
     def __init__(self, root: Path, *answers: Any, **options: Any) -> None:
         self.store: SessionStore = JsonlStore(str(root))
         self.model = ScriptedModel(answers, otherwise="fine", window=options.pop("window", 32_000))
-        given: Options = {"summary": "extract", **options}
+        given = cast("Options", {"summary": "extract", **options})
         self.desk = Desk(self.store, "main", self.model, given)
         self.desk.open_newest()
 

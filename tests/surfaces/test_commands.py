@@ -491,3 +491,14 @@ def test_choices_of_switch_and_rewind_work_as_typed(seat: Seat) -> None:
     seat("/switch initial")
     for choice in list(rewind.choices(seat.desk)):
         assert not seat(f"/rewind {choice.text}").is_refused
+
+
+def test_commands_work_where_no_request_fits(tmp_path: Path) -> None:
+    """Sizes are refused with the sums; everything else goes on."""
+    seat = Seat(tmp_path, window=9_000)
+    assert "below the floor" in seat("/status").text
+    assert "below the floor" in seat("/context").text
+    assert seat("/label").text == "Label: initial"
+    seat("/new other")
+    assert not seat("/switch initial").is_refused
+    assert "(other)" in seat("/list").text

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.facts import checked_label, title_of
 from holdfast.core.records import Assistant, Compaction, ToolResult, User, text_of, tool_calls
 from holdfast.core.text import cut, ellipsis
-from holdfast.errors import AmbiguousName, HoldfastError, NoSuchSession
+from holdfast.errors import AmbiguousName, CannotFit, HoldfastError, NoSuchSession
 from holdfast.providers.models import NAMES
 from holdfast.surfaces.answers import Answer, Cell, Line, Table, bar, line, refused, said
 
@@ -169,14 +169,17 @@ def size_of(desk: Desk) -> str:
     """How much there is in the current session, in the view and in the log."""
     info = desk.info()
     in_log = info.messages if info is not None else 0
-    in_view = desk.status().messages
+    try:
+        in_view = desk.status().messages
+    except CannotFit:  # nothing is in view then, and the next turn will say why
+        return f"{in_log:,} messages in the log, which no request can hold"
     words = f"{in_view:,} message{'s' * (in_view != 1)}"
     return words if in_log <= in_view else f"{words} in view, {in_log:,} in the log"
 
 
 def _label(desk: Desk, label: str) -> Answer:
     if not label:
-        found = desk.status().label
+        found = desk.label
         return said(f"Label: {found}" if found else "This session has no label: /label <words>")
     desk.session.rename(checked_label(label))
     return said(f"Session {desk.session.id} is now called: {checked_label(label)}")

@@ -61,6 +61,11 @@ class Desk:
         """The small facts about the current session."""
         return next((one for one in self.infos() if one.key == self.session.key), None)
 
+    @property
+    def label(self) -> str:
+        info = self.info()
+        return info.label if info is not None else ""
+
     def find(self, name: str) -> SessionKey:
         """The session meant by an id, a label, or the beginning of one."""
         return resolve(name, (Named(info.key, info.label) for info in self.infos()))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.effects import Cancelled
+from holdfast.core.facts import title_of
 from holdfast.core.turn import is_unanswered, unanswered
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.answers import Cell, line, said
@@ -50,6 +51,8 @@ class Chat:
         while True:
             try:
                 text = self._source.read(self._status()).strip()
+                if text and not self._take(text):
+                    break
             except EOFError:
                 if self._source.is_live:
                     self._view.note("\nGoodbye.")
@@ -58,9 +61,6 @@ class Chat:
                 if not self._source.is_live:
                     raise
                 self._view.note("  (/quit or Ctrl-D leaves)")
-                continue
-            if text and not self._take(text):
-                break
 
     def _take(self, text: str) -> bool:
         """Do what was asked; whether to go on."""
@@ -80,7 +80,7 @@ class Chat:
 
     def _resume(self) -> None:
         session = self._desk.session
-        if not is_unanswered(session.messages(_LOOKED_BACK)):
+        if not interruption(self._desk):
             self._view.answer(said("Nothing to continue: the last turn was answered."))
             return
         self._turn(lambda: session.resume(hear=self._view.hear))
@@ -168,9 +168,8 @@ def greeting(desk: Desk, *, is_new: bool, first: bool = False) -> list[Line]:
     """The banner."""
     session = desk.session
     target, window = session.target, session.window
-    status = desk.status()
     rule = line(Cell("─" * _BANNER_COLUMNS, "dim"))
-    label = f" ({status.label})" if status.label else ""
+    label = f" ({title_of(desk.label)})" if desk.label else ""
     made = "Created initial session" if first else "Created new session"
     opening = (
         f"  {made}: {session.id}"
@@ -195,7 +194,7 @@ def greeting(desk: Desk, *, is_new: bool, first: bool = False) -> list[Line]:
             )
         ),
         rule,
-        *(line(Cell(f"  {one}", "warn")) for one in status.warnings),
+        *([line(Cell(f"  {window.warning}", "warn"))] if window.warning else []),
         *interruption(desk),
     ]
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 OUTPUT_CHARS_MAX: Final = 50_000
+_MARKER_CHARS: Final = 200
 _READ_BYTES_MAX: Final = 4 * OUTPUT_CHARS_MAX
 _SEARCHED_BYTES_MAX: Final = 2_000_000
 _FOUND_MAX: Final = 200
@@ -63,10 +64,12 @@ class Workshop:
         text = data.decode("utf-8", "replace")
         if start + len(data) >= size and len(text) <= OUTPUT_CHARS_MAX:
             return text
-        kept = text[: OUTPUT_CHARS_MAX - 120]
-        next_line = first_line + kept.count("\n") + 1
-        marker = f"\n[… cut here; the file has {size:,} bytes; go on with first_line={next_line:,}]"
-        return cut(kept, OUTPUT_CHARS_MAX - len(marker), keep="head").text + marker
+        kept = text[: OUTPUT_CHARS_MAX - _MARKER_CHARS]
+        kept = kept[: kept.rfind("\n") + 1] or kept
+        marker = f"[… cut here; the file has {size:,} bytes"
+        if kept.endswith("\n"):
+            return f"{kept}{marker}; go on with first_line={first_line + kept.count(chr(10))}]"
+        return f"{kept}\n{marker}; the line is longer than may be shown]"
 
     def list_directory(self, directory: str = ".") -> str:
         """List the files and folders in a folder of the working directory.
