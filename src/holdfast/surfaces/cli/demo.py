@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.prices import price_of
+from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.stores.jsonl import JsonlStore
 from holdfast.surfaces.cli import demo_frames as frames
 from holdfast.surfaces.cli.app import App, Command
-from holdfast.surfaces.cli.demo_replay import KEY, PRICED_AS, Plan, Recording, Replay, load
+from holdfast.surfaces.cli.demo_replay import KEY, Plan, Recording, Replay, load, price
 from holdfast.surfaces.cli.demo_report import Crash, Report, report, tell
 from holdfast.surfaces.cli.demo_scene import Scene
 from holdfast.surfaces.cli.demo_view import view_for
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _CODE: Final = "from holdfast.surfaces.cli.demo_replay import main; main()"
 _WINDOW: Final = 24_000
-_PAUSE_SECONDS: Final = 0.07
+_PAUSE_SECONDS: Final = 0.055
 """Where somebody watches."""
 _EPILOG: Final = """No key, no network. On a terminal it takes about 20 seconds; --fast a few.
 Another recording: python -m holdfast.testing.recorder --help"""
@@ -62,12 +62,17 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
 
 
 def _demo(args: argparse.Namespace, app: App) -> int:
+    if args.window < WINDOW_FLOOR_TOKENS:
+        raise UsageError(
+            f"a window of {args.window:,} tokens is too small",
+            hint=f"give {WINDOW_FLOOR_TOKENS:,} or more",
+        )
     recording = load(args.recording)
     is_watched = sys.stdout.isatty() and not app.out.is_json
     is_kept = args.keep is not None or is_watched
     with _folder(args.keep, is_kept=is_kept) as folder:
         plan = Plan(
-            root=os.path.join(folder, "sessions"),
+            root=folder,
             journal=os.path.join(folder, "tools-that-ran.txt"),
             recording=args.recording,
             stated=2 * args.window,
@@ -102,9 +107,7 @@ def _folder(keep: str | None, *, is_kept: bool) -> Iterator[str]:
 
 
 def _run(app: App, plan: Plan, recording: Recording, *, is_kept: bool) -> Report:
-    price = price_of(PRICED_AS)
-    assert price is not None
-    scene = Scene(recording.title, price, plan.stated, plan.real)
+    scene = Scene(recording.title, price(), plan.stated, plan.real)
     with view_for(scene, is_json=app.out.is_json) as view:
         crash = _until_killed(plan, recording, scene, view)
 

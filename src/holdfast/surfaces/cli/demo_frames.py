@@ -30,7 +30,7 @@ class Calling(_Frame, frozen=True, tag="calling"):
     tokens: int
     window: int
     parts: dict[str, int]
-    """Tokens by what they are: system, tools, summary, user, agent, results."""
+    """Tokens by what they are: fixed (system prompt and tools), summary, user, agent, results."""
     whole: int
     """What the request would take with the whole history in it."""
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.core.messages import ToolCall
+    from holdfast.core.prices import Price
     from holdfast.core.records import Json, Record
     from holdfast.ports import Appended, Durability, Hear
 
@@ -52,6 +53,17 @@ _HANG_SECONDS: Final = 600.0
 """A tool that will not return before somebody kills it."""
 _PARTS: Final = {"user": "user", "assistant": "agent", "tool_result": "results"}
 _COUNTER: Final = Estimator()
+_BEHIND_SECONDS: Final = 0.5
+"""How much of a delay is made up for by shorter pauses."""
+_LINGER: Final[dict[type, int]] = {
+    frames.Refused: 16,
+    frames.Learned: 12,
+    frames.Pruned: 12,
+    frames.Compacted: 6,
+    frames.Noted: 6,
+    frames.Told: 16,
+}
+"""How many pauses it takes to read what happened."""
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -279,6 +291,7 @@ class Replay:
         self._turn = 0
         self._covered = 0
         self._refused_tokens = 0
+        self._due = time.monotonic()
 
     def run(self) -> None:
         recording = self._recording
@@ -318,7 +331,7 @@ class Replay:
             summary_model=OfflineModel(window=self._plan.real),
             system=recording.system,
             tools=tools,
-            price=_price(),
+            price=price(),
             steps=1_000,
             clock=self._clock,
         )
@@ -344,9 +357,12 @@ class Replay:
         recorded = self._recording.results[call.id]
         return ToolOutput(recorded.content, recorded.is_error)
 
-    def _pause(self) -> None:
+    def _pause(self, times: int = 1) -> None:
+        """Wait for the time at which the next thing is due; work that was slow is made up for."""
         if self._plan.pause_seconds:
-            time.sleep(self._plan.pause_seconds)
+            now = time.monotonic()
+            self._due = max(self._due, now - _BEHIND_SECONDS) + times * self._plan.pause_seconds
+            time.sleep(max(0.0, self._due - now))
 
     def _hear(self, event: object, session: Session, agent: RecordedAgent) -> None:
         match event:
@@ -362,6 +378,7 @@ class Replay:
                 frame = self._frame(event)
                 if frame is not None:
                     self._emit(frame)
+                    self._pause(_LINGER.get(type(frame), 0))
 
     def _frame(self, event: object) -> frames.Frame | None:
         match event:
@@ -400,8 +417,7 @@ class Replay:
     ) -> frames.Calling:
         plan = session.plan()
         parts: defaultdict[str, int] = defaultdict(int)
-        parts["system"] = plan.tokens.system + plan.tokens.hidden
-        parts["tools"] = plan.tokens.tools
+        parts["fixed"] = plan.tokens.total - plan.tokens.messages
         for line in plan.ledger:
             name = "summary" if line.action == "injected" else _PARTS.get(line.kind)
             if name is not None and line.after:
@@ -431,10 +447,11 @@ def _answered(event: events.CallFinished, text: str) -> frames.Answered:
     )
 
 
-def _price() -> Any:
-    price = price_of(PRICED_AS)
-    assert price is not None, "the table has the model"
-    return price
+def price() -> Price:
+    """The list price that the demo reckons with."""
+    found = price_of(PRICED_AS)
+    assert found is not None, "the table has the model"
+    return found
 
 
 def _what(call: ToolCall) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast.core.dialects import target
-from holdfast.core.prices import price_of
 from holdfast.core.records import MESSAGES, Prune, ToolResult
 from holdfast.core.window import Window
 from holdfast.engine.prepare import prepare
-from holdfast.surfaces.cli.demo_replay import KEY, PRICED_AS, Fact
-from holdfast.surfaces.cli.output import Cell
+from holdfast.surfaces.cli.demo_replay import KEY, PRICED_AS, Fact, price
+from holdfast.surfaces.cli.output import Cell, Row, Tone, paint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +70,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     cost: float
     whole_largest: int
     whole_sent: int
+    whole_cached: int
     whole_cost: float
     overflow_call: int | None
     priced_as: str
@@ -77,6 +78,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     trimmed: int
     cleared: int
     compactions: int
+    by_model: int
+    """Of the compactions, those with a model's prose; the others are made by code alone."""
     summary_calls: int
     notes: list[str]
     crash: Crash
@@ -117,8 +120,6 @@ def report(
     is_kept: bool,
 ) -> Report:
     """Everything that was asked for, checked on the log and on the last request."""
-    price = price_of(PRICED_AS)
-    assert price is not None
     records = list(store.read(KEY))
     results = [one for one in records if isinstance(one, ToolResult)]
     answered = [one for one in results if one.tool_use_id != recording.interrupt]
@@ -140,13 +141,15 @@ def report(
         cost=round(scene.cost, 4),
         whole_largest=scene.whole_largest,
         whole_sent=scene.whole_sent,
+        whole_cached=scene.whole_cached,
         whole_cost=round(scene.whole_cost, 4),
         overflow_call=scene.overflow_call,
         priced_as=PRICED_AS,
-        price_note=price.note,
+        price_note=price().note,
         trimmed=scene.trimmed,
         cleared=scene.cleared,
         compactions=len(scene.compactions),
+        by_model=sum(one.method == "model" for one in scene.compactions),
         summary_calls=scene.helper_calls,
         notes=scene.notes,
         crash=crash,
@@ -190,14 +193,14 @@ def _commands(root: str, records: Sequence[Record], scene: Scene) -> list[Comman
     if pruned:
         decision = pruned[0]
         action = {"trim": "trimmed", "clear": "cleared"}[decision.action]
-        line = f"holdfast show {decision.record} -s demo {where}"
+        line = f"holdfast show {decision.record} {where}"
         commands.append(Command(f"a tool result that was {action}, whole", line))
     if scene.compactions:
         newest = scene.compactions[-1].record
         commands.append(
             Command(
                 f"what stands for {scene.compactions[-1].messages} cut messages",
-                f"holdfast show {newest} -s demo {where}",
+                f"holdfast show {newest} {where}",
             )
         )
     larger = 10 ** len(str(scene.whole_largest))
@@ -224,72 +227,85 @@ def tell(app: App, found: Report) -> None:
     out = app.out
     out.line()
     out.table(("", ">with Holdfast", ">whole history each time"), _sums(found))
-    note = f"costs: {found.priced_as} ({found.price_note}), with its prompt cache on both sides"
-    out.note(f"{note}; no model was asked")
+    out.line(f"Cost: {found.priced_as}, {found.price_note}.")
+    out.line("Both sides with its prompt cache. No model was asked: sizes are counted here.")
     out.line()
-    for line in _crash_lines(found):
+    for line in _lines(found):
         out.line(line)
-    out.line()
-    rows = [
-        (Cell("yes", "good") if fact.is_kept else Cell("NO", "bad"), fact.what, fact.text)
-        for fact in found.facts
-    ]
-    if rows:
-        out.table(("in the last request", "planted", "word for word"), rows)
+    if found.facts:
         out.line()
-    hidden = found.messages - found.messages_whole
-    out.line(
-        f"{hidden} of {found.messages} messages are no longer sent whole. All are in the log; "
-        f"{found.results_identical} of {found.results} tool results are there byte for byte."
-    )
+        out.line("Planted on the way; is it in the last request, word for word?")
+        rows = [
+            (Cell("yes", "good") if fact.is_kept else Cell("NO", "bad"), fact.what, fact.text)
+            for fact in found.facts
+        ]
+        out.table(("kept", "what", "words"), rows)
     _tell_commands(app, found)
 
 
-def _sums(found: Report) -> list[tuple[Any, ...]]:
+def _sums(found: Report) -> list[Row]:
     over = found.overflow_call
     saved = 1 - found.cost / found.whole_cost if found.whole_cost else 0.0
     stop = f"{over - 1}, then it overflows" if over else f"{found.calls}"
-    cached = found.tokens_cached / found.tokens_sent if found.tokens_sent else 0.0
+    bad: Tone = "bad" if over else "plain"
     return [
-        ("calls answered", Cell(f"{found.calls}", "good"), Cell(stop, "bad" if over else "plain")),
+        ("calls answered", Cell(f"{found.calls}", "good"), Cell(stop, bad)),
         (
             f"largest request (window {found.window_real:,})",
             f"{found.largest:,}",
-            Cell(f"{found.whole_largest:,}", "bad" if over else "plain"),
+            Cell(f"{found.whole_largest:,}", bad),
         ),
-        ("tokens sent in all", f"{found.tokens_sent:,}", f"{found.whole_sent:,}"),
-        (f"  and for {found.summary_calls} summaries", f"{found.tokens_summaries:,}", ""),
-        ("read from the cache", f"{cached:.0%}", ""),
+        ("tokens sent", f"{found.tokens_sent:,}", f"{found.whole_sent:,}"),
+        (f"tokens sent for {found.summary_calls} summaries", f"{found.tokens_summaries:,}", "0"),
+        (
+            "read from the cache",
+            _share(found.tokens_cached, found.tokens_sent),
+            _share(found.whole_cached, found.whole_sent),
+        ),
         ("cost by list price", f"${found.cost:.2f}", f"${found.whole_cost:.2f}"),
         ("saved", Cell(f"{saved:.0%}", "good" if saved > 0 else "bad"), ""),
     ]
 
 
-def _crash_lines(found: Report) -> list[str]:
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.0%}" if whole else "-"
+
+
+def _lines(found: Report) -> list[str]:
     crash = found.crash
     lost = f"{crash.lost} LOST" if crash.lost else "none lost"
     told = "was told" if crash.call in found.told else "was NOT told"
     twice = f"{len(found.run_twice)} TWICE" if found.run_twice else "none of them twice"
+    by_code = found.compactions - found.by_model
     return [
-        f"Process {crash.pid} was killed (SIGKILL) while `{crash.tool}` ran.",
-        f"  {crash.acknowledged} records were acknowledged before: {lost}.",
-        f"  The model {told} that {crash.call} was interrupted; it was not run again.",
-        f"  {found.tool_runs} tool runs left their trace outside, {twice}.",
-        f"  The provider refused {found.refused} request for its size; "
-        f"{found.over_window} that it answered were over its window.",
+        f"Process {crash.pid} was killed with SIGKILL while `{crash.tool}` ran:",
+        f"  {crash.acknowledged} records had been acknowledged, {lost};",
+        f"  the model {told} that {crash.call} was interrupted;",
+        f"  {found.tool_runs} tools ran in all and left a line in a file: {twice}.",
+        f"The provider refused {_count(found.refused, 'request')} as too large; what was sent "
+        "instead fitted.",
+        f"{_count(found.compactions, 'compaction')}: {found.by_model} with a model's prose, "
+        f"{by_code} by code alone. {_count(len(found.notes), 'note')} saved before.",
+        f"Of {found.messages} messages, {found.messages_whole} are sent whole now. All are in the "
+        f"log, {found.results_identical} of",
+        f"{_count(found.results, 'tool result')} byte for byte as the tool returned them.",
     ]
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _tell_commands(app: App, found: Report) -> None:
     out = app.out
     out.line()
     if not found.is_kept:
-        out.line("The session was in a temporary folder and is gone; `holdfast demo --keep` leaves")
+        out.line("The session was in a temporary folder and is gone. `holdfast demo --keep` leaves")
         out.line("it there, with commands that bring each cut back.")
         return
-    out.line("Get each cut back:")
+    out.line("Get each cut back (paste them):")
     for command in found.commands:
-        out.line(f"  # {command.what}")
+        out.line(paint(f"  # {command.what}", "dim", sys.stdout))
         out.line(f"  {command.line}")
     out.line()
     out.line(f"The session stays in {found.root} until you remove it.")

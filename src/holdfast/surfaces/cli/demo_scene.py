@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 Mood = Literal["good", "bad", "cut", "note", "plain"]
 _REASONS: Final = {
-    "full": "the budget was full",
-    "cold": "the cache was cold, so it cost nothing extra",
-    "overflow": "the provider had refused",
+    "full": "full",
+    "cold": "cold",
+    "overflow": "refused",
     "asked": "asked for",
 }
 
@@ -71,6 +71,7 @@ class Scene:
     """Answered requests that were larger than the provider's window."""
     whole_sent: int = 0
     whole_largest: int = 0
+    whole_cached: int = 0
     whole_cost: float = 0.0
     overflow_call: int | None = None
     """The first call at which the whole history no longer fits the provider's window."""
@@ -149,6 +150,7 @@ class Scene:
         paid = before * price.cache_read + (whole - before) * price.cache_write
         self.whole_cost += (paid + frame.output * price.output) / 1_000_000
         self.whole_sent += whole
+        self.whole_cached += before
         self.whole_largest = whole
         if self.overflow_call is None and whole > self.real:
             self.overflow_call = self.calling.call
@@ -164,7 +166,7 @@ class Scene:
             case frames.Refused():
                 self.refused.append(frame)
                 self.add("bad", "refused", f"“{title_of(frame.said)}”")
-                self.add("note", "guard", f"sent again, {frame.remedy}")
+                self.add("note", "guard", f"made smaller and sent again: {frame.remedy}")
             case frames.Learned():
                 self.learned.append(frame.tokens)
                 known = f"{frame.tokens:,} tokens, not {frame.before:,}"
@@ -178,8 +180,8 @@ class Scene:
             case frames.Compacted():
                 self.compactions.append(frame)
                 size = f"{frame.before:,} → {frame.after:,} tokens"
-                left = f"{frame.messages} messages, {frame.summary:,} tokens stand for them"
-                self.add("cut", "compaction", f"{size}: {left}; {_REASONS[frame.reason]}")
+                left = f"{frame.messages} messages give way to {frame.summary:,}"
+                self.add("cut", "compaction", f"{size}: {left} ({_REASONS[frame.reason]})")
             case frames.Noted():
                 self.notes += frame.notes
                 for note in frame.notes:
@@ -187,7 +189,7 @@ class Scene:
             case frames.Told():
                 self.told += frame.calls
                 calls = ", ".join(frame.calls)
-                self.add("good", "told", f"the model: {calls} was interrupted, outcome unknown")
+                self.add("good", "told", f"the model knows that {calls} was interrupted; not rerun")
             case frames.Noticed():
                 self.add("bad", "noticed", f"{frame.kind}: {frame.detail}")
             case _:

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from rich.console import Console
+
     from holdfast.surfaces.cli.demo_scene import Happening, Scene, ToolLine
 
 _PARTS: Final = (
-    ("system", "grey62"),
-    ("tools", "grey42"),
+    ("fixed", "grey62"),
     ("summary", "magenta"),
     ("user", "bright_green"),
     ("agent", "bright_cyan"),
@@ -34,6 +35,9 @@ _SIGNS: Final = {"good": "✔", "bad": "✘", "cut": "✂", "note": "•", "plai
 _HEAD_CHARS: Final = 10
 _FIXED_LINES: Final = 12
 """Lines that are always there; the rest is shared by tools and happenings."""
+_WIDTH_MIN: Final = 72
+_HEIGHT_MIN: Final = 20
+"""In a smaller terminal there are only lines."""
 
 
 class View(Protocol):
@@ -55,12 +59,18 @@ class View(Protocol):
 def view_for(scene: Scene, *, is_json: bool) -> View:
     if is_json:
         return Silence()
-    if sys.stdout.isatty():
-        try:
-            return LiveView(scene)
-        except ImportError:
-            pass
-    return Lines(scene)
+    console = _console() if sys.stdout.isatty() else None
+    if console is None or console.width < _WIDTH_MIN or console.height < _HEIGHT_MIN:
+        return Lines(scene)
+    return LiveView(scene, console)
+
+
+def _console() -> Console | None:
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console()
 
 
 class Silence:
@@ -132,12 +142,11 @@ def _short(text: str, width: int) -> str:
 class LiveView:
     """The picture: what the agent does, how full the window is, what was done about it."""
 
-    def __init__(self, scene: Scene) -> None:
-        from rich.console import Console
+    def __init__(self, scene: Scene, console: Console) -> None:
         from rich.live import Live
 
         self._scene = scene
-        self._console = Console()
+        self._console = console
         self._live = Live(console=self._console, auto_refresh=True, refresh_per_second=12)
 
     def __enter__(self) -> Self:
@@ -150,14 +159,15 @@ class LiveView:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._live.update(self._picture(), refresh=True)
+        self._live.update(self.picture(), refresh=True)
         self._live.__exit__(kind, error, trace)
 
     def show(self, frame: frames.Frame | None) -> None:
         if not isinstance(frame, frames.Stored):
-            self._live.update(self._picture())
+            self._live.update(self.picture())
 
-    def _picture(self) -> Any:
+    def picture(self) -> Any:
+        """What is on the terminal now."""
         from rich.console import Group
 
         width = min(self._console.width, 120)
@@ -170,7 +180,7 @@ class LiveView:
             *self._tools(free - happenings, width),
             self._rule("context", "what the model is sent", width),
             *self._meter(width),
-            self._rule("what happened", "nothing of it was asked for by hand", width),
+            self._rule("what happened", "Holdfast did this by itself", width),
             *self._happenings(happenings, width),
         )
 
@@ -251,6 +261,7 @@ class LiveView:
         for name, colour in _PARTS:
             legend.append("■ ", style=colour)
             legend.append(f"{name} {calling.parts.get(name, 0):,}  ", style="dim")
+        legend.truncate(width, overflow="ellipsis")
         return [filled, legend, self._whole(room, calling)]
 
     def _whole(self, room: int, calling: frames.Calling) -> Any:
