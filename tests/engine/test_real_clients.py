@@ -171,6 +171,8 @@ def test_a_window_that_is_smaller_than_said_is_learned(way: Way, at: Callable[..
         assert refused
         assert len(refused) <= 4
         assert len(loopback.answered) == 8
+    if way.dialect == "openai-responses":
+        return  # its refusal has no numbers in it: what is too large is only remembered
     assert [one.tokens for one in desk.of(WindowLearned)] == [WINDOW]
     assert desk.session.window.tokens == WINDOW
     assert desk.session.window.confidence == "learned"
@@ -351,7 +353,7 @@ def test_preparing_and_recording_by_hand(way: Way, tmp_path: Path) -> None:
         assert failed is not None
         reply = session.record(raw)
         assert reply.text.startswith("noted")
-        assert session.window.tokens == WINDOW
+        assert session.window.tokens == (60_000 if way.dialect == "openai-responses" else WINDOW)
         session.close()
     store = JsonlStore(tmp_path)
     kinds = [type(one) for one in store.read(SessionKey("main", "own"))]
