@@ -321,6 +321,10 @@ async def _run(sending: Awaitable[Reply]) -> Reply:
     return await sending
 
 
+def _sent_to(stream: Any, request: Json) -> Any:
+    return stream(**request)
+
+
 def test_the_sdks_own_streaming_helpers_can_be_returned() -> None:
     """A function may return the helper that its SDK has for streams; its extra events are none."""
 
@@ -335,7 +339,7 @@ def test_the_sdks_own_streaming_helpers_can_be_returned() -> None:
             stream = helper(client, name)
             heard: list[Delta] = []
             whom = model(NAMES[name], client=client).target
-            mine = from_callable(lambda request, stream=stream: stream(**request), whom)
+            mine = from_callable(functools.partial(_sent_to, stream), whom)
 
             reply = mine.send(render(asked("Look.", tools=(READ,)), whom), heard.append)
 

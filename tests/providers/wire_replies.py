@@ -230,7 +230,8 @@ def _responses_events(said: Said, size: int) -> Iterator[Json]:
 
 
 def gemini_body(said: Said) -> Json:
-    parts: list[Json] = [{"text": said.thinking, "thought": True}] if said.thinking else []
+    sealed = {"thought": True, "thoughtSignature": "dGhvdWdodA=="}
+    parts: list[Json] = [{"text": said.thinking, **sealed}] if said.thinking else []
     parts += [{"text": said.text}] if said.text else []
     parts += [
         {
@@ -251,10 +252,13 @@ def _gemini_events(said: Said, size: int) -> Iterator[Json]:
     body = gemini_body(said)
     usage = {"usageMetadata": {"promptTokenCount": 13}}
     for part in body["candidates"][0]["content"]["parts"]:
-        texts = pieces(part["text"], size) if "text" in part else [None]
-        for text in texts:
-            shown = part if text is None else {**part, "text": text}
-            yield {"candidates": [{"content": {"role": "model", "parts": [shown]}}], **usage}
+        shown = [part]
+        if "text" in part:
+            bare = {name: one for name, one in part.items() if name != "thoughtSignature"}
+            shown = [{**bare, "text": text} for text in pieces(part["text"], size)]
+            shown[-1] = {**part, "text": shown[-1]["text"]}  # sealed when all of it is there
+        for piece in shown:
+            yield {"candidates": [{"content": {"role": "model", "parts": [piece]}}], **usage}
     last = {"content": {"role": "model", "parts": [{"text": ""}]}, "finishReason": "STOP"}
     yield {**body, "candidates": [{**last, "index": 0}]}
 

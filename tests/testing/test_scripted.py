@@ -105,6 +105,24 @@ def test_usage_is_spelled_as_the_dialect_does(name: str) -> None:
     assert small.output
 
 
+def test_only_a_shared_beginning_is_read_from_the_cache() -> None:
+    """What a cache would have had: the same beginning, not the same words further on."""
+    model = ScriptedModel(otherwise="yes")
+    long = {"role": "user", "content": "a b c " * 1_500}
+    other = {"role": "user", "content": "c b a " * 1_500}
+
+    def read(*messages: Any) -> int:
+        usage = read_usage(model.send({"messages": list(messages)}).usage, "anthropic")
+        assert usage is not None
+        return usage.cached_read
+
+    assert read(long) == 0
+    first = read(long, other)
+    assert first > 1_024
+    assert read(long, other, long) > first
+    assert read(other, long) == 0
+
+
 def test_awaited_it_is_the_same_script() -> None:
     """Both sides share one script and one list of requests."""
     model = ScriptedModel(["one", "two"])
