@@ -8,6 +8,7 @@ from holdfast.core.records import Assistant, User
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl import JsonlStore
 from holdfast.surfaces import commands
+from holdfast.surfaces.cli.chat_notices import notice
 from holdfast.surfaces.desk import Desk
 from holdfast.testing import ScriptedModel
 
@@ -24,9 +25,15 @@ class Seat:
 
     def __init__(self, root: Path, *answers: Any, **options: Any) -> None:
         self.store: SessionStore = JsonlStore(str(root))
-        self.model = ScriptedModel(answers, otherwise="fine", window=options.pop("window", 32_000))
+        self.model = ScriptedModel(
+            answers,
+            otherwise="fine",
+            window=options.pop("window", 32_000),
+            limit=options.pop("limit", None),
+        )
+        self.notices: list[str] = []
         given = cast("Options", {"summary": "extract", **options})
-        self.desk = Desk(self.store, "main", self.model, given)
+        self.desk = Desk(self.store, "main", self.model, given, listen=self._hear)
         self.desk.open_newest()
 
     def __call__(self, text: str) -> Answer:
@@ -35,6 +42,11 @@ class Seat:
 
     def say(self, text: str) -> str:
         return self.desk.session.say(text).text
+
+    def _hear(self, event: Any) -> None:
+        said = notice(event)
+        if said is not None:
+            self.notices.append(said.text.strip())
 
     @property
     def id(self) -> str:
