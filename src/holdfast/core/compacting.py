@@ -8,6 +8,7 @@ has changed.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -15,14 +16,16 @@ import msgspec
 from holdfast.core import notes, summaries
 from holdfast.core.carry import prose_cap
 from holdfast.core.course import Bounds, cost_of, cut_in
-from holdfast.core.effects import Append, Call, Deny, Failed, Now, Read, Tell
+from holdfast.core.effects import Append, Call, Cancelled, Deny, Failed, Now, Read, Tell
 from holdfast.core.events import (
     CallFailed,
     CallFinished,
     CompactionFinished,
     CompactionStarted,
     FlushFinished,
+    FlushStarted,
     Pruned,
+    PruneStarted,
 )
 from holdfast.core.messages import Message, Prompt, Text
 from holdfast.core.records import MESSAGES, Compaction, Flush, Prune
@@ -30,7 +33,7 @@ from holdfast.core.usage import read_usage
 from holdfast.errors import CannotFit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.core.course import Course
     from holdfast.core.dialects import Target
@@ -67,8 +70,8 @@ def fit(course: Course, bounds: Bounds, *, is_recovery: bool = False) -> Flow[tu
             return plan, newest
         made = cut_in(plan)
         if made is None:
-            yield from _prune(plan)
-            return plan, newest
+            hold = functools.partial(course.plan, records, now, bounds, pressure="hold")
+            return (yield from _prune(plan, hold)), newest
         reason = _reason(course, is_recovery=is_recovery, plan=plan, now=now, records=records)
         work = _Work(course, records, now, bounds, reason)
         plan_kept = yield from work.carry_out(plan, made, round_)
@@ -147,7 +150,7 @@ class _Work:
             held = yield from self._hold(denied.reason)
             if held is not None or self._reason == "asked":
                 return held
-        yield from self._flush(covered)
+        yield from self._flush(covered, made)
         plan = yield from self._with_prose(plan, covered)
         yield from self._commit(plan, round_)
         return None
@@ -216,10 +219,14 @@ class _Work:
 
     # Notes
 
-    def _flush(self, covered: Sequence[Record]) -> Flow[None]:
+    def _flush(self, covered: Sequence[Record], made: Compaction) -> Flow[None]:
         """Save what is worth noting before it goes out of sight. It never stands in the way."""
         how = self._course.terms.notes
         if how == "off":
+            return
+        denied = yield Tell(FlushStarted(made.covers))
+        if isinstance(denied, Deny):
+            yield Tell(FlushFinished("skipped", detail=f"denied: {denied.reason}"))
             return
         before = notes.flushed(self._records)
         found = [note.text for note in notes.durable(covered, known=before)]
@@ -365,7 +372,13 @@ class _Work:
         course, (target, _window) = self._course, self._summariser()
         before: float = yield Now()
         self._calls += 1
-        outcome: Reply | Failed = yield Call(prompt, target, purpose, course.terms.summary_seconds)
+        try:
+            outcome: Reply | Failed = yield Call(
+                prompt, target, purpose, course.terms.summary_seconds
+            )
+        except Cancelled as cancelled:
+            cancelled.partial = None  # half a summary is nobody's reply
+            raise
         if isinstance(outcome, Failed):
             yield Tell(
                 CallFailed(purpose, outcome.failure, "give-up", "the part made by code is used")
@@ -399,20 +412,28 @@ def _alone(system: str, text: str, output: int) -> Prompt:
     return Prompt(messages=(message,), system=system, output_tokens=output)
 
 
-def _prune(plan: Plan) -> Flow[None]:
-    stored = yield Append(plan.decisions)
-    made = next(one for one in stored if isinstance(one, Prune))
+def _prune(plan: Plan, held: Callable[[], Plan] | None = None) -> Flow[Plan]:
+    """Put down what is shown shorter; where that is denied, the request as it was, if it fits."""
+    made = next(one for one in plan.decisions if isinstance(one, Prune))
     actions = [one.action for one in made.decisions]
-    yield Tell(
-        Pruned(
-            record=made.id,
-            trimmed=actions.count("trim"),
-            cleared=actions.count("clear"),
-            tokens_before=plan.tokens_before,
-            tokens_after=plan.tokens.messages,
-            reason=made.reason or "",
-        )
-    )
+    about: dict[str, Any] = {
+        "trimmed": actions.count("trim"),
+        "cleared": actions.count("clear"),
+        "tokens_before": plan.tokens_before,
+        "tokens_after": plan.tokens.messages,
+        "reason": made.reason or "",
+    }
+    denied = yield Tell(PruneStarted(**about))
+    if isinstance(denied, Deny) and held is not None:
+        other = held()
+        if cut_in(other) is None:
+            if other.decisions:
+                yield from _prune(other)
+            return other
+    stored = yield Append(plan.decisions)
+    record = next(one.id for one in stored if isinstance(one, Prune))
+    yield Tell(Pruned(record=record, **about))
+    return plan
 
 
 def _reason(

@@ -100,6 +100,17 @@ class ToolFinished(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class PruneStarted(msgspec.Struct, frozen=True):
+    """Old results are about to be shown shorter. Denied, that is done only if nothing fits
+    without it."""
+
+    trimmed: int
+    cleared: int
+    tokens_before: int
+    tokens_after: int
+    reason: str
+
+
 class Pruned(msgspec.Struct, frozen=True):
     """Old results are shown shorter from now on."""
 
@@ -140,10 +151,16 @@ class CompactionFinished(msgspec.Struct, frozen=True):
     cost: float | None = None
 
 
+class FlushStarted(msgspec.Struct, frozen=True):
+    """Notes are about to be saved before a cut. Can be denied."""
+
+    covers: tuple[str, str] | None
+
+
 class FlushFinished(msgspec.Struct, frozen=True):
     """Notes were saved before a cut, or could not be."""
 
-    outcome: Literal["saved", "nothing", "failed"]
+    outcome: Literal["saved", "nothing", "skipped", "failed"]
     notes: tuple[str, ...] = ()
     record: str = ""
     detail: str = ""
@@ -175,9 +192,11 @@ Event: TypeAlias = (
     | CallFailed
     | ToolStarted
     | ToolFinished
+    | PruneStarted
     | Pruned
     | CompactionStarted
     | CompactionFinished
+    | FlushStarted
     | FlushFinished
     | WindowLearned
     | TroubleNoticed

@@ -105,10 +105,20 @@ class World(msgspec.Struct, kw_only=True):
         if hear is None:
             return None
 
+        is_deaf = False
+
         def heard(delta: Delta) -> None:
+            nonlocal is_deaf
             if self.is_cancelled.is_set():
                 raise Cancelled
-            hear(delta)
+            if is_deaf:
+                return
+            try:
+                hear(delta)
+            except Exception as error:
+                # What it shows is a matter of its own; the reply is still wanted.
+                is_deaf = True
+                _warn_of_listener(hear, delta, error)
 
         return heard
 
@@ -407,7 +417,7 @@ def _within(seconds: float, work: Callable[[], Reply]) -> Reply:
     return outcome
 
 
-def _warn_of_listener(handler: object, event: Event, error: Exception) -> None:
+def _warn_of_listener(handler: object, event: Event | Delta, error: Exception) -> None:
     name = getattr(handler, "__qualname__", repr(handler))
     warnings.warn(
         f"the listener `{name}` failed on `{type(event).__name__}`: {error}",
