@@ -33,6 +33,7 @@ PAGE_TOKENS = 5_000
 MESSAGE_TOKENS = 4
 FACTS_CHARS = 3_000
 HEADINGS_MAX = 8
+INSTRUCTION_CHARS = 3_000
 RUNAWAY = 200
 """So many calls without an answer in between are called endless."""
 MODEL = "claude-sonnet-4-5"
@@ -378,7 +379,7 @@ class OneModel:
         seen = [fact for fact in self.work.facts if fact in shown]
         held = [fact for fact in seen if _lot(fact) < self.holds]
         facts = "\n".join(f"- The user named the ticket {fact}." for fact in held)[-FACTS_CHARS:]
-        headings = list(dict.fromkeys(_HEADING.findall(shown)))[:HEADINGS_MAX] or ["## Summary"]
+        headings = _asked(shown)
         said = text_of({"messages": wire["messages"]})
         phrases = _PHRASE.findall(said)
         step = max(1, len(phrases) // (2 * len(headings)))
@@ -387,7 +388,15 @@ class OneModel:
         for number, heading in enumerate(headings):
             below = " ".join(picked[2 * number : 2 * number + 2])
             parts.append(f"{heading}\n{below or 'As before.'}")
-        return "\n\n".join(parts) + "\n" + facts
+        place = next((at for at, one in enumerate(headings) if "ident" in one.lower()), 0)
+        parts[place] += "\n" + facts
+        return "\n\n".join(parts)
+
+
+def _asked(shown: str) -> list[str]:
+    """The headings of the instructions: at the end where they stand there, else at the start."""
+    found = _HEADING.findall(shown[-INSTRUCTION_CHARS:]) or _HEADING.findall(shown)
+    return list(dict.fromkeys(found))[:HEADINGS_MAX] or ["## Summary"]
 
 
 def _lot(fact: str) -> int:
