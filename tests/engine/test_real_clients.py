@@ -291,6 +291,8 @@ def test_an_output_cap_is_kept_to(way: Way, at: Callable[..., Desk]) -> None:
         desk = at(way, loopback)
         assert desk.say("hello").text.startswith("noted")
         assert len(loopback.requests) == 2
+        assert desk.say("again").text.startswith("noted")
+        assert len(loopback.requests) == 3
     assert [one.next for one in desk.of(CallFailed)] == ["lower-output"]
 
 

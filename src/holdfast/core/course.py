@@ -10,7 +10,7 @@ from holdfast.core.economy import Cache, Policy
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.projection import project
 from holdfast.core.records import Assistant, Compaction, Model
-from holdfast.core.window import Window
+from holdfast.core.window import Window, output_reserve
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ class Course:
         self.memory = memory
         self.ceiling: int | None = None
         """A request of this size was refused, and nobody said what would not be."""
+        self.output_cap: int | None = None
+        """The provider said that a reply may not take more."""
         self.is_pressed = False
         """A reply said that the window is full, whatever we reckon."""
         self.poor_summaries = 0
@@ -145,7 +147,7 @@ class Course:
         options: dict[str, Any] = {
             "system": terms.system,
             "tools": terms.tools,
-            "output_tokens": output or bounds.output or terms.output_tokens,
+            "output_tokens": self._output(output or bounds.output or terms.output_tokens),
             "policy": terms.policy,
             "cache": self.cache(records, now),
             # The floor is for windows that somebody chose; the provider's own word is final.
@@ -156,6 +158,13 @@ class Course:
             "memory": self.memory,
         }
         return project(records, self.window, bounds.target or terms.target, **options)
+
+    def _output(self, wanted: int | None) -> int | None:
+        """What to keep free for the reply: no more than the model can give."""
+        caps = [cap for cap in (self.output_cap, self.terms.target.output_max) if cap]
+        if not caps:
+            return wanted
+        return min(output_reserve(self.window.tokens) if wanted is None else wanted, *caps)
 
     def sent(self) -> None:
         """Remember what every request now begins with."""

@@ -24,19 +24,26 @@ class Family(msgspec.Struct, frozen=True):
     window: int
     provider: str
     dialect: str
+    output_max: int = 0
+    """The most a reply may take, where that is less than what we would ask for; 0 where not."""
 
 
 FAMILIES: Final = (
     Family(r"claude", 200_000, "anthropic", "anthropic"),
+    Family(r"claude-3-(opus|sonnet|haiku)", 200_000, "anthropic", "anthropic", 4_096),
+    Family(r"claude-3-5-(sonnet|haiku)", 200_000, "anthropic", "anthropic", 8_192),
     Family(r"claude.*\[1m\]", 1_000_000, "anthropic", "anthropic"),
     Family(r"gpt-3\.5", 16_385, "openai", "openai-chat"),
     Family(r"gpt-4$|gpt-4-(0|32k)", 8_192, "openai", "openai-chat"),
-    Family(r"gpt-4-turbo|gpt-4o|chatgpt-4o", 128_000, "openai", "openai-chat"),
+    Family(r"gpt-4-turbo", 128_000, "openai", "openai-chat", 4_096),
+    Family(r"gpt-4o|chatgpt-4o", 128_000, "openai", "openai-chat", 16_384),
     Family(r"gpt-4\.1", 1_047_576, "openai", "openai-chat"),
     Family(r"gpt-5|codex", 400_000, "openai", "openai-responses"),
     Family(r"\bo[134](-|$)", 200_000, "openai", "openai-responses"),
     Family(r"gemini", 1_048_576, "google", "gemini"),
+    Family(r"gemini-(1\.5|2\.0)", 1_048_576, "google", "gemini", 8_192),
     Family(r"deepseek", 128_000, "deepseek", "openai-chat:deepseek"),
+    Family(r"deepseek-chat", 128_000, "deepseek", "openai-chat:deepseek", 8_192),
     Family(r"mistral|codestral|devstral|magistral", 128_000, "mistral", "openai-chat:mistral"),
     Family(r"kimi|moonshot", 262_144, "moonshot", "openai-chat:kimi"),
     Family(r"qwen", 131_072, "qwen", "openai-chat:local"),

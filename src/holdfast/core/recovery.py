@@ -126,6 +126,8 @@ class Recovery:
         if found.step == "wait":
             self._tries = msgspec.structs.replace(self._tries, waits=self._tries.waits + 1)
         elif found.step != "give-up":
+            if failed.failure.kind == "output_limit":
+                self._course.output_cap = found.bounds.output
             if found.step == "shrink" and found.learned is None:
                 self._refused_sizes.append(plan.tokens.total)
             self._refused = (plan, failed)

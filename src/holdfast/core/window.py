@@ -98,6 +98,11 @@ class Budget(msgspec.Struct, frozen=True):
         return dict(sorted(named.items(), key=lambda item: -item[1]))
 
 
+def output_reserve(window: int) -> int:
+    """What is kept free for the reply where nobody says."""
+    return min(OUTPUT_RESERVE_TOKENS, window // 4)
+
+
 def budget_for(
     window: Window,
     *,
@@ -113,7 +118,7 @@ def budget_for(
     size = window.tokens
     budget = Budget(
         window=size,
-        output_reserve=min(OUTPUT_RESERVE_TOKENS, size // 4) if output is None else output,
+        output_reserve=output_reserve(size) if output is None else output,
         system=system,
         tools=tools,
         dynamic_reserve=max(DYNAMIC_RESERVE_TOKENS, int(DYNAMIC_RESERVE_SHARE * size)),

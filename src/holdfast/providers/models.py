@@ -180,6 +180,7 @@ def _target(
 ) -> Target:
     dialect, known = _dialect(named, url)
     tokens = 0 if isinstance(thinking, bool) else thinking
+    family = family_of(named.name)
     return target(
         dialect,
         flavour or known,
@@ -188,7 +189,7 @@ def _target(
         thinking=bool(thinking),
         thinking_tokens=tokens,
         cache=cache,
-        output_max=output_max,
+        output_max=output_max or (family.output_max if family is not None else 0),
     )
 
 
