@@ -23,7 +23,8 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.stores.jsonl import JsonlStore
 from holdfast.surfaces.cli import demo_frames as frames
 from holdfast.surfaces.cli.app import App, Command
-from holdfast.surfaces.cli.demo_replay import KEY, Plan, Recording, Replay, load, price
+from holdfast.surfaces.cli.demo_recording import Recording, load
+from holdfast.surfaces.cli.demo_replay import KEY, Replay, Scenario, price
 from holdfast.surfaces.cli.demo_report import Crash, Report, report, tell
 from holdfast.surfaces.cli.demo_scene import Scene
 from holdfast.surfaces.cli.demo_view import view_for
@@ -71,7 +72,7 @@ def _demo(args: argparse.Namespace, app: App) -> int:
     is_watched = sys.stdout.isatty() and not app.out.is_json
     is_kept = args.keep is not None or is_watched
     with _folder(args.keep, is_kept=is_kept) as folder:
-        plan = Plan(
+        scenario = Scenario(
             root=folder,
             journal=os.path.join(folder, "tools-that-ran.txt"),
             recording=args.recording,
@@ -79,7 +80,7 @@ def _demo(args: argparse.Namespace, app: App) -> int:
             real=args.window,
             pause_seconds=_PAUSE_SECONDS if is_watched and not args.fast else 0.0,
         )
-        found = _run(app, plan, recording, is_kept=is_kept)
+        found = _run(app, scenario, recording, is_kept=is_kept)
     if app.out.is_json:
         app.out.json(found)
     else:
@@ -106,27 +107,27 @@ def _folder(keep: str | None, *, is_kept: bool) -> Iterator[str]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(app: App, plan: Plan, recording: Recording, *, is_kept: bool) -> Report:
-    scene = Scene(recording.title, price(), plan.stated, plan.real)
+def _run(app: App, scenario: Scenario, recording: Recording, *, is_kept: bool) -> Report:
+    scene = Scene(recording.title, price(), scenario.stated, scenario.real)
     with view_for(scene, is_json=app.out.is_json) as view:
-        crash = _until_killed(plan, recording, scene, view)
+        crash = _until_killed(scenario, recording, scene, view)
 
         def take(frame: frames.Frame) -> None:
             scene.take(frame)
             view.show(frame)
 
-        Replay(plan, take).run()
-    with open(plan.journal, encoding="utf-8") as file:
+        Replay(scenario, take).run()
+    with open(scenario.journal, encoding="utf-8") as file:
         journal = file.read().splitlines()
-    with JsonlStore(plan.root) as store:
+    with JsonlStore(scenario.root) as store:
         return report(scene, recording, store, crash, journal=journal, is_kept=is_kept)
 
 
-def _until_killed(plan: Plan, recording: Recording, scene: Scene, view: View) -> Crash:
+def _until_killed(scenario: Scenario, recording: Recording, scene: Scene, view: View) -> Crash:
     """Run the agent in another process and kill it while a tool runs."""
-    child_plan = msgspec.structs.replace(plan, hangs=True)
+    hanging = msgspec.structs.replace(scenario, hangs=True)
     agent = subprocess.Popen(
-        [sys.executable, "-c", _CODE, msgspec.json.encode(child_plan).decode()],
+        [sys.executable, "-c", _CODE, msgspec.json.encode(hanging).decode()],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -137,7 +138,7 @@ def _until_killed(plan: Plan, recording: Recording, scene: Scene, view: View) ->
             scene.take(frame)
             view.show(frame)
             if isinstance(frame, frames.ToolBegan) and frame.call == recording.interrupt:
-                time.sleep(20 * plan.pause_seconds)
+                time.sleep(20 * scenario.pause_seconds)
                 break
     finally:
         agent.kill()
@@ -150,12 +151,12 @@ def _until_killed(plan: Plan, recording: Recording, scene: Scene, view: View) ->
     for line in rest.splitlines(keepends=True):
         if line.endswith(b"\n"):
             scene.take(frames.decoded(line))
-    return _looked_at(plan, scene, view, agent.pid)
+    return _looked_at(scenario, scene, view, agent.pid)
 
 
-def _looked_at(plan: Plan, scene: Scene, view: View, pid: int) -> Crash:
+def _looked_at(scenario: Scenario, scene: Scene, view: View, pid: int) -> Crash:
     """What the killed process has left behind."""
-    with JsonlStore(plan.root) as store:
+    with JsonlStore(scenario.root) as store:
         found = {record.id for record in store.read(KEY)}
     tool = scene.tools[-1]
     tool.is_killed = True
@@ -163,7 +164,7 @@ def _looked_at(plan: Plan, scene: Scene, view: View, pid: int) -> Crash:
     crash = Crash(pid, tool.call, tool.tool, len(acknowledged), len(acknowledged - found))
     scene.add("bad", "crash", f"SIGKILL for process {pid} while `{tool.tool}` ran ({tool.call})")
     view.show(None)
-    time.sleep(15 * plan.pause_seconds)
+    time.sleep(15 * scenario.pause_seconds)
     lost = f"{crash.lost} LOST" if crash.lost else "nothing lost"
     scene.add(
         "bad" if crash.lost else "good",
@@ -171,7 +172,7 @@ def _looked_at(plan: Plan, scene: Scene, view: View, pid: int) -> Crash:
         f"{crash.acknowledged} records were acknowledged, {lost}",
     )
     view.show(None)
-    time.sleep(15 * plan.pause_seconds)
+    time.sleep(15 * scenario.pause_seconds)
     return crash
 
 

@@ -7,7 +7,6 @@ and summaries are made, every record goes to disk. What happens is told in frame
 
 from __future__ import annotations
 
-import gzip
 import os
 import sys
 import time
@@ -19,40 +18,39 @@ import msgspec
 from holdfast.core import events
 from holdfast.core.dialects import target
 from holdfast.core.facts import title_of
-from holdfast.core.findings import Flaw
 from holdfast.core.ids import SessionKey
-from holdfast.core.messages import Tool, read_blocks, read_pieces
 from holdfast.core.prices import price_of
-from holdfast.core.records import Assistant, Checkpoint, ToolResult, User, decode, text_of
+from holdfast.core.records import Assistant, User, text_of
 from holdfast.core.replies import Reply
-from holdfast.core.tokens import ANSWER_TOKENS, MESSAGE_TOKENS, Estimator, count_block
+from holdfast.core.tokens import Estimator
 from holdfast.core.window import Window
 from holdfast.engine.session import Session
 from holdfast.engine.tools import ToolFunction, ToolOutput
-from holdfast.errors import UsageError
 from holdfast.providers.measuring import Meter, PromptTooLong, count_request
 from holdfast.providers.offline import OfflineModel
 from holdfast.stores.jsonl import JsonlStore
 from holdfast.surfaces.cli import demo_frames as frames
+from holdfast.surfaces.cli.demo_recording import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holdfast.core.messages import ToolCall
+    from holdfast.core.messages import Tool, ToolCall
     from holdfast.core.prices import Price
     from holdfast.core.records import Json, Record
     from holdfast.ports import Appended, Durability, Hear
+    from holdfast.surfaces.cli.demo_recording import Recording
 
     Emit = Callable[[frames.Frame], None]
 
 KEY: Final = SessionKey("main", "demo")
 PRICED_AS: Final = "claude-sonnet-4-5"
 """Whose list price the demo reckons with; no model of that name is asked."""
-SHIPPED: Final = os.path.join(os.path.dirname(__file__), "recording.jsonl.gz")
 _HANG_SECONDS: Final = 600.0
 """A tool that will not return before somebody kills it."""
 _PARTS: Final = {"user": "user", "assistant": "agent", "tool_result": "results"}
 _COUNTER: Final = Estimator()
+_THE_END: Final[list[Json]] = [{"type": "text", "text": "(The recording ends here.)"}]
 _BEHIND_SECONDS: Final = 0.5
 """How much of a delay is made up for by shorter pauses."""
 _LINGER: Final[dict[type, int]] = {
@@ -64,136 +62,6 @@ _LINGER: Final[dict[type, int]] = {
     frames.Told: 16,
 }
 """How many pauses it takes to read what happened."""
-
-
-class Fact(msgspec.Struct, frozen=True):
-    """Something that was planted and must not be forgotten."""
-
-    what: str
-    text: str
-
-
-class _State(msgspec.Struct, frozen=True):
-    """What a recording says about itself in its first record."""
-
-    title: str = ""
-    system: str = ""
-    tools: list[Tool] = []
-    facts: list[Fact] = []
-    interrupt: str = ""
-    away_seconds: list[float] = []
-
-
-class Recording(msgspec.Struct, frozen=True):
-    """An agent's session, as somebody recorded it."""
-
-    title: str
-    system: str
-    tools: tuple[Tool, ...]
-    facts: tuple[Fact, ...]
-    interrupt: str
-    """The call during which the agent is killed."""
-    users: tuple[str, ...]
-    away_seconds: tuple[float, ...]
-    """How long each of the user's messages was in coming."""
-    replies: tuple[tuple[Json, ...], ...]
-    results: dict[str, ToolResult]
-    """By the id of their call."""
-    whole: tuple[int, ...]
-    """For each reply, what a request with the whole history would have taken."""
-
-    @property
-    def calls(self) -> list[str]:
-        return list(self.results)
-
-
-def load(path: str | None = None) -> Recording:
-    """Read a recording; without a path, the one that is shipped."""
-    path = path or SHIPPED
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-        lines = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).splitlines()
-    except (OSError, EOFError, gzip.BadGzipFile) as error:
-        raise UsageError(f"the recording `{path}` cannot be read: {error}") from error
-    records = [decode(line) for line in lines if line.strip()]
-    flaw = next((one for one in records if isinstance(one, Flaw)), None)
-    if flaw is not None:
-        raise UsageError(
-            f"`{path}` is no recording: {flaw.detail}",
-            hint="make one with `python -m holdfast.testing.recorder`, or give a session's log",
-        )
-    return _read([one for one in records if not isinstance(one, Flaw)], path)
-
-
-def _read(records: Sequence[Record], path: str) -> Recording:
-    state = _State()
-    if records and isinstance(records[0], Checkpoint):
-        state = msgspec.convert(records[0].state, _State)
-    said = [one for one in records if isinstance(one, User | Assistant | ToolResult)]
-    results = {one.tool_use_id: one for one in said if isinstance(one, ToolResult)}
-    if not results:
-        raise UsageError(f"nothing in `{path}` calls a tool: there is nothing to show")
-    called = [name for one in said for name in _names(one)]
-    tools = state.tools or [Tool(name, parameters=_ANYTHING) for name in dict.fromkeys(called)]
-    interrupt = state.interrupt
-    if interrupt not in results:
-        interrupt = list(results)[len(results) * 3 // 5]
-    static = count_request(
-        {"system": state.system, "tools": [_as_offered(tool) for tool in tools]}, _COUNTER
-    )
-    users = tuple(text_of(one.content) for one in said if isinstance(one, User))
-    return Recording(
-        title=state.title or os.path.basename(path),
-        system=state.system,
-        tools=tuple(tools),
-        facts=tuple(state.facts),
-        interrupt=interrupt,
-        users=users,
-        away_seconds=tuple([*state.away_seconds, *[0.0] * len(users)][: len(users)]),
-        replies=tuple(
-            tuple(_blocks(one)) for one in said if isinstance(one, Assistant) and one.content
-        ),
-        results=results,
-        whole=tuple(_whole(said, static)),
-    )
-
-
-_ANYTHING: Final = {"type": "object"}
-
-
-def _whole(said: Sequence[Record], static: int) -> list[int]:
-    sizes, total = [], static
-    for record in said:
-        if isinstance(record, Assistant) and record.content:
-            sizes.append(total)
-        total += _size(record)
-    return sizes
-
-
-def _size(record: Record) -> int:
-    if isinstance(record, ToolResult):
-        pieces = read_pieces(record.content)
-        return ANSWER_TOKENS + sum(count_block(piece, _COUNTER) for piece in pieces)
-    assert isinstance(record, User | Assistant)
-    blocks = read_blocks(record.content)
-    return MESSAGE_TOKENS + sum(count_block(block, _COUNTER) for block in blocks)
-
-
-def _blocks(record: Assistant) -> list[Json]:
-    content = record.content
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
-
-
-def _names(record: Record) -> list[str]:
-    if not isinstance(record, Assistant):
-        return []
-    return [one["name"] for one in _blocks(record) if one.get("type") == "tool_use"]
-
-
-def _as_offered(tool: Tool) -> Json:
-    schema = tool.parameters
-    return {"name": tool.name, "description": tool.description, "input_schema": schema}
 
 
 # The agent, its tools and its disk
@@ -208,6 +76,7 @@ class RecordedAgent:
         self.done = done
         """Replies that were given, by this process or an earlier one."""
         self.last_request: Json = {}
+        self.said = ""
         self._recording = recording
         self._real = real
         self._meter = Meter(_COUNTER, self.target)
@@ -216,13 +85,17 @@ class RecordedAgent:
         """What a provider does a few minutes after the last call."""
         self._meter = Meter(_COUNTER, self.target)
 
+    def next_reply(self) -> list[Json]:
+        replies = self._recording.replies
+        return list(replies[self.done]) if self.done < len(replies) else _THE_END
+
     def send(self, request: Json, hear: Hear | None = None) -> Reply:  # noqa: ARG002 - a port
         tokens = count_request(request, _COUNTER)
         if tokens > self._real:
             raise PromptTooLong(tokens, self._real)
-        content = list(self._recording.replies[self.done])
+        content = self.next_reply()
         self.done += 1
-        self.last_request = request
+        self.last_request, self.said = request, text_of(content)
         has_calls = any(block.get("type") == "tool_use" for block in content)
         return Reply(
             content=content,
@@ -264,7 +137,7 @@ class AcknowledgingStore(JsonlStore):
         return done
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Scenario(msgspec.Struct, frozen=True):
     """How a replay is run."""
 
     root: str
@@ -284,10 +157,10 @@ class Plan(msgspec.Struct, frozen=True):
 class Replay:
     """One process's share of the session: from where the log ends to the end of the recording."""
 
-    def __init__(self, plan: Plan, emit: Emit) -> None:
-        self._plan = plan
+    def __init__(self, scenario: Scenario, emit: Emit) -> None:
+        self._scenario = scenario
         self._emit = emit
-        self._recording = load(plan.recording)
+        self._recording = load(scenario.recording)
         self._turn = 0
         self._covered = 0
         self._refused_tokens = 0
@@ -295,12 +168,12 @@ class Replay:
 
     def run(self) -> None:
         recording = self._recording
-        with AcknowledgingStore(self._plan.root, self._emit) as store:
+        with AcknowledgingStore(self._scenario.root, self._emit) as store:
             said = self._said(store)
             replies = sum(isinstance(one, Assistant) for one in said)
             turns = sum(isinstance(one, User) for one in said)
             agent = RecordedAgent(
-                recording, stated=self._plan.stated, real=self._plan.real, done=replies
+                recording, stated=self._scenario.stated, real=self._scenario.real, done=replies
             )
             with self._session(store, agent) as session:
                 session.on(lambda event: self._hear(event, session, agent))
@@ -328,7 +201,7 @@ class Replay:
             agent=KEY.agent,
             label=recording.title,
             model=agent,
-            summary_model=OfflineModel(window=self._plan.real),
+            summary_model=OfflineModel(window=self._scenario.real),
             system=recording.system,
             tools=tools,
             price=price(),
@@ -348,20 +221,22 @@ class Replay:
         self._emit(frames.Asked(turn, len(recording.users), text, away))
 
     def _run_tool(self, call: ToolCall) -> ToolOutput:
-        with open(self._plan.journal, "a", encoding="utf-8") as journal:
+        with open(self._scenario.journal, "a", encoding="utf-8") as journal:
             journal.write(f"{call.id} {call.name}\n")
         self._emit(frames.ToolBegan(call.id, call.name, _what(call)))
-        if self._plan.hangs and call.id == self._recording.interrupt:
+        if self._scenario.hangs and call.id == self._recording.interrupt:
             time.sleep(_HANG_SECONDS)
         self._pause()
-        recorded = self._recording.results[call.id]
+        recorded = self._recording.results.get(call.id)
+        if recorded is None:
+            return ToolOutput("(The recording has no result of this call.)", is_error=True)
         return ToolOutput(recorded.content, recorded.is_error)
 
     def _pause(self, times: int = 1) -> None:
         """Wait for the time at which the next thing is due; work that was slow is made up for."""
-        if self._plan.pause_seconds:
+        if self._scenario.pause_seconds:
             now = time.monotonic()
-            self._due = max(self._due, now - _BEHIND_SECONDS) + times * self._plan.pause_seconds
+            self._due = max(self._due, now - _BEHIND_SECONDS) + times * self._scenario.pause_seconds
             time.sleep(max(0.0, self._due - now))
 
     def _hear(self, event: object, session: Session, agent: RecordedAgent) -> None:
@@ -371,7 +246,7 @@ class Replay:
                 self._emit(self._calling(event, session, agent))
                 self._pause()
             case events.CallFinished():
-                self._emit(_answered(event, self._words(agent)))
+                self._emit(_answered(event, agent.said))
             case events.CompactionStarted():
                 self._covered = event.messages
             case _:
@@ -428,11 +303,8 @@ class Replay:
             tokens=event.tokens,
             window=event.window,
             parts=dict(parts),
-            whole=self._recording.whole[agent.done],
+            whole=self._recording.whole[min(agent.done, len(self._recording.whole) - 1)],
         )
-
-    def _words(self, agent: RecordedAgent) -> str:
-        return text_of(list(self._recording.replies[agent.done - 1])) if agent.done else ""
 
 
 def _answered(event: events.CallFinished, text: str) -> frames.Answered:
@@ -474,10 +346,10 @@ def _texts(value: object) -> list[str]:
 
 
 def main() -> None:
-    """The process that will be killed: a plan as JSON in, frames out."""
-    plan = msgspec.json.decode(sys.argv[1], type=Plan)
+    """The process that will be killed: a scenario as JSON in, frames out."""
+    scenario = msgspec.json.decode(sys.argv[1], type=Scenario)
 
     def emit(frame: frames.Frame) -> None:
         os.write(sys.stdout.fileno(), frames.encoded(frame))
 
-    Replay(plan, emit).run()
+    Replay(scenario, emit).run()

@@ -12,7 +12,7 @@ from holdfast.core.dialects import target
 from holdfast.core.records import MESSAGES, Prune, ToolResult
 from holdfast.core.window import Window
 from holdfast.engine.prepare import prepare
-from holdfast.surfaces.cli.demo_replay import KEY, PRICED_AS, Fact, price
+from holdfast.surfaces.cli.demo_replay import KEY, PRICED_AS, price
 from holdfast.surfaces.cli.output import Cell, Row, Tone, paint
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.core.records import Record
     from holdfast.stores.jsonl import JsonlStore
     from holdfast.surfaces.cli.app import App
-    from holdfast.surfaces.cli.demo_replay import Recording
+    from holdfast.surfaces.cli.demo_recording import Fact, Recording
     from holdfast.surfaces.cli.demo_scene import Scene
 
 
@@ -122,7 +122,11 @@ def report(
     """Everything that was asked for, checked on the log and on the last request."""
     records = list(store.read(KEY))
     results = [one for one in records if isinstance(one, ToolResult)]
-    answered = [one for one in results if one.tool_use_id != recording.interrupt]
+    answered = [
+        one
+        for one in results
+        if one.tool_use_id in recording.results and one.tool_use_id not in scene.told
+    ]
     ran = [line.split()[0] for line in journal]
     return Report(
         title=scene.title,

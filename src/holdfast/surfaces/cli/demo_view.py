@@ -108,7 +108,7 @@ class Lines:
             assert calling is not None
             fill = bar(calling.tokens / calling.window, 20)
             size = f"{calling.tokens:>7,} of {calling.window:,}"
-            _line(f"  {calling.call:>3}  {fill:<20} {size}  {_tool_text(tool, 44)}")
+            _line(f"  {calling.call:>3}  {fill:<20} {size}  {_tool_text(tool, 36)}")
         self._news()
 
     def _news(self) -> None:
