@@ -34,7 +34,7 @@ from holdfast.engine.prepare import memory_for
 from holdfast.engine.status import Status, status_of
 from holdfast.engine.tools import Toolbox
 from holdfast.engine.totals import Totals
-from holdfast.errors import BadSetting, NoSuchSession, UsageError
+from holdfast.errors import BadSetting, NoSuchSession, SessionExists, UsageError
 from holdfast.providers.failures import name_failure
 from holdfast.stores.jsonl import JsonlStore
 
@@ -348,24 +348,39 @@ def find_session(
     store: SessionStore, name: str | None, agent: str, *, create: bool, label: str = ""
 ) -> SessionKey:
     """The session by that id or label, else a new one; without a name, the newest there is."""
+    if name is not None and is_name(name) and _exists(store, SessionKey(agent, name)):
+        return SessionKey(agent, name)  # without a look at all the others
     infos = store.sessions(agent=agent)
-    if name is None:
-        if infos:
-            return infos[0].key
-        key = SessionKey(agent, new_session_id(random.getrandbits(48)))
-        store.create(key, label=label or FIRST_LABEL)
-        return key
+    if name is None and infos:
+        return infos[0].key
     for info in infos:
-        if name in (info.key.session, info.label):
+        if name == info.label and name:
             return info.key
     if not create:
-        raise NoSuchSession(name, [text for one in infos for text in (one.label, one.key.session)])
-    if is_name(name):
+        known = [text for one in infos for text in (one.label, one.key.session)]
+        raise NoSuchSession(name or "(the newest)", known)
+    return _made(store, name, agent, label)
+
+
+def _exists(store: SessionStore, key: SessionKey) -> bool:
+    try:
+        store.head(key)
+    except NoSuchSession:
+        return False
+    return True
+
+
+def _made(store: SessionStore, name: str | None, agent: str, label: str) -> SessionKey:
+    if name is not None and is_name(name):
         key = SessionKey(agent, name)
-        store.create(key, label=label)
-    else:
-        key = SessionKey(agent, new_session_id(random.getrandbits(48)))
-        store.create(key, label=label or name)
+        try:
+            store.create(key, label=label)
+        except SessionExists:
+            if not _exists(store, key):
+                raise  # one that differs only in case
+        return key  # made by us, or by somebody else a moment ago
+    key = SessionKey(agent, new_session_id(random.getrandbits(48)))
+    store.create(key, label=label or name or FIRST_LABEL)
     return key
 
 
