@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _PARTS: Final = (
     ("fixed", "grey62"),
     ("summary", "magenta"),
-    ("user", "bright_green"),
-    ("agent", "bright_cyan"),
+    ("user", "green"),
+    ("agent", "cyan"),
     ("results", "dark_orange"),
 )
 _MOODS: Final = {
@@ -201,7 +201,7 @@ class LiveView:
             f"turn {scene.turn}/{scene.turns}",
             f"call {scene.call}",
             f"{len(scene.tools)} tools",
-            f"{len(scene.compactions)} compactions",
+            f"{len(scene.compactions)} compaction{'s' * (len(scene.compactions) != 1)}",
             f"{scene.cache_share:.0%} cached",
             f"${scene.cost:.2f}",
         ]
@@ -210,14 +210,14 @@ class LiveView:
     def _user(self, width: int) -> Any:
         from rich.text import Text
 
-        line = Text("user  ", style="bold bright_green")
+        line = Text("user  ", style="bold green")
         line.append(_short(self._scene.words, width - 8), style="default")
         return line
 
     def _tools(self, count: int, width: int) -> list[Any]:
         from rich.text import Text
 
-        said = Text("agent ", style="bold bright_cyan")
+        said = Text("agent ", style="bold cyan")
         said.append(_short(self._scene.said, width - 8), style="default")
         lines = self._scene.tools[-count:]
         shown = [self._tool(line, width) for line in lines]
@@ -254,13 +254,14 @@ class LiveView:
             cells = round(room * min(1.0, tokens / calling.window)) - used
             filled.append("█" * cells, style=colour)
             used += cells
-        filled.append("░" * (room - used), style="grey30")
+        filled.append("░" * (room - used), style="dim")
         tone = "bold red" if calling.tokens > scene.real else "bold"
         filled.append(f" {calling.tokens:>7,} of {calling.window:,}", style=tone)
         legend = Text(" " * 10)
         for name, colour in _PARTS:
             legend.append("■ ", style=colour)
             legend.append(f"{name} {calling.parts.get(name, 0):,}  ", style="dim")
+        legend.rstrip()
         legend.truncate(width, overflow="ellipsis")
         return [filled, legend, self._whole(room, calling)]
 
