@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+from holdfast.core.text import cut, ellipsis
+
+_GAP: Final = 2
+_COLUMN_MIN: Final = 6
 
 Tone = Literal["plain", "dim", "good", "warn", "bad", "name", "strong"]
 """How something is meant. It never carries meaning that the words do not."""
@@ -85,21 +90,39 @@ def bar(share: float, width: int) -> str:
     return "█" * (eighths // 8) + rest
 
 
-def columns_of(table: Table) -> list[list[Cell]]:
-    """A table's headings and rows as cells padded to the width of their column."""
+def columns_of(table: Table, width: int | None = None) -> list[list[Cell]]:
+    """A table's headings and rows as cells padded to their column, in at most `width` characters.
+
+    Where that is too little for all of it, the widest columns are cut first.
+    """
     head = [Cell(column.lstrip(">").upper(), "dim") for column in table.columns]
     rows = [head, *([_cell(cell) for cell in row] for row in table.rows)]
     widths = [max(len(row[at].text) for row in rows) for at in range(len(head))]
+    if width is not None:
+        widths = _narrowed(widths, width - _GAP * (len(widths) - 1))
     return [
         [
-            Cell(
-                cell.text.rjust(width) if name.startswith(">") else cell.text.ljust(width),
-                cell.tone,
-            )
-            for cell, width, name in zip(row, widths, table.columns, strict=True)
+            Cell(_padded(cell.text, wide, is_right=name.startswith(">")), cell.tone)
+            for cell, wide, name in zip(row, widths, table.columns, strict=True)
         ]
         for row in rows
     ]
+
+
+def _narrowed(widths: list[int], room: int) -> list[int]:
+    widths = list(widths)
+    while sum(widths) > room:
+        widest = max(range(len(widths)), key=widths.__getitem__)
+        if widths[widest] <= _COLUMN_MIN:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def _padded(text: str, width: int, *, is_right: bool) -> str:
+    if len(text) > width:
+        text = cut(text, width, keep="head", marker=ellipsis).text
+    return text.rjust(width) if is_right else text.ljust(width)
 
 
 def _plain(table: Table) -> str:

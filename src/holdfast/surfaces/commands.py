@@ -170,7 +170,8 @@ def size_of(desk: Desk) -> str:
     info = desk.info()
     in_log = info.messages if info is not None else 0
     try:
-        in_view = desk.status().messages
+        # Not by the status, which adds up the whole log: a session is opened by its window.
+        in_view = sum(len(unit.parts) for unit in desk.session.plan().units)
     except CannotFit:  # nothing is in view then, and the next turn will say why
         return f"{in_log:,} messages in the log, which no request can hold"
     words = f"{in_view:,} message{'s' * (in_view != 1)}"

@@ -201,7 +201,7 @@ class Typed:
     def __init__(self, *words: str | BaseException) -> None:
         self._words = iter(words)
 
-    def read(self, _status: object, /) -> str:
+    def read(self, _measure: object, /) -> str:
         word = next(self._words, EOFError())
         if isinstance(word, BaseException):
             raise word

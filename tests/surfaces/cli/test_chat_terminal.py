@@ -15,7 +15,7 @@ from holdfast.core.failures import Symptoms, classify
 from holdfast.core.records import Assistant, User, text_of
 from holdfast.core.replies import Delta, Reply
 from holdfast.stores.jsonl import JsonlStore
-from holdfast.surfaces.answers import Cell, Table, line, said
+from holdfast.surfaces.answers import Cell, Table, columns_of, line, said
 from holdfast.surfaces.cli import chat_spinner
 from holdfast.surfaces.cli.chat_input import choices_for, history_file, meter_words
 from holdfast.surfaces.cli.chat_notices import notice, seconds_in
@@ -131,7 +131,7 @@ def test_ctrl_c_while_tools_run(tmp_path: Path) -> None:
 def test_known_window_that_is_too_large_is_learned_and_the_turn_answered(tmp_path: Path) -> None:
     """The provider says how small it is; a notice says so, and the first turn gets its answer."""
     with (
-        Loopback(["hello there"], limit=20_000) as loopback,
+        Loopback(["hello there"], limit=16_500) as loopback,
         Terminal(
             *CHAT, "--model", f"openai-chat:gpt-4o@{loopback.openai_url}", folder=tmp_path
         ) as terminal,
@@ -140,7 +140,7 @@ def test_known_window_that_is_too_large_is_learned_and_the_turn_answered(tmp_pat
         terminal.send("hi\r")
         shown = terminal.wait_for("hello there")
         assert "[guard]" in shown
-        assert "20,000 tokens (said by the provider)" in shown
+        assert "16,500 tokens (said by the provider)" in shown
 
 
 def test_plain_terminal_without_the_extra(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def typed(seat: Seat, root: Path, keys: str) -> str:
     with create_pipe_input() as pipe:
         source = Comfortable(seat.desk, str(root), input=pipe, output=DummyOutput())
         pipe.send_text(keys)
-        return source.read(seat.desk.status())
+        return source.read(seat.desk.status)
 
 
 @pytest.mark.parametrize(
@@ -300,6 +300,16 @@ def test_answers_are_indented_and_aligned(capsys: pytest.CaptureFixture[str]) ->
     Screen(Output(is_json=False), is_live=False).answer(answer)
     assert capsys.readouterr().out == "  a b\n  NAME  SIZE\n  x        1\n  yy      20\n"
     assert answer.text == "a b\nNAME  SIZE\nx        1\nyy      20"
+
+
+def test_rows_are_cut_to_the_terminal_widest_columns_first() -> None:
+    """Whatever stands in a cell, a row takes at most the width; short columns stay whole."""
+    table = Table(("Id", "Why", ">Size"), (("abc", "because " * 30, "1,234"), ("d", "x", "5")))
+    rows = ["  ".join(cell.text for cell in row) for row in columns_of(table, 40)]
+    assert {len(row) for row in rows} == {40}
+    assert rows[1].startswith("abc  because")
+    assert rows[1].endswith("…  1,234")
+    assert max(len("  ".join(cell.text for cell in row)) for row in columns_of(table)) > 200
 
 
 def shown(event: Any, attempt: int = 1) -> str:

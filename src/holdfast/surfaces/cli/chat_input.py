@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -12,7 +13,7 @@ from holdfast.surfaces.cli.output import paint
 from holdfast.surfaces.commands import COMMANDS, find, meter, money, tone_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from prompt_toolkit.formatted_text import StyleAndTextTuples
 
@@ -20,9 +21,13 @@ if TYPE_CHECKING:
     from holdfast.surfaces.commands import Choice
     from holdfast.surfaces.desk import Desk
 
+    Measure = Callable[[], Status | None]
+
 PROMPT: Final = "You > "
 HISTORY: Final = "chat-history"
 _METER_CELLS: Final = 10
+_METER_SECONDS: Final = 0.3
+"""How long a prompt waits for its meter."""
 _COLOURS: Final = {"good": "ansigreen", "warn": "ansiyellow", "bad": "ansired"}
 _HISTORY_LINES_MAX: Final = 5_000
 
@@ -35,8 +40,11 @@ class Source(Protocol):
     is_raw: bool
     """Whether it shows what is typed by itself."""
 
-    def read(self, status: Status | None, /) -> str:
-        """The next words. Raises `EOFError` at the end, `KeyboardInterrupt` for Ctrl-C."""
+    def read(self, measure: Measure, /) -> str:
+        """The next words. Raises `EOFError` at the end, `KeyboardInterrupt` for Ctrl-C.
+
+        `measure` says how full the session is, for a meter.
+        """
 
 
 class Pipe:
@@ -50,7 +58,7 @@ class Pipe:
         if reconfigure is not None:
             reconfigure(encoding="utf-8", errors="replace")
 
-    def read(self, _status: Status | None, /) -> str:
+    def read(self, _measure: Measure, /) -> str:
         return joined(self._line())
 
     def _line(self) -> Iterator[str]:
@@ -72,8 +80,8 @@ class Plain:
         self._choices: list[str] = []
         self._readline = _readline(history_file(root), self._complete)
 
-    def read(self, status: Status | None, /) -> str:
-        return joined(self._lines(status))
+    def read(self, measure: Measure, /) -> str:
+        return joined(self._lines(measure()))
 
     def _lines(self, status: Status | None) -> Iterator[str]:
         yield input(self._shielded(_prompt_text(status)))
@@ -112,6 +120,7 @@ class Comfortable:
         path = history_file(root)
         self._desk = desk
         self._status: Status | None = None
+        self._is_measured = False
         self._prompt: PromptSession[str] = PromptSession(
             message=self._message,
             bottom_toolbar=self._toolbar,
@@ -126,9 +135,20 @@ class Comfortable:
             **terminal,
         )
 
-    def read(self, status: Status | None, /) -> str:
-        self._status = status
-        return joined(iter(self._prompt.prompt().split("\n")), is_whole=True)
+    def read(self, measure: Measure, /) -> str:
+        """The prompt does not wait for the meter: a long log takes a while to add up."""
+        measuring = threading.Thread(target=self._measure, args=(measure,), daemon=True)
+        measuring.start()
+        measuring.join(_METER_SECONDS)
+        try:
+            return joined(iter(self._prompt.prompt().split("\n")), is_whole=True)
+        finally:
+            measuring.join()
+
+    def _measure(self, measure: Measure) -> None:
+        self._status = measure()
+        self._is_measured = True
+        self._prompt.app.invalidate()
 
     def _message(self) -> StyleAndTextTuples:
         status = self._status
@@ -140,7 +160,8 @@ class Comfortable:
     def _toolbar(self) -> StyleAndTextTuples:
         status = self._status
         if status is None:
-            return [("", " /status says what is wrong")]
+            wrong = "/status says what is wrong"
+            return [("", f" {wrong if self._is_measured else 'reading the log …'}")]
         drawn = bar(status.share, _METER_CELLS).ljust(_METER_CELLS, "░")
         return [
             ("", " "),

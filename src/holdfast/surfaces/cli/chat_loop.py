@@ -50,7 +50,7 @@ class Chat:
     def _listen(self) -> None:
         while True:
             try:
-                text = self._source.read(self._status()).strip()
+                text = self._source.read(self._status).strip()
                 if text and not self._take(text):
                     break
             except EOFError:
@@ -110,15 +110,10 @@ class Chat:
 
     def _status(self) -> Status | None:
         """For the meter; a session that does not fit has none, and says so when asked."""
-        if not self._source.is_live:
-            return None
         try:
-            self._view.busy("reading the log")
             return self._desk.status()
         except (HoldfastError, OSError):
             return None
-        finally:
-            self._view.idle()
 
 
 @contextmanager
@@ -156,7 +151,7 @@ def quiet(*, is_live: bool) -> Iterator[None]:
         yield
         return
     mute = [*before]
-    mute[3] &= ~termios.ECHO
+    mute[3] &= ~(termios.ECHO | termios.ICANON)  # keys are kept as they are, Ctrl-D too
     termios.tcsetattr(fd, termios.TCSADRAIN, mute)
     try:
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from typing import TYPE_CHECKING, Final
@@ -67,12 +68,7 @@ class Spinner:
         left = None if self._until is None else max(0.0, self._until - time.monotonic())
         clock = f"{waited:.0f} s" if left is None else f"{left:.0f} s left"
         words = f"  {frame} {self._text} ({clock}; Ctrl-C stops it)"
-        self._stream.write(f"{ERASE_LINE}\x1b[2m{words[: _columns() - 1]}\x1b[0m")
+        columns = shutil.get_terminal_size().columns
+        self._stream.write(f"{ERASE_LINE}\x1b[2m{words[: columns - 1]}\x1b[0m")
         self._stream.flush()
         self._is_drawn = True
-
-
-def _columns() -> int:
-    import shutil
-
-    return shutil.get_terminal_size().columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -141,7 +142,7 @@ class Screen:
             if isinstance(part, Line):
                 self._out.line(f"  {_painted(part.cells)}".rstrip())
             else:
-                for row in columns_of(part):
+                for row in columns_of(part, self._columns()):
                     cells = "  ".join(paint(one.text, one.tone, sys.stdout) for one in row)
                     self._out.line(f"  {cells}".rstrip())
         sys.stdout.flush()
@@ -184,6 +185,10 @@ class Screen:
             self._spinner.hide()
         if is_over:
             self._close()
+
+    def _columns(self) -> int | None:
+        """What a row may take; in a pipe nobody counts."""
+        return shutil.get_terminal_size().columns - 3 if self._is_live else None
 
     def _wait(self, seconds: float | None) -> None:
         if self._spinner is not None:
