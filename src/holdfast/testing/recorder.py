@@ -253,7 +253,8 @@ def record(script: Script, project: Path, scratch: Path) -> list[Record]:
     }
     clean = Normaliser(bench)
     said = [_bare(one) for one in store.read(key) if isinstance(one, User | Assistant | ToolResult)]
-    return [clean.record(one) for one in (Checkpoint(state=state, trigger=TRIGGER), *said)]
+    opening = Checkpoint(state=state, trigger=TRIGGER)
+    return [clean.record(one) for one in (opening, *_in_order(said))]
 
 
 def write(records: Sequence[Record], path: Path) -> None:
@@ -287,6 +288,19 @@ def _interrupted(script: Script) -> str:
 
 def _call_id(number: int) -> str:
     return f"call_{number:03}"
+
+
+def _in_order(said: Sequence[Record]) -> Iterator[Record]:
+    """Results of tools that ran side by side in the order of their calls, whoever was first."""
+    waiting: list[ToolResult] = []
+    for record in said:
+        if isinstance(record, ToolResult):
+            waiting.append(record)
+        else:
+            yield from sorted(waiting, key=lambda one: one.tool_use_id)
+            waiting = []
+            yield record
+    yield from sorted(waiting, key=lambda one: one.tool_use_id)
 
 
 def _bare(record: User | Assistant | ToolResult) -> Record:
