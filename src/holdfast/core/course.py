@@ -92,6 +92,7 @@ class Course:
         """A reply said that the window is full, whatever we reckon."""
         self.poor_summaries = 0
         """In a row; two of them, and the model is not asked for a while."""
+        self._pressed_at: int | None = None
         self.running: set[str] = set()
         """Tool calls that are being carried out: they have no result yet, and were not
         interrupted."""
@@ -111,6 +112,14 @@ class Course:
             return False
         self._learned = Window(tokens, source, "learned")
         return True
+
+    def press(self, tokens: int) -> None:
+        """Cut before the next call: a request of this size was too much. What is no larger than
+        what was cut for that reason before is not cut again, or a server that always reports too
+        much would have everything cut for ever."""
+        if self._pressed_at is None or tokens >= self._pressed_at:
+            self.is_pressed = True
+            self._pressed_at = tokens
 
     def recall_window(self, records: Sequence[Record]) -> None:
         """What an earlier run learned."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.course import Bounds
-from holdfast.core.failures import learned_window
+from holdfast.core.failures import WINDOW_TOKENS_LEARNED_MIN, learned_window
 from holdfast.core.messages import Image, Thinking, ToolAnswer
 from holdfast.errors import CannotFit, ContextOverflow, HoldfastError, ModelError
 
@@ -32,6 +32,8 @@ _SHRINK: Final = (0.7, 0.6, 0.5, 0.4)
 _SMALLER: Final = 0.9
 """A request after a refusal is at most this much of it."""
 _MARGIN: Final = 0.95
+_COUNTS_APART: Final = 20
+"""No two counts of one request are further apart than this."""
 _OUTPUT_MIN: Final = 512
 """A reply that may take less is not worth asking for."""
 _WAIT_SECONDS: Final = 2.0
@@ -194,7 +196,7 @@ def _wait(failure: Failure, bounds: Bounds, tries: Tries, terms: Terms) -> Remed
 
 def _overflow(failure: Failure, plan: Plan, bounds: Bounds, tries: Tries) -> Remedy:
     learned = learned_window(failure)
-    limit, taken = failure.limit, failure.input
+    limit, taken = _believed(failure, plan)
     if limit and taken and failure.action == "lower_output_then_shrink_input":
         free = limit - taken - _OUTPUT_MIN // 8
         if learned is not None and learned < plan.window.tokens:
@@ -206,7 +208,8 @@ def _overflow(failure: Failure, plan: Plan, bounds: Bounds, tries: Tries) -> Rem
     most = _SMALLER * sent
     if limit and taken and taken > 0:
         # The provider counts otherwise than we do: take its size for what we sent.
-        room = max(limit - plan.budget.output_reserve, limit // 2)
+        # What is kept for the reply was a part of a window that turned out to be another.
+        room = limit - min(plan.budget.output_reserve, limit // 4)
         most = min(most, _MARGIN * sent * room / taken)
     elif limit:
         most = min(most, _MARGIN * limit)
@@ -214,6 +217,17 @@ def _overflow(failure: Failure, plan: Plan, bounds: Bounds, tries: Tries) -> Rem
         most = _SHRINK[min(tries.recoveries, len(_SHRINK) - 1)] * sent
     detail = f"from {sent:,} to at most {int(most):,} tokens"
     return Remedy("shrink", _with(bounds, at_most=int(most)), detail, learned=learned)
+
+
+def _believed(failure: Failure, plan: Plan) -> tuple[int | None, int | None]:
+    """The numbers of a refusal, where they can be true: servers have printed a limit of 3, and a
+    number of characters for one of tokens."""
+    limit, taken = failure.limit, failure.input
+    if limit is not None and limit < WINDOW_TOKENS_LEARNED_MIN:
+        limit = None
+    if taken is not None and not 0 < taken <= _COUNTS_APART * plan.tokens.total:
+        taken = None
+    return limit, taken
 
 
 def _lower_output(plan: Plan, bounds: Bounds, tokens: int) -> Remedy:

@@ -177,8 +177,7 @@ class Guard:
         self._recovery = self._plan = None
         if plan is not None:
             usage = read_usage(reply.usage, reply.provider or target.provider)
-            for trouble in _troubles(reply, usage, plan):
-                yield Tell(trouble)
+            yield from _notice(self._course, reply, usage, plan)
         stored = yield Append((assistant(reply, target.provider, target.model),))
         return msgspec.structs.replace(reply, record=stored[0].id)
 
@@ -241,10 +240,15 @@ def _send(course: Course, plan: Plan, attempt: int) -> Flow[Reply | Failed]:
     cost = cost_of(usage, course.terms.price)
     finished = CallFinished("turn", plan.tokens.total, usage, cost, outcome.stop, after - before)
     yield Tell(finished)
-    for trouble in _troubles(outcome, usage, plan):
-        yield Tell(trouble)
-        course.is_pressed = course.is_pressed or trouble.kind in ("over-window", "window-stop")
+    yield from _notice(course, outcome, usage, plan)
     return outcome
+
+
+def _notice(course: Course, reply: Reply, usage: Usage | None, plan: Plan) -> Flow[None]:
+    for trouble in _troubles(reply, usage, plan):
+        yield Tell(trouble)
+        if trouble.kind in ("over-window", "window-stop"):
+            course.press(plan.tokens.total)
 
 
 def _keep(plan: Plan, reply: Reply) -> Flow[Reply]:
