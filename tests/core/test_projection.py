@@ -493,6 +493,17 @@ def test_decision_binds_its_window_and_smaller_ones_only() -> None:
         assert (actions[target_record] == "cleared") is is_cleared
 
 
+def test_summary_has_one_line_in_the_ledger() -> None:
+    """It is put in; the record it comes from is not counted a second time."""
+    records = long_log(3)
+    cut = Compaction(
+        id="cut", summary="What came before.", first_kept=records[-1].id, method="extract"
+    )
+    ledger = plan_for([*records, cut, User(id="next", content="go on")]).ledger
+    about = [(line.kind, line.action, line.after > 0) for line in ledger if line.record == "cut"]
+    assert about == [("summary", "injected", True), ("compaction", "silent", False)]
+
+
 # Anchoring.
 
 

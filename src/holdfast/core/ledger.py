@@ -82,7 +82,7 @@ def _by_record(units: Iterable[Unit]) -> dict[str, list[Part]]:
     found: dict[str, list[Part]] = {}
     for unit in units:
         for part in unit.parts:
-            if part.record:
+            if part.record and part.source != "injected":  # that has a line of its own
                 found.setdefault(part.record, []).append(part)
     return found
 

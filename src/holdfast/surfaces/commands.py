@@ -365,8 +365,11 @@ def _ledger(plan: Plan, *, is_whole: bool) -> Answer:
     if len(shown) < len(entries):
         earlier = f"{len(entries) - len(shown):,} earlier records: /context list all"
         parts.append(line(Cell(earlier, "dim")))
-    columns = ("Record", "Kind", "Action", ">Before", ">After", "Why", "Back")
+    columns = ("Record", "Kind", "Action", ">Before", ">After", "Why")
     parts.append(Table(columns, tuple(map(_entry_row, shown))))
+    if any(entry.back for entry in shown):
+        back = "nothing is lost: `holdfast show RECORD` has each of them whole"
+        parts.append(line(Cell(back, "dim")))
     sums = f"{plan.tokens.messages:,} tokens of messages ({plan.tokens.basis}), budget "
     parts.append(line(Cell(f"{sums}{plan.budget.tokens:,}", "dim")))
     return said(*parts)
@@ -380,7 +383,6 @@ def _entry_row(entry: Entry) -> Row:
         f"{entry.before:,}" if entry.before else "",
         f"{entry.after:,}" if entry.after else "",
         entry.why,
-        entry.back,
     )
 
 
