@@ -237,6 +237,8 @@ def _goals(found: list[Result]) -> Iterator[str]:
     yield "|---|---|---|"
     for what, is_met, note in checks:
         yield f"| {what} | {'yes' if is_met else '**NO**'} | {note} |"
+    facts = ", ".join(f"{one.case} {_facts(one)}" for one in ours if one.system == OURS[0])
+    yield f"| stated facts in the last request | no goal | {facts} |"
 
 
 def _failed(found: list[Result]) -> str:
@@ -259,9 +261,10 @@ def _summary(found: list[Result], systems: list[str]) -> Iterator[str]:
 
 
 def _verdict(one: Result) -> str:
+    calls = "1 call" if one.calls == 1 else f"{one.calls:,} calls"
     if not one.is_answered:
-        return f"**fails** ({one.calls} calls)"
-    parts = [f"{one.calls} calls"]
+        return f"**fails** ({calls})"
+    parts = [calls]
     if one.over:
         parts.append(f"{one.over} over")
     return f"ok, {', '.join(parts)}"
