@@ -431,6 +431,7 @@ def test_history_previews_messages(tmp_path: Path) -> None:
     assert "…" in lines[0]
     assert len(seat("/history 1").text.splitlines()) == 1
     assert seat("/history soon").is_refused
+    assert seat("/history 0").is_refused
 
 
 def test_previews_cannot_steer_a_terminal(tmp_path: Path) -> None:

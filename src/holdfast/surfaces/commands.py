@@ -484,7 +484,7 @@ def _memory(desk: Desk, query: str) -> Answer:
 
 
 def _history(desk: Desk, argument: str) -> Answer:
-    if argument and not argument.isdecimal():
+    if argument and not (argument.isdecimal() and int(argument) > 0):
         return refused(f"Usage: {_named('history').usage}", "n is how many messages to show")
     records = desk.session.messages(int(argument or _HISTORY_SHOWN))
     if not records:

@@ -94,13 +94,17 @@ class Desk:
         if self._listen is not None:
             session.on(self._listen)
         self._session = session
+        self.agent = session.key.agent
         return session
 
     def use(self, model: str) -> Session:
         """Go on with another model. The session and everything in it stays."""
         found = find_model(model)
         session = Session(self.store, self.session.key, found, self._options, clock=self._clock)
-        self._model = found
+        before, self._model = self._model, found
+        close = getattr(before, "close", None)
+        if close is not None:
+            close()
         return self.take(session)
 
     def status(self) -> Status:

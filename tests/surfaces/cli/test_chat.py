@@ -224,8 +224,8 @@ class Listener:
     def end(self, reply: Any) -> None:
         self.told.append(("reply", reply.text))
 
-    def cancelled(self) -> None:
-        self.told.append(("cancelled", ""))
+    def cancelled(self, *, is_turn: bool) -> None:
+        self.told.append(("cancelled", is_turn))
 
     def answer(self, answer: Answer) -> None:
         self.told.append(("answer", answer.text))
@@ -252,6 +252,7 @@ def test_whatever_a_turn_raises_the_loop_goes_on(tmp_path: Path) -> None:
     told = talk(seat, "one", "two", "three")
     assert [kind for kind, _ in told] == ["error", "cancelled", "reply", "note"]
     assert "odd" in told[0][1]
+    assert told[1] == ("cancelled", True)
     assert told[2] == ("reply", "well")
     assert told[3] == ("note", "Goodbye.")
 
@@ -268,6 +269,17 @@ def test_bug_in_a_command_does_not_end_the_chat(
     monkeypatch.setattr(seat.desk, "infos", broken)
     told = talk(seat, "/list", "hello")
     assert told[:2] == [("fault", "a fault of ours"), ("reply", "fine")]
+
+
+def test_command_can_be_called_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while a command works ends the command."""
+    seat = Seat(tmp_path)
+
+    def long_work() -> Iterator[None]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(seat.desk, "infos", long_work)
+    assert talk(seat, "/list", "hello")[:2] == [("cancelled", False), ("reply", "fine")]
 
 
 def test_ctrl_c_at_the_prompt_hints_and_stays(tmp_path: Path) -> None:

@@ -166,6 +166,25 @@ def test_plain_terminal_without_the_extra(tmp_path: Path) -> None:
     assert "/help" in (tmp_path / ".sessions" / "chat-history").read_text()
 
 
+def test_answers_can_go_to_a_file(tmp_path: Path) -> None:
+    """`holdfast chat > file`: the prompt is for the person, the file gets what was answered."""
+    program = (
+        "import sys\n"
+        "sys.stdout = open('answers.txt', 'w')\n"
+        "from holdfast.surfaces.cli import main\n"
+        "sys.exit(main(['chat']))\n"
+    )
+    with Terminal(sys.executable, "-c", program, folder=tmp_path) as terminal:
+        terminal.wait_for("You > ")
+        terminal.send("the port is 8443\r")
+        terminal.wait_for("You > ")
+        terminal.send("/quit\r")
+        assert terminal.wait_for_end() == 0
+    assert (tmp_path / "answers.txt").read_text() == (
+        "Noted. It is in the log, and I can quote it.\n  Goodbye.\n"
+    )
+
+
 # Keys, without a process
 
 

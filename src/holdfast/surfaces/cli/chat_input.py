@@ -84,9 +84,16 @@ class Plain:
         return joined(self._lines(measure()))
 
     def _lines(self, status: Status | None) -> Iterator[str]:
-        yield input(self._shielded(_prompt_text(status)))
+        yield self._ask(_prompt_text(status))
         while True:
-            yield input("  ... ")
+            yield self._ask("  ... ")
+
+    def _ask(self, prompt: str) -> str:
+        if sys.stdout.isatty():
+            return input(self._shielded(prompt))
+        sys.stderr.write(prompt)  # what is written to a file is the answers
+        sys.stderr.flush()
+        return input()
 
     def _shielded(self, text: str) -> str:
         """The prompt in colour; the line editor is told what takes no room."""

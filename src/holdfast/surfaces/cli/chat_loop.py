@@ -88,12 +88,12 @@ class Chat:
     def _turn(self, ask: Callable[[], Reply | None]) -> None:
         self._has_failed = True
         self._view.begin(self._desk.session.target.model)
-        reply = self._guarded(ask)
+        reply = self._guarded(ask, is_turn=True)
         if reply is not None:
             self._has_failed = False
             self._view.end(reply)
 
-    def _guarded(self, do: Callable[[], Any]) -> Any:
+    def _guarded(self, do: Callable[[], Any], *, is_turn: bool = False) -> Any:
         """Do something that may fail or be called off; None where it was."""
         try:
             with quiet(is_live=self._source.is_live), _patient():
@@ -103,7 +103,7 @@ class Chat:
         except (KeyboardInterrupt, Cancelled):
             if not self._source.is_live:
                 raise KeyboardInterrupt from None
-            self._view.cancelled()
+            self._view.cancelled(is_turn=is_turn)
         except Exception as error:
             self._view.fault(error)
         return None

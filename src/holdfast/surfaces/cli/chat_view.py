@@ -48,7 +48,7 @@ class View(Protocol):
     def hear(self, delta: Delta) -> None: ...
     def event(self, event: Any) -> None: ...
     def end(self, reply: Reply | None) -> None: ...
-    def cancelled(self) -> None: ...
+    def cancelled(self, *, is_turn: bool) -> None: ...
     def answer(self, answer: Answer) -> None: ...
     def error(self, error: HoldfastError) -> None: ...
     def fault(self, error: Exception) -> None: ...
@@ -131,9 +131,10 @@ class Screen:
             self.note(f"  [{reply.stop}] {_STOPS[reply.stop]}")
         self._gap()
 
-    def cancelled(self) -> None:
+    def cancelled(self, *, is_turn: bool) -> None:
         self.idle()
-        self.note("  [cancelled] what was said so far is stored; /undo takes the turn back")
+        said = "what was said so far is stored; /undo takes the turn back"
+        self.note(f"  [cancelled] {said if is_turn else 'the session is sound'}")
         self._gap()
 
     def answer(self, answer: Answer) -> None:
@@ -249,8 +250,8 @@ class JsonLines:
             fields = ("stop", "record", "model", "usage")
             self._say({"reply": {"text": reply.text, **{f: getattr(reply, f) for f in fields}}})
 
-    def cancelled(self) -> None:
-        self._say({"cancelled": True})
+    def cancelled(self, *, is_turn: bool) -> None:
+        self._say({"cancelled": "turn" if is_turn else "command"})
 
     def answer(self, answer: Answer) -> None:
         self._say({"answer": {"text": answer.text, "is_refused": answer.is_refused}})
