@@ -66,6 +66,7 @@ _NAME: Final = re.compile(
     | --[a-z][\w-]{2,}                               # --a-flag
     | \b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b
     | \b[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)+       # a.dotted.name, file.ext
+    | \b[A-Z][A-Z0-9]*(?:-[A-Z0-9]+)*-\d[A-Z0-9-]*\b  # a ticket, an order: JIRA-1234, QK-007-B
     | \b\w*[a-z0-9]_\w+ | \b_*[A-Z][A-Z0-9]*_\w+     # snake_case, SCREAMING_CASE
     | \b[A-Za-z]*[a-z0-9]+[A-Z]\w*                   # camelCase, PascalCase
     | \b[0-9a-f]{7,40}\b                             # a commit or another hash

@@ -179,7 +179,9 @@ class _Work:
         learned = course.window_record()
         if learned is not None:
             decisions.append(learned)  # or the next run would not see it behind the boundary
-        stored = yield Append(decisions, unless_cut=round_ < _ROUNDS_MAX - 1)
+        newest = self._records[-1].id if self._records else ""
+        is_last = round_ >= _ROUNDS_MAX - 1
+        stored = yield Append(decisions, unless_cut=not is_last, since=newest)
         if stored is None:
             detail = "another compaction came first"
             self.finished = CompactionFinished("skipped", self._reason, detail)

@@ -41,11 +41,13 @@ class Append(msgspec.Struct, frozen=True):
     """Makes records durable, all or none, and gives them back with their ids.
 
     What another writer appended meanwhile comes before them. Gives None, and appends nothing, where
-    `unless_cut` is set and another compaction is among that.
+    `unless_cut` is set and the view was cut, or left, after the record `since`.
     """
 
     records: Sequence[Record]
     unless_cut: bool = False
+    since: str = ""
+    """The newest record that was looked at."""
 
 
 class Call(msgspec.Struct, frozen=True):

@@ -165,7 +165,9 @@ class Blocking:
             case Read():
                 return world.log.read(effect.window)
             case Append():
-                return world.log.append(effect.records, unless_cut=effect.unless_cut)
+                return world.log.append(
+                    effect.records, unless_cut=effect.unless_cut, since=effect.since
+                )
             case Call():
                 return self._call(effect)
             case Start():
@@ -282,7 +284,10 @@ class Awaiting:
                 return await finished(world.log.read, effect.window)
             case Append():
                 return await finished(
-                    world.log.append, effect.records, unless_cut=effect.unless_cut
+                    world.log.append,
+                    effect.records,
+                    unless_cut=effect.unless_cut,
+                    since=effect.since,
                 )
             case Call():
                 return await self._call(effect)

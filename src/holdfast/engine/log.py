@@ -57,7 +57,7 @@ class Log:
             return tuple(self._records)
 
     def append(
-        self, records: Sequence[Record], *, unless_cut: bool = False
+        self, records: Sequence[Record], *, unless_cut: bool = False, since: str = ""
     ) -> tuple[Record, ...] | None:
         """Make records durable after whatever is there; see `core.effects.Append`."""
         with self._mutex:
@@ -66,20 +66,31 @@ class Log:
             now = round(self._clock(), 3)
             ready = [msgspec.structs.replace(one, ts=one.ts or now) for one in records]
             for _ in range(_RACES_MAX):
+                if unless_cut and self._was_cut(since):
+                    return None
                 try:
                     done = self.store.append(self.key, ready, expect=self._head)
                 except LogConflict:
-                    added = self._catch_up()
-                    if added is None:
-                        raise
-                    if unless_cut and any(isinstance(one, Compaction | Undo) for one in added):
+                    if self._catch_up() is not None:
+                        continue
+                    self._head = ""  # another branch: what is asked next is asked of that
+                    if unless_cut:
                         return None
-                    continue
+                    raise
                 pairs = zip(ready, done.ids, strict=True)
                 stored = tuple(msgspec.structs.replace(one, id=id_) for one, id_ in pairs)
                 self._take(stored, done.head)
                 return stored
             raise LogConflict(self.key.session, self._head, self.store.head(self.key), "several")
+
+    def _was_cut(self, since: str) -> bool:
+        """Whether what came after a record changed what is seen before it."""
+        for record in reversed(self._records):
+            if record.id == since:
+                return False
+            if isinstance(record, Compaction | Undo):
+                return True
+        return bool(since)  # it is not there any more
 
     def forget(self) -> None:
         """Read everything anew next time."""
