@@ -82,6 +82,8 @@ class CallFailed(msgspec.Struct, frozen=True):
     failure: Failure
     next: Literal["wait", "lower-output", "shrink", "drop-media", "drop-thinking", "give-up"]
     detail: str = ""
+    seconds: float = 0.0
+    """How long is waited."""
 
 
 class ToolStarted(msgspec.Struct, frozen=True):

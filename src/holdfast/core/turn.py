@@ -213,7 +213,7 @@ def _fitted(course: Course, recovery: Recovery) -> Flow[tuple[Plan, str]]:
 def recover(course: Course, recovery: Recovery, plan: Plan, failed: Failed) -> Flow[None]:
     """Learn from a failure, wait where that helps, or give up with one clear error."""
     found = recovery.take(plan, failed)
-    yield Tell(CallFailed("turn", failed.failure, found.step, found.detail))
+    yield Tell(CallFailed("turn", failed.failure, found.step, found.detail, found.seconds))
     yield from _learn(course, found)
     if found.step == "give-up":
         raise gave_up(failed, plan, found.detail) from failed.error

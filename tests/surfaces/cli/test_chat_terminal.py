@@ -18,7 +18,7 @@ from holdfast.stores.jsonl import JsonlStore
 from holdfast.surfaces.answers import Cell, Table, columns_of, line, said
 from holdfast.surfaces.cli import chat_spinner
 from holdfast.surfaces.cli.chat_input import choices_for, history_file, meter_words
-from holdfast.surfaces.cli.chat_notices import notice, seconds_in
+from holdfast.surfaces.cli.chat_notices import notice
 from holdfast.surfaces.cli.chat_view import Screen
 from holdfast.surfaces.cli.output import Output
 from holdfast.testing import Answer, Call, Loopback
@@ -347,12 +347,20 @@ def test_notices_of_the_ladder_are_in_the_seeds_order_and_words() -> None:
     assert failed.startswith("[compact] Summary failed (context overflow)")
 
 
-def test_waiting_is_told_with_its_seconds() -> None:
-    """The spinner counts down from what the words say, or from what the provider said."""
-    busy = classify(Symptoms(status=429, message="rate limit exceeded"))
-    event = CallFailed("turn", busy, "wait", "waiting 2.5 s")
-    assert shown(event) == "[guard] Rate limit, waiting 2.5 s"
-    assert seconds_in(event) == 2.5
+class RateLimited(Exception):
+    """As an SDK raises it."""
+
+    status_code = 429
+
+
+def test_waiting_is_told_with_its_seconds(tmp_path: Path) -> None:
+    """The notice has them, and so has the event that the spinner counts down from."""
+    seat = Seat(tmp_path, RateLimited("rate limit exceeded"), "at last", wait_seconds=0.01)
+    heard: list[CallFailed] = []
+    seat.desk.session.on(heard.append, CallFailed)
+    assert seat.say("hello") == "at last"
+    assert [(one.next, one.seconds) for one in heard] == [("wait", 0.01)]
+    assert shown(heard[0]) == "[guard] Rate limit, waiting 0.01 s"
 
 
 def test_notices_of_cuts_say_how_much_and_how_to_get_it_back() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.events import (
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from holdfast.core.messages import ToolCall
 
 _GIST_CHARS: Final = 70
-_SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?) s\b")
 
 
 def notice(event: Any, *, attempt: int = 1) -> Line | None:
@@ -64,12 +62,12 @@ def gist(call: ToolCall) -> str:
     return cut(words, _GIST_CHARS, keep="head", marker=ellipsis).text
 
 
-def seconds_in(event: CallFailed) -> float | None:
-    """How long a failed call makes us wait, as far as its words say."""
-    found = _SECONDS.search(event.detail)
-    return float(found[1]) if found else event.failure.retry_after
-
-
+_KINDS: Final = {
+    "transport": "No connection, or the server failed",
+    "tpm_limit": "Limit of tokens a minute",
+    "payload_too_large": "Too many bytes",
+    "output_limit": "Too long a reply asked for",
+}
 _DOING: Final = {
     "wait": "",
     "lower-output": "asking for ",
@@ -105,7 +103,8 @@ def _compacted(event: CompactionFinished) -> Line:
 
 
 def _failed(event: CallFailed, attempt: int) -> Line | None:
-    kind = event.failure.kind.replace("_", " ").capitalize()
+    name = event.failure.kind.replace("_", " ").capitalize()
+    kind = _KINDS.get(event.failure.kind, name)
     if event.purpose != "turn":
         return _tagged("compact", f"Summary failed ({kind.lower()}); {event.detail}", is_bad=True)
     if event.next == "give-up":

@@ -20,7 +20,7 @@ from holdfast.core.events import (
 )
 from holdfast.errors import ModelError
 from holdfast.surfaces.answers import Line, columns_of
-from holdfast.surfaces.cli.chat_notices import gist, notice, seconds_in
+from holdfast.surfaces.cli.chat_notices import gist, notice
 from holdfast.surfaces.cli.chat_spinner import Spinner
 from holdfast.surfaces.cli.output import paint
 
@@ -108,8 +108,8 @@ class Screen:
                 self._attempt = attempt
                 again = f", attempt {attempt}" if attempt > 1 else ""
                 self.busy(f"waiting for {self._model}{again}")
-            case CallFailed(next="wait"):
-                self._wait(seconds_in(event))
+            case CallFailed(next="wait", seconds=seconds):
+                self._wait(seconds)
             case ToolStarted(call=call):
                 self.idle()
                 self.busy(f"{call.name} {gist(call)}")
@@ -191,7 +191,7 @@ class Screen:
         """What a row may take; in a pipe nobody counts."""
         return shutil.get_terminal_size().columns - 3 if self._is_live else None
 
-    def _wait(self, seconds: float | None) -> None:
+    def _wait(self, seconds: float) -> None:
         if self._spinner is not None:
             self._spinner.show(f"waiting for {self._model} to take more", seconds=seconds)
 
