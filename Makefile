@@ -52,15 +52,21 @@ nightly: $(VENV)/.stamp ## The long runs: 1,000 kills, deep fuzzing
 coverage: $(VENV)/.stamp ## Which lines and branches no test reaches
 	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
-bench: .venv-bench/.stamp ## Measure, beside the peers
+bench: .venv-bench/.stamp .venv-bench-overflow/.stamp ## Measure, beside the peers
 	@.venv-bench/bin/python benchmarks/store.py
 	@.venv-bench/bin/python benchmarks/projection.py
 	@.venv-bench/bin/python benchmarks/tokens.py
 	@.venv-bench/bin/python benchmarks/policies.py
+	@.venv-bench-overflow/bin/python benchmarks/overflow.py
 
 .venv-bench/.stamp: benchmarks/requirements.txt pyproject.toml | $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-bench
 	@$(UV) pip install --quiet --python .venv-bench/bin/python -e '.[cli,tokens]' -r $<
+	@touch $@
+
+.venv-bench-overflow/.stamp: benchmarks/requirements-overflow.txt pyproject.toml | $(UV)
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-bench-overflow
+	@$(UV) pip install --quiet --python .venv-bench-overflow/bin/python -e '.[tokens]' -r $<
 	@touch $@
 
 lock: | $(UV) ## Pin the versions that the tests run with
@@ -68,4 +74,4 @@ lock: | $(UV) ## Pin the versions that the tests run with
 	  --no-annotate --python-version 3.11 --extra dev pyproject.toml -o requirements.lock
 
 clean: ## Remove what was set up
-	rm -rf $(VENV) .venv-bench .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-bench .venv-bench-overflow .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis

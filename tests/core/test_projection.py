@@ -238,14 +238,14 @@ def test_users_words_outlive_many_cuts_inside_one_turn() -> None:
     assert cuts >= 10
 
 
-def test_carry_comes_back_after_a_step_that_left_no_room_for_it() -> None:
-    """One huge result crowds the carry out of a request, not out of the log."""
+def test_carry_keeps_its_place_beside_a_step_that_would_take_all_of_it() -> None:
+    """One huge result crowds the carry neither out of a request nor out of the log."""
     words = "Use the port 48123 and never touch legacy.py."
     log = said([User(content=words), Assistant(content="ok"), User(content="go"), *steps(0, 9)])
     huge = said(steps(90, 1, 400_000))
     log += [msgspec.structs.replace(one, id=f"h{n}") for n, one in enumerate(huge)]
     crowded = plan_for(log, 8_000)
-    assert words not in text_in(crowded)
+    assert words in text_in(crowded)
     log = live_part(appended(log, crowded))
     more = said(steps(100, 12))
     log += [msgspec.structs.replace(one, id=f"m{n:02d}") for n, one in enumerate(more)]
@@ -600,3 +600,19 @@ def test_policy_protects_what_it_names() -> None:
     records = long_log(30)
     plan = plan_for(records, 40_000, policy=Policy(deny=("BA*",)), cache=COLD)
     assert not [line for line in plan.ledger if line.action in ("trimmed", "cleared")]
+
+
+def test_a_memory_does_not_hold_on_to_what_the_view_has_left() -> None:
+    """A session that lives for months: what was weighed is let go of when the view turns."""
+    memory = Memory()
+    records: list[Record] = []
+    most = 0
+    for turn in range(40):
+        for step in range(200):
+            name = f"{turn:02d}{step:03d}"
+            records.append(User(id=f"u{name}", content=f"Request {name}"))
+            records.append(Assistant(id=f"a{name}", content=f"Answer {name}"))
+        project(records, Window(200_000), target("anthropic"), memory=memory)
+        most = max(most, memory.scale.remembered)
+        records = [Compaction(id=f"c{turn:02d}", summary="All is well.")]
+    assert most < 6_000

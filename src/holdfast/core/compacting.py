@@ -20,6 +20,7 @@ from holdfast.core.effects import Append, Call, Cancelled, Deny, Failed, Now, Re
 from holdfast.core.events import (
     CallFailed,
     CallFinished,
+    CallStarted,
     CompactionFinished,
     CompactionStarted,
     FlushFinished,
@@ -27,8 +28,10 @@ from holdfast.core.events import (
     Pruned,
     PruneStarted,
 )
+from holdfast.core.failures import Symptoms, classify
 from holdfast.core.messages import Message, Prompt, Text
 from holdfast.core.records import MESSAGES, Compaction, Flush, Prune
+from holdfast.core.tokens import count_prompt
 from holdfast.core.usage import read_usage
 from holdfast.errors import CannotFit
 
@@ -371,7 +374,13 @@ class _Work:
         return max(0, int((_SUMMARY_ROOM * window.tokens - 2 * cap) / factor) - fixed)
 
     def _call(self, prompt: Prompt, purpose: Any) -> Flow[Reply | Failed]:
-        course, (target, _window) = self._course, self._summariser()
+        course, (target, window) = self._course, self._summariser()
+        scale = course.memory.scale
+        tokens = count_prompt(prompt, scale.counter, scale.images)
+        room = int(_SUMMARY_ROOM * window.tokens)
+        denied = yield Tell(CallStarted(purpose, tokens, room, window.tokens))
+        if isinstance(denied, Deny):
+            return Failed(classify(Symptoms(type="denied", message=denied.reason)))
         before: float = yield Now()
         self._calls += 1
         try:
@@ -392,7 +401,6 @@ class _Work:
         self._costs.append(cost)
         if outcome.usage:
             self._usages.append(outcome.usage)
-        tokens = usage.prompt if usage is not None else 0
         yield Tell(CallFinished(purpose, tokens, usage, cost, outcome.stop, after - before))
         return outcome
 

@@ -6,7 +6,7 @@ session it reads only what is new.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from holdfast.core.records import PruneDecision, Record
     from holdfast.core.usage import Usage
     from holdfast.core.weighing import Weight
+
+
+_REMEMBERED_MAX: Final = 5_000
+"""A session that lives for months must not hold on to everything it ever weighed."""
 
 
 class Form(msgspec.Struct, frozen=True, gc=False):
@@ -76,9 +80,17 @@ class Memory:
         """The view of a path of records, oldest first."""
         reading = self._reading
         if reading is None or not reading.goes_on_in(records, window, target):
+            self._let_go()
             reading = self._reading = _Reading(records, window, target, self.scale)
         reading.feed(records)
         return reading.view()
+
+    def _let_go(self) -> None:
+        """What was weighed before the view turned is mostly gone from it."""
+        if self.scale.remembered > _REMEMBERED_MAX:
+            self.scale.forget()
+            self._shapes.clear()
+            self._units.clear()
 
     def weigh(self, units: Sequence[Unit], forms: dict[str, Form]) -> Weight:
         return self.scale.units(self.shown(unit, forms) for unit in units)

@@ -107,6 +107,17 @@ class Scale:
     def tools(self, tools: Sequence[Tool]) -> int:
         return sum(count_tool(tool, self.counter) for tool in tools)
 
+    @property
+    def remembered(self) -> int:
+        """How many things are held because they were weighed."""
+        return max(len(self._parts), len(self._digests))
+
+    def forget(self) -> None:
+        """Let go of everything that was weighed."""
+        self._parts.clear()
+        self._units.clear()
+        self._digests.clear()
+
     def base(self, model: str) -> Calibration:
         """Where the correction for a model starts."""
         return Calibration(base=base_for(model, is_exact=self.counter.is_exact))
