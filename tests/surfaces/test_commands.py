@@ -220,6 +220,17 @@ def test_status_says_where_each_number_is_from(seat: Seat) -> None:
     assert "Cost        not known: no list price" in text
 
 
+def test_status_of_a_history_larger_than_the_window(seat: Seat) -> None:
+    """What would be sent is counted, not what there is: an imported log is cut by the next turn."""
+    seat.fill(200)
+    status = seat.desk.status()
+    assert 0 < status.messages < 400
+    assert status.turns_left is not None
+    assert status.turns_left < 200
+    seat("/new")
+    assert "400 in the log" in seat("/switch initial").text
+
+
 def test_status_of_a_small_window_warns(tmp_path: Path) -> None:
     """Below 32,000 tokens little history fits."""
     assert "is small" in Seat(tmp_path, window=20_000)("/status").text

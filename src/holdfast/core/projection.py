@@ -81,6 +81,11 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
         """The view as it was before this plan: each user message, each step."""
         return self._draft.units
 
+    @property
+    def kept(self) -> list[Unit]:
+        """Those of them that are in the request."""
+        return self._draft.units[self._draft.start :]
+
     @functools.cached_property
     def ledger(self) -> tuple[Line, ...]:
         """A line for every record, and for what was put in beside them."""

@@ -74,7 +74,7 @@ def status_of(
         budget=plan.budget.tokens,
         messages_tokens=plan.tokens.messages,
         compact_at=compact_at,
-        messages=sum(len(unit.parts) for unit in plan.units),
+        messages=sum(len(unit.parts) for unit in plan.kept),
         turns=totals.turns,
         calls=totals.calls,
         tools=totals.tools,
@@ -85,7 +85,7 @@ def status_of(
         cache_share=totals.cache_share,
         cost=totals.cost,
         unpriced=totals.unpriced,
-        turns_left=_turns_left(plan.units, plan.tokens.messages, compact_at),
+        turns_left=_turns_left(plan.kept, plan.tokens.messages, compact_at),
         head=head,
         warnings=plan.warnings,
     )

@@ -171,7 +171,7 @@ def size_of(desk: Desk) -> str:
     in_log = info.messages if info is not None else 0
     try:
         # Not by the status, which adds up the whole log: a session is opened by its window.
-        in_view = sum(len(unit.parts) for unit in desk.session.plan().units)
+        in_view = sum(len(unit.parts) for unit in desk.session.plan().kept)
     except CannotFit:  # nothing is in view then, and the next turn will say why
         return f"{in_log:,} messages in the log, which no request can hold"
     words = f"{in_view:,} message{'s' * (in_view != 1)}"

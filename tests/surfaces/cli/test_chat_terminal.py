@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import sys
 from typing import TYPE_CHECKING, Any
@@ -164,6 +165,20 @@ def test_plain_terminal_without_the_extra(tmp_path: Path) -> None:
         assert terminal.wait_for_end() == 0
     assert [one.content for one in stored(tmp_path) if isinstance(one, User)] == ["one\ntwo"]
     assert "/help" in (tmp_path / ".sessions" / "chat-history").read_text()
+
+
+def test_no_colours_where_none_are_wanted(tmp_path: Path) -> None:
+    """`NO_COLOR`: not in the banner, the prompt, the reply or a command's answer."""
+    with Terminal(folder=tmp_path, NO_COLOR="1") as terminal:
+        terminal.wait_for("You > ")
+        terminal.send("hello\r")
+        terminal.wait_for("Assistant: ")
+        terminal.wait_for("You > ")
+        terminal.send("/context\r")
+        terminal.wait_for("free")
+        terminal.send("/quit\r")
+        terminal.wait_for_end()
+        assert not re.search(rb"\x1b\[[0-9;]*3[0-7]m|\x1b\[2m", terminal.raw)
 
 
 def test_answers_can_go_to_a_file(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from holdfast.surfaces.cli.output import paint
+
 if TYPE_CHECKING:
     from typing import TextIO
 
@@ -69,6 +71,6 @@ class Spinner:
         clock = f"{waited:.0f} s" if left is None else f"{left:.0f} s left"
         words = f"  {frame} {self._text} ({clock}; Ctrl-C stops it)"
         columns = shutil.get_terminal_size().columns
-        self._stream.write(f"{ERASE_LINE}\x1b[2m{words[: columns - 1]}\x1b[0m")
+        self._stream.write(f"{ERASE_LINE}{paint(words[: columns - 1], 'dim', self._stream)}")
         self._stream.flush()
         self._is_drawn = True
