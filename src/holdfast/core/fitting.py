@@ -173,14 +173,15 @@ def force(draft: Draft, budget: Budget, policy: Policy) -> None:
     if draft.total <= room:
         return
     draft.reasons.append(f"{draft.total:,} tokens, the budget is {room:,}")
-    _cut_oldest(draft, room, policy)
+    is_cut = _cut_oldest(draft, room, policy)
     if draft.total > room:
-        _shorten(draft, budget, policy)
+        _shorten(draft, budget, policy, is_cut=is_cut)
     assert draft.total <= room, f"{draft.total:,} tokens do not fit {room:,}"
 
 
-def _cut_oldest(draft: Draft, room: int, policy: Policy) -> None:
-    """Keep the newest step, and of those before it as many as leave half of what is free."""
+def _cut_oldest(draft: Draft, room: int, policy: Policy) -> bool:
+    """Keep the newest step, and of those before it as many as leave half of what is free; whether
+    anything was cut."""
     carry_tokens = policy.carry_cap(room)
     user = draft.latest_user()
     start = max(draft.start, len(draft.units) - 1)
@@ -191,20 +192,27 @@ def _cut_oldest(draft: Draft, room: int, policy: Policy) -> None:
         start -= 1
         kept += draft.sizes[start]
     if start == draft.start and not draft.opening:
-        return  # nothing is before it: a cut would leave nothing out
+        return False  # nothing is before it: a cut would leave nothing out
     draft.cut(start, carry_tokens)
     if draft.total > room and len(draft.pinned) > 1:
         draft.drop_pins_but_last()
     if draft.total > room:
         draft.fit_carry(room, carry_tokens)
+    return True
 
 
-def _shorten(draft: Draft, budget: Budget, policy: Policy) -> None:
+def _shorten(draft: Draft, budget: Budget, policy: Policy, *, is_cut: bool) -> None:
     """The newest turn alone is too large: shorten it inside itself."""
     room = budget.tokens
     user = draft.latest_user()
     if draft.units[draft.start :] and draft.units[-1] is not user:
-        # A step is in flight. It gives way first, part by part, down to a few words each.
+        # A step is in flight. It gives way first, part by part, down to a few words each: what is
+        # left of a dump is worth less than half of what everything before it is told in.
+        if is_cut:
+            draft.recarry(policy.carry_cap(room) // 2)
+            if _squeeze(draft, draft.units[-1], room):
+                return
+            draft.recarry(0)
         if _squeeze(draft, draft.units[-1], room):
             return
         draft.cut(len(draft.units), 0)

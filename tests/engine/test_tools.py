@@ -1,0 +1,149 @@
+"""Plain typed functions as tools: schema, arguments, results."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+import msgspec
+import pytest
+
+from holdfast.core.effects import Outcome
+from holdfast.core.messages import Tool, ToolCall
+from holdfast.engine.tools import Toolbox, ToolOutput, outcome_of, outcome_of_error, tool_function
+from holdfast.errors import BadSetting
+
+
+@dataclasses.dataclass
+class Place:
+    """Where something is."""
+
+    shelf: int
+    box: str = "a"
+
+
+def store(
+    name: str,
+    count: int = 1,
+    *,
+    place: Place | None = None,
+    kind: Literal["x", "y"] = "x",
+    tags: list[str] = [],  # noqa: B006
+) -> str:
+    """Put something away.
+
+    Args:
+        name: What it is called,
+            in plain words.
+        count (int): How many.
+
+    Returns:
+        What was stored.
+    """
+    return f"{name} {count} {place} {kind} {tags}"
+
+
+def test_a_signature_gives_the_schema() -> None:
+    """Types, defaults, choices and descriptions; what it returns is no argument."""
+    tool = tool_function(store).tool
+    assert tool.name == "store"
+    assert tool.description.startswith("Put something away.")
+    assert "Returns" not in tool.description
+    schema = tool.parameters
+    assert schema["required"] == ["name"]
+    assert schema["additionalProperties"] is False
+    properties = schema["properties"]
+    assert properties["name"]["type"] == "string"
+    assert properties["name"]["description"] == "What it is called, in plain words."
+    assert properties["count"]["default"] == 1
+    assert properties["count"]["description"] == "How many."
+    assert properties["kind"]["enum"] == ["x", "y"]
+    assert "Place" in schema["$defs"]
+
+
+def _bound(arguments: Any) -> Any:
+    found = Toolbox([store]).prepared(ToolCall("c", "store", arguments))
+    return found if isinstance(found, Outcome) else found[1]
+
+
+def test_arguments_become_what_the_function_takes() -> None:
+    assert _bound({"name": "hat", "count": "3", "place": {"shelf": 2}}) == {
+        "name": "hat",
+        "count": 3,
+        "place": Place(2),
+        "kind": "x",
+        "tags": [],
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"name": 3.5, "kind": "z"}, {"name": "a", "other": 1}, {"name": "a", "count": "x"}],
+)
+def test_wrong_arguments_are_told_of(arguments: dict[str, Any]) -> None:
+    found = _bound(arguments)
+    assert isinstance(found, Outcome)
+    assert found.is_error
+    assert "`store`" in str(found.content)
+
+
+def test_a_default_list_is_not_shared() -> None:
+    """What one call does to its list is nothing to the next."""
+    first = _bound({"name": "a"})["tags"]
+    first.append("mine")
+    assert _bound({"name": "a"})["tags"] == []
+
+
+def test_functions_no_schema_can_describe_are_refused() -> None:
+    def many(*things: str) -> None: ...
+
+    def placed(name: str, /) -> None: ...
+
+    class Strange:
+        pass
+
+    def odd(thing: Strange) -> None: ...
+
+    odd.__annotations__ = {"thing": Strange}
+    many.__annotations__ = {"things": str}
+    for function in (many, placed, odd, lambda x: x):
+        with pytest.raises(BadSetting):
+            tool_function(function)
+    with pytest.raises(BadSetting, match="two tools"):
+        Toolbox([store, store])
+
+
+def test_a_declaration_is_offered_and_not_run() -> None:
+    box = Toolbox([Tool("look", "Look there."), store])
+    assert [tool.name for tool in box.tools] == ["look", "store"]
+    assert "look" not in box
+    found = box.prepared(ToolCall("c", "look", {}))
+    assert isinstance(found, Outcome)
+    assert found.is_error
+
+
+def test_what_a_function_returns_can_be_stored() -> None:
+    """Everything becomes text, blocks or JSON; nothing is refused."""
+
+    class Odd:
+        def __repr__(self) -> str:
+            return "<odd>"
+
+    values: list[Any] = [
+        *(None, "text", 3, [1], {"a": Odd()}, Odd(), b"\xff", {Odd(): 1}),
+        [{"type": "text", "text": Odd()}],
+        ToolOutput({"a": 1}, details=Odd()),  # type: ignore[arg-type]
+        ToolOutput([Odd()], is_error=True),  # type: ignore[list-item]
+    ]
+    for value in values:
+        made = outcome_of("c", value, 0.5)
+        msgspec.json.encode([made.content, made.details])
+        assert made.content is None or isinstance(made.content, str | list)
+        if isinstance(made.content, list):
+            assert all(isinstance(block, dict) for block in made.content)
+
+
+def test_what_a_function_raises_names_its_kind() -> None:
+    assert outcome_of_error("c", KeyError("x"), 0.0).content == "KeyError: 'x'"
+    assert outcome_of_error("c", RuntimeError(), 0.0).content == "RuntimeError"
+    assert "\ud800" not in str(outcome_of_error("c", ValueError("\ud800"), 0.0).content)
