@@ -127,6 +127,8 @@ class Thread:
         self._ids: dict[str, int] = {}
         """How often each call id was given out."""
         self._answered: set[str] = set()
+        self._interrupted: set[str] = set()
+        """Calls whose result says only that they were interrupted."""
 
     def feed(self, record: Record) -> None:
         # By exact type: to ask a struct's class for its instances takes several times as long.
@@ -220,12 +222,19 @@ class Thread:
             self._repair("moved-result", record, "came after a user message")
         call = step.answer(record, content)
         self._answered.add(record.tool_use_id)
+        if record.content == INTERRUPTED:
+            self._interrupted.add(record.tool_use_id)
         if call.id != record.tool_use_id and not record.tool_use_id.strip():
             self._repair("blank-id", record, f"taken for the answer to `{call.name}`")
 
     def _take_stray(self, record: ToolResult) -> None:
         """A result that the open step did not ask for."""
-        if record.tool_use_id in self._answered:
+        if record.tool_use_id in self._interrupted and record.content != INTERRUPTED:
+            # Somebody took it for interrupted while it ran.
+            self._interrupted.discard(record.tool_use_id)
+            self._repair("late-result", record, record.tool_use_id)
+            self._tell_late(record)
+        elif record.tool_use_id in self._answered:
             self._repair("duplicate-result", record, record.tool_use_id)
         elif record.tool_use_id in self._ids:
             self._repair("late-result", record, record.tool_use_id)
@@ -316,6 +325,7 @@ class Thread:
             self._repair("reused-id", record, taken)
             # A result by this name is now for this call: pairs are by occurrence.
             self._answered.discard(taken)
+            self._interrupted.discard(taken)
             assert self._step is not None
             self._step.alias(taken, call.id)
         self._ids.setdefault(call.id, 1)

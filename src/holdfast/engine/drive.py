@@ -35,10 +35,10 @@ from holdfast.engine.prepare import checked
 from holdfast.engine.tools import outcome_of, outcome_of_error
 from holdfast.errors import HoldfastWarning, UsageError
 from holdfast.providers.failures import name_failure
-from holdfast.providers.replies import partial_of
+from holdfast.providers.replies import keep_partial, partial_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from holdfast.core.effects import Effect, Flow
     from holdfast.core.events import Event
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TOOLS_AT_ONCE: Final = 8
+_POLL_SECONDS: Final = 0.1
+"""How soon somebody who waits finds out that the turn was called off."""
 _CAN_BE_CANCELLED: Final = (Call, Start, Next, Wait)
 """Effects that a cancelled turn does not begin; what tidies up after it is still carried out."""
 
@@ -173,7 +175,7 @@ class Blocking:
             case Start():
                 self._start(effect.calls)
             case Next():
-                return self._done.get()
+                return _taken(self._done, None, world.is_cancelled)
             case Now():
                 return world.clock()
             case Wait():
@@ -190,7 +192,9 @@ class Blocking:
         try:
             if call.deadline_seconds is None:
                 return model.send(request, hear)
-            return _within(call.deadline_seconds, lambda: model.send(request, hear))
+            return _within(
+                call.deadline_seconds, lambda: model.send(request, hear), self._world.is_cancelled
+            )
         except Exception as error:
             return self._world.failed(error, call)
 
@@ -294,7 +298,7 @@ class Awaiting:
             case Start():
                 self._start(effect.calls)
             case Next():
-                return await self._done.get()
+                return await self._unless_cancelled(self._done.get())
             case Now():
                 return world.clock()
             case Wait():
@@ -309,7 +313,8 @@ class Awaiting:
         request = self._world.request(call)
         hear = self._world.hearing(self._hear) if call.purpose == "turn" else None
         try:
-            return await asyncio.wait_for(model.send(request, hear), call.deadline_seconds)
+            answering = asyncio.wait_for(model.send(request, hear), call.deadline_seconds)
+            return await self._unless_cancelled(answering)
         except Exception as error:
             return self._world.failed(error, call)
 
@@ -343,6 +348,23 @@ class Awaiting:
                 raise
             return outcome_of_error(call.id, error, time.monotonic() - started)
         return outcome_of(call.id, value, time.monotonic() - started)
+
+    async def _unless_cancelled(self, something: Coroutine[Any, Any, T]) -> T:
+        """What it gives; where the turn is called off meanwhile, it is not waited for."""
+        task = asyncio.ensure_future(something)
+        try:
+            while not (await asyncio.wait([task], timeout=_POLL_SECONDS))[0]:
+                if self._world.is_cancelled.is_set():
+                    raise Cancelled
+        except BaseException as error:
+            task.cancel()
+            await asyncio.wait([task])
+            left = task.exception() if not task.cancelled() else None
+            partial = partial_of(left) if left is not None else None
+            if partial is not None:
+                keep_partial(error, partial)
+            raise
+        return task.result()
 
     async def _stop_tools(self) -> None:
         for task in self._running:
@@ -401,7 +423,7 @@ def _as_cancelled(raised: BaseException) -> BaseException:
     return raised
 
 
-def _within(seconds: float, work: Callable[[], Reply]) -> Reply:
+def _within(seconds: float, work: Callable[[], Reply], is_cancelled: threading.Event) -> Reply:
     """Do something in a thread and wait only so long for it."""
     done: queue.SimpleQueue[Reply | BaseException] = queue.SimpleQueue()
 
@@ -414,12 +436,26 @@ def _within(seconds: float, work: Callable[[], Reply]) -> Reply:
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(run,), daemon=True).start()
     try:
-        outcome = done.get(timeout=seconds)
+        outcome = _taken(done, seconds, is_cancelled)
     except queue.Empty:
         raise TimeoutError(f"no reply within {seconds:g} s") from None
     if isinstance(outcome, BaseException):
         raise outcome
     return outcome
+
+
+def _taken(done: queue.SimpleQueue[T], seconds: float | None, is_cancelled: threading.Event) -> T:
+    """What comes out of a queue, unless the turn is called off or the time is up (`Empty`)."""
+    until = None if seconds is None else time.monotonic() + seconds
+    while True:
+        left = _POLL_SECONDS if until is None else until - time.monotonic()
+        try:
+            return done.get(timeout=max(0.0, min(_POLL_SECONDS, left)))
+        except queue.Empty:
+            if is_cancelled.is_set():
+                raise Cancelled from None
+            if left <= 0:
+                raise
 
 
 def _warn_of_listener(handler: object, event: Event | Delta, error: Exception) -> None:
