@@ -23,6 +23,7 @@ from tests.engine.sessions import (
 
 from holdfast.core.effects import Cancelled, Deny
 from holdfast.core.events import CompactionFinished, CompactionStarted, FlushFinished, TurnCancelled
+from holdfast.core.prices import Price
 from holdfast.core.records import Assistant, Compaction, Flush, ToolResult, Undo, User
 from holdfast.core.replies import Reply
 from holdfast.core.tokens import Estimator
@@ -837,3 +838,52 @@ def test_two_holders_of_one_log_lose_nothing() -> None:
     for who in ("anna", "bert", "cleo"):
         assert [one for one in words if one.startswith(who)] == [f"{who} {n}" for n in range(8)]
     assert len(words) == 24
+
+
+# What it cost, and what is shown after it
+
+
+def test_what_a_summary_cost_is_booked_and_shown(bench: Bench) -> None:
+    price = Price(input=3.0, output=15.0, cache_read=0.3, cache_write=3.75)
+    session = bench.open(model_with(SUMMARY), price=price, notes="off")
+    fill(bench, session, pairs=10)
+    done = bench.do(session.compact())
+    assert done.outcome == "applied"
+    assert done.cost
+    stored = boundaries(bench.records())[0]
+    assert stored.cost == done.cost
+    assert stored.usage
+    assert stored.model == "scripted-1"
+    assert bench.do(session.status()).cost == pytest.approx(done.cost)
+    assert bench.do(bench.open(model_with(SUMMARY), price=price).status()).cost == pytest.approx(
+        done.cost
+    )
+
+
+def test_after_a_compaction_sizes_are_estimated_until_the_next_reply(bench: Bench) -> None:
+    """And the next turn does not cut again (claw0 test 52)."""
+    session = bench.open(model_with(SUMMARY))
+    for number in range(8):
+        bench.say(session, f"parcel {number} " + "is heavy and must stay dry. " * 40)
+    assert bench.do(session.status()).basis == "measured"
+    assert bench.do(session.compact()).outcome == "applied"
+    assert bench.do(session.status()).basis == "estimated"
+    bench.say(session, "and now?")
+    assert bench.do(session.status()).basis == "measured"
+    assert len(boundaries(bench.records())) == 1
+
+
+def test_two_turns_at_once_are_one_after_the_other() -> None:
+    """Tasks that speak at the same time are both answered, each after its own words."""
+    bench = Bench("async")
+    model = ScriptedModel(otherwise=lambda r: f"re: {last_user(r).splitlines()[-2:]}")
+    session = bench.open(model)
+
+    async def both() -> None:
+        await asyncio.gather(*(session.say(f"word {number}") for number in range(5)))
+
+    bench.do(both())
+    kinds = [kind for kind, _text in said(bench.records())]
+    assert kinds == ["user", "assistant"] * 5
+    check_requests(model)
+    bench.close()

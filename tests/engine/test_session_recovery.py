@@ -21,10 +21,11 @@ from tests.prompts import png
 from holdfast.core.economy import Policy
 from holdfast.core.events import CallFailed, TroubleNoticed, TurnFailed, WindowLearned
 from holdfast.core.records import Assistant, Model, User
-from holdfast.core.replies import Reply
+from holdfast.core.replies import Delta, Reply
 from holdfast.core.tokens import Estimator
 from holdfast.errors import CannotFit, ContextOverflow, HoldfastError, ModelError
 from holdfast.providers.measuring import count_request
+from holdfast.providers.replies import keep_partial
 from holdfast.stores.jsonl import JsonlStore
 from holdfast.testing.scripted import SCRIPTED, ScriptedModel, calls
 
@@ -510,3 +511,61 @@ def test_a_prompt_that_leaves_no_room_is_one_clear_error(bench: Bench) -> None:
     assert model.requests == []
     assert boundaries(bench.records()) == []
     assert [kind for kind, _ in said(bench.records())] == ["user"] * 3
+
+
+# Streams that break
+
+
+class Breaking(ScriptedModel):
+    """Says a part of its reply, then fails in the middle of the stream."""
+
+    def __init__(self, error: Exception, partial: Reply, **options: Any) -> None:
+        super().__init__(["whole"], **options)
+        self._broken: Exception | None = error
+        self._partial = partial
+
+    def send(self, request: Any, hear: Any = None) -> Reply:
+        if self._broken is None:
+            return super().send(request, hear)
+        error, self._broken = self._broken, None
+        self.requests.append(request)
+        if hear is not None:
+            hear(Delta("text", "half of "))
+        keep_partial(error, self._partial)
+        raise error
+
+
+@pytest.mark.parametrize(
+    "partial",
+    [
+        Reply(content=[{"type": "text", "text": "half of "}]),
+        Reply(content=[{"type": "tool_use", "id": "c1", "name": "look", "input": {}}]),
+    ],
+    ids=["text", "call"],
+)
+def test_an_overflow_in_the_middle_of_a_stream(bench: Bench, partial: Reply) -> None:
+    """What had arrived of the refused reply is not kept, and no tool of it is run."""
+    model = Breaking(Refusal(400, OVERFLOWS["without numbers"]), partial, window=16_000)
+    ran: list[int] = []
+
+    def look() -> str:
+        ran.append(1)
+        return "seen"
+
+    session = bench.open(model, tools=[look], summary="extract", floor=1_000)
+    fill(bench, session)
+    heard: list[Delta] = []
+    assert bench.say(session, "hello", hear=heard.append).text == "whole"
+    assert said(bench.records())[-2:] == [("user", "hello"), ("assistant", "whole")]
+    assert ran == []
+    assert sizes(model)[1] < sizes(model)[0]
+
+
+def test_a_connection_that_breaks_is_tried_again(bench: Bench) -> None:
+    """The same request: nothing was wrong with it."""
+    partial = Reply(content=[{"type": "text", "text": "half of "}])
+    model = Breaking(ConnectionResetError("connection reset by peer"), partial)
+    session = bench.open(model, wait_seconds=0.001)
+    assert bench.say(session, "hello").text == "whole"
+    assert model.requests[0] == model.requests[1]
+    assert said(bench.records()) == [("user", "hello"), ("assistant", "whole")]
