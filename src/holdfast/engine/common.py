@@ -14,6 +14,7 @@ from holdfast.core.carry import carry
 from holdfast.core.course import Course, Terms
 from holdfast.core.effects import Failed
 from holdfast.core.ids import SessionKey, is_name, new_session_id
+from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.prices import price_of
 from holdfast.core.records import (
     Assistant,
@@ -317,6 +318,7 @@ def _terms(
             hint=f"options: {', '.join(sorted(Options.__annotations__))}",
         )
     plain = {name: value for name, value in options.items() if name in _PLAIN}
+    plain.setdefault("floor", getattr(model, "floor", WINDOW_FLOOR_TOKENS))
     return Terms(
         target=model.target,
         window=window,

@@ -56,6 +56,9 @@ _ENTRIES_MAX: Final = 1_000
 class LocalModel:
     """A GGUF file as a model. The first call loads it; `close` lets go of it."""
 
+    floor: Final = 4_096
+    """Whoever runs weights of their own knows that the window is small."""
+
     def __init__(
         self, name: str = "smollm2", *, window: int | Window | None = None, threads: int = 1
     ) -> None:
@@ -115,6 +118,8 @@ class LocalModel:
 
 class AsyncLocalModel(Threaded):
     """The same for asynchronous callers, in a thread."""
+
+    floor: Final = LocalModel.floor
 
     def __init__(self, model: LocalModel) -> None:
         super().__init__(model)
