@@ -569,3 +569,35 @@ def test_a_connection_that_breaks_is_tried_again(bench: Bench) -> None:
     assert bench.say(session, "hello").text == "whole"
     assert model.requests[0] == model.requests[1]
     assert said(bench.records()) == [("user", "hello"), ("assistant", "whole")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": OVERFLOWS["limit only"]}},
+        {
+            "type": "error",
+            "error": {"type": "invalid_request_error", "message": OVERFLOWS["limit only"]},
+        },
+    ],
+    ids=["bare", "typed"],
+)
+def test_an_error_that_came_as_a_success_is_an_error(bench: Bench, body: Any) -> None:
+    """Status 200 with an error in the body: read, named, and recovered from."""
+    session = bench.open(ScriptedModel([], window=16_000), summary="extract", floor=1_000)
+    fill(bench, session)
+    requests: list[Any] = []
+
+    def send(request: Any) -> Any:
+        requests.append(request)
+        if len(requests) == 1:
+            return body
+        return {"role": "assistant", "content": [{"type": "text", "text": "fine"}]}
+
+    async def send_async(request: Any) -> Any:
+        return send(request)
+
+    bench.do(session.add_user("hello"))
+    assert bench.do(session.call(send_async if bench.is_async else send)).text == "fine"
+    assert len(requests) == 2
+    assert session.window.tokens == 3_000

@@ -185,6 +185,8 @@ def _read_whole(raw: object, target: Target, *, takes_words: bool) -> Reply:
     body = _parsed(raw) if isinstance(raw, str | bytes) else as_json(raw)
     if isinstance(body, dict) and reader.looks_like(body):
         return msgspec.structs.replace(reader.read(body, target), raw=raw)
+    if isinstance(body, dict) and body.get("error"):
+        raise ReplyFailed("the provider answered with an error", body=body)
     if not takes_words:
         if not raw:
             raise ReplyFailed("the server answered with nothing: the connection was closed")
