@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from holdfast import config
 from holdfast.core import turn
 from holdfast.core.compacting import compact
 from holdfast.core.effects import Cancelled
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.ports import Clock, Hear, Model, SessionStore
 
 T = TypeVar("T")
-MODEL: Final = "offline"
+MODEL: Final = config.MODEL_DEFAULT
 """The model where nobody names one: it needs no key and no network."""
 
 

@@ -30,7 +30,7 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--new", action="store_true", help="start another session")
     parser.add_argument(
-        "--model", default="offline", metavar="NAME", help="the model (offline: needs no key)"
+        "--model", metavar="NAME", help="the model (HOLDFAST_MODEL, offline: needs no key)"
     )
     system = parser.add_mutually_exclusive_group()
     system.add_argument("--system", default="", metavar="TEXT", help="the system prompt")
@@ -57,7 +57,7 @@ def _chat(args: argparse.Namespace, app: App) -> int:
         else Screen(app.out, is_live=is_live and sys.stdout.isatty())
     )
     with quiet(is_live=is_live):
-        view.busy(f"loading {args.model}")
+        view.busy(f"loading {_model(args, app)}")
         try:
             desk = _desk(args, app, view)
             _sit_down(args, app, desk, view)
@@ -71,11 +71,18 @@ def _chat(args: argparse.Namespace, app: App) -> int:
         desk.close()
 
 
+def _model(args: argparse.Namespace, app: App) -> str:
+    name: str = args.model or app.settings.model
+    return name
+
+
 def _desk(args: argparse.Namespace, app: App, view: View) -> Desk:
     from holdfast.providers.models import model
     from holdfast.surfaces.desk import Desk
 
-    return Desk(app.store, app.settings.agent, model(args.model), _options(args), listen=view.event)
+    return Desk(
+        app.store, app.settings.agent, model(_model(args, app)), _options(args), listen=view.event
+    )
 
 
 def _options(args: argparse.Namespace) -> Options:
