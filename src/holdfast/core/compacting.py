@@ -57,6 +57,9 @@ _POOR_MAX: Final = 2
 _POOR_FORGIVEN: Final = 6
 """After two poor summaries in a row the model is left alone for a few compactions."""
 _NOTES_TOKENS: Final = 1_000
+_JUDGED_RECORDS: Final = 600
+"""A summary is held against the newest of what it replaces; to hold it against a whole long
+history would take longer than to make it."""
 _SUMMARY_ROOM: Final = 0.85
 """Of a summariser's window; the rest is for what its provider adds and we do not see."""
 
@@ -291,6 +294,7 @@ class _Work:
         cap = min(terms.summary_tokens, prose_cap(terms.policy.carry_cap(plan.budget.tokens)))
         previous = summaries.prose_of(self._records)
         previous = summaries.within_cap(previous, cap, counter)
+        recent = covered[-_JUDGED_RECORDS:]
         room = self._room(cap, previous)
         pieces = summaries.parts(
             covered, room_tokens=room, calls_max=terms.summary_calls, counter=counter
@@ -301,7 +305,7 @@ class _Work:
             if isinstance(outcome, Failed):
                 return "", f"the summary call failed: {outcome.failure.kind}"
             verdict = summaries.judge(
-                outcome, covered=covered, previous=previous, cap_tokens=cap, counter=counter
+                outcome, covered=recent, previous=previous, cap_tokens=cap, counter=counter
             )
             return verdict.text or "", verdict.reason
         text = previous
@@ -319,7 +323,7 @@ class _Work:
                 return "", f"the summary call failed: {outcome.failure.kind}"
             verdict = summaries.judge(
                 outcome,
-                covered=covered,
+                covered=recent,
                 previous=text,
                 cap_tokens=cap,
                 counter=counter,
