@@ -1,9 +1,9 @@
 """What a cut leaves behind, made by code: it costs no model call and cannot fail.
 
-The user's own words, open items, errors, the files that were changed and read, and the names
-(paths, symbols, ids, numbers) that later steps are likely to need again. Where a model wrote a
-summary, its prose stands before them. The text can be read back: a later cut carries an earlier one
-forward without the records behind it, and however many follow each other, the size stays the same.
+What the user laid down and said, open items, errors, the files that were changed and read, and the
+names (paths, symbols, ids, numbers) that later steps are likely to need again. Where a model wrote
+a summary, its prose stands before them. The text can be read back: a later cut carries an earlier
+one forward without the records behind it, and however many follow, the size stays the same.
 
 Whoever shows it fences it and labels it as data.
 """
@@ -19,7 +19,9 @@ import msgspec
 from holdfast.core.files import PATH_CHARS, Touch, touched
 from holdfast.core.messages import Text, ToolCall, read_blocks
 from holdfast.core.records import Assistant, ToolResult, ToolUse, User, text_of
-from holdfast.core.sharing import fair_share, first_and_newest, within_tokens
+from holdfast.core.sharing import cuttings, fair_share, first_and_newest, sections_within
+from holdfast.core.shortening import is_shortening, shorten
+from holdfast.core.statements import laid_down, same_words
 from holdfast.core.text import cut, scrub
 
 if TYPE_CHECKING:
@@ -33,13 +35,17 @@ NAMES_TOKENS: Final = 3_000
 
 _PROSE_SHARE: Final = 0.25
 _SAID_SHARE: Final = 0.6
+_LAID_SHARE: Final = 0.2
 _OPEN_SHARE: Final = 0.1
 _ERRORS_SHARE: Final = 0.1
 _CHANGED_SHARE: Final = 0.08
 _READ_SHARE: Final = 0.04
 """Of the cap, at most. Prose is what a summary has beside our sections, if a model wrote it; where
-there is some, words get that much less. Names get what is left."""
-_SAID_TOKENS_MIN: Final = 12
+there is some, words get that much less, and so they do for what is laid down in messages that are
+not shown whole. Names get what is left."""
+_LAID_OLD_SHARE: Final = 1 / 3
+"""Where not all of it can be listed, that much of the room goes to the oldest."""
+_SAID_TOKENS_MIN: Final = 24
 """Less of a message says nothing."""
 _ERROR_CHARS: Final = 200
 _ERRORS_MAX: Final = 6
@@ -48,14 +54,16 @@ _ITEMS_MAX: Final = 20
 _HALF_LIFE_STEPS: Final = 20
 """After so many steps a mention counts half."""
 
+_LAID: Final = "## What the user laid down"
 _SAID: Final = "## What the user said"
 _OPEN: Final = "## Open items"
 _ERRORS: Final = "## Errors"
 _NAMES: Final = "## Names that came up"
 _CHANGED: Final = "## Files changed"
 _READ: Final = "## Files read"
-_SECTIONS: Final = (_SAID, _OPEN, _ERRORS, _CHANGED, _READ, _NAMES)
+_SECTIONS: Final = (_LAID, _SAID, _OPEN, _ERRORS, _CHANGED, _READ, _NAMES)
 _HEADING: Final = re.compile(r"#{1,6} \S")
+_OTHERS: Final = re.compile(r"\(([\d,]+) others? not listed\)")
 _EARLIER: Final = re.compile(r"\(([\d,]+) earlier ones? not listed\)")
 
 _NAME: Final = re.compile(
@@ -89,6 +97,13 @@ class Said(msgspec.Struct, frozen=True):
     total: int
 
 
+class Laid(msgspec.Struct, frozen=True):
+    """What the user laid down, as it was said, the newest last, and how much more there was."""
+
+    sentences: tuple[str, ...] = ()
+    omitted: int = 0
+
+
 class Files(msgspec.Struct, frozen=True):
     """A list of files, the newest last, and how many older ones are not on it."""
 
@@ -101,6 +116,8 @@ class Carry(msgspec.Struct, frozen=True):
 
     text: str
     tokens: int
+    laid: Laid = Laid()
+    """What is not in a message that is carried whole."""
     said: tuple[Said, ...] = ()
     names: tuple[str, ...] = ()
     changed: Files = Files()
@@ -113,6 +130,10 @@ class Digest(msgspec.Struct, frozen=True):
     record: str
     prose: str = ""
     said: str = ""
+    rules: tuple[str, ...] = ()
+    """The sentences of it that lay something down."""
+    laid: Laid = Laid()
+    """What an earlier carry lists."""
     is_step: bool = False
     names: Mapping[str, float] = {}
     """Each name with its weight."""
@@ -168,12 +189,13 @@ def carry_digests(
         digests = [*read_back(previous), *digests]
     prose = _prose(digests, prose, prose_cap(cap_tokens), counter)
     room = int(cap_tokens * _SAID_SHARE) - counter.count(prose)
-    words = _words(digests, room, counter)
+    laid, words = _words(digests, room, int(cap_tokens * _LAID_SHARE), counter)
     changed, read = _files(digests)
     changed = _newest(changed, int(cap_tokens * _CHANGED_SHARE), counter)
     read = _newest(read, int(cap_tokens * _READ_SHARE), counter)
     fixed = [
         prose,
+        _section(_LAID, _laid_lines(laid)),
         _section(_SAID, [quoted for _said, quoted in words]),
         _section(_OPEN, _open_items(digests, int(cap_tokens * _OPEN_SHARE), counter)),
         _section(_ERRORS, _errors(digests, int(cap_tokens * _ERRORS_SHARE), counter)),
@@ -195,7 +217,7 @@ def carry_digests(
     tokens = counter.count(text)
     assert tokens <= cap_tokens, f"{tokens} tokens, the cap is {cap_tokens}"
     said = tuple(about for about, _quoted in words)
-    return Carry(text, tokens, said, tuple(names), changed, read)
+    return Carry(text, tokens, laid, said, tuple(names), changed, read)
 
 
 def leading_names(digests: Sequence[Digest], count: int) -> list[str]:
@@ -232,9 +254,12 @@ def digest(record: Record) -> Digest | None:
         case User():
             text = scrub(text_of(record.content)).strip()
             is_meta = record.extra.get("meta") is True
+            # As it will be read back, whatever ends its lines.
+            said = "" if is_meta else "\n".join(text.splitlines())
             return Digest(
                 record.id,
-                said="" if is_meta else text,
+                said=said,
+                rules=tuple(laid_down(said)),
                 names=_weighted(identifiers(text), 1.0),
             )
         case Assistant():
@@ -332,7 +357,11 @@ def read_back(text: str) -> list[Digest]:
     """An earlier carry as digests again; what is in none of its sections is prose."""
     sections = _sections(text)
     found = [Digest("", prose="\n".join(sections[""]).strip())]
-    found += [Digest("", said=said) for said in _unquoted(sections[_SAID])]
+    found.append(Digest("", laid=_laid_in(sections[_LAID])))
+    for said in _unquoted(sections[_SAID]):
+        # What was left of a longer one has nothing in it that was not looked at before.
+        is_whole = len(cuttings(said).pieces) == 1
+        found.append(Digest("", said=said, rules=tuple(laid_down(said)) if is_whole else ()))
     found += [Digest("", error=line) for line in sections[_ERRORS]]
     items = tuple(line.removeprefix("- ") for line in sections[_OPEN])
     names = " ".join(sections[_NAMES]).split()
@@ -425,26 +454,57 @@ def _prose(digests: Sequence[Digest], new: str, room: int, counter: Counter) -> 
     text = "\n".join(f" {line}" if line in _SECTIONS else line for line in text.splitlines())
     if counter.count(text) <= room:
         return text
-    return within_tokens(text, room, counter)
+    return sections_within(text, room, counter)
 
 
 # The user's words
 
 
-def _words(digests: Sequence[Digest], room: int, counter: Counter) -> list[tuple[Said, str]]:
-    """What the user said, whole where it fits, else the longest messages cut, then the oldest."""
-    # Said twice is said once: an earlier carry may quote a record that is here as well.
-    said = list({one.said: one for one in digests if one.said}.values())
+def _words(
+    digests: Sequence[Digest], room: int, laid_room: int, counter: Counter
+) -> tuple[Laid, list[tuple[Said, str]]]:
+    """What the user said, whole where it fits, else the longest messages shortened, then the oldest
+    left out; and what is laid down in those that are not whole."""
+    said = _messages(digests)
     sizes = [counter.count(_quoted(one.said)) + 1 for one in said]
     room -= counter.count(f"{_SAID}\n")
-    count = _how_many(sizes, room)
+    everything = _everything_laid(digests)
+    is_all = sum(sizes) <= room and _missing(everything, said) == Laid()
+    listed = _listed_laid(everything, min(room, laid_room) if not is_all else 0, counter)
+    count = _how_many(sizes, room - _size(listed, counter))
     said, sizes = first_and_newest(said, count), first_and_newest(sizes, count)
-    share = fair_share(sizes, room)
+    share = fair_share(sizes, room - _size(listed, counter))
+    whole = [one for one, size in zip(said, sizes, strict=True) if size <= share]
+    laid = _listed_laid(_missing(everything, whole), min(room, laid_room), counter)
+    # With as many messages, what is not needed for the list can only make more of them whole.
+    share = max(share, fair_share(sizes, room - _size(laid, counter)))
+    told = {same_words(sentence) for sentence in laid.sentences}
     words = []
     for one, size in zip(said, sizes, strict=True):
-        text = one.said if size <= share else within_tokens(one.said, share, counter, _quoted)
-        words.append((Said(one.record, min(len(text), len(one.said)), len(one.said)), text))
-    return [(about, _quoted(text)) for about, text in words]
+        text = one.said
+        if size > share:
+            text = shorten(text, share, counter, _quoted, told=told)
+        found = cuttings(text)
+        total = cuttings(one.said).total
+        words.append((Said(one.record, min(found.kept, total), total), _quoted(text)))
+    return laid, words
+
+
+def _messages(digests: Sequence[Digest]) -> list[Digest]:
+    """What was said twice is said once, where it was said last: an earlier carry may quote, whole
+    or in part, what is here as well."""
+    said = list({one.said: one for one in reversed(digests) if one.said}.values())[::-1]
+    by_length: dict[int, list[str]] = {}
+    for one in said:
+        by_length.setdefault(len(one.said), []).append(one.said)
+
+    def is_here(text: str) -> bool:
+        found = cuttings(text)
+        return len(found.pieces) > 1 and any(
+            is_shortening(text, whole) for whole in by_length.get(found.total, ())
+        )
+
+    return [one for one in said if not is_here(one.said)]
 
 
 def _how_many(sizes: list[int], room: int) -> int:
@@ -470,6 +530,76 @@ def _unquoted(lines: Sequence[str]) -> list[str]:
         else:
             found[-1].append(line[2:])
     return ["\n".join(message) for message in found if message]
+
+
+# What the user laid down
+
+
+def _everything_laid(digests: Sequence[Digest]) -> Laid:
+    """All of it, each sentence where it was said last."""
+    found: dict[str, str] = {}
+    here: set[str] = set()
+    for one in digests:
+        for sentence in (*one.laid.sentences, *one.rules):
+            key = same_words(sentence)
+            found.pop(key, None)
+            found[key] = sentence
+        here.update(map(same_words, one.rules))
+    omitted = sum(
+        one.laid.omitted
+        for one in digests
+        # Where the records that an earlier list came from are here, nothing of it is missing.
+        if not here.issuperset(map(same_words, one.laid.sentences))
+    )
+    return Laid(tuple(found.values()), omitted)
+
+
+def _missing(laid: Laid, whole: Iterable[Digest]) -> Laid:
+    """What is in none of the messages that are whole."""
+    shown = {same_words(sentence) for one in whole for sentence in one.rules}
+    kept = (sentence for sentence in laid.sentences if same_words(sentence) not in shown)
+    return msgspec.structs.replace(laid, sentences=tuple(kept))
+
+
+def _listed_laid(laid: Laid, room: int, counter: Counter) -> Laid:
+    """As much of it as there is room for: the oldest and, of more room, the newest."""
+    if _size(laid, counter) <= room:
+        return laid
+    room -= _size(Laid(("",), laid.omitted + len(laid.sentences)), counter)
+    sizes = [counter.count(f"- {sentence}\n") for sentence in laid.sentences]
+    kept: set[int] = set()
+    old_room = int(room * _LAID_OLD_SHARE)
+    for at, size in enumerate(sizes):
+        old_room -= size
+        if old_room < 0:
+            break
+        kept.add(at)
+        room -= size
+    for at in reversed(range(len(sizes))):
+        if at not in kept and sizes[at] <= room:
+            kept.add(at)
+            room -= sizes[at]
+    sentences = tuple(laid.sentences[at] for at in sorted(kept))
+    return Laid(sentences, laid.omitted + len(laid.sentences) - len(sentences))
+
+
+def _size(laid: Laid, counter: Counter) -> int:
+    lines = _laid_lines(laid)
+    return counter.count(f"{_section(_LAID, lines)}\n\n") if lines else 0
+
+
+def _laid_lines(laid: Laid) -> list[str]:
+    if not laid.sentences:
+        return []
+    others = f"({laid.omitted:,} {'other' if laid.omitted == 1 else 'others'} not listed)"
+    return [*([others] if laid.omitted else []), *(f"- {one}" for one in laid.sentences)]
+
+
+def _laid_in(lines: Sequence[str]) -> Laid:
+    """A list as it was written; lines that somebody else wrote there are no part of it."""
+    notes = [match for line in lines if (match := _OTHERS.fullmatch(line))]
+    omitted = sum(int(match[1].replace(",", "") or 0) for match in notes)
+    return Laid(tuple(line[2:] for line in lines if line.startswith("- ")), omitted)
 
 
 # The rest

@@ -9,23 +9,14 @@ sentence as it was said and never a credential. Where a model is asked as well (
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.phrases import (
-    DECISIONS,
-    DECISIONS_WIDE,
-    QUESTIONS,
-    RULES,
-    RULES_WIDE,
-    begins,
-    holds,
-)
 from holdfast.core.records import Assistant, Flush, User, text_of
 from holdfast.core.secrets import has_secret
-from holdfast.core.text import cut, scrub
+from holdfast.core.statements import is_decision, is_rule, same_words, sentences
+from holdfast.core.text import cut
 from holdfast.core.wrapping import escaped, tagged, unwrapped
 
 if TYPE_CHECKING:
@@ -39,22 +30,6 @@ NOTES_MAX: Final = 12
 NOTE_CHARS: Final = 300
 SILENT: Final = "<SILENT>"
 """What a model answers that has nothing to save."""
-
-_SENTENCE: Final = re.compile(r"(?<=[.!?。！？])[\"'”’)]*\s+|(?<=[。！？])|\n+")
-_SENTENCE_CHARS: Final = range(8, 401)
-_SENTENCE_CHARS_WIDE: Final = 4
-"""The same for scripts that say a word with a character."""
-_MARKUP: Final = re.compile(r"^[\s>*#-]*(?:\d+[.)]\s+)?(?:\[[ xX]\]\s*)?")
-
-_RULE: Final = holds(RULES, RULES_WIDE)
-_DECISION: Final = holds(DECISIONS, DECISIONS_WIDE)
-_QUESTION: Final = begins([rf"(?:{words})\b" for words in QUESTIONS])
-_CODE: Final = re.compile(r"\A\s*(?:\+|//|/\*|@@|\$\s|<\w)|[;{}]\s*\Z")
-_TOLD: Final = re.compile(
-    r"\b(?:it|this|that|they|which|there|he|she)\b(?: \w+){0,2}? (?:always|never)\b", re.IGNORECASE
-)
-"""What always happens is an observation."""
-_ASKED: Final = re.compile(r"[?？]\W*\Z")
 
 Kind = Literal["rule", "decision"]
 
@@ -79,11 +54,11 @@ def durable(
     Where there are more than `notes_max`, what the user said goes before what the agent decided,
     and the newest before the oldest.
     """
-    seen = {_key(text) for text in known}
+    seen = {same_words(text) for text in known}
     found: dict[str, Note] = {}
     for record in records:
         for note in _notes_in(record):
-            key = _key(note.text)
+            key = same_words(note.text)
             if key and key not in seen:
                 found.pop(key, None)  # said again, it is as new as the last time
                 found[key] = note
@@ -146,12 +121,12 @@ def read_notes(
     lines = text.splitlines()
     if reply.stop in ("length", "window"):
         lines = lines[:-1]  # the last one is not whole
-    seen = {_key(one) for one in known}
+    seen = {same_words(one) for one in known}
     found: list[str] = []
     for line in lines:
         match = _LISTED.match(line)
         said = " ".join(match[1].split()) if match else ""
-        key = _key(said)
+        key = same_words(said)
         if key and key not in seen and SILENT not in said and not has_secret(said):
             seen.add(key)
             found.append(cut(said, chars_max).text)
@@ -179,42 +154,18 @@ def _notes_in(record: Record) -> list[Note]:
 
 def _said(record: str, text: str) -> list[Note]:
     notes = []
-    for sentence in _sentences(text):
-        if _DECISION.search(sentence):
+    for sentence in sentences(text):
+        if is_decision(sentence):
             notes.append(Note(sentence, record, "decision"))
-        elif _RULE.search(sentence):
+        elif is_rule(sentence):
             notes.append(Note(sentence, record, "rule"))
     return notes
 
 
 def _decided(record: str, text: str) -> list[Note]:
     return [
-        Note(sentence, record, "decision")
-        for sentence in _sentences(text)
-        if _DECISION.search(sentence)
+        Note(sentence, record, "decision") for sentence in sentences(text) if is_decision(sentence)
     ]
-
-
-def _sentences(text: str) -> list[str]:
-    """The sentences of a text that could be a note: no code, question or credential."""
-    found = []
-    for raw in _SENTENCE.split(_without_code(scrub(text))):
-        sentence = " ".join(_MARKUP.sub("", raw).split())
-        is_wide = bool(sentence) and not sentence.isascii()
-        least = _SENTENCE_CHARS_WIDE if is_wide else _SENTENCE_CHARS.start
-        if not least <= len(sentence) < _SENTENCE_CHARS.stop:
-            continue
-        if _CODE.search(raw) or _TOLD.search(sentence):
-            continue
-        is_question = bool(_ASKED.search(sentence) or _QUESTION.match(sentence))
-        if not is_question and not has_secret(sentence):
-            found.append(sentence)
-    return found
-
-
-def _without_code(text: str) -> str:
-    """What was pasted is not what was said."""
-    return re.sub(r"(```|~~~).*?(?:\1|\Z)", "\n", text, flags=re.DOTALL)
 
 
 def _best(notes: list[Note], count: int) -> list[Note]:
@@ -222,9 +173,3 @@ def _best(notes: list[Note], count: int) -> list[Note]:
     order = sorted(range(len(notes)), key=lambda place: (notes[place].kind != "rule", -place))
     kept = set(order[: max(0, count)])
     return [note for place, note in enumerate(notes) if place in kept]
-
-
-def _key(text: str) -> str:
-    """What two notes have in common that say the same in the same words."""
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(re.findall(r"\w+", plain))

@@ -104,6 +104,53 @@ DECISIONS: Final = (
 )
 DECISIONS_WIDE: Final = (r"决定|決定|결정",)
 
+FACTS: Final = (
+    # English
+    r"(?:the|our|my|your|its) (?:\w+ ){0,2}?(?:ticket|issue|deadline|due date|release date|budget|"
+    r"owner|contact|customer|client|branch|server|host|port|region|account|code ?name|version|"
+    r"reviewer|manager|colleague|phone number|id) (?:is|are|will be|was)",
+    r"deadline|due (?:on|by)|no later than|not before|sign(?:s|ed)? (?:\w+ ){0,3}off",
+    r"(?:is|are) (?:called|named)|belongs? to|(?:i|we) (?:call|named) (?:it|this|that|them)",
+    # German
+    r"(?:die|der|das|unser\w*|mein\w*) (?:ticket|frist|termin|kunde|zweig|server|port) ist",
+    r"heißt|spätestens|nicht vor dem|gehört zu",
+    # Spanish, Portuguese, Italian, French
+    r"se llama|la fecha límite|a más tardar|chama-se|o prazo é|si chiama|la scadenza",
+    r"s'appelle|la date limite|au plus tard|l'échéance",
+    # Russian
+    r"называется|зовут|срок|не позднее",
+)
+"""Words with which somebody states what things are called, whose they are and when they are due."""
+
+FACTS_WIDE: Final = (r"叫做|名为|名為|截止|期限|締め切り|という名前|마감|이름은",)
+
+NOTHINGS: Final = frozenset(
+    (
+        *("a", "again", "all", "alright", "and", "back", "bye", "clear", "cool", "done", "enough"),
+        *("evening", "excellent", "fine", "go", "good", "got", "great", "hello", "hey", "hi", "i"),
+        *("is", "it", "just", "lot", "made", "me", "morning", "much", "nice", "night", "no", "now"),
+        *("off", "oh", "ok", "okay", "on", "perfect", "please", "right", "see", "so", "sorry"),
+        *("sounds", "sure", "thank", "thanks", "that", "the", "there", "this", "to", "too", "up"),
+        *("understood", "very", "well", "with", "wonderful", "work", "works", "yeah", "yes", "you"),
+        *("danke", "gut", "guten", "hallo", "ja", "klar", "morgen", "nein", "schön", "sehr", "tag"),
+        *("bien", "buenos", "claro", "días", "gracias", "hola", "muchas", "muy", "sí", "vale"),
+        *("beaucoup", "bonjour", "d", "accord", "merci", "non", "oui", "très", "bom", "dia"),
+        *("obrigada", "obrigado", "olá", "sim", "ciao", "grazie", "bene", "да", "нет", "спасибо"),
+        *("хорошо", "привет", "понятно", "好", "好的", "谢谢", "謝謝", "你好", "明白了", "はい"),
+        *("ありがとう", "ありがとうございます", "了解", "네", "감사합니다", "안녕하세요"),
+    )
+)
+"""A sentence of nothing but these is a courtesy."""
+
+SENTENCE_END: Final = re.compile(r"(?<=[.!?。！？])[\"'”’)]*\s+|(?<=[。！？])|\n+")
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+def says_nothing(sentence: str) -> bool:
+    """Whether it is a courtesy and no more: `Good.`, `Clear enough, thank you.`"""
+    return all(word in NOTHINGS for word in _WORD.findall(sentence.casefold()))
+
+
 QUESTIONS: Final = (
     r"why|what|when|where|who|how|is|are|does|do (?:you|we|i)|did|can|could|would|should",
     r"warum|wie|was|wo|wann|wer|por qué|qué|cómo|pourquoi|comment|est-ce",
