@@ -13,7 +13,7 @@ from tests.engine.sessions import KINDS, Bench, check_requests, is_summary_reque
 from holdfast.core.records import User, text_of
 from holdfast.core.replies import Reply
 from holdfast.core.tokens import Estimator
-from holdfast.errors import ModelError, UsageError
+from holdfast.errors import ModelError, ToolLoop, UsageError
 from holdfast.providers.measuring import count_request
 from holdfast.testing.scripted import ScriptedModel, calls
 
@@ -120,7 +120,7 @@ class Life:
                     bench.do(session.record(Reply(content=[{"type": "text", "text": "own"}])))
                 case "status":
                     assert bench.do(session.status()).tokens <= WINDOW
-        except (ModelError, UsageError):
+        except (ModelError, ToolLoop, UsageError):
             pass  # said plainly, and the session is intact: that is checked below
         self.check()
 

@@ -167,16 +167,19 @@ def quiet_steps(draft: Draft, first: int) -> list[int]:
     return [steps[-1] - steps[index + 1] for index in used]
 
 
-def force(draft: Draft, budget: Budget, policy: Policy) -> None:
-    """Make a draft fit that is still too large: the newest turn is what is left to cut in."""
-    room = budget.tokens
-    if draft.total <= room:
+def force(draft: Draft, budget: Budget, policy: Policy, room: int | None = None) -> None:
+    """Make a draft fit that is still too large: the newest turn is what is left to cut in.
+
+    With a `room`, it comes down to that where it can: the next projection may have no more.
+    """
+    if draft.total <= budget.tokens:
         return
-    draft.reasons.append(f"{draft.total:,} tokens, the budget is {room:,}")
+    draft.reasons.append(f"{draft.total:,} tokens, the budget is {budget.tokens:,}")
+    room = budget.tokens if room is None else min(room, budget.tokens)
     is_cut = _cut_oldest(draft, room, policy)
     if draft.total > room:
-        _shorten(draft, budget, policy, is_cut=is_cut)
-    assert draft.total <= room, f"{draft.total:,} tokens do not fit {room:,}"
+        _shorten(draft, budget, policy, room, is_cut=is_cut)
+    assert draft.total <= budget.tokens, f"{draft.total:,} tokens do not fit {budget.tokens:,}"
 
 
 def _cut_oldest(draft: Draft, room: int, policy: Policy) -> bool:
@@ -201,9 +204,8 @@ def _cut_oldest(draft: Draft, room: int, policy: Policy) -> bool:
     return True
 
 
-def _shorten(draft: Draft, budget: Budget, policy: Policy, *, is_cut: bool) -> None:
+def _shorten(draft: Draft, budget: Budget, policy: Policy, room: int, *, is_cut: bool) -> None:
     """The newest turn alone is too large: shorten it inside itself."""
-    room = budget.tokens
     user = draft.latest_user()
     if draft.units[draft.start :] and draft.units[-1] is not user:
         # A step is in flight. It gives way first, part by part, down to a few words each: what is
@@ -219,7 +221,7 @@ def _shorten(draft: Draft, budget: Budget, policy: Policy, *, is_cut: bool) -> N
         draft.fit_carry(room, policy.carry_cap(room))
         if draft.total <= room:
             return
-    if user is None or not _squeeze(draft, user, room):
+    if (user is None or not _squeeze(draft, user, room)) and draft.total > budget.tokens:
         raise _cannot_fit(draft, budget, user)
 
 

@@ -22,7 +22,7 @@ from holdfast.core.replay import with_ids
 from holdfast.core.steps import Repair, messages_of
 from holdfast.core.view import Memory
 from holdfast.core.weighing import Correction, Weight
-from holdfast.core.window import Budget, Window, budget_for
+from holdfast.core.window import RATIO_ESTIMATED, Budget, Window, budget_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,9 +141,10 @@ def project(
         cut_now(draft, budget, policy)
     elif pressure == "usual":
         advise(draft, budget, policy, cache)
-    force(draft, budget, policy)
+    room = _room_after_a_cut(budget, learned, correction)
+    force(draft, budget, policy, room)
     draft.settle(target.takes_back)
-    force(draft, budget, policy)  # read anew, what is left may pair differently
+    force(draft, budget, policy, room)  # read anew, what is left may pair differently
     draft.settle(target.takes_back)
     assert draft.total <= budget.tokens
 
@@ -178,6 +179,15 @@ def project(
         _draft=draft,
         _records=records,
     )
+
+
+def _room_after_a_cut(budget: Budget, learned: Correction, correction: Correction) -> int:
+    """What the view may take, as it is weighed now, so that it still fits when it is weighed anew:
+    after a cut, what the provider measured is of something else."""
+    if correction is learned:
+        return budget.tokens
+    anew = msgspec.structs.replace(budget, ratio=RATIO_ESTIMATED, hidden=0).tokens
+    return int(anew * min(1.0, correction.factor / learned.factor))
 
 
 def _opened(shown: list[Unit]) -> tuple[list[Unit], list[Repair]]:

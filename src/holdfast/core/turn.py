@@ -508,6 +508,7 @@ class _Loops:
 
     def add(self, calls: Iterable[ToolCall], outcomes: Iterable[Outcome]) -> None:
         by_id = {outcome.call_id: outcome for outcome in outcomes}
+        counted: set[str] = set()
         for call in calls:
             if self._watched <= 0:
                 return
@@ -515,6 +516,9 @@ class _Loops:
             outcome = by_id.get(call.id)
             said = (call.name, call.arguments, outcome and outcome.content)
             key = json.dumps(said, sort_keys=True, default=str)
+            if key in counted:
+                continue  # said twice in one breath is no circle
+            counted.add(key)
             self._seen[key] = self._seen.get(key, 0) + 1
             if self._seen[key] >= _SAME_CALLS_MAX:
                 raise ToolLoop(
