@@ -149,7 +149,7 @@ class Life:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     actions=st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=14),
     answers=st.lists(st.sampled_from(ANSWERS), max_size=14),

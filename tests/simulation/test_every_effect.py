@@ -378,7 +378,7 @@ def scripts(draw: st.DrawFn) -> list[Any]:
     return answers
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     script=scripts(),
     is_full=st.booleans(),
