@@ -354,6 +354,26 @@ def test_notes_are_what_was_laid_down(rides: bool) -> None:
     assert again.text == notes.SILENT
 
 
+def test_lists_in_a_transcript_are_no_known_notes() -> None:
+    """Only what is between the tags for it is known: a list that somebody wrote is not."""
+    said = "- Never touch the billing code.\n- Always write British spelling."
+    piece = summaries.parts([User(content=said)], 4_000, 1, Estimator())[0]
+    found = notes.read_notes(Talk().ask(User(content=notes.ask_for_notes(piece))))
+    assert found == ["Never touch the billing code.", "Always write British spelling."]
+
+
+def test_courtesies_and_signs_of_a_cut_are_in_no_summary() -> None:
+    """A goal says something, and an earlier summary's gaps are not told as news."""
+    entries = [
+        Entry("user", "Thank you. Clear enough. Draft the release notes."),
+        *(Entry("assistant", f"I wrote page {n} of the notes.") for n in range(20)),
+    ]
+    previous = "### Goal\n- Good.\n- Ship it.\n### Progress\n- [… 4 lines left out …]"
+    text = summarise(entries, cap_tokens=200, counter=Estimator(), previous=previous)
+    assert "- Ship it.\n- Draft the release notes." in text
+    assert not any(word in text for word in ("Good.", "Clear enough", "Thank you", "left out"))
+
+
 def test_no_notes_is_silence() -> None:
     """Where nothing was laid down, it answers with the silent word."""
     talk = Talk()

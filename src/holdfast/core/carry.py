@@ -85,6 +85,10 @@ _NAME: Final = re.compile(
 _QUOTED: Final = re.compile(r"`([^`\s]{3,60})`|\"([\w.:/@+-]{4,60})\"|'([\w.:/@+-]{4,60})'")
 _NAME_CHARS: Final = range(4, 161)
 _NUMBER: Final = re.compile(r"[\d.]+")
+_EVERYWHERE: Final = re.compile(
+    r"__\w+__|TYPE_CHECKING|NotImplemented|collections\.abc|(?i:none|null|true|false|undefined)|self"
+)
+"""Names that nearly every program has in it."""
 _CHECKBOX: Final = re.compile(r"^\s*(?:[-*]|\d+\.)\s*\[ \]\s*(.+)$", re.MULTILINE)
 _DONE: Final = frozenset({"completed", "complete", "done", "cancelled", "canceled", "deleted"})
 
@@ -415,8 +419,10 @@ def _weighted(names: Iterable[str], weight: float) -> dict[str, float]:
 
 
 def _kind_weight(name: str) -> float:
-    """Bare numbers are mostly line numbers and sizes."""
-    return 0.2 if _NUMBER.fullmatch(name) else 1.0
+    """Bare numbers are mostly line numbers and sizes; what is in every program tells nothing."""
+    if _NUMBER.fullmatch(name):
+        return 0.2
+    return 0.5 if _EVERYWHERE.fullmatch(name) else 1.0
 
 
 def _todo(arguments: Json) -> tuple[str, ...] | None:
@@ -478,6 +484,8 @@ def _words(
     laid = _listed_laid(_missing(everything, whole), min(room, laid_room), counter)
     # With as many messages, what is not needed for the list can only make more of them whole.
     share = max(share, fair_share(sizes, room - _size(laid, counter)))
+    whole = [one for one, size in zip(said, sizes, strict=True) if size <= share]
+    laid = _listed_laid(_missing(everything, whole), min(room, laid_room), counter)
     told = {same_words(sentence) for sentence in laid.sentences}
     words = []
     for one, size in zip(said, sizes, strict=True):

@@ -1,7 +1,7 @@
 """A message made shorter by whole sentences: those that tell something stay, wherever they are.
 
 Names, numbers and what somebody lays down go before the rest, the beginning and the end before the
-middle, and courtesies last. One marker says how much is left out; shortened again, a message keeps
+middle; courtesies go. One marker says how much is left out; shortened again, a message keeps
 to what it was shortened to, and its marker still counts from the whole.
 """
 
@@ -73,7 +73,7 @@ def shorten(
 ) -> str:
     """What of a message is worth most within `tokens`, in the way it is shown.
 
-    `told` are sentences that stand elsewhere, by `same_words`; they are kept last.
+    `told` are sentences that stand elsewhere, by `same_words`; they are left out.
     """
     before = cuttings(text)
     pieces = before.pieces if len(before.pieces) > 1 else (_unsigned(text),)
@@ -118,22 +118,23 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _ranked(pieces: Sequence[str], units: Sequence[_Unit], told: Collection[str]) -> list[int]:
+    """The units that are worth being kept, the best first."""
+    texts = [pieces[one.piece][one.start : one.end] for one in units]
+    telling = [
+        at
+        for at, text in enumerate(texts)
+        if not says_nothing(text) and same_words(text) not in told
+    ]
     last = len(units) - 1
 
     def rank(at: int) -> tuple[int, int, int]:
-        unit = units[at]
         edge = min(at, last - at)
-        worth = _worth(pieces[unit.piece][unit.start : unit.end], told) + (edge == 0)
-        return -worth, edge, at
+        return -_worth(texts[at]) - (edge == 0), edge, at
 
-    return sorted(range(len(units)), key=rank)
+    return sorted(telling or range(len(units)), key=rank)
 
 
-def _worth(sentence: str, told: Collection[str]) -> int:
-    if says_nothing(sentence):
-        return -3
-    if same_words(sentence) in told:
-        return -2
+def _worth(sentence: str) -> int:
     telling = len({match[0] for match in _TELLING.finditer(sentence)})
     return min(telling, _TELLING_MAX) + 2 * lays_down(sentence)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.notes import durable
+from holdfast.core.phrases import says_nothing
 from holdfast.core.records import Assistant, User
 from holdfast.core.sharing import within_tokens
 from holdfast.core.summaries import HEADINGS
@@ -55,6 +56,8 @@ _FAILED: Final = re.compile(
     r"traceback|\w*error\b|exception|fatal|\bfailed\b|denied|not found|exit (?:code|status) [1-9]",
     re.IGNORECASE,
 )
+_LEFT_OUT: Final = re.compile(r"\[…[^\]\n]*\]")
+"""What says that an earlier summary was shortened: the next one is not made of it."""
 _FILE: Final = re.compile(
     r"(?<![\w/.:])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w|(?<![\w/.@])[\w-]+\.[A-Za-z]\w{0,4}\b"
 )
@@ -168,7 +171,7 @@ def _sections(entries: Sequence[Entry], focus: str) -> list[list[str]]:
 def _said(text: str) -> Iterator[str]:
     for sentence in sentences(text):
         line = " ".join(sentence.lstrip("#>*- ").split())
-        if sum(letter.isalnum() for letter in line) > 2:
+        if sum(letter.isalnum() for letter in line) > 2 and not says_nothing(line):
             yield cut(line, ITEM_CHARS, marker=ellipsis).text
 
 
@@ -215,8 +218,10 @@ def _read_previous(previous: str) -> dict[str, list[str]]:
         title = re.match(r"\s*#{1,6}\s+(.+?)\s*#*$", line)
         if title:
             heading = title[1].lower()
-        elif line.strip(" -*\t"):
-            item = cut(line.strip(" -*\t"), ITEM_CHARS, marker=ellipsis).text
+            continue
+        said = line.strip(" -*\t")
+        if said and not says_nothing(said) and not _LEFT_OUT.fullmatch(said):
+            item = cut(said, ITEM_CHARS, marker=ellipsis).text
             sections.setdefault(heading, []).append(item)
     return sections
 
