@@ -121,14 +121,20 @@ _BEFORE: Final[tuple[tuple[Role, str], ...]] = (
     (
         "limit",
         either(
-            *(r"\bmax(?:imum)?", r"\bmax_\w+", r"\blimit(?:s|ed)?", r"\bn_ctx\w*", r"\bwindow"),
+            *(
+                r"\bmax(?:imum)?",
+                r"\bmax_\w+",
+                r"\blimit(?:s|ed)?",
+                r"\bn(?:um)?_ctx\w*",
+                r"\bwindow",
+            ),
             r"\bcontext[-_ ](?:length|window|size|limit)",
             *(r"\ballowed", r"\bcapacity", r"\bquota", r"\bceiling", r"\bcap\b", r"\bafford"),
             r"\b(?:less|fewer|longer|larger|greater|more|bigger|higher|lower) than"
             r"(?: or equal to)?",
             *(r"<=?", r">=?", "≤", "≥", r"\bexceed(?:s|ed|ing)?(?!:)", r"\bsupports?", r"\bup to"),
             *(r"\babove", r"\bbeyond", r"\bover", r"\bfit(?:s|ting)? in(?:to)?"),
-            *(r"\bout of", r"\brange\b.*,", r"\binclusive\) to", r"\bbetween .* and"),
+            *(r"\bout of", r"\brange\b.*,", r"\[\d+ ?,", r"\binclusive\) to", r"\bbetween .* and"),
         )
         + _GLUE,
     ),

@@ -267,6 +267,13 @@ _RATES_AND_MONEY: Final = (
 )
 _WHO: Final = (
     Rule(
+        "no such model, plainly",
+        "config_error",
+        "stop_and_tell_user",
+        "config",
+        text=words.NO_MODEL_PLAINLY,
+    ),
+    Rule(
         "credentials",
         "auth",
         "refresh_credentials",
@@ -276,6 +283,13 @@ _WHO: Final = (
     ),
 )
 _OUTPUT: Final = (
+    Rule(
+        "no room for output",
+        "context_overflow",
+        _WITH_OUTPUT,
+        "input_plus_output",
+        text=words.NO_ROOM,
+    ),
     Rule(
         "output cap, plainly",
         "output_limit",
@@ -335,6 +349,15 @@ _WRONG: Final = (
         text=r"thought[-_ ]?signature",
     ),
     Rule(
+        "JSON the server cannot read",
+        "invalid_request",
+        "repair_surrogates_and_retry_once",
+        "encoding",
+        status=(400, 422),
+        text=words.PAGE_AS_JSON,
+        unless=r"<",
+    ),
+    Rule(
         "page where JSON should be",
         "transport",
         "retry_with_backoff",
@@ -349,6 +372,15 @@ _WRONG: Final = (
         text=words.ENCODING,
     ),
     Rule("calls and results", "invalid_request", "fix_parameters", "history", text=words.PAIRS),
+    Rule("no such model", "config_error", "stop_and_tell_user", "config", text=words.NO_MODEL),
+    Rule(
+        "nothing there, and it is a model",
+        "config_error",
+        "stop_and_tell_user",
+        "config",
+        marks=r"notfound",
+        text=r"\bmodels?\b",
+    ),
     Rule(
         "parameter",
         "invalid_request",
@@ -357,7 +389,6 @@ _WRONG: Final = (
         text=words.PARAMETER,
         unless=words.OVERFLOW,
     ),
-    Rule("no such model", "config_error", "stop_and_tell_user", "config", text=words.NO_MODEL),
     Rule(
         "no such model, by code",
         "config_error",
@@ -472,7 +503,13 @@ _TRANSPORT: Final = (
         "deadline",
         marks=r"timeout|deadlineexceeded|timedout",
     ),
-    Rule("timeout, by status", "timeout", "retry_with_backoff", "deadline", status=(408, 504)),
+    Rule(
+        "timeout, by status",
+        "timeout",
+        "retry_with_backoff",
+        "deadline",
+        status=(408, 504, 522, 524),
+    ),
     Rule("page", "transport", "retry_with_backoff", "html_body", is_html=True),
     Rule("connection", "transport", "retry_with_backoff", "connection", text=words.CONNECTION),
     Rule(

@@ -24,6 +24,7 @@ _LAYER_CHARS_MAX: Final = 2_000
 _LAYERS_CHARS_MAX: Final = 4_000
 _ECHO_CHARS_MIN: Final = 10
 """What stands at the very start of a text is not an echo behind an explanation."""
+_SENTENCE_SPACES_MIN: Final = 4
 _DEPTH_MAX: Final = 24
 _OPENINGS_MAX: Final = 64
 _PARTS_MAX: Final = 64
@@ -150,8 +151,7 @@ def unwrap(value: object) -> Unwrapped:
         finds.mark(name)
     status = finds.status
     if status is None:
-        said = _SAID_STATUS.search(text)
-        status = int(said[1] or said[2]) if said else None
+        status = _said_status(text)
     retry_after = finds.retry_after if finds.retry_after is not None else _waiting_time(text)
     return Unwrapped(
         text=text,
@@ -162,6 +162,12 @@ def unwrap(value: object) -> Unwrapped:
         retry_after=retry_after,
         is_html=finds.is_html,
     )
+
+
+def _said_status(text: str) -> int | None:
+    """The status a text speaks of: the one that came, not the one that was hoped for."""
+    said = [int(found[1] or found[2]) for found in _SAID_STATUS.finditer(text)]
+    return next((status for status in said if status >= 300), said[0] if said else None)
 
 
 def _walk(value: object, finds: _Finds, depth: int) -> None:
@@ -196,6 +202,8 @@ def _walk_mapping(value: dict[Any, Any], finds: _Finds, depth: int) -> None:
             finds.retry_after = _seconds(item)
         if key in _TEXT_KEYS:
             _walk(item, finds, depth - 1)
+        elif key == "param" and isinstance(item, str) and item.count(" ") >= _SENTENCE_SPACES_MIN:
+            finds.say(item)  # a gateway keeps what the provider said here
         elif isinstance(item, int) and not isinstance(item, bool) and _COUNT_KEY.search(key):
             finds.say(f"{key} = {item}")
 

@@ -28,6 +28,7 @@ RATE: Final = either(
     r"limit on requests",
     r"too frequent",
     r"queue (?:limit|is full|full|depth|size)",
+    r"quota.{0,120}[a-z_]requests\b|request rate",
     r"频率|限流|限速|速率|请求过于频繁|请求过多|请求数|并发",
     r"调用次数|请求次数|访问频繁|レート制限|속도 제한",
 )
@@ -56,6 +57,7 @@ PLAN: Final = either(
     r"limit.{0,30}\bresets?\b",
     r"quota will reset",
     r"regain access",
+    r"使用上限|(?:限额|额度|用量).{0,24}重置",
 )
 MONEY: Final = either(
     r"\bcredits?\b",
@@ -104,6 +106,7 @@ _CREDENTIAL: Final = either(
     r"oauth",
     r"authentication|authorization",
     r"service account",
+    r"\b[cx]srf(?:[-_ ]tokens?)?",
     r"signature (?:we calculated|does)",
 )
 _REFUSED: Final = either(
@@ -177,15 +180,22 @@ OUTPUT_CAP_PLAINLY: Final = either(
     rf"maximum value for {MAX_OUTPUT}",
     r"supports? (?:at most|up to) \d+ (?:completion|output) tokens",
 )
+_SENT: Final = r"\b(?:prompt|inputs?|messages|conversation|context|history)"
 NOT_OUTPUT_CAP: Final = either(
     r"context[-_ ](?:length|window|size|limit)|max_model_len|n_ctx|上下文",
     r"input length and|(?:inputs?|prompt)(?: tokens?| token count| length)? ?(?:\+|plus|and|or) ",
     r"in the (?:messages|prompt)|in your prompt|\b(?:input|prompt)[_ ]tokens|prompt length",
     r"messages or completion",
+    rf"{_SENT}(?: (?:is|are|was|has become))? too (?:long|large|big)",
+    r"\bstream(?:ing)?\b",
     r"budget_tokens|thinking",
     r"unsupported parameter|not supported|unknown parameter|unrecogni[sz]ed",
     r"at least 1\b|(?:an|valid) integer|below min|positive|is required|null",
 )
+NO_ROOM: Final = (
+    rf"{MAX_OUTPUT}.{{0,40}}?(?:at least|positive|greater|less than|below|>=?).{{0,30}}?-\d{{2,}}"
+)
+"""What is left for the reply was worked out, and is less than nothing."""
 OUTPUT_ENDED: Final = either(
     r"(?:response|output|reply|message|generation).{0,40}exceeded.{0,20}output token",
     r"could not finish the message",
@@ -218,9 +228,7 @@ TOOLS: Final = either(
     r"too many (?:tools|functions)",
     r"(?:maximum|at most|more than|limit).{0,30}\b\d* ?(?:tools|functions|function declarations)\b",
 )
-_MEDIUM: Final = (
-    r"\b(?:images?|picture|photo|pdf|pages?|video|audio|media|attachments?|documents?)\b"
-)
+_MEDIUM: Final = r"\b(?:images?|picture|photo|pdf|pages?|video|audio|media|attachments?|documents?|data[- ]uris?)\b"
 MEDIA: Final = either(
     _MEDIUM
     + r".{0,80}"
@@ -244,11 +252,15 @@ THINKING: Final = either(
     r"signature in thinking",
     r"expected thinking",
     r"reasoning_content|reasoning item|encrypted_content",
+    r"\breasoning\b.{0,40}(?:without|must be (?:passed|followed))",
 )
 PAGE_AS_JSON: Final = either(
     r"unexpected token <|<!doctype|unexpected character.{0,10}<",
-    r"unexpected token \S{1,3} in json",
+    r"unexpected (?:token|character|identifier|non-whitespace|end of)\b.{0,60}\bjson\b",
+    r"(?:unterminated|bad control character|expected).{0,30} in json",
+    r"json(?:decodeerror)?: (?:expecting|extra data)",
 )
+"""What was said in answer cannot be read; a server that complains about us says so with a status."""
 ENCODING: Final = either(
     r"surrogate",
     r"not valid json|malformed json|json (?:parse|decode) error|could not parse.{0,20}json",
@@ -280,9 +292,17 @@ PARAMETER: Final = either(
 )
 NO_MODEL: Final = either(
     r"\bmodel\b.{0,80}"
-    r"(?:not found|does not exist|doesnt exist|not available|decommissioned|deprecated|retired)",
-    r"no such model|unknown model|invalid model|模型不存在",
+    r"(?:not found|not exist|doesnt exist|not available|decommissioned|deprecated|retired)",
+    r"no such model|unknown model|invalid model|not a valid model|unsupported model|模型不存在",
+    r"\bmodel (?:id|identifier|name)\b.{0,30}(?:invalid|not valid|unknown|unrecogni[sz]ed)",
+    r"\bmodel(?: \S{1,60})? is (?:not supported|unsupported)\b",
+    r"no (?:endpoints|providers|deployments?) (?:found|available)",
 )
+NO_MODEL_PLAINLY: Final = either(
+    r"\bmodel\b.{0,80}(?:does not|doesnt|not) exist",
+    r"not a valid model|invalid model name",
+)
+"""Said even where the same sentence also speaks of access."""
 SMALL_WINDOW: Final = either(
     r"context window (?:is )?too small",
     r"(?:context|window).{0,60}(?:below|smaller than|under) (?:the )?(?:hard |required )?minimum",
@@ -293,7 +313,7 @@ SMALL_WINDOW: Final = either(
 
 WINDOW: Final = either(
     r"context[-_ ]?(?:length|window|size|limits?|capacity|len|budget)",
-    r"n_ctx\w*|max(?:imum)? context\b",
+    r"n(?:um)?_ctx\w*|max(?:imum)? context\b",
     r"max_(?:model_len|seq_len\w*|input_\w+|prompt_\w+|position_\w+|context_\w+)",
     r"max(?:imum)?(?: allowed| supported)? (?:model|sequence|input|prompt|context)[- ]?"
     r"(?:sequence )?(?:token )?(?:lengths?|len|size|tokens?|limit)",
@@ -374,8 +394,8 @@ OVERFLOW: Final = either(
     rf"{_INPUT}(?: length| size)?\b.{{0,40}}?(?:exceed\w*|(?:longer|larger|greater|more) than)"
     r".{0,60}?(?:tokens|context|maximum (?:allowed )?(?:input |prompt )?length|limit of \d+|"
     r"supported by|model)",
-    r"(?:conversation|chat|thread|session|history) (?:is|has (?:gotten|become|grown)) "
-    r"too (?:long|large)",
+    r"(?:conversation|chat|thread|session|history)(?: is| has (?:gotten|become|grown))? "
+    r"too (?:long|large|big)",
     r"(?:start|open|begin) a new (?:chat|thread|conversation|session).{0,60}(?:context|long|limit)",
     r"too large for (?:the )?model with",
     r"(?:request|body|payload|content) (?:is )?too large.{0,60}\btokens\b",
@@ -435,7 +455,7 @@ PLUS_OUTPUT: Final = either(
     r"\b[1-9]\d* (?:tokens )?(?:in|for|of) (?:the |your )?"
     r"(?:completion|output|response|generation|reply)",
     MAX_OUTPUT,
-    r"to generate|completion tokens|output tokens|new tokens",
+    r"to generate|(?<!\b0 )(?:completion|output|new) tokens",
     r"total length|\bmax length exceeded",
     r"(?:input|prompt) (?:\+|plus|and) (?:output|completion|response|generation)",
     r"(?:messages|prompt|inputs?) or (?:the |your )?(?:completion|output)",
@@ -444,6 +464,7 @@ PLUS_OUTPUT: Final = either(
 COMPACTION_FAILED: Final = either(
     rf"(?:{OVERFLOW}|context exceeds).*(?:compact\w*|summar\w*) (?:failed|error|timed out|aborted)",
     rf"(?:compact\w*|summar\w*) (?:failed|error).*(?:{OVERFLOW}|context exceeds)",
+    rf"(?:error|failed|failure) (?:during|in|while|to) (?:compact|summar)\w*\b.*{OVERFLOW}",
 )
 LONG_CONTEXT_TIER: Final = either(
     r"extra usage.{0,40}long[- ]context",
@@ -479,7 +500,8 @@ CANCELLED: Final = either(
 TIMEOUT: Final = r"timed? ?-?out|deadline exceeded|took too long|etimedout|超时"
 CONNECTION: Final = either(
     r"\bconnection\b|\bconnect\b|\becon\w+|\bsocket\b|\bnetwork\b|unreachable|disconnected",
-    r"broken pipe|\beof\b|peer closed|incomplete (?:chunked )?read|chunked|terminated",
+    r"broken pipe|\beof\b|peer closed|incomplete (?:chunked )?read|chunked|\bterminated",
+    r"premature(?:ly)? clos|other side closed|without (?:completing|finishing)",
     r"\bdns\b|getaddrinfo|name resolution|\bssl\b|\btls\b|certificate",
     r"upstream|gateway|fetch failed|\bproxy\b",
     r"gzip|decompress|deflate|brotli|incorrect header check|content-encoding",

@@ -85,7 +85,7 @@ def classify(symptoms: Symptoms, extra: Sequence[Rule] = ()) -> Failure:
     seen = _look(symptoms)
     rule = next((rule for rule in (*extra, *BUILT_IN) if _holds(rule, seen)), UNKNOWN)
     found = _counted(rule, seen)
-    action, subclass = _refined(rule, found)
+    action, subclass = _refined(rule, found, seen)
     return Failure(
         kind=rule.kind,
         action=action,
@@ -196,9 +196,9 @@ def _counted(rule: Rule, seen: _Seen) -> Quantities:
     return Quantities(limit, given, output)
 
 
-def _refined(rule: Rule, found: Quantities) -> tuple[Action, str]:
+def _refined(rule: Rule, found: Quantities, seen: _Seen) -> tuple[Action, str]:
     """What the numbers add to a rule: a request above the rate would wait for ever."""
-    if rule.kind == "tpm_limit" and _is_over(found):
+    if rule.kind == "tpm_limit" and _is_over(found) and not _says(seen, _SO_FAR):
         return "fail_over_or_fit_under_tpm_limit", "permanent_for_this_request"
     return rule.action, rule.subclass
 
@@ -211,4 +211,6 @@ def _without_codes(text: str, code: str) -> str:
     return text
 
 
+_SO_FAR: Final = r"\bcurrent(?:ly)?\W+\d"
+"""What all requests of a minute add up to says nothing about this one."""
 _SAID_CODE: Final = re.compile(r"<[45]\d\d>|\(2013\)|^\W*[45]\d\d\b")
