@@ -86,7 +86,7 @@ _QUOTED: Final = re.compile(r"`([^`\s]{3,60})`|\"([\w.:/@+-]{4,60})\"|'([\w.:/@+
 _NAME_CHARS: Final = range(4, 161)
 _NUMBER: Final = re.compile(r"[\d.]+")
 _EVERYWHERE: Final = re.compile(
-    r"__\w+__|TYPE_CHECKING|NotImplemented|collections\.abc|(?i:none|null|true|false|undefined)|self"
+    r"__(?:future|name|main|file|doc|all|slots|init|str|repr|call)__|TYPE_CHECKING|NotImplemented"
 )
 """Names that nearly every program has in it."""
 _CHECKBOX: Final = re.compile(r"^\s*(?:[-*]|\d+\.)\s*\[ \]\s*(.+)$", re.MULTILINE)
@@ -420,9 +420,7 @@ def _weighted(names: Iterable[str], weight: float) -> dict[str, float]:
 
 def _kind_weight(name: str) -> float:
     """Bare numbers are mostly line numbers and sizes; what is in every program tells nothing."""
-    if _NUMBER.fullmatch(name):
-        return 0.2
-    return 0.5 if _EVERYWHERE.fullmatch(name) else 1.0
+    return 0.2 if _NUMBER.fullmatch(name) or _EVERYWHERE.fullmatch(name) else 1.0
 
 
 def _todo(arguments: Json) -> tuple[str, ...] | None:
