@@ -254,7 +254,7 @@ _RATES_AND_MONEY: Final = (
     Rule("plan", "quota_billing", "stop_and_tell_user", "until_reset", text=words.PLAN),
     Rule("exhausted for now", "rate_limit", "wait_and_retry", "transient", text=words.EXHAUSTED),
     Rule("no money", "quota_billing", "stop_and_tell_user", "permanent", text=words.MONEY),
-    Rule("busy", "rate_limit", "wait_and_retry", "overloaded", text=words.BUSY),
+    Rule("busy", "rate_limit", "wait_and_retry", "overloaded", text=words.BUSY, is_html=False),
     Rule(
         "some token limit",
         "ambiguous",
@@ -370,6 +370,7 @@ _WRONG: Final = (
         "repair_surrogates_and_retry_once",
         "encoding",
         text=words.ENCODING,
+        unless=r"unknown name|cannot find field",
     ),
     Rule("calls and results", "invalid_request", "fix_parameters", "history", text=words.PAIRS),
     Rule("no such model", "config_error", "stop_and_tell_user", "config", text=words.NO_MODEL),
@@ -398,6 +399,7 @@ _WRONG: Final = (
     ),
 )
 _OVERFLOWS: Final = (
+    Rule("warning line", "ambiguous", "ignore_unless_error", "log_warning", text=words.WARNING),
     Rule(
         "overflow with output",
         "context_overflow",
@@ -552,6 +554,7 @@ _LEFT_OVER: Final = (
         "server",
         marks=r"servererror|internalerror|apierror\b",
     ),
+    Rule("refused, loosely", "invalid_request", "fix_parameters", "parameter", text=words.REFUSED),
 )
 
 BUILT_IN: Final[tuple[Rule, ...]] = (

@@ -62,6 +62,7 @@ _STATUS_KEYS: Final = frozenset(
     ("status", "status_code", "statuscode", "http_status", "httpstatuscode", "httpstatus", "code")
 )
 _RETRY_KEYS: Final = frozenset(("retry_after", "retryafter", "retrydelay", "retry_after_seconds"))
+_ERROR_KEY: Final = re.compile(r"(?:error|exception|failure)s?$")
 _COUNT_KEY: Final = re.compile(r"token|n_ctx|n_prompt|limit|context_length|max_len|input_len")
 
 _SAID_STATUS: Final = re.compile(
@@ -200,7 +201,7 @@ def _walk_mapping(value: dict[Any, Any], finds: _Finds, depth: int) -> None:
             finds.type = item.strip()
         if key in _RETRY_KEYS:
             finds.retry_after = _seconds(item)
-        if key in _TEXT_KEYS:
+        if key in _TEXT_KEYS or (key not in _MARK_KEYS and _ERROR_KEY.search(key)):
             _walk(item, finds, depth - 1)
         elif key == "param" and isinstance(item, str) and item.count(" ") >= _SENTENCE_SPACES_MIN:
             finds.say(item)  # a gateway keeps what the provider said here

@@ -56,7 +56,7 @@ PLAN: Final = either(
     r"(?!ed)(?! (?:is |of )?\d+ tokens)",
     r"limit.{0,30}\bresets?\b",
     r"quota will reset",
-    r"regain access",
+    r"regain access|\ballowance\b",
     r"使用上限|(?:限额|额度|用量).{0,24}重置",
 )
 MONEY: Final = either(
@@ -67,7 +67,7 @@ MONEY: Final = either(
     r"insufficient[-_ ](?:quota|balance|fund|credit|account)",
     r"balance (?:is )?(?:too low|insufficient|not enough)",
     r"quota (?:has been |was |is )?(?:exceeded|exhausted|reached|used up)",
-    r"(?:exceed\w*|out of|reached|hit) (?:your |the |its )?(?:\w+ ){0,2}quota",
+    r"(?:exceed\w*|exhausted|out of|reached|hit) (?:your |the |its )?(?:\w+ ){0,2}quota",
     r"(?:current|monthly|daily|weekly|allocated) quota",
     r"spend(?:ing)?[-_ ](?:limit|cap)",
     r"budget (?:has been )?exceeded|exceeded.{0,20}(?:max )?budget|over budget",
@@ -228,7 +228,10 @@ TOOLS: Final = either(
     r"too many (?:tools|functions)",
     r"(?:maximum|at most|more than|limit).{0,30}\b\d* ?(?:tools|functions|function declarations)\b",
 )
-_MEDIUM: Final = r"\b(?:images?|picture|photo|pdf|pages?|video|audio|media|attachments?|documents?|data[- ]uris?)\b"
+_MEDIUM: Final = (
+    r"\b(?:images?|picture|photo|pdf|pages?|video|audio|media|attachments?|documents?|"
+    r"data[- ]uris?)\b"
+)
 MEDIA: Final = either(
     _MEDIUM
     + r".{0,80}"
@@ -260,7 +263,7 @@ PAGE_AS_JSON: Final = either(
     r"(?:unterminated|bad control character|expected).{0,30} in json",
     r"json(?:decodeerror)?: (?:expecting|extra data)",
 )
-"""What was said in answer cannot be read; a server that complains about us says so with a status."""
+"""An answer that cannot be read. A server that cannot read our request says so with a status."""
 ENCODING: Final = either(
     r"surrogate",
     r"not valid json|malformed json|json (?:parse|decode) error|could not parse.{0,20}json",
@@ -300,7 +303,7 @@ NO_MODEL: Final = either(
 )
 NO_MODEL_PLAINLY: Final = either(
     r"\bmodel\b.{0,80}(?:does not|doesnt|not) exist",
-    r"not a valid model|invalid model name",
+    r"not a valid model|invalid model (?:name|id|format)",
 )
 """Said even where the same sentence also speaks of access."""
 SMALL_WINDOW: Final = either(
@@ -423,7 +426,7 @@ OVERFLOW: Final = either(
     # What the length must be.
     r"inputs? (?:must|should|can) (?:only )?(?:have|be|contain) "
     r"(?:less|fewer|at most|no more|shorter)",
-    r"range of input length|max(?:imum)? input characters|model max length exceeded",
+    r"range of (?:input|total) length|max(?:imum)? input characters|model max length exceeded",
     r"max(?:imum)? (?:prompt|input) (?:length|size|tokens?|characters?)(?: is| of|:)? \d+",
     # What to do about it.
     rf"{_SHORTEN} (?:the |your )?(?:length of |size of )?(?:the |your |either )?"
@@ -456,7 +459,7 @@ PLUS_OUTPUT: Final = either(
     r"(?:completion|output|response|generation|reply)",
     MAX_OUTPUT,
     r"to generate|(?<!\b0 )(?:completion|output|new) tokens",
-    r"total length|\bmax length exceeded",
+    r"(?<!\()total length|\bmax length exceeded",
     r"(?:input|prompt) (?:\+|plus|and) (?:output|completion|response|generation)",
     r"(?:messages|prompt|inputs?) or (?:the |your )?(?:completion|output)",
     r"reserved for (?:the )?(?:output|completion|response)",
@@ -494,14 +497,14 @@ PAYLOAD: Final = either(
 )
 CANCELLED: Final = either(
     r"context cancell?ed",
-    r"(?:request|operation|call|stream|task) (?:was |has been )?(?:cancell?ed|aborted)\b",
+    r"(?:request|operation|call|stream|task|retry) (?:was |has been )?(?:cancell?ed|aborted)\b",
     r"user cancell?ed|cancell?ed by|aborted by (?:the )?(?:user|client|caller)|^cancell?ed\W*$",
 )
 TIMEOUT: Final = r"timed? ?-?out|deadline exceeded|took too long|etimedout|超时"
 CONNECTION: Final = either(
     r"\bconnection\b|\bconnect\b|\becon\w+|\bsocket\b|\bnetwork\b|unreachable|disconnected",
     r"broken pipe|\beof\b|peer closed|incomplete (?:chunked )?read|chunked|\bterminated",
-    r"premature(?:ly)? clos|other side closed|without (?:completing|finishing)",
+    r"premature(?:ly)? clos|other side closed|\bbufio\b|without (?:completing|finishing)",
     r"\bdns\b|getaddrinfo|name resolution|\bssl\b|\btls\b|certificate",
     r"upstream|gateway|fetch failed|\bproxy\b",
     r"gzip|decompress|deflate|brotli|incorrect header check|content-encoding",
@@ -512,6 +515,8 @@ SERVER: Final = either(
     r"internal (?:server )?error|server error|server had an error|something went wrong",
     r"内部错误|服务器错误|系统错误",
 )
+REFUSED: Final = r"\binvalid (?:argument|request|parameter|params|value|input)\b|\bbad request\b"
+WARNING: Final = r"^\W*warn(?:ing)?\b|\blevel=warn"
 NOTHING: Final = (
     r"\A\W*"
     + either(
