@@ -26,6 +26,7 @@ from holdfast.core.records import (
     Rewind,
     ToolResult,
     ToolUse,
+    Undo,
     Unknown,
     User,
 )
@@ -222,11 +223,27 @@ def damaged(root: Path) -> None:
     made.store.close()
 
 
+def undone(root: Path) -> None:
+    """Added with the record type `undo`: one compaction was taken back, the one before it holds."""
+    made = Maker(root, "undone")
+    made.store.create(made.key, label="undone")
+    made.append(User(content="one"), Assistant(content="two"))
+    (first,) = made.append(Compaction(summary="one and two"))
+    (three,) = made.append(User(content="three"))
+    made.append(Assistant(content="four"))
+    (second,) = made.append(
+        Compaction(summary="three and four", covers=(three, three), reason="asked for")
+    )
+    made.append(Undo(target=second, reason="it was needed"))
+    made.append(User(content=f"five, after the boundary {first}"))
+    made.store.close()
+
+
 def main() -> None:
     root = Path(sys.argv[1])
     if root.exists():
         sys.exit(f"{root} is there already; frozen files are not written again")
-    for make in (every_type, unknown, branches, torn, damaged):
+    for make in (every_type, unknown, branches, torn, damaged, undone):
         make(root)
     for note in root.glob("agents/*/sessions/*.writer"):
         note.unlink()
