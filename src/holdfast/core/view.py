@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.core.weighing import Weight
 
 
-_REMEMBERED_MAX: Final = 5_000
+_REMEMBERED_MAX: Final = 20_000
 """A session that lives for months must not hold on to everything it ever weighed."""
 
 
