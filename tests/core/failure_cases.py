@@ -1461,3 +1461,120 @@ PROBES: tuple[Probe, ...] = (
         "truncating input prompt limit=4096 prompt=9000 keep=5 new=4096",
     ),
 )
+
+LEARNED_OVERFLOWS: tuple[Case, ...] = (
+    overflow("Your prompt is too long: max tokens allowed is 300, got 412", limit=300, sent=412),
+    overflow(
+        "12010 input tokens were passed and 0 output tokens requested, but the context length is "
+        "only 12000 tokens",
+        limit=12_000,
+        sent=12_010,
+    ),
+    overflow("Conversation too long. Go back a few messages and try again.", None),
+    overflow("context length exceeded: num_ctx is 4096, prompt has 5000", limit=4_096, sent=5_000),
+    overflow(
+        "length of prompt_tokens (7000) must be less than max_seq_len (4096)",
+        None,
+        limit=4_096,
+        sent=7_000,
+    ),
+    overflow(
+        '{"error_code": "BAD_REQUEST", "message": "{\\"upstream_model_error\\": '
+        '{\\"error\\": {\\"message\\": \\"prompt is too long: 9000 tokens > 8192 maximum\\"}}}"}',
+        limit=8_192,
+        sent=9_000,
+    ),
+    overflow_with_output("max_tokens must be at least 1, got -1400."),
+    overflow_with_output(
+        "Input tokens length is 30000. Output tokens length is 4000. Range of total length should "
+        "be less than or equal to 32768",
+        limit=32_768,
+        sent=30_000,
+        output=4_000,
+    ),
+    Case(
+        "context_overflow",
+        "deterministic_trim_fallback",
+        "Error during compaction: Conversation too long.",
+    ),
+)
+LEARNED_MISSES: tuple[Case, ...] = (
+    Case("config_error", "stop_and_tell_user", "house/model-9 is not a valid model ID", 400),
+    Case("config_error", "stop_and_tell_user", "Model Not Exist", 400),
+    Case(
+        "config_error",
+        "stop_and_tell_user",
+        "The model house-9 does not exist or you do not have access to it.",
+        404,
+    ),
+    Case("config_error", "stop_and_tell_user", "model: house-9", 404, "", "not_found_error"),
+    Case("config_error", "stop_and_tell_user", "The model identifier given is invalid.", 400),
+    Case("invalid_request", "fix_parameters", "max_tokens must be at least 1, got 0", 400),
+    Case(
+        "invalid_request",
+        "fix_parameters",
+        "Requests with max_tokens > 16000 must set stream=true",
+        400,
+    ),
+    Case(
+        "invalid_request",
+        "fix_parameters",
+        'Invalid JSON payload received. Unknown name "effort": Cannot find field.',
+        400,
+    ),
+    Case("invalid_request", "fix_parameters", "InvalidArgument: it has an invalid argument."),
+    Case(
+        "invalid_request",
+        "strip_or_restore_thinking_and_retry_once",
+        "Item r1 of type 'reasoning' was provided without the item that must follow it.",
+        400,
+    ),
+    Case("invalid_request", "shrink_or_drop_images", "Exceeded the limit on data-uris: 250", 400),
+    Case(
+        "output_limit",
+        "clamp_max_tokens",
+        "field MaxTokens invalid, should be in [1, 65536]",
+        400,
+        numbers=(65_536, None, None),
+    ),
+    Case(
+        "output_limit",
+        "clamp_max_tokens",
+        '{"error": {"message": "Param Incorrect", "param": "max_tokens is too large: 9000. '
+        'This model supports at most 8000 completion tokens."}}',
+        400,
+        numbers=(8_000, None, 9_000),
+    ),
+    Case(
+        "tpm_limit",
+        "wait_and_retry",
+        "organization TPM rate limit reached, current: 130000, limit: 128000",
+        429,
+    ),
+    Case(
+        "rate_limit",
+        "wait_and_retry",
+        "Quota exceeded for metric: example.com/free_tier_requests, limit: 20. Retry in 36s.",
+        429,
+    ),
+    Case("quota_billing", "stop_and_tell_user", "You have used up your request allowance."),
+    Case("quota_billing", "stop_and_tell_user", "已达到5小时的使用上限，限额将在明天重置", 429),
+    Case("auth", "refresh_credentials", "CSRF token mismatch", 400),
+    Case("timeout", "retry_with_backoff", "error code: 524", 524),
+    Case("timeout", "do_not_retry", "Retry cancelled"),
+    Case("transport", "retry_with_backoff", "Error: Premature close"),
+    Case("transport", "retry_with_backoff", "SyntaxError: Unexpected token 'd', is not valid JSON"),
+    Case("transport", "retry_with_backoff", "bufio.Scanner: token too long"),
+    Case(
+        "transport",
+        "retry_with_backoff",
+        "<html><body><p>The page is currently unavailable.</p></body></html>",
+        502,
+    ),
+    Case(
+        "ambiguous",
+        "ignore_unless_error",
+        "WARN requested context size too large for model num_ctx=8192 n_ctx_train=2048",
+    ),
+)
+"""What texts that people have shown in public taught the rules."""

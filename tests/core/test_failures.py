@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.failure_cases import NEAR_MISSES, OVERFLOWS, PROBES, Case, Probe
+from tests.core.failure_cases import (
+    LEARNED_MISSES,
+    LEARNED_OVERFLOWS,
+    NEAR_MISSES,
+    OVERFLOWS,
+    PROBES,
+    Case,
+    Probe,
+)
 from tests.shared_data import need_data
 
 from holdfast.core.failure_numbers import quantities
@@ -29,7 +37,9 @@ from holdfast.core.failures import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CASES = (*OVERFLOWS, *NEAR_MISSES)
+ALL_OVERFLOWS = (*OVERFLOWS, *LEARNED_OVERFLOWS)
+ALL_MISSES = (*NEAR_MISSES, *LEARNED_MISSES)
+CASES = (*ALL_OVERFLOWS, *ALL_MISSES)
 SPEAKING = tuple(
     case
     for case in CASES
@@ -107,7 +117,7 @@ def test_catalogue_is_named_by_its_texts(status: int | None) -> None:
 
 
 @pytest.mark.parametrize("status", [None, 400, 401, 413, 422, 429, 500, 502, 503])
-@pytest.mark.parametrize("case", OVERFLOWS, ids=lambda case: case.message[:60])
+@pytest.mark.parametrize("case", ALL_OVERFLOWS, ids=lambda case: case.message[:60])
 def test_overflow_is_one_whatever_the_status(case: Case, status: int | None) -> None:
     """Gateways change the status; a busy server's status wins only over loose wordings."""
     found = classify(Symptoms(status, case.code, case.type, case.message))
@@ -120,7 +130,7 @@ def test_overflow_is_one_whatever_the_status(case: Case, status: int | None) -> 
 
 
 @pytest.mark.parametrize("status", [None, 400, 401, 413, 422, 429, 500, 502, 503])
-@pytest.mark.parametrize("case", NEAR_MISSES, ids=lambda case: case.message[:60])
+@pytest.mark.parametrize("case", ALL_MISSES, ids=lambda case: case.message[:60])
 def test_near_miss_is_never_an_overflow(case: Case, status: int | None) -> None:
     """Nothing is compacted for a rate, a bill, a key, a cap or a page, whatever the status."""
     assert not classify(Symptoms(status, case.code, case.type, case.message)).is_overflow
@@ -373,6 +383,18 @@ def test_finish_reasons_of_replies(reason: str, is_empty: bool, kind: str | None
 def test_spans_of_time_are_read(text: str, seconds: float | None) -> None:
     """The ways in which providers write how long to wait."""
     assert seconds_in(text) == (pytest.approx(seconds) if seconds is not None else None)
+
+
+def test_status_that_came_is_read_not_the_one_hoped_for() -> None:
+    """A client that says what it expected names two statuses."""
+    assert unwrap("Expected status code 200 but got status code: 429").status == 429
+    assert unwrap("HTTP status 200").status == 200
+
+
+def test_what_a_parameter_is_called_is_not_what_is_said() -> None:
+    """The name of a parameter is no text; a sentence in its place is."""
+    assert unwrap({"message": "no", "param": "max_tokens"}).text == "no"
+    assert "far too large" in unwrap({"message": "no", "param": "that is far too large"}).text
 
 
 def test_wait_is_read_from_the_text() -> None:

@@ -547,6 +547,7 @@ _LEFT_OVER: Final = (
         "parameter",
         marks=r"invalidrequest|badrequest|invalidargument|validation|unprocessable|invalidparam",
     ),
+    Rule("refused, loosely", "invalid_request", "fix_parameters", "parameter", text=words.REFUSED),
     Rule(
         "server, by code",
         "transport",
@@ -554,7 +555,6 @@ _LEFT_OVER: Final = (
         "server",
         marks=r"servererror|internalerror|apierror\b",
     ),
-    Rule("refused, loosely", "invalid_request", "fix_parameters", "parameter", text=words.REFUSED),
 )
 
 BUILT_IN: Final[tuple[Rule, ...]] = (

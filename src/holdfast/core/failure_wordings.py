@@ -457,7 +457,7 @@ LOOSE_OVERFLOW: Final = either(
 PLUS_OUTPUT: Final = either(
     r"\b[1-9]\d* (?:tokens )?(?:in|for|of) (?:the |your )?"
     r"(?:completion|output|response|generation|reply)",
-    MAX_OUTPUT,
+    rf"{MAX_OUTPUT}(?! (?:supported|allowed)\b)",
     r"to generate|(?<!\b0 )(?:completion|output|new) tokens",
     r"(?<!\()total length|\bmax length exceeded",
     r"(?:input|prompt) (?:\+|plus|and) (?:output|completion|response|generation)",
