@@ -291,14 +291,21 @@ class _Work:
         terms = self._course.terms
         counter = self._course.memory.scale.counter
         # What the carry has room for: a longer one would be cut again.
-        cap = min(terms.summary_tokens, prose_cap(terms.policy.carry_cap(plan.budget.tokens)))
+        _target, window = self._summariser()
+        cap = min(
+            terms.summary_tokens,
+            prose_cap(terms.policy.carry_cap(plan.budget.tokens)),
+            window.tokens // 8,
+        )
         previous = summaries.prose_of(self._records)
-        previous = summaries.within_cap(previous, cap, counter)
+        previous = summaries.sections_within(previous, cap, counter)
         recent = covered[-_JUDGED_RECORDS:]
         room = self._room(cap, previous)
         pieces = summaries.parts(
             covered, room_tokens=room, calls_max=terms.summary_calls, counter=counter
         )
+        if not pieces:
+            return "", f"a window of {window.tokens:,} tokens leaves no room to summarise in"
         riding = self._riding(cap, sum(map(counter.count, pieces)))
         if riding is not None:
             outcome = yield from self._call(riding, "summary")
@@ -334,7 +341,7 @@ class _Work:
             if not verdict.text:
                 return "", verdict.reason
             text = verdict.text
-        return text if pieces else "", "there was nothing to summarise"
+        return text, ""
 
     def _riding(self, cap: int, alone: int) -> Prompt | None:
         """The live conversation with the question at its end: what is cached is not paid again.
@@ -401,7 +408,7 @@ class _Work:
             return outcome
         after: float = yield Now()
         usage = read_usage(outcome.usage, outcome.provider or target.provider)
-        cost = cost_of(usage, course.terms.price)
+        cost = cost_of(usage, course.terms.price_for(target.model))
         self._costs.append(cost)
         if outcome.usage:
             self._usages.append(outcome.usage)

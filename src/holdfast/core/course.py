@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.core.economy import Cache, Policy
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.prices import price_of
 from holdfast.core.projection import project
 from holdfast.core.records import Assistant, Compaction, Model
 from holdfast.core.window import Window, output_reserve
@@ -57,6 +58,10 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     waits: int = 4
     wait_seconds: float = 60.0
     """How often, and for how long at most, a provider that is busy is waited for."""
+
+    def price_for(self, model: str) -> Price | None:
+        """What a model costs: as was stated for the session's own, by list price for others."""
+        return self.price if model == self.target.model else price_of(model)
 
     def __post_init__(self) -> None:
         for name in ("summary_calls", "steps", "recovery_calls", "waits"):

@@ -17,9 +17,10 @@ import msgspec
 
 from holdfast.core import carry
 from holdfast.core.records import Compaction
+from holdfast.core.sharing import sections_within
 from holdfast.core.text import cut
 from holdfast.core.transcript import parts, transcript
-from holdfast.core.verdicts import HEADINGS, Fault, Verdict, judge, within_cap
+from holdfast.core.verdicts import HEADINGS, Fault, Verdict, judge
 from holdfast.core.wrapping import ASK, escaped, tagged, unescaped
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ __all__ = [
     "parts",
     "prose_of",
     "read_ask",
+    "sections_within",
     "transcript",
-    "within_cap",
 ]
 
 FOCUS_CHARS: Final = 800
@@ -125,7 +126,7 @@ def ask(
 
     `transcript` is a piece as `parts` returns it. `previous` is the summary of everything before
     it; the answer takes its place. One that Holdfast did not make may have any length:
-    `within_cap` shortens it.
+    `sections_within` shortens it.
     """
     where = f", part {part} of {parts}" if parts > 1 else ""
     task = _WHOLE if not previous.strip() else f"{_UPDATE} The headings are:"

@@ -9,7 +9,6 @@ own wrapper, within its cap, and with a list of the names that it lacks.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -19,7 +18,7 @@ from holdfast.core.messages import Thinking, read_blocks
 from holdfast.core.phrases import PLANS, REFUSALS, begins
 from holdfast.core.records import Assistant, User, text_of
 from holdfast.core.secrets import without_secrets
-from holdfast.core.sharing import fair_share, within_tokens
+from holdfast.core.sharing import sections_within
 from holdfast.core.transcript import entries
 from holdfast.core.wrapping import LABELS, unwrapped
 
@@ -180,7 +179,7 @@ def judge(
     except _Rejected as rejected:
         return rejected.verdict
     if tokens > cap_tokens:
-        text = within_cap(text, cap_tokens, counter)
+        text = sections_within(text, cap_tokens, counter)
         mended.append(f"shortened from {tokens:,} to {counter.count(text):,} tokens")
         if not text:
             return Verdict(None, "too long", f"{tokens:,} tokens, and {cap_tokens:,} hold nothing")
@@ -432,46 +431,3 @@ def _copied_share(words: Sequence[str], source: Sequence[str]) -> float:
         if f" {' '.join(words[start:end])} " in joined:
             copied[start:end] = [True] * _RUN_WORDS
     return sum(copied) / len(words)
-
-
-# Shortening
-
-
-def within_cap(text: str, cap_tokens: int, counter: Counter) -> str:
-    """A summary within its cap: each section whole where it is short, else its head and tail."""
-    if counter.count(text) <= cap_tokens:
-        return text
-    sections = _split(text)
-    room = cap_tokens
-    while room > 0:
-        sizes = [counter.count(f"{one}\n\n") for one in sections]
-        share = fair_share(sizes, room)
-        kept = [
-            one if size <= share else _lines_within(one, share, counter)
-            for one, size in zip(sections, sizes, strict=True)
-        ]
-        joined = "\n\n".join(filter(None, kept))
-        if counter.count(joined) <= cap_tokens:
-            return joined
-        room = min(room - 1, room * 19 // 20)
-    return within_tokens(text, cap_tokens, counter)
-
-
-def _split(text: str) -> list[str]:
-    starts = [match.start() for match in _HEADING.finditer(text)]
-    edges = sorted({0, *starts, len(text)})
-    pieces = (text[start:end].strip() for start, end in pairwise(edges))
-    return [piece for piece in pieces if piece]
-
-
-def _lines_within(section: str, tokens: int, counter: Counter) -> str:
-    """A section's heading and as many of its first and last lines as fit."""
-    heading, *lines = section.splitlines()
-    for left_out in range(1, len(lines)):
-        head = (len(lines) - left_out + 1) // 2
-        tail = len(lines) - left_out - head
-        note = f"[… {left_out:,} {'line' if left_out == 1 else 'lines'} left out …]"
-        kept = [heading, *lines[:head], note, *lines[len(lines) - tail :]]
-        if counter.count("\n".join(kept)) < tokens:
-            return "\n".join(kept)
-    return within_tokens(section, max(0, tokens - 1), counter)
