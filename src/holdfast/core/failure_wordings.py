@@ -467,7 +467,7 @@ PLUS_OUTPUT: Final = either(
 COMPACTION_FAILED: Final = either(
     rf"(?:{OVERFLOW}|context exceeds).*(?:compact\w*|summar\w*) (?:failed|error|timed out|aborted)",
     rf"(?:compact\w*|summar\w*) (?:failed|error).*(?:{OVERFLOW}|context exceeds)",
-    rf"(?:error|failed|failure) (?:during|in|while|to) (?:compact|summar)\w*\b.*{OVERFLOW}",
+    rf"(?:error|failed|failure) (?:during|in|while|to) (?:compact|summar)\w*\b.{{0,99}}?{OVERFLOW}",
 )
 LONG_CONTEXT_TIER: Final = either(
     r"extra usage.{0,40}long[- ]context",
