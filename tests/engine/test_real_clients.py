@@ -69,9 +69,9 @@ class Desk:
         options.setdefault("wait_seconds", 0.02)
         self.heard: list[Delta] = []
         self.events: list[Any] = []
-        made = make(way.name, base_url=url, api_key="any")
+        self.model: Any = make(way.name, base_url=url, api_key="any")
         opened: Any = (AsyncSession if way.is_async else Session).open(
-            "s", model=made, root=str(root), **options
+            "s", model=self.model, root=str(root), **options
         )
         self.session: Any = self.do(opened)
         self.session.on(self.events.append)
@@ -91,6 +91,7 @@ class Desk:
 
     def close(self) -> None:
         self.do(self.session.close())
+        self.do(self.model.close())
         if self.loop is not None:
             self.loop.close()
 

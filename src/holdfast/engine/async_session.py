@@ -11,7 +11,17 @@ from holdfast.core import turn
 from holdfast.core.compacting import compact
 from holdfast.core.effects import Cancelled
 from holdfast.core.replies import Delta, Reply
-from holdfast.engine.common import Held, Options, find_session, make_ready, opened_store
+from holdfast.engine.common import (
+    Held,
+    Options,
+    checked_hear,
+    checked_model,
+    checked_options,
+    find_session,
+    make_ready,
+    opened_store,
+    owned_of,
+)
 from holdfast.engine.drive import Awaiting, finished
 from holdfast.engine.prepare import Prepared, prepared
 from holdfast.engine.session import MODEL
@@ -20,7 +30,7 @@ from holdfast.providers.models import async_model as find_model
 from holdfast.providers.replies import read_reply_async
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
     from typing import Self, Unpack
 
     from holdfast.core.effects import Flow
@@ -47,10 +57,10 @@ class AsyncSession(Held):
         *,
         summariser: AsyncModel | None = None,
         clock: Clock = time.time,
-        owns_store: bool = False,
+        owned: Sequence[Any] = (),
     ) -> None:
         super().__init__(
-            store, key, model, options, summariser=summariser, clock=clock, owns_store=owns_store
+            store, key, model, options, summariser=summariser, clock=clock, owned=owned
         )
         self._model = model
         self._summariser = summariser
@@ -72,11 +82,16 @@ class AsyncSession(Held):
         **options: Unpack[Options],
     ) -> Self:
         """See `Session.open`; a model's `send` is awaited here."""
-        main = find_model(model) if isinstance(model, str) else model
+        main = find_model(model) if isinstance(model, str) else checked_model(model)
+        ready = checked_options(options)
         other = find_model(summary_model) if isinstance(summary_model, str) else summary_model
+        if other is not None:
+            checked_model(other, "summary_model")
         opened, who, is_ours = await finished(opened_store, store, root, agent)
         key = await finished(find_session, opened, name, who, create=create, label=label)
-        return cls(opened, key, main, options, summariser=other, clock=clock, owns_store=is_ours)
+        ours = (None if is_ours else opened, opened)
+        owned = owned_of((model, main), (summary_model, other), ours)
+        return cls(opened, key, main, ready, summariser=other, clock=clock, owned=owned)
 
     async def __aenter__(self) -> Self:
         return self
@@ -85,14 +100,14 @@ class AsyncSession(Held):
         await self.close()
 
     async def close(self) -> None:
-        for one in (self._model, self._summariser):
+        for one in self._owned:
             close = getattr(one, "close", None)
-            if close is not None:
+            if one is self.store:
+                await finished(self.store.close)
+            elif close is not None:
                 done = close()
                 if inspect.isawaitable(done):
                     await done
-        if self._owns_store:
-            await finished(self.store.close)
 
     # Holdfast runs the loop
 
@@ -110,18 +125,18 @@ class AsyncSession(Held):
 
         async def work() -> None:
             try:
-                await self.say(content, hear=pieces.put_nowait)
+                make_ready(self._model)
+                flow = turn.turn(self._course, content)
+                await self._drive(flow, pieces.put_nowait, watch=pieces.put_nowait)
             finally:
                 pieces.put_nowait(end)
 
-        off = self.on(pieces.put_nowait)
         task = asyncio.create_task(work())
         try:
             while (piece := await pieces.get()) is not end:
                 yield piece
             await task
         finally:
-            off()
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])
@@ -180,14 +195,17 @@ class AsyncSession(Held):
         return await finished(self._checkpoint)
 
     async def reset(self, label: str = "") -> Self:
-        return type(self)(
+        fresh = type(self)(
             self.store,
             await finished(self._reset, label),
             self._model,
             self._options,
             summariser=self._summariser,
             clock=self._clock,
+            owned=self._owned,
         )
+        self._owned = []
+        return fresh
 
     async def _drive(
         self,
@@ -196,10 +214,12 @@ class AsyncSession(Held):
         *,
         model: AsyncModel | None = None,
         is_turn: bool = True,
+        watch: Callable[[Event], None] | None = None,
     ) -> T:
         """Carry a flow out; turns one at a time, everything else at once."""
         main = model or self._model
-        driver = Awaiting(self._world, main, self._summariser or main, hear)
+        heard = checked_hear(hear)
+        driver = Awaiting(self._world, main, self._summariser or main, heard, watch)
         if not is_turn:
             return await driver.run(flow)
         async with self._turn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import time
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
@@ -12,6 +13,7 @@ from holdfast import config
 from holdfast.core import turn
 from holdfast.core.carry import carry
 from holdfast.core.course import Course, Terms
+from holdfast.core.economy import Policy
 from holdfast.core.effects import Failed
 from holdfast.core.ids import SessionKey, is_name, new_session_id
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
@@ -28,12 +30,13 @@ from holdfast.core.records import (
     Undo,
     User,
 )
+from holdfast.core.text import cut
 from holdfast.core.window import Window
 from holdfast.engine.drive import Listeners, World
 from holdfast.engine.log import Log
 from holdfast.engine.prepare import memory_for
 from holdfast.engine.status import Status, status_of
-from holdfast.engine.tools import Toolbox
+from holdfast.engine.tools import Toolbox, made_tools
 from holdfast.engine.totals import Totals
 from holdfast.errors import BadSetting, NoSuchSession, SessionExists, UsageError
 from holdfast.providers.failures import name_failure
@@ -43,13 +46,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.core.dialects import Target
-    from holdfast.core.economy import Policy
     from holdfast.core.failures import Rule
     from holdfast.core.messages import Tool
     from holdfast.core.prices import Price
     from holdfast.core.projection import Plan
     from holdfast.core.records import Record
-    from holdfast.ports import AsyncModel, Clock, Model, SessionStore
+    from holdfast.engine.tools import ToolFunction
+    from holdfast.ports import AsyncModel, Clock, Hear, Model, SessionStore
 
 FIRST_LABEL: Final = "initial"
 """What the first session is called where nobody says."""
@@ -68,7 +71,7 @@ class Options(TypedDict, total=False):
 
     system: str
     """The system prompt; the same in every request, or the provider's cache is lost."""
-    tools: Iterable[Callable[..., Any] | Tool]
+    tools: Iterable[Callable[..., Any] | Tool | ToolFunction]
     """Functions the model may call, or mere declarations where the caller runs them."""
     window: int | Window
     """The model's window in tokens, where it is not as publicly known."""
@@ -101,12 +104,13 @@ class Held:
         *,
         summariser: Model | AsyncModel | None = None,
         clock: Clock = time.time,
-        owns_store: bool = False,
+        owned: Sequence[Any] = (),
     ) -> None:
         self.key = key
         self.store = store
-        self._options = options
-        self._owns_store = owns_store
+        self._options = options = checked_options(options)
+        self._owned = list(owned)
+        """What is closed with the session: what it opened itself, and nothing else."""
         self._clock = clock
         self._toolbox = Toolbox(options.get("tools", ()))
         self._log = Log(store, key, clock)
@@ -169,7 +173,7 @@ class Held:
         if self._totals is None:
             totals = Totals()
             everything = (entry.record for entry in self.store.read_all(self.key))
-            totals.add(everything, self._course.terms.price)
+            totals.add(everything, self._course.terms)
             self._totals = totals
         plan = self._course.plan(self._records(), self._clock(), pressure="hold")
         return status_of(
@@ -184,7 +188,7 @@ class Held:
 
     def _count(self, records: Sequence[Record]) -> None:
         if self._totals is not None:
-            self._totals.add(records, self._course.terms.price)
+            self._totals.add(records, self._course.terms)
 
     def _label(self) -> str:
         infos = self.store.sessions(agent=self.key.agent)
@@ -302,6 +306,65 @@ class Held:
         return Undone(f"took back the {record.kind}", self._log.head)
 
 
+def checked_options(options: Options) -> Options:
+    """The options, if a session can be run with them: said before one is made for them."""
+    unknown = options.keys() - Options.__annotations__.keys()
+    if unknown:
+        raise BadSetting(
+            f"a session has no option `{sorted(unknown)[0]}`",
+            hint=f"options: {', '.join(sorted(Options.__annotations__))}",
+        )
+    checked = options.copy()
+    for name, kinds, wanted in _KINDS:
+        value = checked.get(name)
+        if value is None:
+            checked.pop(name, None)  # type: ignore[misc]  # as if it had not been given
+        elif not isinstance(value, kinds) or isinstance(value, bool):
+            raise BadSetting(f"`{name}` cannot be {_shown(value)}", hint=f"give {wanted}")
+    for name, words in _WORDS.items():
+        if name in checked and checked.get(name) not in words:
+            said = ", ".join(f'"{word}"' for word in words)
+            raise BadSetting(f"`{name}` cannot be {_shown(checked.get(name))}", hint=f"give {said}")
+    checked["tools"] = made_tools(options.get("tools") or ())
+    return checked
+
+
+def checked_model(model: Any, name: str = "model") -> Any:
+    """Something that requests can be made for and sent to."""
+    if all(hasattr(model, one) for one in ("target", "window", "send")):
+        return model
+    raise BadSetting(
+        f"`{name}` cannot be {_shown(model)}: it has no `target`, `window` and `send`",
+        hint="give a name such as `anthropic:NAME`, or what `holdfast.model(…)` returns; "
+        "an SDK's client goes into `holdfast.model(…, client=…)`",
+    )
+
+
+def checked_hear(hear: Hear | None) -> Hear | None:
+    """Something that can be told pieces; it is told, not awaited, or a slow one would hold up the
+    reply."""
+    if inspect.iscoroutinefunction(hear):
+        raise BadSetting(
+            "`hear` cannot be a coroutine function: it is called and not awaited",
+            hint="use `async for piece in session.stream(…)`, or hear with `queue.put_nowait`",
+        )
+    return hear
+
+
+def _shown(value: object) -> str:
+    return cut(repr(value), 80).text
+
+
+_KINDS: Final[tuple[tuple[str, Any, str], ...]] = (
+    ("system", str, "the system prompt as text"),
+    ("window", int | Window, "the model's window in tokens, for example 200000"),
+    ("output_tokens", int, "a number of tokens"),
+    ("policy", Policy, "a `holdfast.Policy`"),
+)
+"""Options whose mistakes would come to light only with the first request."""
+_WORDS: Final = {"summary": ("model", "extract"), "notes": ("extract", "model", "off")}
+
+
 def _terms(
     options: Options,
     model: Model | AsyncModel,
@@ -311,12 +374,6 @@ def _terms(
     given, window = options.get("window"), model.window
     if given is not None:
         window = given if isinstance(given, Window) else Window(given)
-    unknown = options.keys() - Options.__annotations__.keys()
-    if unknown:
-        raise BadSetting(
-            f"a session has no option `{sorted(unknown)[0]}`",
-            hint=f"options: {', '.join(sorted(Options.__annotations__))}",
-        )
     plain = {name: value for name, value in options.items() if name in _PLAIN}
     plain.setdefault("floor", getattr(model, "floor", WINDOW_FLOOR_TOKENS))
     return Terms(
@@ -384,6 +441,11 @@ def _made(store: SessionStore, name: str | None, agent: str, label: str) -> Sess
     key = SessionKey(agent, new_session_id(random.getrandbits(48)))
     store.create(key, label=label or name or FIRST_LABEL)
     return key
+
+
+def owned_of(*pairs: tuple[object, object]) -> list[Any]:
+    """Of what was given and what was made of it, the things that were made here."""
+    return [made for given, made in pairs if made is not None and made is not given]
 
 
 def make_ready(model: Model | AsyncModel) -> None:

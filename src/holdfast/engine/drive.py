@@ -7,6 +7,8 @@ model or a tool raises is a result like any other. An append that has begun is a
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
 import contextvars
 import inspect
 import queue
@@ -33,12 +35,12 @@ from holdfast.core.effects import (
 )
 from holdfast.engine.prepare import checked
 from holdfast.engine.tools import outcome_of, outcome_of_error
-from holdfast.errors import HoldfastWarning, UsageError
+from holdfast.errors import BadSetting, HoldfastWarning, UsageError
 from holdfast.providers.failures import name_failure
 from holdfast.providers.replies import keep_partial, partial_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from holdfast.core.effects import Effect, Flow
     from holdfast.core.events import Event
@@ -134,8 +136,11 @@ class Blocking:
         model: Model | None,
         summariser: Model | None = None,
         hear: Hear | None = None,
+        watch: Callable[[Event], None] | None = None,
     ) -> None:
+        """`watch` is told the events of this flow alone."""
         self._world = world
+        self._watch = watch
         self._model = model
         self._summariser = summariser or model
         self._hear = hear
@@ -191,9 +196,11 @@ class Blocking:
         hear = self._world.hearing(self._hear) if call.purpose == "turn" else None
         try:
             if call.deadline_seconds is None:
-                return model.send(request, hear)
+                return _not_awaited(model.send(request, hear), model)
             return _within(
-                call.deadline_seconds, lambda: model.send(request, hear), self._world.is_cancelled
+                call.deadline_seconds,
+                lambda: _not_awaited(model.send(request, hear), model),
+                self._world.is_cancelled,
             )
         except Exception as error:
             return self._world.failed(error, call)
@@ -226,13 +233,15 @@ class Blocking:
         try:
             value = tool.function(**arguments)
             if inspect.isawaitable(value):
-                value = asyncio.run(_awaited(value))
+                value = _run_awaitable(value)
         except (Exception, SystemExit) as error:
             return outcome_of_error(call.id, error, time.monotonic() - started)
         return outcome_of(call.id, value, time.monotonic() - started)
 
     def _tell(self, event: Event) -> Deny | None:
         denied = None
+        if self._watch is not None:
+            self._watch(event)
         for handler in self._world.listeners.of(event):
             try:
                 said = handler(event)
@@ -253,8 +262,11 @@ class Awaiting:
         model: AsyncModel | None,
         summariser: AsyncModel | None = None,
         hear: Hear | None = None,
+        watch: Callable[[Event], None] | None = None,
     ) -> None:
+        """`watch` is told the events of this flow alone."""
         self._world = world
+        self._watch = watch
         self._model = model
         self._summariser = summariser or model
         self._hear = hear
@@ -313,7 +325,14 @@ class Awaiting:
         request = self._world.request(call)
         hear = self._world.hearing(self._hear) if call.purpose == "turn" else None
         try:
-            answering = asyncio.wait_for(model.send(request, hear), call.deadline_seconds)
+            sent = model.send(request, hear)
+            if not inspect.isawaitable(sent):
+                raise BadSetting(
+                    f"`{type(model).__name__}` is a blocking model",
+                    hint="use `Session`, or `async_model(…)`, or "
+                    "`holdfast.providers.callables.as_async(model)`, which runs it in a thread",
+                )
+            answering = asyncio.wait_for(sent, call.deadline_seconds)
             return await self._unless_cancelled(answering)
         except Exception as error:
             return self._world.failed(error, call)
@@ -340,7 +359,7 @@ class Awaiting:
             if tool.is_async:
                 value = await tool.function(**arguments)
             else:
-                value = await asyncio.to_thread(tool.function, **arguments)
+                value = await _in_own_thread(lambda: tool.function(**arguments))
                 if inspect.isawaitable(value):
                     value = await value
         except (Exception, SystemExit, asyncio.CancelledError) as error:
@@ -379,6 +398,8 @@ class Awaiting:
 
     async def _tell(self, event: Event) -> Deny | None:
         denied = None
+        if self._watch is not None:
+            self._watch(event)
         for handler in self._world.listeners.of(event):
             try:
                 said = handler(event)
@@ -390,6 +411,33 @@ class Awaiting:
             if isinstance(said, Deny):
                 denied = denied or said
         return denied
+
+
+async def _in_own_thread(work: Callable[[], Any]) -> Any:
+    """What a blocking tool gives. It has a thread to itself: in the loop's pool, a few slow tools
+    would keep every session of the process from its log, and the loop could not end before them."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result((value, error))
+
+    def run() -> None:
+        value, error = None, None
+        try:
+            value = work()
+        except BaseException as raised:
+            error = raised
+        with contextlib.suppress(RuntimeError):  # nobody is there any more
+            loop.call_soon_threadsafe(settle, value, error)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(run,), daemon=True).start()
+    value, error = await done
+    if error is not None:
+        raise error
+    return value
 
 
 async def finished(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -410,8 +458,31 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def _awaited(value: Any) -> Any:
-    return await value
+def _not_awaited(reply: Any, model: Model) -> Reply:
+    if inspect.isawaitable(reply):
+        if inspect.iscoroutine(reply):
+            reply.close()
+        raise BadSetting(
+            f"`{type(model).__name__}` is an asynchronous model",
+            hint="use `AsyncSession`, or `holdfast.model(…)` in place of `async_model`",
+        )
+    answer: Reply = reply
+    return answer
+
+
+def _run_awaitable(value: Awaitable[T]) -> T:
+    """What an asynchronous tool of a blocking session gives; also in a notebook, whose own event
+    loop runs in this thread and cannot run another."""
+
+    async def awaited() -> T:
+        return await value
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(awaited())
+    with concurrent.futures.ThreadPoolExecutor(1) as one:
+        return one.submit(contextvars.copy_context().run, asyncio.run, awaited()).result()
 
 
 def _as_cancelled(raised: BaseException) -> BaseException:

@@ -12,7 +12,17 @@ from holdfast.core import turn
 from holdfast.core.compacting import compact
 from holdfast.core.effects import Cancelled
 from holdfast.core.replies import Delta, Reply
-from holdfast.engine.common import Held, Options, find_session, make_ready, opened_store
+from holdfast.engine.common import (
+    Held,
+    Options,
+    checked_hear,
+    checked_model,
+    checked_options,
+    find_session,
+    make_ready,
+    opened_store,
+    owned_of,
+)
 from holdfast.engine.drive import Blocking
 from holdfast.engine.prepare import Prepared, prepared
 from holdfast.providers.callables import from_callable
@@ -20,7 +30,7 @@ from holdfast.providers.models import model as find_model
 from holdfast.providers.replies import read_reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Self, Unpack
 
     from holdfast.core.effects import Flow
@@ -49,10 +59,10 @@ class Session(Held):
         *,
         summariser: Model | None = None,
         clock: Clock = time.time,
-        owns_store: bool = False,
+        owned: Sequence[Any] = (),
     ) -> None:
         super().__init__(
-            store, key, model, options, summariser=summariser, clock=clock, owns_store=owns_store
+            store, key, model, options, summariser=summariser, clock=clock, owned=owned
         )
         self._model = model
         self._summariser = summariser
@@ -78,11 +88,15 @@ class Session(Held):
         `model` is a name (`anthropic:…`, `openai:…`, `local:…`, `offline`) or anything that has
         `target`, `window` and `send`. It is reached only when something is said.
         """
-        main = find_model(model) if isinstance(model, str) else model
+        main = find_model(model) if isinstance(model, str) else checked_model(model)
+        ready = checked_options(options)
         other = find_model(summary_model) if isinstance(summary_model, str) else summary_model
+        if other is not None:
+            checked_model(other, "summary_model")
         store, agent, is_ours = opened_store(store, root, agent)
         key = find_session(store, name, agent, create=create, label=label)
-        return cls(store, key, main, options, summariser=other, clock=clock, owns_store=is_ours)
+        owned = owned_of((model, main), (summary_model, other), (None if is_ours else store, store))
+        return cls(store, key, main, ready, summariser=other, clock=clock, owned=owned)
 
     def __enter__(self) -> Self:
         return self
@@ -91,13 +105,13 @@ class Session(Held):
         self.close()
 
     def close(self) -> None:
-        """Let go of what is held open. Everything that was said is durable already."""
-        for one in (self._model, self._summariser):
+        """Let go of what was opened here: the store, and a model that was given by name.
+
+        Everything that was said is durable already."""
+        for one in self._owned:
             close = getattr(one, "close", None)
             if close is not None:
                 close()
-        if self._owns_store:
-            self.store.close()
 
     # Holdfast runs the loop
 
@@ -114,16 +128,17 @@ class Session(Held):
     def stream(self, content: Content) -> Iterator[Delta | Event]:
         """The same as `say`, piece by piece: deltas and events, the last a `TurnFinished`."""
         pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        end = object()
+        end, span = object(), _Span(self.cancel)
 
         def work() -> None:
             try:
-                self.say(content, hear=pieces.put)
+                make_ready(self._model)
+                flow = turn.turn(self._course, content)
+                self._drive(flow, pieces.put, watch=pieces.put, span=span)
             except BaseException as error:
                 pieces.put(error)
             pieces.put(end)
 
-        off = self.on(pieces.put)
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
         try:
@@ -132,9 +147,7 @@ class Session(Held):
                     raise piece
                 yield piece
         finally:
-            off()
-            if thread.is_alive():
-                self.cancel()
+            if span.leave():
                 thread.join()
 
     # The caller keeps the loop
@@ -160,7 +173,7 @@ class Session(Held):
         """The next request, ready to be sent by anybody; `record` stores the reply.
 
         With the error of the last attempt in `failed`, one that is smaller in the way that was
-        wrong, or `ModelError` where waiting or giving up is all that is left.
+        wrong; a rate limit is waited for first. `ModelError` where giving up is all that is left.
         """
         return prepared(self._drive(self._guard.prepare(failed)))
 
@@ -210,15 +223,19 @@ class Session(Held):
         return self._checkpoint()
 
     def reset(self, label: str = "") -> Self:
-        """A fresh session that still knows what this one was doing."""
-        return type(self)(
+        """A fresh session that still knows what this one was doing. It takes over what this one
+        holds open, so this one can be closed."""
+        fresh = type(self)(
             self.store,
             self._reset(label),
             self._model,
             self._options,
             summariser=self._summariser,
             clock=self._clock,
+            owned=self._owned,
         )
+        self._owned = []
+        return fresh
 
     def _drive(
         self,
@@ -227,21 +244,54 @@ class Session(Held):
         *,
         model: Model | None = None,
         is_turn: bool = True,
+        watch: Callable[[Event], None] | None = None,
+        span: _Span | None = None,
     ) -> T:
         """Carry a flow out; turns one at a time, everything else at once."""
-        driver = self._driver(model or self._model, hear)
+        main = model or self._model
+        heard = checked_hear(hear)
+        driver = Blocking(self._world, main, self._summariser or main, heard, watch)
         if not is_turn:
             return driver.run(flow)
         with self._turn:
             self._world.is_cancelled.clear()
             try:
+                if span is not None:
+                    span.begin()
                 return driver.run(flow)
             except Cancelled as cancelled:
                 if isinstance(cancelled.__cause__, KeyboardInterrupt):
                     raise KeyboardInterrupt from None
                 raise
             finally:
+                if span is not None:
+                    span.end()
                 self._world.is_cancelled.clear()
 
-    def _driver(self, model: Model, hear: Hear | None) -> Blocking:
-        return Blocking(self._world, model, self._summariser or model, hear)
+
+class _Span:
+    """From the beginning of one turn to its end: who leaves calls off this turn, and no other."""
+
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        self._cancel = cancel
+        self._mutex = threading.Lock()
+        self._is_running = False
+        self._is_left = False
+
+    def begin(self) -> None:
+        with self._mutex:
+            if self._is_left:
+                raise Cancelled  # before its turn came: nothing was said
+            self._is_running = True
+
+    def end(self) -> None:
+        with self._mutex:
+            self._is_running = False
+
+    def leave(self) -> bool:
+        """Nobody waits for it any more; whether it was running."""
+        with self._mutex:
+            self._is_left = True
+            if self._is_running:
+                self._cancel()
+            return self._is_running

@@ -5,17 +5,18 @@ from __future__ import annotations
 import inspect
 import re
 import typing
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core.effects import Outcome
 from holdfast.core.messages import Tool
-from holdfast.core.text import scrub, scrub_deep
+from holdfast.core.text import cut, scrub, scrub_deep
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from holdfast.core.messages import ToolCall
     from holdfast.core.records import Content
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _ARGUMENT: Final = re.compile(r"^\s+(\*{0,2}\w+)\s*(?:\([^)]*\))?:\s+(.*)$")
 _NOT_JSON: Final = (TypeError, ValueError, OverflowError, RecursionError)
+_HINT: Final = "give a list of functions: `tools=[read_file]`"
 _HEADINGS: Final = ("args:", "arguments:", "parameters:")
 
 
@@ -53,16 +55,13 @@ class ToolFunction:
 class Toolbox:
     """The tools of a session, by name."""
 
-    def __init__(self, tools: Iterable[Callable[..., Any] | Tool] = ()) -> None:
+    def __init__(self, tools: Iterable[Callable[..., Any] | Tool | ToolFunction] = ()) -> None:
         self._functions: dict[str, ToolFunction] = {}
         declared: dict[str, Tool] = {}
-        for one in tools:
-            if isinstance(one, Tool):
-                tool = one
-            else:
-                made = one if isinstance(one, ToolFunction) else tool_function(one)
-                tool = made.tool
-                self._functions[tool.name] = made
+        for one in made_tools(tools):
+            tool = one if isinstance(one, Tool) else one.tool
+            if isinstance(one, ToolFunction):
+                self._functions[tool.name] = one
             if tool.name in declared:
                 raise BadSetting(
                     f"two tools are called `{tool.name}`", hint="give each a name of its own"
@@ -92,6 +91,8 @@ class Toolbox:
 
 def tool_function(function: Callable[..., Any]) -> ToolFunction:
     """A function as a tool; its signature gives the schema, its docstring the descriptions."""
+    if not callable(function):
+        raise BadSetting(f"`{cut(repr(function), 80).text}` is no tool", hint=_HINT)
     name = getattr(function, "__name__", type(function).__name__)
     if not _NAME.fullmatch(name):
         raise BadSetting(
@@ -101,6 +102,15 @@ def tool_function(function: Callable[..., Any]) -> ToolFunction:
     fields = _fields(function, name, described)
     arguments = msgspec.defstruct(name, fields, forbid_unknown_fields=True, kw_only=True)
     return ToolFunction(function, Tool(name, summary, _schema(arguments, name)), arguments)
+
+
+def made_tools(tools: Any) -> tuple[ToolFunction | Tool, ...]:
+    """Functions and declarations as they go into a toolbox."""
+    if isinstance(tools, str) or not isinstance(tools, Iterable):
+        raise BadSetting(f"`tools` cannot be {cut(repr(tools), 80).text}", hint=_HINT)
+    return tuple(
+        one if isinstance(one, ToolFunction | Tool) else tool_function(one) for one in tools
+    )
 
 
 def outcome_of(call_id: str, value: Any, seconds: float) -> Outcome:
@@ -149,7 +159,13 @@ def _is_blocks(value: Any) -> bool:
 
 
 def _fields(function: Callable[..., Any], name: str, described: dict[str, str]) -> list[Any]:
-    hints = typing.get_type_hints(function, include_extras=True)
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise BadSetting(
+            f"the types of the tool `{name}` cannot be found: {error}",
+            hint="define it with `def`, and import what its annotations name where it is defined",
+        ) from error
     fields: list[Any] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.course import cost_of
-from holdfast.core.prices import price_of
 from holdfast.core.records import Assistant, Compaction, Flush, Prune, ToolResult, User
 from holdfast.core.usage import read_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from holdfast.core.course import Terms
     from holdfast.core.prices import Price
     from holdfast.core.records import Json, Record
 
@@ -39,7 +39,8 @@ class Totals(msgspec.Struct):
         """How much of the input came from the provider's cache."""
         return self.cached_read / self.prompt if self.prompt else None
 
-    def add(self, records: Iterable[Record], price: Price | None) -> None:
+    def add(self, records: Iterable[Record], terms: Terms) -> None:
+        helper = (terms.summary_target or terms.target).model
         for record in records:
             match record:
                 case User():
@@ -48,15 +49,17 @@ class Totals(msgspec.Struct):
                     self.tools += 1
                 case Assistant():
                     self.calls += 1
-                    self._charge(record.usage, record.provider, record.model, price)
+                    price = terms.price_for(record.model or terms.target.model)
+                    self._charge(record.usage, record.provider, price)
                 case Compaction():
                     self.compactions += 1
                     if record.usage:
-                        self._charge(record.usage, None, record.model, price, record.cost)
+                        price = terms.price_for(record.model or helper)
+                        self._charge(record.usage, None, price, record.cost)
                 case Flush():
                     self.flushes += 1
                     if record.usage:
-                        self._charge(record.usage, None, None, price)
+                        self._charge(record.usage, None, terms.price_for(helper))
                 case Prune():
                     self.prunes += 1
 
@@ -64,7 +67,6 @@ class Totals(msgspec.Struct):
         self,
         raw: Json | None,
         provider: str | None,
-        model: str | None,
         price: Price | None,
         stated: float | None = None,
     ) -> None:
@@ -75,7 +77,7 @@ class Totals(msgspec.Struct):
         self.prompt += usage.prompt
         self.cached_read += usage.cached_read
         self.output += usage.output or 0
-        cost = stated if stated is not None else cost_of(usage, price_of(model) or price)
+        cost = stated if stated is not None else cost_of(usage, price)
         if cost is None:
             self.unpriced += 1
         else:

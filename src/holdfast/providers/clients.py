@@ -50,6 +50,7 @@ class _Calls:
         self.target = target
         self.window = window
         self._connect = connect
+        self._is_given = client is not None
         if client is not None:
             self.client = client
             _method(client, target)  # a client that cannot be used is said at once
@@ -68,8 +69,9 @@ class _Calls:
         assert self._create is not None
 
     @property
-    def _is_connected(self) -> bool:
-        return "client" in self.__dict__
+    def _is_ours(self) -> bool:
+        """Whether there is a client, and nobody else holds it."""
+        return "client" in self.__dict__ and not self._is_given
 
     def _call(self, request: Json, *, streams: bool) -> Any:
         streams = streams or self._is_long(request)
@@ -104,8 +106,8 @@ class SdkModel(_Calls):
         return read_reply(raw, self.target, hear, takes_words=False)
 
     def close(self) -> None:
-        """Let go of the client's connections."""
-        close = getattr(self.client, "close", None) if self._is_connected else None
+        """Let go of the connections of a client that was made here."""
+        close = getattr(self.client, "close", None) if self._is_ours else None
         if callable(close):
             close()
 
@@ -123,8 +125,8 @@ class AsyncSdkModel(_Calls):
         return await read_reply_async(raw, self.target, hear, takes_words=False)
 
     async def close(self) -> None:
-        """Let go of the client's connections."""
-        if not self._is_connected:
+        """Let go of the connections of a client that was made here."""
+        if not self._is_ours:
             return
         close = getattr(self.client, "close", None) or getattr(self.client, "aclose", None)
         if callable(close):

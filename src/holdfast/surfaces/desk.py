@@ -102,9 +102,7 @@ class Desk:
         found = find_model(model)
         session = Session(self.store, self.session.key, found, self._options, clock=self._clock)
         before, self._model = self._model, found
-        close = getattr(before, "close", None)
-        if close is not None:
-            close()
+        _close(before)
         return self.take(session)
 
     def status(self) -> Status:
@@ -121,3 +119,10 @@ class Desk:
     def close(self) -> None:
         if self._session is not None:
             self._session.close()
+        _close(self._model)
+
+
+def _close(model: Model) -> None:
+    close = getattr(model, "close", None)
+    if close is not None:
+        close()
