@@ -20,7 +20,7 @@ from holdfast.core.files import PATH_CHARS, Touch, touched
 from holdfast.core.messages import Text, ToolCall, read_blocks
 from holdfast.core.records import Assistant, ToolResult, ToolUse, User, text_of
 from holdfast.core.sharing import cuttings, fair_share, first_and_newest, sections_within
-from holdfast.core.shortening import is_shortening, shorten
+from holdfast.core.shortening import is_left_of, shorten, unsigned
 from holdfast.core.statements import laid_down, same_words
 from holdfast.core.text import cut, scrub
 
@@ -502,12 +502,12 @@ def _messages(digests: Sequence[Digest]) -> list[Digest]:
     said = list({one.said: one for one in reversed(digests) if one.said}.values())[::-1]
     by_length: dict[int, list[str]] = {}
     for one in said:
-        by_length.setdefault(len(one.said), []).append(one.said)
+        by_length.setdefault(len(one.said), []).append(unsigned(one.said))
 
     def is_here(text: str) -> bool:
         found = cuttings(text)
         return len(found.pieces) > 1 and any(
-            is_shortening(text, whole) for whole in by_length.get(found.total, ())
+            is_left_of(found, whole) for whole in by_length.get(found.total, ())
         )
 
     return [one for one in said if not is_here(one.said)]

@@ -20,6 +20,7 @@ from holdfast.core.text import default_marker
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from holdfast.core.sharing import Cuttings
     from holdfast.core.tokens import Counter
 
 _UNIT_CHARS: Final = 200
@@ -51,12 +52,16 @@ class _Unit(msgspec.Struct, frozen=True):
 
 def is_shortening(short: str, whole: str) -> bool:
     """Whether a text is what was left of another."""
-    found = cuttings(short)
+    return is_left_of(cuttings(short), unsigned(whole))
+
+
+def is_left_of(found: Cuttings, whole: str) -> bool:
+    """The same for whoever compares many: both are taken apart already."""
     if len(found.pieces) == 1 or found.total != len(whole):
         return False
-    place, text = 0, _unsigned(whole)
+    place = 0
     for piece in found.pieces:
-        place = text.find(piece, place)
+        place = whole.find(piece, place)
         if place < 0:
             return False
         place += len(piece)
@@ -76,7 +81,7 @@ def shorten(
     `told` are sentences that stand elsewhere, by `same_words`; they are left out.
     """
     before = cuttings(text)
-    pieces = before.pieces if len(before.pieces) > 1 else (_unsigned(text),)
+    pieces = before.pieces if len(before.pieces) > 1 else (unsigned(text),)
     total = before.total
     units = list(_units(pieces, max(_EDGE_CHARS, _EDGE_CHARS_PER_TOKEN * tokens)))
     order = _ranked(pieces, units, told)
@@ -96,7 +101,7 @@ def shorten(
     return short if chosen else within_tokens(text, tokens, counter, shown)
 
 
-def _unsigned(text: str) -> str:
+def unsigned(text: str) -> str:
     """The text with no gap in it that is not ours: as long as it was, so that counts are right."""
     return text.replace("[…", "(…")
 
