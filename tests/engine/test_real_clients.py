@@ -290,10 +290,11 @@ def test_an_output_cap_is_kept_to(way: Way, at: Callable[..., Desk]) -> None:
     """The provider says how long a reply may be; the history is not touched for it."""
     with Loopback(_sizes, limit=WINDOW, output_max=1_000) as loopback:
         desk = at(way, loopback)
-        assert desk.say("hello").text.startswith("noted")
-        assert len(loopback.requests) == 2
-        assert desk.say("again").text.startswith("noted")
-        assert len(loopback.requests) == 3
+        counts = []
+        for text in ("hello", "again"):
+            assert desk.say(text).text.startswith("noted")
+            counts.append(len(loopback.requests))
+        assert counts == [2, 3]
     assert [one.next for one in desk.of(CallFailed)] == ["lower-output"]
 
 
@@ -306,7 +307,7 @@ def test_a_client_of_ones_own(way: Way, tmp_path: Path) -> None:
     with Loopback(_agent, limit=WINDOW) as loopback:
         chat = openai.OpenAI(base_url=loopback.openai_url, api_key="any", max_retries=0)
         claude = anthropic.Anthropic(base_url=loopback.url, api_key="any", max_retries=0)
-        send = {
+        send: Any = {
             "anthropic": claude.messages.create,
             "openai-chat": chat.chat.completions.create,
             "openai-responses": chat.responses.create,

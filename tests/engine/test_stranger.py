@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import AsyncSession, Session, TurnFinished, TurnStarted, User, async_model, model
 from holdfast.core.prices import Price, price_of
-from holdfast.errors import BadSetting, NoSuchSession
+from holdfast.errors import BadSetting, NoSuchSession, UsageError
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing import ScriptedModel, calls
 
@@ -270,3 +270,22 @@ def test_a_listener_to_pieces_that_would_have_to_be_awaited_is_refused() -> None
         return await session.messages()
 
     assert asyncio.run(said()) == []
+
+
+@pytest.mark.parametrize("nothing", ["", "  \n", None, []])
+def test_saying_nothing_is_refused_before_it_is_stored(tmp_path: Path, nothing: Any) -> None:
+    """A turn without words would be a request without a question."""
+    with Session.open("s", model="offline", root=str(tmp_path)) as session:
+        with pytest.raises(UsageError, match="nothing was said"):
+            session.say(nothing)
+        assert session.messages() == []
+
+
+def test_a_turn_of_ones_own_loop_ends_with_an_event(tmp_path: Path) -> None:
+    """So that spans and displays know when it is over."""
+    ended: list[Any] = []
+    with Session.open("s", model="anthropic:claude-next", root=str(tmp_path)) as session:
+        session.on(ended.append, TurnFinished)
+        session.add_user("hello")
+        session.call(lambda _request: {"content": [{"type": "text", "text": "hi"}]})
+    assert [one.reply.text for one in ended] == ["hi"]

@@ -50,6 +50,7 @@ FAMILIES: Final = (
     Family(r"llama-?[34]", 131_072, "meta", "openai-chat:local"),
     Family(r"glm-?[45]", 131_072, "zhipu", "openai-chat:local"),
     Family(r"grok", 131_072, "xai", "openai-chat"),
+    Family(r"^offline$", 32_000, "holdfast", "anthropic"),
 )
 """Public figures as of November 2026; hosts may give less."""
 

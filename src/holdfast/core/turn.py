@@ -51,7 +51,7 @@ from holdfast.core.recovery import Recovery, gave_up
 from holdfast.core.replies import Reply
 from holdfast.core.text import cut
 from holdfast.core.usage import read_usage
-from holdfast.errors import CallDenied, CannotFit, HoldfastError, ToolLoop
+from holdfast.errors import CallDenied, CannotFit, HoldfastError, ToolLoop, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -77,6 +77,8 @@ def turn(course: Course, content: Content) -> Flow[Reply]:
 
 def add_user(course: Course, content: Content, name: str | None = None) -> Flow[str]:
     """Store what the user says; with it, that calls of an earlier run were interrupted."""
+    if not content or (isinstance(content, str) and not content.strip()):
+        raise UsageError("nothing was said", hint="give a text, or blocks with something in them")
     results = yield from _interruptions(course)
     said = User(content=content, name=name)
     stored = yield Append((*results, said))
@@ -130,6 +132,11 @@ def answer_once(course: Course) -> Flow[Reply]:
     except Cancelled as cancelled:
         yield from _leave(course, cancelled)
         raise
+    except HoldfastError as error:
+        yield Tell(TurnFailed(str(error)))
+        raise
+    if not reply.calls:
+        yield Tell(TurnFinished(reply, 1))
     return reply
 
 

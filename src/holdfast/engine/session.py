@@ -248,9 +248,7 @@ class Session(Held):
         span: _Span | None = None,
     ) -> T:
         """Carry a flow out; turns one at a time, everything else at once."""
-        main = model or self._model
-        heard = checked_hear(hear)
-        driver = Blocking(self._world, main, self._summariser or main, heard, watch)
+        driver = self._driver(model or self._model, checked_hear(hear), watch)
         if not is_turn:
             return driver.run(flow)
         with self._turn:
@@ -267,6 +265,12 @@ class Session(Held):
                 if span is not None:
                     span.end()
                 self._world.is_cancelled.clear()
+
+    def _driver(
+        self, model: Model, hear: Hear | None, watch: Callable[[Event], None] | None
+    ) -> Blocking:
+        """Who carries flows out; the simulator puts another in its place."""
+        return Blocking(self._world, model, self._summariser or model, hear, watch)
 
 
 class _Span:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.core.effects import Effect, Flow, Outcome
+    from holdfast.core.events import Event
     from holdfast.core.messages import ToolCall
     from holdfast.ports import Hear, Model
 
@@ -165,7 +166,10 @@ class SimulatedSession(Session):
         self.simulation = simulation
         return simulation
 
-    def _driver(self, model: Model, hear: Hear | None) -> Blocking:
+    def _driver(
+        self, model: Model, hear: Hear | None, watch: Callable[[Event], None] | None
+    ) -> Blocking:
         if self.simulation is None:
             self.simulation = Simulation()
-        return Simulated(self.simulation, self._world, model, self._summariser or model, hear)
+        other = self._summariser or model
+        return Simulated(self.simulation, self._world, model, other, hear, watch)
