@@ -290,8 +290,8 @@ class _Work:
         """A model's summary, or nothing and why."""
         terms = self._course.terms
         counter = self._course.memory.scale.counter
-        # What the carry has room for: a longer one would be cut again.
         _target, window = self._summariser()
+        # No more than the carry has room for, where it would be cut again.
         cap = min(
             terms.summary_tokens,
             prose_cap(terms.policy.carry_cap(plan.budget.tokens)),
