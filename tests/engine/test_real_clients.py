@@ -304,9 +304,11 @@ def test_a_client_of_ones_own(way: Way, tmp_path: Path) -> None:
     import anthropic
     import openai
 
-    with Loopback(_agent, limit=WINDOW) as loopback:
-        chat = openai.OpenAI(base_url=loopback.openai_url, api_key="any", max_retries=0)
-        claude = anthropic.Anthropic(base_url=loopback.url, api_key="any", max_retries=0)
+    with (
+        Loopback(_agent, limit=WINDOW) as loopback,
+        openai.OpenAI(base_url=loopback.openai_url, api_key="any", max_retries=0) as chat,
+        anthropic.Anthropic(base_url=loopback.url, api_key="any", max_retries=0) as claude,
+    ):
         send: Any = {
             "anthropic": claude.messages.create,
             "openai-chat": chat.chat.completions.create,
@@ -335,9 +337,11 @@ def test_preparing_and_recording_by_hand(way: Way, tmp_path: Path) -> None:
     import anthropic
     import openai
 
-    with Loopback(_sizes, limit=WINDOW) as loopback:
-        chat = openai.OpenAI(base_url=loopback.openai_url, api_key="any", max_retries=0)
-        claude = anthropic.Anthropic(base_url=loopback.url, api_key="any", max_retries=0)
+    with (
+        Loopback(_sizes, limit=WINDOW) as loopback,
+        openai.OpenAI(base_url=loopback.openai_url, api_key="any", max_retries=0) as chat,
+        anthropic.Anthropic(base_url=loopback.url, api_key="any", max_retries=0) as claude,
+    ):
         send: Any = {
             "anthropic": claude.messages.create,
             "openai-chat": chat.chat.completions.create,
