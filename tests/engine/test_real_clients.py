@@ -223,14 +223,12 @@ def test_what_no_retry_mends_is_said_at_once(
     assert not desk.of(CompactionFinished)
 
 
-@every_way
+@pytest.mark.parametrize("way", [way for way in WAYS if way.streams], ids=_id)
 @pytest.mark.parametrize("after", ["text", "call"])
 def test_an_overflow_in_the_middle_of_a_reply(
     way: Way, after: Any, at: Callable[..., Desk]
 ) -> None:
     """Half a reply and half a call are not stored; a smaller request is answered."""
-    if not way.streams:
-        pytest.skip("only a stream has a middle")
     with Loopback(_agent, limit=WINDOW) as loopback:
         desk = at(way, loopback, tools=[lookup], summary="extract")
         for number in range(6):
