@@ -6,7 +6,7 @@ import functools
 import math
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.carry import arguments_text, carry_digests, glance, identifiers, prose_of
+from holdfast.core.carry import arguments_text, carry_digests, identifiers, prose_of
 from holdfast.core.economy import StepSize
 from holdfast.core.messages import ToolCall
 from holdfast.core.pruning import can_clear, can_trim
@@ -272,10 +272,11 @@ class Draft:
         """What is known of the records that are cut; of those long ago, only what people said."""
         found: list[Digest] = []
         steps = 0
+        scale = self._memory.scale
         for record in reversed(self._past()):
             steps += type(record) is Assistant
             is_near = steps <= _HORIZON_STEPS or type(record) is User
-            one = self._memory.scale.digest(record) if is_near else glance(record)
+            one = scale.digest(record) if is_near else scale.glance(record)
             if one is not None:
                 found.append(one)
         found.reverse()

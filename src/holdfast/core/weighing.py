@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.calibration import Calibration, base_for
-from holdfast.core.carry import digest
+from holdfast.core.carry import digest, glance
 from holdfast.core.images import UNKNOWN_RULE
 from holdfast.core.messages import Image, ToolAnswer, arguments_json
 from holdfast.core.tokens import MESSAGE_TOKENS, Estimator, count_block, count_text, count_tool
@@ -59,12 +59,20 @@ class Scale:
         self._parts: dict[int, tuple[Part, Weight]] = {}
         self._units: dict[int, tuple[Unit, Weight]] = {}
         self._digests: dict[int, tuple[Record, Digest | None]] = {}
+        self._glances: dict[int, tuple[Record, Digest | None]] = {}
 
     def digest(self, record: Record) -> Digest | None:
         """What a record could add to a carry."""
         found = self._digests.get(id(record))
         if found is None:
             found = self._digests[id(record)] = (record, digest(record))
+        return found[1]
+
+    def glance(self, record: Record) -> Digest | None:
+        """The part of it that is still looked at when the record is old."""
+        found = self._glances.get(id(record))
+        if found is None:
+            found = self._glances[id(record)] = (record, glance(record))
         return found[1]
 
     def part(self, part: Part) -> Weight:
@@ -110,13 +118,14 @@ class Scale:
     @property
     def remembered(self) -> int:
         """How many things are held because they were weighed."""
-        return max(len(self._parts), len(self._digests))
+        return max(len(self._parts), len(self._digests), len(self._glances))
 
     def forget(self) -> None:
         """Let go of everything that was weighed."""
         self._parts.clear()
         self._units.clear()
         self._digests.clear()
+        self._glances.clear()
 
     def base(self, model: str) -> Calibration:
         """Where the correction for a model starts."""
