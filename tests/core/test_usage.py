@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import json_values
 
-from holdfast.core.usage import Usage, read_usage
+from holdfast.core.usage import Usage, added_up, read_usage
 
 
 @pytest.mark.parametrize(
@@ -281,3 +281,16 @@ def test_split_and_whole_agree(fresh: int, read: int, write: int, output: int) -
             right.cached_write,
             right.output,
         )
+
+
+def test_several_reports_add_up_to_what_they_cost() -> None:
+    """Numbers are summed at every depth; what is no number stays as the last one said it."""
+    first = {"input_tokens": 10, "cache_creation": {"a": 1}, "service_tier": "standard"}
+    second = {"input_tokens": 5, "cache_creation": {"a": 2, "b": 3}, "service_tier": "batch"}
+    assert added_up([first, second]) == {
+        "input_tokens": 15,
+        "cache_creation": {"a": 3, "b": 3},
+        "service_tier": "batch",
+    }
+    assert added_up([first]) == first
+    assert added_up([]) is None

@@ -8,11 +8,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from holdfast import AsyncSession, Session, TurnFinished, TurnStarted, User, async_model, model
+from holdfast.core.dialects import Target, dialect
+from holdfast.core.events import CompactionFinished
 from holdfast.core.prices import Price, price_of
-from holdfast.errors import BadSetting, NoSuchSession, UsageError
+from holdfast.errors import BadSetting, CannotFit, NoSuchSession, UsageError
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing import ScriptedModel, calls
 
@@ -289,3 +292,40 @@ def test_a_turn_of_ones_own_loop_ends_with_an_event(tmp_path: Path) -> None:
         session.add_user("hello")
         session.call(lambda _request: {"content": [{"type": "text", "text": "hi"}]})
     assert [one.reply.text for one in ended] == ["hi"]
+
+
+def test_a_window_below_the_floor_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    """Nothing is created, nothing is stored, and the way out is named."""
+    with pytest.raises(CannotFit, match="below the floor") as raised:
+        Session.open("s", model="offline", window=5_000, root=str(tmp_path))
+    assert "floor" in str(raised.value.hint)
+    with pytest.raises(NoSuchSession):
+        Session.open("s", model="offline", root=str(tmp_path), create=False)
+    with Session.open("s", model="offline", window=5_000, floor=4_000, root=str(tmp_path)) as kept:
+        assert kept.say("hello").text
+
+
+def test_a_recorded_reply_ends_the_turn_with_an_event(tmp_path: Path) -> None:
+    """Also where the caller makes the call himself."""
+    ended: list[Any] = []
+    with Session.open("s", model="anthropic:claude-next", root=str(tmp_path)) as session:
+        session.on(ended.append, TurnFinished)
+        session.add_user("hello")
+        session.prepare()
+        session.record({"content": [{"type": "text", "text": "hi"}]})
+    assert [one.reply.text for one in ended] == ["hi"]
+
+
+def test_a_summary_request_that_cannot_be_made_does_not_end_the_turn(tmp_path: Path) -> None:
+    """A helper never hurts: what its provider would refuse is not sent, and code writes instead."""
+    narrow = msgspec.structs.replace(dialect("anthropic"), body_bytes=100)
+    summariser = ScriptedModel([], target=Target(narrow, "narrow", "narrow-1"))
+    finished: list[CompactionFinished] = []
+    script = ScriptedModel([], window=20_000, otherwise="answer")
+    with Session.open("s", model=script, summary_model=summariser, root=str(tmp_path)) as session:
+        session.on(finished.append, CompactionFinished)
+        for number in range(6):
+            session.add_user(f"Note {number}: " + "word " * 2_500)
+        assert session.say("and now?").text == "answer"
+    assert [(one.outcome, one.method) for one in finished] == [("applied", "extract")]
+    assert summariser.requests == []

@@ -32,7 +32,7 @@ from holdfast.core.failures import Symptoms, classify
 from holdfast.core.messages import Message, Prompt, Text
 from holdfast.core.records import MESSAGES, Compaction, Flush, Prune
 from holdfast.core.tokens import count_prompt
-from holdfast.core.usage import read_usage
+from holdfast.core.usage import added_up, read_usage
 from holdfast.errors import CannotFit
 
 if TYPE_CHECKING:
@@ -94,24 +94,24 @@ def compact(
     records: Sequence[Record] = yield Read(course.window.tokens)
     now: float = yield Now()
     plan = course.plan(records, now, pressure="hold")
-    held = cut_in(plan)
+    made = cut_in(plan)
     refusal = ""
     if sum(len(unit.parts) for unit in plan.units) <= _MESSAGES_MIN:
         refusal = f"too few messages to compact (need > {_MESSAGES_MIN})"
-    elif held is None:
+    elif made is None:
         before = plan.tokens.messages
         plan = course.plan(records, now, pressure="cut")
-        held = cut_in(plan)
-        if held is None or plan.tokens.messages > (1 - _YIELD_MIN) * before:
+        made = cut_in(plan)
+        if made is None or plan.tokens.messages > (1 - _YIELD_MIN) * before:
             refusal = "nothing would be gained: what may be cut is no larger than what it leaves"
-    if refusal or held is None:
+    if refusal or made is None:
         skipped = CompactionFinished("skipped", "asked", refusal)
         yield Tell(skipped)
         return skipped
     if is_preview:
-        return _finished("preview", "asked", held, detail="nothing was changed")
+        return _finished("preview", "asked", made, detail="nothing was changed")
     work = _Work(course, records, now, Bounds(), "asked", focus=focus)
-    yield from work.carry_out(plan, held, 0)
+    yield from work.carry_out(plan, made, 0)
     assert work.finished is not None
     return work.finished
 
@@ -203,7 +203,7 @@ class _Work:
         return msgspec.structs.replace(
             made,
             model=(target.model or None) if is_model else None,
-            usage=self._usages[-1] if self._usages else None,
+            usage=added_up(self._usages),
             cost=self._cost(),
             reason="; ".join(filter(None, (made.reason, self._why_extract))),
         )

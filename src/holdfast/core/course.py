@@ -102,7 +102,6 @@ class Course:
         """Tool calls that are being carried out: they have no result yet, and were not
         interrupted."""
         self._learned: Window | None = None
-        self._sent_static: tuple[str, tuple[Tool, ...]] | None = None
 
     @property
     def window(self) -> Window:
@@ -180,10 +179,6 @@ class Course:
             return wanted
         return min(output_reserve(self.window.tokens) if wanted is None else wanted, *caps)
 
-    def sent(self) -> None:
-        """Remember what every request now begins with."""
-        self._sent_static = (self.terms.system, self.terms.tools)
-
     def cache(self, records: Sequence[Record], now: float) -> Cache:
         """What is known of the provider's prompt cache at this moment."""
         price, target = self.terms.price, self.terms.target
@@ -192,14 +187,13 @@ class Course:
         if price is not None:
             read = min(1.0, price.cache_read / price.input)
             write = max(read, price.cache_write / price.input)
-        static = (self.terms.system, self.terms.tools)
         is_other = last is not None and bool(last.model) and last.model != target.model
         return Cache(
             idle_seconds=None if last is None or last.ts <= 0 else max(0.0, now - last.ts),
             ttl_seconds=_TTL_SECONDS.get(target.cache, 300.0),
             read=1.0 if target.cache == "none" else read,
             write=max(write, 1.0) if target.cache == "none" else write,
-            is_broken=is_other or self._sent_static not in (None, static),
+            is_broken=is_other,
         )
 
 

@@ -43,7 +43,7 @@ from holdfast.core.events import (
     TurnStarted,
     WindowLearned,
 )
-from holdfast.core.failures import Symptoms, classify
+from holdfast.core.failures import Symptoms, classify, classify_finish
 from holdfast.core.limits import RESULT_CHARS_MAX
 from holdfast.core.messages import INTERRUPTED, ToolCall, read_blocks
 from holdfast.core.records import Assistant, Compaction, ToolResult, ToolUse, User, text_of
@@ -103,38 +103,44 @@ def resume(course: Course) -> Flow[Reply | None]:
 
 def answer(course: Course) -> Flow[Reply]:
     """Ask the model, run its tools, and ask again, until it has nothing more to do."""
-    loops = _Loops((yield Read(course.window.tokens)))
+    return (yield from _to_its_end(course, _answer(course)))
+
+
+def answer_once(course: Course) -> Flow[Reply]:
+    """One reply, for callers who run the tools themselves."""
+    return (yield from _to_its_end(course, _answer_once(course)))
+
+
+def _to_its_end(course: Course, flow: Flow[Reply]) -> Flow[Reply]:
+    """However a turn ends, the session is sound and everybody knows."""
     try:
-        for steps in range(1, course.terms.steps + 1):
-            reply, seen = yield from ask(course)
-            records = yield Read(course.window.tokens)
-            loops.look(records)
-            if reply.calls:
-                loops.add(reply.calls, (yield from _run(course, reply.calls)))
-            elif not _was_said_since(records, seen):
-                yield Tell(TurnFinished(reply, steps))
-                return reply
+        return (yield from flow)
     except Cancelled as cancelled:
         yield from _leave(course, cancelled)
         raise
     except HoldfastError as error:
         yield Tell(TurnFailed(str(error)))
         raise
+
+
+def _answer(course: Course) -> Flow[Reply]:
+    loops = _Loops((yield Read(course.window.tokens)))
+    for steps in range(1, course.terms.steps + 1):
+        reply, seen = yield from ask(course)
+        records = yield Read(course.window.tokens)
+        loops.look(records)
+        if reply.calls:
+            loops.add(reply.calls, (yield from _run(course, reply.calls)))
+        elif not _was_said_since(records, seen):
+            yield Tell(TurnFinished(reply, steps))
+            return reply
     reply = msgspec.structs.replace(reply, stop="steps")
     yield Tell(TurnFinished(reply, course.terms.steps))
     return reply
 
 
-def answer_once(course: Course) -> Flow[Reply]:
-    """One reply, for callers who run the tools themselves."""
-    try:
-        reply, _seen = yield from ask(course)
-    except Cancelled as cancelled:
-        yield from _leave(course, cancelled)
-        raise
-    except HoldfastError as error:
-        yield Tell(TurnFailed(str(error)))
-        raise
+def _answer_once(course: Course) -> Flow[Reply]:
+    reply, _seen = yield from ask(course)
     if not reply.calls:
         yield Tell(TurnFinished(reply, 1))
     return reply
@@ -173,7 +179,6 @@ class Guard:
             yield from recover(course, self._recovery, self._plan, self._named(failed))
         plan, _seen = yield from _fitted(course, self._recovery)
         self._plan = plan
-        course.sent()
         return plan
 
     def record(self, reply: Reply) -> Flow[Reply]:
@@ -186,7 +191,10 @@ class Guard:
             usage = read_usage(reply.usage, reply.provider or target.provider)
             yield from _notice(self._course, reply, usage, plan)
         stored = yield Append((assistant(reply, target.provider, target.model),))
-        return msgspec.structs.replace(reply, record=stored[0].id)
+        kept = msgspec.structs.replace(reply, record=stored[0].id)
+        if not kept.calls:
+            yield Tell(TurnFinished(kept, 1))
+        return kept
 
 
 # One answer
@@ -236,7 +244,6 @@ def _send(course: Course, plan: Plan, attempt: int) -> Flow[Reply | Failed]:
         raise CallDenied(f"the call was denied: {denied.reason}", hint="ask whoever listens")
     before = yield Now()
     outcome: Reply | Failed = yield Call(plan.prompt, plan.target)
-    course.sent()
     if isinstance(outcome, Failed):
         return outcome
     after = yield Now()
@@ -294,14 +301,12 @@ def _hollow(reply: Reply, usage: Usage | None, plan: Plan) -> Failed | None:
     if reply.content and (reply.text.strip() or reply.calls):
         return None
     is_full = usage is not None and usage.prompt >= 0.99 * plan.window.tokens
-    if reply.stop == "window" or (reply.stop == "length" and is_full):
-        said = reply.stop_reason or reply.stop
-        symptoms = Symptoms(status=200, type="stop_reason", message=said)
-        failure = msgspec.structs.replace(
-            classify(symptoms), kind="silent_overflow", action="shrink_input"
-        )
-        return Failed(failure)
-    return None
+    if not (reply.stop == "window" or (reply.stop == "length" and is_full)):
+        return None
+    found = classify_finish(reply.stop_reason or reply.stop, is_empty=True)
+    if found is None:
+        found = classify(Symptoms(status=200, message=reply.stop_reason))
+    return Failed(msgspec.structs.replace(found, kind="silent_overflow", action="shrink_input"))
 
 
 def _troubles(reply: Reply, usage: Usage | None, plan: Plan) -> list[TroubleNoticed]:

@@ -10,12 +10,13 @@ are unknown, never zero.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -224,6 +225,28 @@ def _read(raw: Mapping[str, Any], shape: _Shape) -> Usage | None:
         output=_output(raw, shape.output),
         source=shape.source,
     )
+
+
+def added_up(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Several reports of one provider as one: what they cost, not how large any of them was."""
+    if not reports:
+        return None
+    total: dict[str, Any] = {}
+    for report in reports:
+        for name, value in report.items():
+            before = total.get(name)
+            if isinstance(value, Mapping):
+                inner = [one for one in (before, value) if isinstance(one, Mapping)]
+                total[name] = added_up(inner)
+            elif _is_number(value) and _is_number(before):
+                total[name] = before + value
+            else:
+                total[name] = value
+    return total
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class _Unknown(Exception):

@@ -98,6 +98,17 @@ class Budget(msgspec.Struct, frozen=True):
         return dict(sorted(named.items(), key=lambda item: -item[1]))
 
 
+def check_floor(window: Window, floor: int) -> None:
+    """Refuse a window that is too small to be meant."""
+    if window.tokens < floor:
+        raise CannotFit(
+            f"a window of {window.tokens:,} tokens ({window.source}) is below the floor of "
+            f"{floor:,}",
+            parts={"window": window.tokens, "floor": floor},
+            hint="use a model with a larger window, or lower `floor` if you mean it",
+        )
+
+
 def output_reserve(window: int) -> int:
     """What is kept free for the reply where nobody says."""
     return min(OUTPUT_RESERVE_TOKENS, window // 4)
@@ -126,12 +137,7 @@ def budget_for(
         hidden=hidden,
         at_most=at_most,
     )
-    if size < floor:
-        raise CannotFit(
-            f"a window of {size:,} tokens ({window.source}) is below the floor of {floor:,}",
-            parts={"window": size, "floor": floor, **budget.parts()},
-            hint="use a model with a larger window, or lower the floor if you mean it",
-        )
+    check_floor(window, floor)
     if budget.tokens <= 0:
         raise CannotFit(
             f"nothing of the {size:,} token window ({window.source}) is left for messages: "

@@ -14,6 +14,7 @@ from holdfast.core.replies import Delta, Reply
 from holdfast.engine.common import (
     Held,
     Options,
+    check_window,
     checked_hear,
     checked_model,
     checked_options,
@@ -84,6 +85,7 @@ class AsyncSession(Held):
         """See `Session.open`; a model's `send` is awaited here."""
         main = find_model(model) if isinstance(model, str) else checked_model(model)
         ready = checked_options(options)
+        check_window(ready, main)
         other = find_model(summary_model) if isinstance(summary_model, str) else summary_model
         if other is not None:
             checked_model(other, "summary_model")

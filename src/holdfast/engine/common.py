@@ -31,7 +31,7 @@ from holdfast.core.records import (
     User,
 )
 from holdfast.core.text import cut
-from holdfast.core.window import Window
+from holdfast.core.window import Window, check_floor
 from holdfast.engine.drive import Listeners, World
 from holdfast.engine.log import Log
 from holdfast.engine.prepare import memory_for
@@ -365,17 +365,27 @@ _KINDS: Final[tuple[tuple[str, Any, str], ...]] = (
 _WORDS: Final = {"summary": ("model", "extract"), "notes": ("extract", "model", "off")}
 
 
+def check_window(options: Options, model: Model | AsyncModel) -> None:
+    """Refuse a window that is too small to be meant, before anything is made or stored for it."""
+    check_floor(*_window_and_floor(options, model))
+
+
+def _window_and_floor(options: Options, model: Model | AsyncModel) -> tuple[Window, int]:
+    given, window = options.get("window"), model.window
+    if given is not None:
+        window = given if isinstance(given, Window) else Window(given)
+    return window, options.get("floor", getattr(model, "floor", WINDOW_FLOOR_TOKENS))
+
+
 def _terms(
     options: Options,
     model: Model | AsyncModel,
     toolbox: Toolbox,
     summariser: Model | AsyncModel | None,
 ) -> Terms:
-    given, window = options.get("window"), model.window
-    if given is not None:
-        window = given if isinstance(given, Window) else Window(given)
+    window, floor = _window_and_floor(options, model)
     plain = {name: value for name, value in options.items() if name in _PLAIN}
-    plain.setdefault("floor", getattr(model, "floor", WINDOW_FLOOR_TOKENS))
+    plain["floor"] = floor
     return Terms(
         target=model.target,
         window=window,

@@ -35,7 +35,7 @@ from holdfast.core.effects import (
 )
 from holdfast.engine.prepare import checked
 from holdfast.engine.tools import outcome_of, outcome_of_error
-from holdfast.errors import BadSetting, HoldfastWarning, UsageError
+from holdfast.errors import BadSetting, HoldfastWarning, InvalidRequest, UsageError
 from holdfast.providers.failures import name_failure
 from holdfast.providers.replies import keep_partial, partial_of
 
@@ -96,9 +96,9 @@ class World(msgspec.Struct, kw_only=True):
         return checked(call.prompt, call.target)
 
     def failed(self, error: Exception, call: Call) -> Failed:
-        """What a model raised, named. That it cannot be reached at all is the caller's to hear,
-        unless it was only to help."""
-        if isinstance(error, UsageError) and call.purpose == "turn":
+        """What a model raised, named. That it cannot be reached, or asked this, is the caller's to
+        hear, unless it was only to help."""
+        if isinstance(error, UsageError | InvalidRequest) and call.purpose == "turn":
             raise error
         partial = partial_of(error)
         text = partial.text if partial is not None else ""
@@ -192,9 +192,9 @@ class Blocking:
     def _call(self, call: Call) -> Reply | Failed:
         model = self._model if call.purpose == "turn" else self._summariser
         assert model is not None, "a session without a model makes no calls"
-        request = self._world.request(call)
         hear = self._world.hearing(self._hear) if call.purpose == "turn" else None
         try:
+            request = self._world.request(call)
             if call.deadline_seconds is None:
                 return _not_awaited(model.send(request, hear), model)
             return _within(
@@ -322,9 +322,9 @@ class Awaiting:
     async def _call(self, call: Call) -> Reply | Failed:
         model = self._model if call.purpose == "turn" else self._summariser
         assert model is not None, "a session without a model makes no calls"
-        request = self._world.request(call)
         hear = self._world.hearing(self._hear) if call.purpose == "turn" else None
         try:
+            request = self._world.request(call)
             sent = model.send(request, hear)
             if not inspect.isawaitable(sent):
                 raise BadSetting(

@@ -14,7 +14,6 @@ from holdfast.errors import LogConflict, NoSuchRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holdfast.core.findings import Finding
     from holdfast.core.ids import SessionKey
     from holdfast.core.records import Record
     from holdfast.ports import Clock, SessionStore
@@ -92,11 +91,6 @@ class Log:
                 return True
         return bool(since)  # it is not there any more
 
-    def forget(self) -> None:
-        """Read everything anew next time."""
-        with self._mutex:
-            self._head = ""
-
     def _is_current(self) -> bool:
         """Whether nothing is missing, after what others appended was taken in."""
         if not self._head:
@@ -114,11 +108,10 @@ class Log:
         for heard in self._heard:
             heard(stored)
 
-    def _load(self, window: int | None) -> tuple[Finding, ...]:
+    def _load(self, window: int | None) -> None:
         live = self.store.live(self.key, window=window)
         self._records = list(live.records)
         self._head, self._window = live.head, window
-        return live.findings
 
     def _catch_up(self) -> list[Record] | None:
         """Take in what others appended; None where that does not simply follow ours."""

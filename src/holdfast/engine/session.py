@@ -15,6 +15,7 @@ from holdfast.core.replies import Delta, Reply
 from holdfast.engine.common import (
     Held,
     Options,
+    check_window,
     checked_hear,
     checked_model,
     checked_options,
@@ -90,6 +91,7 @@ class Session(Held):
         """
         main = find_model(model) if isinstance(model, str) else checked_model(model)
         ready = checked_options(options)
+        check_window(ready, main)
         other = find_model(summary_model) if isinstance(summary_model, str) else summary_model
         if other is not None:
             checked_model(other, "summary_model")
