@@ -6,6 +6,7 @@ HoldfastError
 │   ├── BadRecord           a record that cannot be stored
 │   ├── NoSuchSession       nothing by that name; the nearest names are given
 │   ├── NoSuchRecord        no such record in this session
+│   ├── NoSuchOutput        a ref that this session does not hold
 │   ├── AmbiguousName       a prefix that fits several; all of them are named
 │   ├── SessionExists       the id is taken
 │   └── BadSetting          a setting that makes no sense
@@ -14,6 +15,7 @@ HoldfastError
 ├── ModelError              a model that did not answer, and why
 │   └── ContextOverflow     too large for the provider, however small it was made
 ├── CallDenied              a listener said no to a call
+├── AccessDenied            a session that this caller may not read
 ├── ToolLoop                the same call with the same result, over and over
 └── StoreError              the disk said no, or what is on it cannot be trusted
     ├── LogConflict         another writer got there first
@@ -117,6 +119,10 @@ class CallDenied(HoldfastError):
     """A listener said no to a call. Nothing was sent."""
 
 
+class AccessDenied(HoldfastError):
+    """The caller may not read that session. Nothing was read, and the refusal was recorded."""
+
+
 class ToolLoop(HoldfastError):
     """After a compaction the model made the same call three times and got the same result."""
 
@@ -147,6 +153,17 @@ class NoSuchRecord(UsageError):
         hint = f"list them with `holdfast log {session or 'SESSION'} --all`"
         super().__init__(f"no record `{record}` in {where}", hint=_nearest(record, known, hint))
         self.record = record
+
+
+class NoSuchOutput(UsageError):
+    """A ref that no record of the session holds. Nothing was read."""
+
+    def __init__(self, ref: str, session: str, why: str = "") -> None:
+        what = f"no output {ref[:80]!r} in session `{session}`"
+        super().__init__(
+            f"{what}: {why}" if why else what,
+            hint="give the ref that stands in the preview: the record's id, or its hash",
+        )
 
 
 class AmbiguousName(UsageError):
