@@ -13,11 +13,12 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from holdfast.core.access import Access
     from holdfast.core.dialects import Target
     from holdfast.core.findings import Finding
     from holdfast.core.ids import SessionKey
     from holdfast.core.outline import Branch
-    from holdfast.core.records import Compaction, Json, Record
+    from holdfast.core.records import Compaction, Header, Json, Record
     from holdfast.core.replies import Delta, Reply
     from holdfast.core.window import Window
 
@@ -82,6 +83,10 @@ class SessionInfo(msgspec.Struct, frozen=True):
     damaged: int
     """Damaged places seen while counting; `verify` looks closer."""
     parent_session: str | None = None
+    reason: str | None = None
+    """Why there is a parent session."""
+    owner: str | None = ""
+    """None where the header that would say so is damaged."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -124,6 +129,7 @@ class SessionStore(Protocol):
         parent_session: str | None = None,
         parent_record: str | None = None,
         reason: str | None = None,
+        owner: str = "",
     ) -> str:
         """Make an empty session and return its head. Raises `SessionExists`."""
 
@@ -155,8 +161,19 @@ class SessionStore(Protocol):
     def read_all(self, key: SessionKey) -> Iterator[Entry]:
         """Every intact record in the order it was written, whatever became of it."""
 
-    def last(self, key: SessionKey, count: int) -> list[Record]:
-        """The newest `count` records on the path to the head, oldest first."""
+    def header(self, key: SessionKey) -> Header:
+        """Whose session it is and where it comes from, without reading the rest.
+
+        A log that begins with another record has a header made up for it, with no owner. Raises
+        `StoreError` where the beginning is damaged: then nobody knows whose it is.
+        """
+
+    def last(self, key: SessionKey, count: int, *, before: str | None = None) -> list[Record]:
+        """The newest `count` records on the path to the head, oldest first.
+
+        With `before`, the newest that stand before the record of that id. `NoSuchRecord` where it
+        is not on the path.
+        """
 
     def live(self, key: SessionKey, *, window: int | None = None) -> Live:
         """The path from the newest compaction (that binds `window`) to the head."""
@@ -174,7 +191,10 @@ class SessionStore(Protocol):
         """The records on the path to `head`, oldest first."""
 
     def fork(self, key: SessionKey, new: SessionKey, *, at: str | None, label: str = "") -> str:
-        """Copy the path to `at` (the head by default) into a new session; return its head."""
+        """Copy the path to `at` (the head by default) into a new session of the same owner.
+
+        Returns its head.
+        """
 
     def verify(self, key: SessionKey) -> Report:
         """Read everything, change nothing, say what is wrong."""
@@ -217,6 +237,25 @@ class BlobStore(Protocol):
 
     def collect(self, referenced: Iterable[str], *, grace_seconds: float) -> list[str]:
         """Delete payloads that nothing refers to and that are older than the grace."""
+
+
+class Noted(NamedTuple):
+    """What an audit log holds."""
+
+    accesses: tuple[Access, ...]
+    """The newest last."""
+    damaged: int
+    """Lines among them that cannot be read."""
+
+
+class Audit(Protocol):
+    """Who asked for which session, and what came of it. Nothing in it is ever changed."""
+
+    def note(self, access: Access) -> None:
+        """Record an access. Raises `StoreError` where it cannot be recorded."""
+
+    def entries(self, last: int | None = None) -> Noted:
+        """The newest `last` accesses, or all of them."""
 
 
 class Model(Protocol):

@@ -29,6 +29,9 @@ BLOB_GRACE_SECONDS: Final = 3_600.0
 
 READ_BLOCK_BYTES: Final = 256 * 1024
 
+AUDIT_FIELD_CHARS_MAX: Final = 600
+"""The longest text in a line of the audit log. Our own sentences are shorter."""
+
 WINDOW_FLOOR_TOKENS: Final = 16_000
 """A smaller window is refused unless the caller lowers the floor."""
 WINDOW_WARN_TOKENS: Final = 32_000
@@ -48,8 +51,22 @@ CLEAR_NAMES_SHARE: Final = 0.05
 RESULT_CHARS_MAX: Final = 4_000_000
 """A longer tool result is stored head and tail: six bytes a character still fit a line."""
 
+OFFLOAD_TEXT_CHARS: Final = 120_000
+"""A tool result with more text than this leaves the log, whatever the window."""
+OFFLOAD_SHARE: Final = 0.25
+"""And so does one that would take a larger share of the budget."""
+OFFLOAD_DETAILS_CHARS: Final = 24_000
+OFFLOAD_BINARY_CHARS: Final = 24_000
+"""The same for details, as JSON, and for a picture or other data, as base64."""
+DETAIL_CHARS_MAX: Final = 500
+"""A text among the details that stays when the rest goes."""
+PREVIEW_CHARS: Final = 8_000
+"""What stays of a text that was moved out; less where the window is small."""
+PREVIEW_CHARS_MIN: Final = 600
+
 assert BATCH_RECORDS_MAX > 1
 assert 6 * RESULT_CHARS_MAX < LINE_BYTES_MAX
 assert READ_BLOCK_BYTES < LINE_BYTES_MAX
 assert WINDOW_FLOOR_TOKENS < WINDOW_WARN_TOKENS
 assert CLEAR_KEEP_ERROR_CHARS < TRIM_KEEP_CHARS < TRIM_ABOVE_CHARS
+assert PREVIEW_CHARS_MIN < PREVIEW_CHARS < OFFLOAD_TEXT_CHARS < RESULT_CHARS_MAX

@@ -74,7 +74,9 @@ class Header(_Record, frozen=True, tag="session", kw_only=True):
     parent_session: str | None = None
     parent_record: str | None = None
     reason: str | None = None
-    """Why there is a parent session: fork, reset, repair."""
+    """Why there is a parent session: fork, reset, repair, spawn."""
+    owner: str = ""
+    """Whose session it is, where an application serves several people."""
 
 
 class User(_Record, frozen=True, tag="user", kw_only=True):
@@ -98,7 +100,9 @@ class OutputRef(_Open, frozen=True, kw_only=True):
     sha256: str
     bytes: int
     kind: str = ""
+    """The shape of a text, `details`, or a media type."""
     lines: int | None = None
+    chars: int | None = None
 
 
 class ToolResult(_Record, frozen=True, tag="tool_result", kw_only=True):
@@ -137,6 +141,8 @@ class Compaction(_Record, frozen=True, tag="compaction", kw_only=True):
     turn: list[Json] | None = None
     """Where the cut is inside a turn: the user messages that turn began with, as the log has
     them. They stay in view without reading back to where they were said."""
+    outputs: list[Json] | None = None
+    """The newest offloaded outputs before the cut: what made each, and its ref."""
 
 
 class PruneDecision(_Open, frozen=True, kw_only=True):

@@ -1,0 +1,226 @@
+"""Who may read which session. One function decides for listing, reading and searching alike.
+
+Deny by default: whatever is unknown is a refusal. And a refusal is the same sentence whether the
+session does not exist or may not be seen, so that asking teaches nothing about other sessions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+import msgspec
+
+from holdfast.core.ids import SessionKey, is_name
+from holdfast.core.limits import AUDIT_FIELD_CHARS_MAX
+from holdfast.core.text import cut, ellipsis
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Find = Callable[[SessionKey], "Subject | None"]
+    """The session of that key, or None where there is none or its header cannot be read."""
+
+Visibility = Literal["self", "tree", "agent", "all"]
+"""`self`: the caller's session and those it continues. `tree`: also those that descend from it.
+`agent`: also those of its agent. `all`: also those of the agents named for it."""
+
+Action = Literal["list", "read", "search", "output", "reseed"]
+
+EVERY: Final = "*"
+"""As the name of an agent or an owner: all of them."""
+
+_CONTINUING: Final = frozenset(("reset", "fork", "repair"))
+"""Why a session may have a parent that is its own past. A spawned one has only an employer."""
+
+_SCOPES: Final[dict[str, str]] = {
+    "self": "its own session and those that this one continues",
+    "tree": "its own session, those that this one continues and those that descend from it",
+    "agent": "the sessions of its agent and those that descend from its own",
+    "all": (
+        "the sessions of its agent, of the agents named for it, and those that descend from its own"
+    ),
+}
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks, and what the application lets it see. Never taken from what a model says."""
+
+    agent: str
+    session: str | None
+    owner: str = ""
+    visibility: Visibility = "tree"
+    agents: tuple[str, ...] = ()
+    """Other agents whose sessions it may read with `all`; `*` is every agent."""
+    owners: tuple[str, ...] = ()
+    """Other owners whose sessions it may read; `*` is every owner."""
+
+
+OPERATOR: Final = Caller("", None, visibility="all", agents=(EVERY,), owners=(EVERY,))
+"""Whoever has the files in hand, such as a person at the command line."""
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What the decision needs to know of a session."""
+
+    key: SessionKey
+    owner: str | None
+    """None where the header that would say so is damaged."""
+    parent: SessionKey | None = None
+    reason: str | None = None
+    """Why it has a parent."""
+
+
+class Described(Protocol):
+    """What says so: a header, or the facts of a listing."""
+
+    @property
+    def owner(self) -> str | None: ...
+    @property
+    def parent_session(self) -> str | None: ...
+    @property
+    def reason(self) -> str | None: ...
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Yes or no, and a sentence that a model can be given as it is."""
+
+    is_allowed: bool
+    reason: str
+
+
+class Access(msgspec.Struct, frozen=True):
+    """One line of the audit log: who asked for what, and what came of it. Never what was read."""
+
+    ts: float
+    action: Action
+    agent: str
+    """The caller's; empty for the operator."""
+    session: str | None
+    owner: str
+    target: str
+    """The session that was asked for, as it was spelled."""
+    is_allowed: bool
+    reason: str
+    bytes: int = 0
+    """How much was handed out."""
+
+
+def subject_of(key: SessionKey, described: Described) -> Subject:
+    """The session of that key as its header, or a listing, describes it."""
+    parent = _key_in(described.parent_session or "")
+    return Subject(key, described.owner, parent, described.reason)
+
+
+def decide(caller: Caller, subject: Subject | None, find: Find) -> Verdict:
+    """Whether `caller` may read `subject`. None stands for one that could not be found."""
+    if caller.visibility not in _SCOPES:
+        name = cut(str(caller.visibility), 40, keep="head", marker=ellipsis).text
+        return Verdict(
+            False,
+            f"Refused: the visibility `{name}` of this caller is none of {', '.join(_SCOPES)}, "
+            "so it may read nothing. The application has to correct it.",
+        )
+    allowed = None if subject is None else _rule_for(caller, subject, find)
+    return Verdict(False, _refusal(caller)) if allowed is None else Verdict(True, allowed)
+
+
+def bounded(access: Access) -> Access:
+    """The same with every text short enough for a line of the audit log."""
+    short = {
+        name: cut(value, AUDIT_FIELD_CHARS_MAX, keep="head").text
+        for name, value in msgspec.structs.asdict(access).items()
+        if isinstance(value, str)
+    }
+    return msgspec.structs.replace(access, **short)
+
+
+def _rule_for(caller: Caller, subject: Subject, find: Find) -> str | None:
+    """The rule that lets the caller read this session. The cheap ones are asked first."""
+    if _sees_everything(caller):
+        return "Allowed: every session is open to this caller."
+    if not _is_of_readable_owner(caller, subject):
+        return None
+    own = _own_key(caller)
+    if subject.key == own:
+        return "Allowed: it is the caller's own session."
+    agent = subject.key.agent
+    if caller.visibility in ("agent", "all") and agent == caller.agent:
+        return "Allowed: it is a session of the caller's agent."
+    if caller.visibility == "all" and (agent in caller.agents or EVERY in caller.agents):
+        return "Allowed: it is a session of an agent that was named for this caller."
+    if own is None:
+        return None
+    if any(one.key == subject.key for one in _past(caller, own, find)):
+        return "Allowed: the caller's session continues it."
+    if caller.visibility != "self" and own in _ancestors(subject, find):
+        return "Allowed: it descends from the caller's session."
+    return None
+
+
+def _refusal(caller: Caller) -> str:
+    """The sentence depends on the caller alone: it must not tell what exists."""
+    if _sees_everything(caller):
+        return "Refused: there is no such session, or its header cannot be read."
+    without = "" if _own_key(caller) else ", and it has no session of its own"
+    return (
+        "Refused: there is no such session, or it is outside what this caller may read: with the "
+        f"visibility `{caller.visibility}`, {_SCOPES[caller.visibility]}{without}; of other "
+        "owners, only what was granted. To read it, the application would have to grant a wider "
+        "visibility, its agent or its owner; asking again changes nothing."
+    )
+
+
+def _sees_everything(caller: Caller) -> bool:
+    return caller.visibility == "all" and EVERY in caller.agents and EVERY in caller.owners
+
+
+def _is_of_readable_owner(caller: Caller, subject: Subject) -> bool:
+    if EVERY in caller.owners:
+        return True
+    return subject.owner is not None and subject.owner in (caller.owner, *caller.owners)
+
+
+def _own_key(caller: Caller) -> SessionKey | None:
+    if caller.session is None or not (is_name(caller.agent) and is_name(caller.session)):
+        return None
+    return SessionKey(caller.agent, caller.session)
+
+
+def _past(caller: Caller, own: SessionKey, find: Find) -> Iterator[Subject]:
+    """The sessions that the caller's own continues: of its agent, as far as it may read them."""
+    session = _found(own, find)
+    seen = {own}
+    while session is not None and session.reason in _CONTINUING:
+        parent = session.parent
+        if parent is None or parent in seen or parent.agent != caller.agent:
+            return
+        seen.add(parent)
+        session = _found(parent, find)
+        if session is None or not _is_of_readable_owner(caller, session):
+            return
+        yield session
+
+
+def _ancestors(subject: Subject, find: Find) -> Iterator[SessionKey]:
+    """The keys of the sessions that this one comes from, each of them once."""
+    seen = {subject.key}
+    session: Subject | None = subject
+    while session is not None and session.parent is not None and session.parent not in seen:
+        seen.add(session.parent)
+        yield session.parent
+        session = _found(session.parent, find)
+
+
+def _found(key: SessionKey, find: Find) -> Subject | None:
+    """What cannot be looked up is unknown, and with that refused."""
+    try:
+        return find(key)
+    except HoldfastError:
+        return None
+
+
+def _key_in(text: str) -> SessionKey | None:
+    """The key that `agent/session` spells."""
+    agent, _, session = text.partition("/")
+    return SessionKey(agent, session) if is_name(agent) and is_name(session) else None
