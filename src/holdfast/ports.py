@@ -85,7 +85,7 @@ class SessionInfo(msgspec.Struct, frozen=True):
     parent_session: str | None = None
     reason: str | None = None
     """Why there is a parent session."""
-    owner: str | None = ""
+    owner: str | None = None
     """None where the header that would say so is damaged."""
 
 

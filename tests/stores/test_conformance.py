@@ -80,8 +80,8 @@ def test_conformance_notices_a_store_that_forgets() -> None:
     """A store that drops a record fails the checks: they can fail."""
 
     class Forgetful(MemoryStore):
-        def last(self, key: SessionKey, count: int) -> list[Record]:
-            return super().last(key, count)[:-1]
+        def last(self, key: SessionKey, count: int, *, before: str | None = None) -> list[Record]:
+            return super().last(key, count, before=before)[:-1]
 
     with pytest.raises(AssertionError):
         check_session_store(Forgetful)

@@ -33,7 +33,7 @@ from holdfast.core.records import (
     ToolResult,
     User,
 )
-from holdfast.errors import AmbiguousName, ForeignLog, NoSuchSession
+from holdfast.errors import AmbiguousName, ForeignLog, NoSuchSession, StoreError
 from holdfast.ports import ANY_HEAD, SessionInfo
 from holdfast.stores import index
 from holdfast.stores.files import Disk
@@ -88,7 +88,17 @@ def scanned(store: JsonlStore, key: SessionKey) -> SessionInfo:
         head=store.head(key),
         damaged=sum(finding.kind in COUNTED for finding in store.verify(key).findings),
         parent_session=header.parent_session,
+        reason=header.reason,
+        owner=owner_of(store, key),
     )
+
+
+def owner_of(store: JsonlStore, key: SessionKey) -> str | None:
+    """Whose session it is, as whoever opens it finds out."""
+    try:
+        return store.header(key).owner
+    except StoreError:
+        return None
 
 
 def all_scanned(store: JsonlStore) -> list[SessionInfo]:
@@ -550,7 +560,7 @@ WRONGED: list[Callable[[Path], None]] = [
     _sql("UPDATE sessions SET fingerprint = 'text', inode = 'text'"),
     _sql(
         "INSERT INTO sessions SELECT 'ghost', session, 1, 1, 1, 1, 1, x'', '', '', 1, 1, 1, 1, 1, "
-        "'', NULL FROM sessions LIMIT 1"
+        "'', NULL, NULL, NULL FROM sessions LIMIT 1"
     ),
 ]
 

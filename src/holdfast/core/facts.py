@@ -28,6 +28,9 @@ class Facts(msgspec.Struct):
     damaged: int = 0
     head: str = ""
     parent_session: str | None = None
+    reason: str | None = None
+    owner: str | None = None
+    """None where the log does not begin with a record: then nobody knows whose it is."""
 
     def add(self, position: int, item: Stands) -> None:
         """Count the next record."""
@@ -36,9 +39,12 @@ class Facts(msgspec.Struct):
         self.created = self.created or item.ts
         self.last_active = max(self.last_active, item.ts)
         self.head = item.id or positional_id(position)
+        if position == 0:
+            self.owner = item.owner if isinstance(item, Header) else ""
         match item:
-            case Header(label=label, parent_session=parent) if self.records == 1:
-                self.label, self.parent_session = label, parent
+            case Header(label=label) if self.records == 1:
+                self.label, self.parent_session = label, item.parent_session
+                self.reason = item.reason
             case Label(label=label, target=None):
                 self.label = label
             case User(content=content) if not self.title:

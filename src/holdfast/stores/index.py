@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.ids import SessionKey
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _GROWN_BYTES_MIN: Final = 8 * 1024 * 1024
 """Smaller logs are read whole when they change: it is quick, and notices an edit in the middle."""
 _FINGERPRINT_BYTES: Final = 4_096
@@ -47,7 +47,7 @@ CREATE TABLE IF NOT EXISTS sessions (
     label TEXT NOT NULL, title TEXT NOT NULL,
     created REAL NOT NULL, last_active REAL NOT NULL,
     records INTEGER NOT NULL, messages INTEGER NOT NULL, damaged INTEGER NOT NULL,
-    head TEXT NOT NULL, parent_session TEXT,
+    head TEXT NOT NULL, parent_session TEXT, reason TEXT, owner TEXT,
     PRIMARY KEY (agent, session)
 ) WITHOUT ROWID
 """
@@ -207,6 +207,8 @@ def _read(one: LogFile, known: _Row | None) -> _Row:
         if known is not None and _has_only_grown(fd, status, known):
             start, facts = known.scanned, known.facts
         scanned = _scan(fd, start, status.st_size, facts)
+        if status.st_size == 0:
+            facts.owner = ""  # nothing is in it yet
         return _Row(_stamp(status), scanned, _fingerprint(fd, scanned), facts)
     finally:
         os.close(fd)

@@ -92,10 +92,16 @@ class JsonlStore:
         parent_session: str | None = None,
         parent_record: str | None = None,
         reason: str | None = None,
+        owner: str = "",
     ) -> str:
         self._warn_of_network()
         header = self._header(
-            key, label, parent_session=parent_session, parent_record=parent_record, reason=reason
+            key,
+            label,
+            parent_session=parent_session,
+            parent_record=parent_record,
+            reason=reason,
+            owner=owner,
         )
         self._shelf.create(key, [encode(header) + b"\n"])
         return header.id
@@ -137,9 +143,13 @@ class JsonlStore:
         with self._reading(key) as reader:
             yield from reader.path(head)
 
-    def last(self, key: SessionKey, count: int) -> list[Record]:
+    def header(self, key: SessionKey) -> Header:
         with self._reading(key) as reader:
-            return reader.last(count)
+            return reader.header()
+
+    def last(self, key: SessionKey, count: int, *, before: str | None = None) -> list[Record]:
+        with self._reading(key) as reader:
+            return reader.last(count, before)
 
     def live(self, key: SessionKey, *, window: int | None = None) -> Live:
         with self._reading(key) as reader:
@@ -173,12 +183,14 @@ class JsonlStore:
             shape = reader.outline()
             position = None if at is None else reader.position_of(at)
             entries = log.stream(reader.fd, reader.end, shape.path(position), shape)
+            old = reader.header_if_any()
             header = self._header(
                 new,
-                label or _derived(reader.header(), "fork"),
+                label or _derived(old, "fork"),
                 parent_session=str(key),
                 parent_record=shape.head if at is None else reader.record(at).id,
                 reason="fork",
+                owner=old.owner if old else "",
             )
             self._shelf.create(new, copied(entries, shape, header))
         return self.head(new)
@@ -188,8 +200,14 @@ class JsonlStore:
         new = self._shelf.free_key(key, "repaired")
         with self._reading(key, is_settled=True) as reader:
             shape, findings = reader.examine()
-            label = _derived(reader.header(), "repaired")
-            header = self._header(new, label, parent_session=str(key), reason="repair")
+            old = reader.header_if_any()
+            header = self._header(
+                new,
+                _derived(old, "repaired"),
+                parent_session=str(key),
+                reason="repair",
+                owner=old.owner if old else "",
+            )
             mending = Mending(reader.fd, reader.end, shape, header)
             self._shelf.create(new, mending.lines())
             path = None
@@ -334,6 +352,7 @@ class JsonlStore:
         parent_session: str | None = None,
         parent_record: str | None = None,
         reason: str | None = None,
+        owner: str = "",
     ) -> Header:
         return Header(
             id=key.session,
@@ -345,6 +364,7 @@ class JsonlStore:
             parent_session=parent_session,
             parent_record=parent_record,
             reason=reason,
+            owner=owner,
         )
 
     # Descriptors

@@ -43,11 +43,13 @@ class Forward(msgspec.Struct):
         position, carry = self.start, b""
         skipped: Oversize | None = None
         offset = self.start
+        length = max(1, READ_BLOCK_BYTES // 16)  # grows: many a reader wants the first line only
         while offset < self.end:
-            block = os.pread(self.fd, min(READ_BLOCK_BYTES * 4, self.end - offset), offset)
+            block = os.pread(self.fd, min(length, self.end - offset), offset)
             if not block:
                 break
             offset += len(block)
+            length = min(length * 4, READ_BLOCK_BYTES * 4)
             first, *rest = block.split(b"\n")
             if skipped is not None:
                 skipped = Oversize(skipped.size + len(first), skipped.start)

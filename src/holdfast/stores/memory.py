@@ -87,6 +87,11 @@ class _Log:
         spans = shape.path(head)
         return [(at, records[at]) for span in spans for at in range(span.first, span.last + 1)]
 
+    def header(self) -> Header:
+        header = _decoded(self.lines[0])
+        assert isinstance(header, Header)
+        return header
+
     def info(self) -> SessionInfo:
         facts = Facts()
         for position, line in enumerate(self.lines):
@@ -113,6 +118,7 @@ class MemoryStore:
         parent_session: str | None = None,
         parent_record: str | None = None,
         reason: str | None = None,
+        owner: str = "",
     ) -> str:
         header = Header(
             id=key.session,
@@ -124,6 +130,7 @@ class MemoryStore:
             parent_session=parent_session,
             parent_record=parent_record,
             reason=reason,
+            owner=owner,
         )
         return self._put(_Log(key, [encode(header)]))
 
@@ -183,8 +190,17 @@ class MemoryStore:
         log = self._log(key)
         return without_doubles(record for _at, record in log.path(log.position(head)))
 
-    def last(self, key: SessionKey, count: int) -> list[Record]:
-        return list(self.read(key))[-count:] if count > 0 else []
+    def header(self, key: SessionKey) -> Header:
+        return self._log(key).header()
+
+    def last(self, key: SessionKey, count: int, *, before: str | None = None) -> list[Record]:
+        records = list(self.read(key))
+        if before is not None:
+            at = next((at for at, record in enumerate(records) if record.id == before), None)
+            if at is None:
+                raise NoSuchRecord(before, key.session, where="the current branch of ")
+            del records[at:]
+        return records[-count:] if count > 0 else []
 
     def live(self, key: SessionKey, *, window: int | None = None) -> Live:
         path = [record for _at, record in self._log(key).path()]
@@ -224,10 +240,15 @@ class MemoryStore:
         path = log.path(log.position(log.head if at is None else at))
         label = label or (f"{old} (fork)" if old else "")
         with self._mutex:
-            source, last = str(key), path[-1][1].id
-            self.create(new, label=label, parent_session=source, parent_record=last, reason="fork")
-            header = _decoded(self._logs[new].lines[0])
-            assert isinstance(header, Header)
+            self.create(
+                new,
+                label=label,
+                parent_session=str(key),
+                parent_record=path[-1][1].id,
+                reason="fork",
+                owner=log.header().owner,
+            )
+            header = self._logs[new].header()
             lines = [line.rstrip(b"\n") for line in copied(path, shape, header)]
             self._logs[new] = _Log(new, lines)
         return self.head(new)

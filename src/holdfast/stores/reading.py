@@ -26,7 +26,7 @@ from holdfast.core.records import (
     was_repaired,
 )
 from holdfast.core.replay import Boundaries, SeenCalls, without_doubles
-from holdfast.errors import AmbiguousName, NoSuchRecord
+from holdfast.errors import AmbiguousName, NoSuchRecord, StoreError
 from holdfast.ports import Entry, Live, Report, Standing
 from holdfast.stores import log
 
@@ -120,17 +120,26 @@ class LogReader(msgspec.Struct, frozen=True):
     def head(self) -> str:
         return log.ending(self.fd, self.end).head
 
-    def last(self, count: int) -> list[Record]:
-        """The newest records on the path, oldest first."""
+    def last(self, count: int, before: str | None = None) -> list[Record]:
+        """The newest records on the path, or those before one of them, oldest first."""
         newest: list[tuple[int, Record]] = []
         enough = max(count, 1)
-        for position, _size, record in log.walk_back(self.fd, self.end):
+        for position, record in self._back_from(before):
             newest.append((position, record))
             if len(newest) >= enough and _begins_step(record):
                 if len(_settled(newest)) >= count:
                     break
                 enough = 2 * len(newest)
         return _settled(newest)[-count:] if count > 0 else []
+
+    def _back_from(self, before: str | None) -> Iterator[tuple[int, Record]]:
+        """The path towards the root, from the head or from the record before that one."""
+        path = log.walk_back(self.fd, self.end)
+        if before is not None and not any(
+            before in (record.id, positional_id(position)) for position, _size, record in path
+        ):
+            raise NoSuchRecord(before, self.key.session, where="the current branch of ")
+        yield from ((position, record) for position, _size, record in path)
 
     def live(self, window: int | None) -> Live:
         """The path from the newest compaction that binds `window`, or from the root."""
@@ -183,7 +192,23 @@ class LogReader(msgspec.Struct, frozen=True):
 
     # Single records
 
-    def header(self) -> Header | None:
+    def header(self) -> Header:
+        """The header, or one made up for a log that begins with another record, or is empty.
+
+        By the same rule as `Facts.owner`: what the first byte does not begin, nobody vouches for.
+        """
+        first = log.line_at(self.fd, self.end, 0)
+        if isinstance(first, Header):
+            return first
+        if first is None and self.end > 0:
+            raise StoreError(
+                f"session `{self.key}` does not begin with a record: nobody knows whose it is",
+                hint=f"see what is wrong with `holdfast verify {self.key.session}`",
+            )
+        return Header(id=self.key.session, agent=self.key.agent)
+
+    def header_if_any(self) -> Header | None:
+        """The header as it stands, for copies."""
         return log.header(self.fd, self.end)
 
     def record(self, name: str) -> Record:
