@@ -102,7 +102,25 @@ def a_new_session_says_where_it_comes_from(store: SessionStore) -> None:
     found = (header.parent_session, header.parent_record, header.reason)
     assert found == ("main/old", "abc", "reset")
     (info,) = store.sessions()
-    assert info.parent_session == "main/old"
+    assert (info.parent_session, info.reason) == ("main/old", "reset")
+
+
+def a_new_session_says_whose_it_is(store: SessionStore) -> None:
+    """The owner is in the header and the listing; a session made without one has none."""
+    store.create(_KEY, owner="ann")
+    store.create(_OTHER)
+    assert (store.header(_KEY).owner, store.header(_OTHER).owner) == ("ann", "")
+    assert {info.key: info.owner for info in store.sessions()} == {_KEY: "ann", _OTHER: ""}
+
+
+def the_header_is_the_first_record(store: SessionStore) -> None:
+    """`header` is what `read` begins with, whatever came after it."""
+    head = store.create(_KEY, label="work", parent_session="main/old", reason="spawn", owner="ann")
+    header = store.header(_KEY)
+    assert (header.id, header.agent, header.label) == (_KEY.session, _KEY.agent, "work")
+    assert (header.parent_session, header.reason, header.owner) == ("main/old", "spawn", "ann")
+    store.append_each(_KEY, [_said("a"), Label(label="new"), Rewind(to=head), _said("b")])
+    assert store.header(_KEY) == next(iter(store.read(_KEY))) == header
 
 
 def an_id_is_taken_once(store: SessionStore) -> None:
@@ -134,7 +152,9 @@ def an_unknown_session_is_named_with_its_nearest(store: SessionStore) -> None:
         lambda: list(store.read(_ABSENT)),
         lambda: list(store.read_all(_ABSENT)),
         lambda: list(store.read_branch(_ABSENT, "x")),
+        lambda: store.header(_ABSENT),
         lambda: store.last(_ABSENT, 1),
+        lambda: store.last(_ABSENT, 1, before="x"),
         lambda: store.live(_ABSENT),
         lambda: store.head(_ABSENT),
         lambda: store.find(_ABSENT, "x"),
@@ -365,6 +385,49 @@ def the_newest_records_are_the_end_of_all(store: SessionStore) -> None:
         assert store.last(_KEY, count) == everything[max(0, len(everything) - count) :]
 
 
+def the_records_before_one_are_the_end_of_what_it_follows(store: SessionStore) -> None:
+    """`last(n, before)` is the last n of what `read` shows before that record."""
+    store.create(_KEY)
+    ids = store.append_each(_KEY, [_said(f"{n}") for n in range(8)]).ids
+    store.append_each(_KEY, [Rewind(to=ids[5]), _said("8"), _said("9")])
+    everything = list(store.read(_KEY))
+    for index, record in enumerate(everything):
+        for count in range(index + 3):
+            newest = everything[max(0, index - count) : index]
+            assert store.last(_KEY, count, before=record.id) == newest
+
+
+def a_session_can_be_read_back_page_by_page(store: SessionStore) -> None:
+    """Pages of every size, each before the oldest record of the one before, make up the path."""
+    store.create(_KEY)
+    for number in range(4):
+        call = {"type": "tool_use", "id": f"call-{number}", "name": "ls", "input": {}}
+        records: list[Record] = [
+            _said(f"{number}"),
+            Assistant(content=[call]),
+            ToolUse(tool_use_id=f"call-{number}", name="ls", input={}),
+            ToolResult(tool_use_id=f"call-{number}", content="a b"),
+        ]
+        store.append_each(_KEY, records)
+    everything = list(store.read(_KEY))
+    for size in range(1, len(everything) + 2):
+        pages = [store.last(_KEY, size)]
+        while pages[0]:
+            pages.insert(0, store.last(_KEY, size, before=pages[0][0].id))
+        assert [record for page in pages for record in page] == everything
+
+
+def the_records_before_one_that_is_not_there_are_refused(store: SessionStore) -> None:
+    """A record that does not exist, or lies on an abandoned branch, has nothing before it."""
+    head = store.create(_KEY)
+    left = store.append(_KEY, [_said("left")], expect=ANY_HEAD).head
+    store.append(_KEY, [Rewind(to=head)], expect=ANY_HEAD)
+    for before in (left, left[:-1], "nowhere", ""):
+        for count in (0, 1):
+            with _raises(NoSuchRecord):
+                store.last(_KEY, count, before=before)
+
+
 def reading_can_start_at_a_record(store: SessionStore) -> None:
     """`read(start)` is the end of `read`, from each record of the path on."""
     store.create(_KEY)
@@ -528,6 +591,15 @@ def a_fork_has_a_label_of_its_own(store: SessionStore) -> None:
     labels = {info.key: info.label for info in store.sessions()}
     assert labels == {_KEY: "new", _OTHER: "try"}
     assert _texts(store.read(_OTHER)) == ["a"]
+
+
+def a_fork_belongs_to_whom_the_session_belongs_to(store: SessionStore) -> None:
+    """A copy keeps the owner, so that copying a session gives nobody else a right to read it."""
+    store.create(_KEY, owner="ann")
+    store.append(_KEY, [_said("a")], expect=ANY_HEAD)
+    store.fork(_KEY, _OTHER, at=None)
+    assert store.header(_OTHER).owner == "ann"
+    assert {info.owner for info in store.sessions()} == {"ann"}
 
 
 def a_fork_can_start_anywhere(store: SessionStore) -> None:
@@ -954,6 +1026,8 @@ def _raises(kind: type[_Error]) -> Iterator[list[_Error]]:
 SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = (
     a_new_session_is_empty_and_has_a_head,
     a_new_session_says_where_it_comes_from,
+    a_new_session_says_whose_it_is,
+    the_header_is_the_first_record,
     an_id_is_taken_once,
     agents_have_their_own_sessions,
     an_unknown_session_is_named_with_its_nearest,
@@ -976,6 +1050,9 @@ SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = (
     text_of_every_kind_comes_back,
     a_doubled_call_is_read_once,
     the_newest_records_are_the_end_of_all,
+    the_records_before_one_are_the_end_of_what_it_follows,
+    a_session_can_be_read_back_page_by_page,
+    the_records_before_one_that_is_not_there_are_refused,
     reading_can_start_at_a_record,
     reading_from_a_record_that_is_not_there_fails,
     a_record_is_found_by_its_id_or_a_prefix,
@@ -989,6 +1066,7 @@ SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = (
     every_branch_can_be_read,
     a_fork_copies_the_path,
     a_fork_has_a_label_of_its_own,
+    a_fork_belongs_to_whom_the_session_belongs_to,
     a_fork_can_start_anywhere,
     a_fork_changes_nothing_when_it_cannot_be_made,
     a_session_without_a_boundary_is_live_as_a_whole,
