@@ -14,6 +14,7 @@ from holdfast.core.dialects import target
 from holdfast.core.effects import Append, Call, Cancelled, Next, Now, Outcome, Read, Start, Tell
 from holdfast.core.messages import INTERRUPTED
 from holdfast.core.records import Assistant, ToolResult, ToolUse, User
+from holdfast.core.results import unanswered
 from holdfast.core.replies import Reply
 from holdfast.core.view import Memory
 from holdfast.core.window import Window
@@ -138,7 +139,7 @@ def test_calls_that_run_are_not_interrupted() -> None:
 )
 def test_which_calls_have_no_result(records: list[Any], open_calls: list[str]) -> None:
     """Of the newest reply; results in a provider's own shape count."""
-    assert [call.id for call in turn.unanswered(said(records))] == open_calls
+    assert [call.id for call in unanswered(said(records))] == open_calls
 
 
 @pytest.mark.parametrize(
@@ -183,8 +184,8 @@ def test_results_that_no_line_could_hold_are_cut() -> None:
         {"type": "text", "text": huge},
         {"type": "image", "source": {"data": huge}},
     ]
-    hand.run(turn.add_result("a", huge))
-    hand.run(turn.add_result("a", blocks, details={"raw": huge}))
+    hand.run(turn.add_result(hand.course, "a", huge))
+    hand.run(turn.add_result(hand.course, "a", blocks, details={"raw": huge}))
     for record in hand.records[1:]:
         size = len(msgspec.json.encode(record))
         assert size < 4_200_000

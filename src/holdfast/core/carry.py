@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.files import PATH_CHARS, Touch, touched
+from holdfast.core.limits import REF_CHARS
 from holdfast.core.messages import Text, ToolCall, read_blocks
 from holdfast.core.records import Assistant, ToolResult, ToolUse, User, text_of
 from holdfast.core.sharing import cuttings, fair_share, first_and_newest, sections_within
@@ -40,6 +41,7 @@ _OPEN_SHARE: Final = 0.1
 _ERRORS_SHARE: Final = 0.1
 _CHANGED_SHARE: Final = 0.08
 _READ_SHARE: Final = 0.04
+_OUTPUTS_SHARE: Final = 0.04
 """Of the cap, at most. Prose is what a summary has beside our sections, if a model wrote it; where
 there is some, words get that much less, and so they do for what is laid down in messages that are
 not shown whole. Names get what is left."""
@@ -61,7 +63,8 @@ _ERRORS: Final = "## Errors"
 _NAMES: Final = "## Names that came up"
 _CHANGED: Final = "## Files changed"
 _READ: Final = "## Files read"
-_SECTIONS: Final = (_LAID, _SAID, _OPEN, _ERRORS, _CHANGED, _READ, _NAMES)
+_OUTPUTS: Final = "## Outputs kept by reference"
+_SECTIONS: Final = (_LAID, _SAID, _OPEN, _ERRORS, _CHANGED, _READ, _OUTPUTS, _NAMES)
 _HEADING: Final = re.compile(r"#{1,6} \S")
 _OTHERS: Final = re.compile(r"\(([\d,]+) others? not listed\)")
 _EARLIER: Final = re.compile(r"\(([\d,]+) earlier ones? not listed\)")
@@ -83,6 +86,8 @@ _NAME: Final = re.compile(
     re.VERBOSE,
 )
 _QUOTED: Final = re.compile(r"`([^`\s]{3,60})`|\"([\w.:/@+-]{4,60})\"|'([\w.:/@+-]{4,60})'")
+_WORD: Final = re.compile(r"[^\w.:-]")
+_OUTPUT: Final = re.compile(r"[0-9a-f]{16}: [\w .:-]{1,80}, [\d,]+ characters")
 _NAME_CHARS: Final = range(4, 161)
 _NUMBER: Final = re.compile(r"[\d.]+")
 _EVERYWHERE: Final = re.compile(
@@ -152,6 +157,8 @@ class Digest(msgspec.Struct, frozen=True):
     changed: Files = Files()
     """What an earlier carry lists, like `read`."""
     read: Files = Files()
+    outputs: tuple[str, ...] = ()
+    """The output it holds by reference, or those that an earlier carry lists."""
 
 
 def carry(
@@ -205,6 +212,7 @@ def carry_digests(
         _section(_ERRORS, _errors(digests, int(cap_tokens * _ERRORS_SHARE), counter)),
         _section(_CHANGED, _listed(changed)),
         _section(_READ, _listed(read)),
+        _section(_OUTPUTS, _outputs(digests, int(cap_tokens * _OUTPUTS_SHARE), counter)),
     ]
     start = "\n\n".join(filter(None, fixed))
     room = cap_tokens - counter.count(f"{start}\n\n{_NAMES}\n")
@@ -288,6 +296,7 @@ def digest(record: Record) -> Digest | None:
                 error=error,
                 answers=record.tool_use_id,
                 is_failed=record.is_error,
+                outputs=_output_of(record),
             )
         case _:
             return None
@@ -307,7 +316,12 @@ def glance(record: Record) -> Digest | None:
             calls = _calls([(record.tool_use_id, record.name, arguments)])
             return Digest(record.id, is_step=True, calls=calls)
         case ToolResult():
-            return Digest(record.id, answers=record.tool_use_id, is_failed=record.is_error)
+            return Digest(
+                record.id,
+                answers=record.tool_use_id,
+                is_failed=record.is_error,
+                outputs=_output_of(record),
+            )
         case _:
             return None
 
@@ -372,7 +386,15 @@ def read_back(text: str) -> list[Digest]:
     high, low = _OLD_WEIGHTS
     ranked = {name: high * (low / high) ** (rank / len(names)) for rank, name in enumerate(names)}
     files = [_files_in(sections[title]) for title in (_CHANGED, _READ)]
-    rest = Digest("", names=ranked, open_items=items or None, changed=files[0], read=files[1])
+    outputs = tuple(line for line in sections[_OUTPUTS] if _OUTPUT.fullmatch(line))
+    rest = Digest(
+        "",
+        names=ranked,
+        open_items=items or None,
+        changed=files[0],
+        read=files[1],
+        outputs=outputs,
+    )
     return [*found, rest]
 
 
@@ -689,6 +711,20 @@ def _listed(files: Files) -> list[str]:
 
 def _note_of_earlier(count: int) -> str:
     return f"({count:,} earlier {'one' if count == 1 else 'ones'} not listed)"
+
+
+def _output_of(record: ToolResult) -> tuple[str, ...]:
+    ref = record.output_ref
+    if ref is None:
+        return ()
+    name = _WORD.sub("", record.name or "") or "a tool"
+    return (f"{ref.sha256[:REF_CHARS]}: {name}, {ref.chars or ref.bytes:,} characters",)
+
+
+def _outputs(digests: Sequence[Digest], room: int, counter: Counter) -> list[str]:
+    """The newest outputs that can be read back."""
+    lines = list(dict.fromkeys(line for one in digests[::-1] for line in one.outputs[::-1]))
+    return _within(lines, room - counter.count(_OUTPUTS), counter)[::-1]
 
 
 def _files_in(lines: Sequence[str]) -> Files:

@@ -8,10 +8,12 @@ import msgspec
 
 from holdfast.core.economy import Cache, Policy
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.offload import room_for
 from holdfast.core.prices import price_of
 from holdfast.core.projection import project
 from holdfast.core.records import Assistant, Compaction, Model
-from holdfast.core.window import Window, output_reserve
+from holdfast.core.refs import holds_outputs
+from holdfast.core.window import Window, budget_for, output_reserve
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.dialects import Target
     from holdfast.core.messages import Tool
+    from holdfast.core.offload import Room
     from holdfast.core.prices import Price
     from holdfast.core.projection import Plan, Pressure
     from holdfast.core.records import Record
@@ -35,6 +38,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     window: Window
     system: str = ""
     tools: tuple[Tool, ...] = ()
+    output_tool: Tool | None = None
+    """What reads an output back that was moved out; offered once there is one."""
     output_tokens: int | None = None
     """What a reply may take; a part of the window where nobody says."""
     policy: Policy = Policy()
@@ -102,6 +107,9 @@ class Course:
         """Tool calls that are being carried out: they have no result yet, and were not
         interrupted."""
         self._learned: Window | None = None
+        self.keeps_outputs = False
+        """Whether there is a place to move large outputs to."""
+        self._budget_tokens: int | None = None
 
     @property
     def window(self) -> Window:
@@ -159,7 +167,7 @@ class Course:
             pressure = "cut"
         options: dict[str, Any] = {
             "system": terms.system,
-            "tools": terms.tools,
+            "tools": self._tools(records),
             "output_tokens": self._output(output or bounds.output or terms.output_tokens),
             "policy": terms.policy,
             "cache": self.cache(records, now),
@@ -170,7 +178,23 @@ class Course:
             "prose": prose,
             "memory": self.memory,
         }
-        return project(records, self.window, bounds.target or terms.target, **options)
+        plan = project(records, self.window, bounds.target or terms.target, **options)
+        self._budget_tokens = plan.budget.tokens
+        return plan
+
+    def _tools(self, records: Sequence[Record]) -> tuple[Tool, ...]:
+        """The tools of the session; once something was moved out, one to read it as well."""
+        reader = self.terms.output_tool
+        if reader is None or not holds_outputs(records):
+            return self.terms.tools
+        return (*self.terms.tools, reader)
+
+    def output_room(self) -> Room:
+        """What a tool's result may take of a request."""
+        tokens = self._budget_tokens
+        if tokens is None:
+            tokens = budget_for(self.window, floor=0).tokens
+        return room_for(tokens, self.memory.scale.counter)
 
     def _output(self, wanted: int | None) -> int | None:
         """What to keep free for the reply: no more than the model can give."""

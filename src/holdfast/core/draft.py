@@ -11,6 +11,7 @@ from holdfast.core.economy import StepSize
 from holdfast.core.messages import ToolCall
 from holdfast.core.pruning import can_clear, can_trim
 from holdfast.core.records import Assistant, Compaction, Prune, PruneDecision, User, to_json
+from holdfast.core.refs import bare, named_outputs
 from holdfast.core.steps import Thread, note
 from holdfast.core.view import Form, opening_of
 
@@ -255,7 +256,7 @@ class Draft:
             pinned = [*older, *pinned]
         is_whole = self._shown_tokens == self._carry_tokens
         whole = self.summary if is_whole else self._carried(self._carry_tokens)
-        return Compaction(
+        made = Compaction(
             summary=self.summary or "",
             carry=whole if whole != self.summary else None,
             first_kept=kept[0].first if kept else None,
@@ -266,7 +267,9 @@ class Draft:
             method="model" if self._prose else "extract",
             reason=reason,
             turn=pinned or None,
+            outputs=named_outputs(self._past()) or None,
         )
+        return bare(made)
 
     def _digests(self) -> list[Digest]:
         """What is known of the records that are cut; of those long ago, only what people said."""

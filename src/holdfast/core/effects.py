@@ -50,6 +50,13 @@ class Append(msgspec.Struct, frozen=True):
     """The newest record that was looked at."""
 
 
+class Keep(msgspec.Struct, frozen=True):
+    """Makes a payload durable, before a record names it; gives its SHA-256, or the `StoreError`
+    that says why not."""
+
+    data: bytes
+
+
 class Call(msgspec.Struct, frozen=True):
     """Sends a prompt; gives a `Reply` or a `Failed`."""
 
@@ -107,7 +114,7 @@ class Deny(msgspec.Struct, frozen=True):
     reason: str = "denied"
 
 
-Effect: TypeAlias = Now | Read | Append | Call | Start | Next | Wait | Tell
+Effect: TypeAlias = Now | Read | Append | Keep | Call | Start | Next | Wait | Tell
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 

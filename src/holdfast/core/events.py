@@ -102,6 +102,24 @@ class ToolFinished(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class OutputOffloaded(msgspec.Struct, frozen=True):
+    """A payload was moved out of a record that is about to be stored; its blob is durable."""
+
+    tool: str
+    """What made it; empty for what a user showed."""
+    sha256: str
+    bytes: int
+    kind: str
+
+
+class OffloadFailed(msgspec.Struct, frozen=True):
+    """A payload could not be kept. Of a text, a bounded part is stored and the rest is lost."""
+
+    tool: str
+    bytes: int
+    reason: str
+
+
 class PruneStarted(msgspec.Struct, frozen=True):
     """Old results are about to be shown shorter. Denied, that is done only if nothing fits
     without it."""
@@ -194,6 +212,8 @@ Event: TypeAlias = (
     | CallFailed
     | ToolStarted
     | ToolFinished
+    | OutputOffloaded
+    | OffloadFailed
     | PruneStarted
     | Pruned
     | CompactionStarted

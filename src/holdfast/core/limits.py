@@ -63,6 +63,46 @@ DETAIL_CHARS_MAX: Final = 500
 PREVIEW_CHARS: Final = 8_000
 """What stays of a text that was moved out; less where the window is small."""
 PREVIEW_CHARS_MIN: Final = 600
+REF_CHARS: Final = 16
+"""How much of a hash is shown as a ref: enough to be unique, and short enough to be copied."""
+
+EXCERPT_CHARS: Final = 20_000
+EXCERPT_CHARS_MIN: Final = 256
+EXCERPT_CHARS_MAX: Final = 120_000
+"""What one read of an output may show: unless asked otherwise, at least, and at most."""
+PATTERN_CHARS_MAX: Final = 1_000
+PATTERN_SECONDS: Final = 2.0
+"""How long a pattern may be, and how long all its matching in one read may take."""
+
+RESEED_CHARS: Final = 12_288
+RESEED_CHARS_MAX: Final = 262_144
+"""How much of a lost session is retold: at least, and at most, however large the window is."""
+RESEED_WINDOW_SHARE: Final = 0.08
+"""And between the two, this share of the window, at four characters a token."""
+RESEED_MESSAGES_MAX: Final = 100
+"""The summary and the newest messages."""
+RESEED_CALL_CHARS: Final = 300
+RESEED_RESULT_CHARS: Final = 600
+"""What a tool call's arguments, or a result, may take of it, in one line."""
+RESEED_BOTH_ENDS_CHARS: Final = 400
+"""With less room, only the end of a long message is kept."""
+RESEED_LEAST_CHARS: Final = 40
+"""Less of a summary, or of what the user asked, says nothing."""
+
+HISTORY_BYTES_MAX: Final = 80 * 1024
+"""A whole reply of the history, as compact JSON in UTF-8."""
+HISTORY_TEXT_CHARS_MAX: Final = 4_000
+"""Of any one text in it."""
+HISTORY_MESSAGE_SHARE: Final = 0.4
+"""Of a reply that one message may take, unless it is the only one."""
+HISTORY_ITEMS_MAX: Final = 400
+"""Of a list, or fields of an object, in a message of the history."""
+HISTORY_DEPTH_MAX: Final = 40
+HISTORY_LIMIT_MESSAGES: Final = 200
+HISTORY_LIMIT_MESSAGES_MAX: Final = 1_000
+"""How many messages are looked for, unless asked otherwise, and at most."""
+HISTORY_SEARCH_CHARS_MAX: Final = 16_000_000
+"""How much text one search looks through; its cursor goes on from there."""
 
 assert BATCH_RECORDS_MAX > 1
 assert 6 * RESULT_CHARS_MAX < LINE_BYTES_MAX
@@ -70,3 +110,5 @@ assert READ_BLOCK_BYTES < LINE_BYTES_MAX
 assert WINDOW_FLOOR_TOKENS < WINDOW_WARN_TOKENS
 assert CLEAR_KEEP_ERROR_CHARS < TRIM_KEEP_CHARS < TRIM_ABOVE_CHARS
 assert PREVIEW_CHARS_MIN < PREVIEW_CHARS < OFFLOAD_TEXT_CHARS < RESULT_CHARS_MAX
+assert EXCERPT_CHARS_MIN < EXCERPT_CHARS < EXCERPT_CHARS_MAX
+assert RESEED_LEAST_CHARS < RESEED_BOTH_ENDS_CHARS < RESEED_CHARS < RESEED_CHARS_MAX

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.core.refs import IN_BLOCK, note_of
 from holdfast.core.text import scrub, scrub_deep
 
 if TYPE_CHECKING:
@@ -180,6 +181,11 @@ def arguments_json(arguments: dict[str, Any]) -> str:
 
 
 def _read(block: Json, provider: str, model: str) -> Block | None:
+    if IN_BLOCK in block:
+        note = note_of(block)
+        if note is not None:
+            return Text(note)
+        block = {name: item for name, item in block.items() if name != IN_BLOCK}
     match block.get("type"):
         case "text" | "input_text" | "output_text":
             text = block.get("text")

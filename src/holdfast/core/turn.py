@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core import results
 from holdfast.core.calibration import Prediction, margin, was_cut
 from holdfast.core.compacting import fit
 from holdfast.core.course import cost_of
@@ -21,11 +22,9 @@ from holdfast.core.effects import (
     Cancelled,
     Deny,
     Failed,
-    Next,
     Now,
     Outcome,
     Read,
-    Start,
     Tell,
     Wait,
 )
@@ -34,8 +33,6 @@ from holdfast.core.events import (
     CallFinished,
     CallStarted,
     Interrupted,
-    ToolFinished,
-    ToolStarted,
     TroubleNoticed,
     TurnCancelled,
     TurnFailed,
@@ -44,12 +41,11 @@ from holdfast.core.events import (
     WindowLearned,
 )
 from holdfast.core.failures import Symptoms, classify, classify_finish
-from holdfast.core.limits import RESULT_CHARS_MAX
-from holdfast.core.messages import INTERRUPTED, ToolCall, read_blocks
-from holdfast.core.records import Assistant, Compaction, ToolResult, ToolUse, User, text_of
+from holdfast.core.messages import INTERRUPTED, ToolCall
+from holdfast.core.offload import moved_out
+from holdfast.core.records import Assistant, Compaction, ToolResult, User
 from holdfast.core.recovery import Recovery, gave_up
 from holdfast.core.replies import Reply
-from holdfast.core.text import cut
 from holdfast.core.usage import read_usage
 from holdfast.errors import CallDenied, CannotFit, HoldfastError, ToolLoop, UsageError
 
@@ -59,7 +55,7 @@ if TYPE_CHECKING:
     from holdfast.core.course import Course
     from holdfast.core.effects import Flow
     from holdfast.core.projection import Plan
-    from holdfast.core.records import Content, Json, Record
+    from holdfast.core.records import Content, Record
     from holdfast.core.recovery import Remedy
     from holdfast.core.usage import Usage
 
@@ -79,11 +75,13 @@ def add_user(course: Course, content: Content, name: str | None = None) -> Flow[
     """Store what the user says; with it, that calls of an earlier run were interrupted."""
     if not content or (isinstance(content, str) and not content.strip()):
         raise UsageError("nothing was said", hint="give a text, or blocks with something in them")
-    results = yield from _interruptions(course)
+    if course.keeps_outputs:
+        content = yield from moved_out(content)
+    left = yield from _interruptions(course)
     said = User(content=content, name=name)
-    stored = yield Append((*results, said))
-    if results:
-        yield Tell(Interrupted(tuple(one.tool_use_id for one in results)))
+    stored = yield Append((*left, said))
+    if left:
+        yield Tell(Interrupted(tuple(one.tool_use_id for one in left)))
     record: str = stored[-1].id
     yield Tell(TurnStarted(record))
     return record
@@ -91,10 +89,10 @@ def add_user(course: Course, content: Content, name: str | None = None) -> Flow[
 
 def resume(course: Course) -> Flow[Reply | None]:
     """Answer a turn that an earlier run left unanswered; None where there is none."""
-    results = yield from _interruptions(course)
-    if results:
-        yield Append(results)
-        yield Tell(Interrupted(tuple(one.tool_use_id for one in results)))
+    left = yield from _interruptions(course)
+    if left:
+        yield Append(left)
+        yield Tell(Interrupted(tuple(one.tool_use_id for one in left)))
     records = yield Read(course.window.tokens)
     if not is_unanswered(records):
         return None
@@ -130,7 +128,7 @@ def _answer(course: Course) -> Flow[Reply]:
         records = yield Read(course.window.tokens)
         loops.look(records)
         if reply.calls:
-            loops.add(reply.calls, (yield from _run(course, reply.calls)))
+            loops.add(reply.calls, (yield from results.run(course, reply.calls)))
         elif not _was_said_since(records, seen):
             yield Tell(TurnFinished(reply, steps))
             return reply
@@ -147,18 +145,11 @@ def _answer_once(course: Course) -> Flow[Reply]:
 
 
 def add_result(
-    call_id: str, content: Content, *, is_error: bool = False, details: Any = None
+    course: Course, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
 ) -> Flow[str]:
     """Store what a tool returned that the caller ran."""
-    result = ToolResult(
-        tool_use_id=call_id,
-        content=_bounded(content),
-        is_error=is_error,
-        details=_bounded_details(details),
-    )
-    stored = yield Append((result,))
-    record: str = stored[0].id
-    return record
+    result = ToolResult(tool_use_id=call_id, content=content, is_error=is_error, details=details)
+    return (yield from results.store(course, result))
 
 
 class Guard:
@@ -342,93 +333,7 @@ def _troubles(reply: Reply, usage: Usage | None, plan: Plan) -> list[TroubleNoti
     return found
 
 
-# Tools
-
-
-def _run(course: Course, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
-    """Run tools side by side; each result is in the log before anything else is asked."""
-    ids = {call.id for call in calls}
-    course.running |= ids
-    try:
-        return (yield from _run_allowed(calls))
-    finally:
-        course.running -= ids
-
-
-def _run_allowed(calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
-    allowed, outcomes = [], []
-    for call in calls:
-        denied = yield Tell(ToolStarted(call))
-        if isinstance(denied, Deny):
-            refusal = f"[Not run: {denied.reason}]"
-            outcomes.append(Outcome(call.id, refusal, is_error=True))
-            yield from _store(call, outcomes[-1])
-        else:
-            allowed.append(call)
-    done: list[tuple[ToolCall, Outcome]] = []
-    while allowed:
-        # Where an id was given out twice, the second call waits: its result would be anybody's.
-        by_id = {call.id: call for call in reversed(allowed)}
-        yield Start(tuple(by_id.values())[::-1])
-        for _ in range(len(by_id)):
-            outcome: Outcome = yield Next()
-            done.append((by_id[outcome.call_id], outcome))
-            yield from _store(*done[-1])
-        allowed = [call for call in allowed if by_id[call.id] is not call]
-        for call in list(allowed):
-            same = next((outcome for one, outcome in done if one == call), None)
-            if same is not None:  # said twice, meant once
-                yield from _store(call, same)
-                allowed.remove(call)
-    return outcomes + [outcome for _call, outcome in done]
-
-
-def _store(call: ToolCall, outcome: Outcome) -> Flow[None]:
-    result = ToolResult(
-        tool_use_id=outcome.call_id,
-        name=call.name,
-        content=_bounded(outcome.content),
-        is_error=outcome.is_error,
-        details=_bounded_details(outcome.details),
-    )
-    stored = yield Append((result,))
-    chars = len(text_of(outcome.content))
-    event = ToolFinished(call, stored[0].id, outcome.is_error, chars, outcome.seconds)
-    yield Tell(event)
-
-
-def _bounded(content: Content) -> Content:
-    """A result that a line of the log can hold."""
-    if isinstance(content, str):
-        return cut(content, RESULT_CHARS_MAX).text
-    if not content or _encoded_size(content) <= RESULT_CHARS_MAX:
-        return content
-    room = RESULT_CHARS_MAX // len(content)
-    return [_bounded_block(block, room) for block in content]
-
-
-def _bounded_block(block: Json, room: int) -> Json:
-    text = block.get("text")
-    if isinstance(text, str):
-        return {**block, "text": cut(text, room).text}
-    size = _encoded_size(block)
-    if size <= RESULT_CHARS_MAX:
-        return block
-    said = f"[A block `{block.get('type')}` of {size:,} bytes is too large for the log.]"
-    return {"type": "text", "text": cut(said, room).text}
-
-
-def _bounded_details(details: Any) -> Any:
-    if details is None or (size := _encoded_size(details)) <= RESULT_CHARS_MAX:
-        return details
-    return {"left_out": f"details of {size:,} bytes are too large for the log"}
-
-
-def _encoded_size(value: Any) -> int:
-    try:
-        return len(msgspec.json.encode(value))
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return 0  # the store says better what is wrong with it
+# Leaving and looking
 
 
 def _leave(course: Course, cancelled: Cancelled) -> Flow[None]:
@@ -438,7 +343,7 @@ def _leave(course: Course, cancelled: Cancelled) -> Flow[None]:
         target = course.terms.target
         yield Append((assistant(partial, target.provider, target.model),))
     records = yield Read(course.window.tokens)
-    running = unanswered(records)
+    running = results.unanswered(records)
     if running:
         yield Append([_result(call, _CANCELLED) for call in running])
     yield Tell(TurnCancelled(tuple(call.id for call in running)))
@@ -446,30 +351,12 @@ def _leave(course: Course, cancelled: Cancelled) -> Flow[None]:
 
 def _interruptions(course: Course) -> Flow[list[ToolResult]]:
     records = yield Read(course.window.tokens)
-    left = [call for call in unanswered(records) if call.id not in course.running]
+    left = [call for call in results.unanswered(records) if call.id not in course.running]
     return [_result(call, INTERRUPTED) for call in left]
 
 
 def _result(call: ToolCall, text: str) -> ToolResult:
     return ToolResult(tool_use_id=call.id, name=call.name, content=text, is_error=True)
-
-
-def unanswered(records: Sequence[Record]) -> list[ToolCall]:
-    """The calls of the newest assistant message that have no result yet."""
-    answered: set[str] = set()
-    alone: list[ToolCall] = []
-    for record in reversed(records):
-        if isinstance(record, ToolResult):
-            answered.add(record.tool_use_id)
-        elif isinstance(record, ToolUse):
-            alone.append(ToolCall(record.tool_use_id, record.name, {}))
-        elif isinstance(record, User):
-            answered |= _results_in(record)
-        elif isinstance(record, Assistant):
-            blocks = read_blocks(record.content)
-            calls = [block for block in blocks if isinstance(block, ToolCall)]
-            return [call for call in (*calls, *alone[::-1]) if call.id not in answered]
-    return []
 
 
 def is_unanswered(records: Sequence[Record]) -> bool:
@@ -480,12 +367,6 @@ def is_unanswered(records: Sequence[Record]) -> bool:
         if isinstance(record, Assistant):
             return False
     return False
-
-
-def _results_in(record: User) -> set[str]:
-    """The calls that a message in a provider's own shape answers."""
-    blocks = record.content if isinstance(record.content, list) else []
-    return {str(one.get("tool_use_id")) for one in blocks if one.get("type") == "tool_result"}
 
 
 def _was_said_since(records: Sequence[Record], seen: str) -> bool:

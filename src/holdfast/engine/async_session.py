@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from holdfast.core.records import Content, Json, Record
     from holdfast.engine.common import Undone
     from holdfast.engine.status import Status
-    from holdfast.ports import AsyncModel, Clock, Hear, SessionStore
+    from holdfast.ports import AsyncModel, BlobStore, Clock, Hear, SessionStore
 
 T = TypeVar("T")
 
@@ -57,11 +57,19 @@ class AsyncSession(Held):
         options: Options,
         *,
         summariser: AsyncModel | None = None,
+        blobs: BlobStore | None = None,
         clock: Clock = time.time,
         owned: Sequence[Any] = (),
     ) -> None:
         super().__init__(
-            store, key, model, options, summariser=summariser, clock=clock, owned=owned
+            store,
+            key,
+            model,
+            options,
+            summariser=summariser,
+            blobs=blobs,
+            clock=clock,
+            owned=owned,
         )
         self._model = model
         self._summariser = summariser
@@ -77,6 +85,7 @@ class AsyncSession(Held):
         root: str | None = None,
         agent: str | None = None,
         store: SessionStore | None = None,
+        blobs: BlobStore | None = None,
         label: str = "",
         create: bool = True,
         clock: Clock = time.time,
@@ -93,7 +102,9 @@ class AsyncSession(Held):
         key = await finished(find_session, opened, name, who, create=create, label=label)
         ours = (None if is_ours else opened, opened)
         owned = owned_of((model, main), (summary_model, other), ours)
-        return cls(opened, key, main, ready, summariser=other, clock=clock, owned=owned)
+        return cls(
+            opened, key, main, ready, summariser=other, blobs=blobs, clock=clock, owned=owned
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -151,7 +162,7 @@ class AsyncSession(Held):
     async def add_result(
         self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
     ) -> str:
-        flow = turn.add_result(call_id, content, is_error=is_error, details=details)
+        flow = turn.add_result(self._course, call_id, content, is_error=is_error, details=details)
         return await self._drive(flow, is_turn=False)
 
     async def call(self, send: Callable[[Json], Any], *, hear: Hear | None = None) -> Reply:
@@ -203,6 +214,7 @@ class AsyncSession(Held):
             self._model,
             self._options,
             summariser=self._summariser,
+            blobs=self.blobs,
             clock=self._clock,
             owned=self._owned,
         )

@@ -40,7 +40,9 @@ from holdfast.engine.tools import Toolbox, made_tools
 from holdfast.engine.totals import Totals
 from holdfast.errors import BadSetting, NoSuchSession, SessionExists, UsageError
 from holdfast.providers.failures import name_failure
+from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection import Plan
     from holdfast.core.records import Record
     from holdfast.engine.tools import ToolFunction
-    from holdfast.ports import AsyncModel, Clock, Hear, Model, SessionStore
+    from holdfast.ports import AsyncModel, BlobStore, Clock, Hear, Model, SessionStore
 
 FIRST_LABEL: Final = "initial"
 """What the first session is called where nobody says."""
@@ -103,27 +105,31 @@ class Held:
         options: Options,
         *,
         summariser: Model | AsyncModel | None = None,
+        blobs: BlobStore | None = None,
         clock: Clock = time.time,
         owned: Sequence[Any] = (),
     ) -> None:
         self.key = key
         self.store = store
+        self.blobs = blobs if blobs is not None else blobs_of(store)
         self._options = options = checked_options(options)
         self._owned = list(owned)
         """What is closed with the session: what it opened itself, and nothing else."""
         self._clock = clock
         self._toolbox = Toolbox(options.get("tools", ()))
-        self._log = Log(store, key, clock)
+        self._log = Log(store, key, clock, self.blobs)
         self._world = World(
             log=self._log,
             listeners=Listeners(),
             toolbox=self._toolbox,
+            blobs=self.blobs,
             rules=options.get("rules", ()),
             clock=clock,
         )
         self._course = Course(
             _terms(options, model, self._toolbox, summariser), memory_for(model.target)
         )
+        self._course.keeps_outputs = self.blobs is not None
         self._guard = turn.Guard(self._course, self._named)
         self._course.recall_window(self._log.read(self._course.window.tokens))
         self._totals: Totals | None = None
@@ -451,6 +457,13 @@ def _made(store: SessionStore, name: str | None, agent: str, label: str) -> Sess
     key = SessionKey(agent, new_session_id(random.getrandbits(48)))
     store.create(key, label=label or name or FIRST_LABEL)
     return key
+
+
+def blobs_of(store: SessionStore) -> BlobStore | None:
+    """Where the payloads of a store's sessions are; none where a store has no place of its own."""
+    if isinstance(store, JsonlStore):
+        return FileBlobs(store.root)
+    return store.blobs if isinstance(store, MemoryStore) else None
 
 
 def owned_of(*pairs: tuple[object, object]) -> list[Any]:

@@ -25,6 +25,7 @@ from holdfast.core.effects import (
     Cancelled,
     Deny,
     Failed,
+    Keep,
     Next,
     Now,
     Outcome,
@@ -35,7 +36,7 @@ from holdfast.core.effects import (
 )
 from holdfast.engine.prepare import checked
 from holdfast.engine.tools import outcome_of, outcome_of_error
-from holdfast.errors import BadSetting, HoldfastWarning, InvalidRequest, UsageError
+from holdfast.errors import BadSetting, HoldfastWarning, InvalidRequest, StoreError, UsageError
 from holdfast.providers.failures import name_failure
 from holdfast.providers.replies import keep_partial, partial_of
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from holdfast.core.replies import Delta, Reply
     from holdfast.engine.log import Log
     from holdfast.engine.tools import Toolbox
-    from holdfast.ports import AsyncModel, Clock, Hear, Model
+    from holdfast.ports import AsyncModel, BlobStore, Clock, Hear, Model
 
 T = TypeVar("T")
 
@@ -83,6 +84,7 @@ class World(msgspec.Struct, kw_only=True):
     log: Log
     listeners: Listeners
     toolbox: Toolbox
+    blobs: BlobStore | None = None
     rules: Sequence[Rule] = ()
     """The caller's own rules for naming failures."""
     clock: Clock = time.time
@@ -94,6 +96,14 @@ class World(msgspec.Struct, kw_only=True):
 
     def request(self, call: Call) -> Json:
         return checked(call.prompt, call.target)
+
+    def keep(self, data: bytes) -> str | StoreError:
+        """Put a payload away. That the disk says no is an answer like another."""
+        assert self.blobs is not None, "nothing is moved out where there is no place for it"
+        try:
+            return self.blobs.put(data)
+        except StoreError as error:
+            return error
 
     def failed(self, error: Exception, call: Call) -> Failed:
         """What a model raised, named. That it cannot be reached, or asked this, is the caller's to
@@ -175,6 +185,8 @@ class Blocking:
                 return world.log.append(
                     effect.records, unless_cut=effect.unless_cut, since=effect.since
                 )
+            case Keep():
+                return world.keep(effect.data)
             case Call():
                 return self._call(effect)
             case Start():
@@ -305,6 +317,8 @@ class Awaiting:
                     unless_cut=effect.unless_cut,
                     since=effect.since,
                 )
+            case Keep():
+                return await finished(world.keep, effect.data)
             case Call():
                 return await self._call(effect)
             case Start():

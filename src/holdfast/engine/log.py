@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.records import Compaction, Rewind, Undo
+from holdfast.core.refs import restored
 from holdfast.errors import LogConflict, NoSuchRecord
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.ids import SessionKey
     from holdfast.core.records import Record
-    from holdfast.ports import Clock, SessionStore
+    from holdfast.ports import BlobStore, Clock, SessionStore
 
 _RACES_MAX: Final = 50
 _RECORDS_KEPT: Final = 5_000
@@ -30,10 +31,17 @@ class Log:
     another branch, `LogConflict` is raised and nothing is written.
     """
 
-    def __init__(self, store: SessionStore, key: SessionKey, clock: Clock = time.time) -> None:
+    def __init__(
+        self,
+        store: SessionStore,
+        key: SessionKey,
+        clock: Clock = time.time,
+        blobs: BlobStore | None = None,
+    ) -> None:
         self.store = store
         self.key = key
         self._clock = clock
+        self._blobs = blobs
         self._mutex = threading.RLock()
         self._records: list[Record] = []
         self._window: int | None = None
@@ -98,7 +106,7 @@ class Log:
         return self.store.head(self.key) == self._head or self._catch_up() is not None
 
     def _take(self, stored: Sequence[Record], head: str) -> None:
-        self._records.extend(stored)
+        self._records.extend(map(self._whole, stored))
         self._head = head
         is_boundary = any(isinstance(one, Compaction) for one in stored)
         if any(isinstance(one, Rewind | Undo) for one in stored) or (
@@ -108,9 +116,13 @@ class Log:
         for heard in self._heard:
             heard(stored)
 
+    def _whole(self, record: Record) -> Record:
+        """A record as a model sees it: with the pictures that were moved out of it."""
+        return record if self._blobs is None else restored(record, self._blobs.get)
+
     def _load(self, window: int | None) -> None:
         live = self.store.live(self.key, window=window)
-        self._records = list(live.records)
+        self._records = list(map(self._whole, live.records))
         self._head, self._window = live.head, window
 
     def _catch_up(self) -> list[Record] | None:
@@ -124,7 +136,7 @@ class Log:
         added = path[1:]
         if any(isinstance(one, Rewind | Undo) for one in added):
             return None
-        self._records.extend(added)
+        self._records.extend(map(self._whole, added))
         if added:
             self._head = added[-1].id
         return added

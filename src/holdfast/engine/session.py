@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from holdfast.core.records import Content, Json, Record
     from holdfast.engine.common import Undone
     from holdfast.engine.status import Status
-    from holdfast.ports import Clock, Hear, Model, SessionStore
+    from holdfast.ports import BlobStore, Clock, Hear, Model, SessionStore
 
 T = TypeVar("T")
 MODEL: Final = config.MODEL_DEFAULT
@@ -59,11 +59,19 @@ class Session(Held):
         options: Options,
         *,
         summariser: Model | None = None,
+        blobs: BlobStore | None = None,
         clock: Clock = time.time,
         owned: Sequence[Any] = (),
     ) -> None:
         super().__init__(
-            store, key, model, options, summariser=summariser, clock=clock, owned=owned
+            store,
+            key,
+            model,
+            options,
+            summariser=summariser,
+            blobs=blobs,
+            clock=clock,
+            owned=owned,
         )
         self._model = model
         self._summariser = summariser
@@ -79,6 +87,7 @@ class Session(Held):
         root: str | None = None,
         agent: str | None = None,
         store: SessionStore | None = None,
+        blobs: BlobStore | None = None,
         label: str = "",
         create: bool = True,
         clock: Clock = time.time,
@@ -98,7 +107,7 @@ class Session(Held):
         store, agent, is_ours = opened_store(store, root, agent)
         key = find_session(store, name, agent, create=create, label=label)
         owned = owned_of((model, main), (summary_model, other), (None if is_ours else store, store))
-        return cls(store, key, main, ready, summariser=other, clock=clock, owned=owned)
+        return cls(store, key, main, ready, summariser=other, blobs=blobs, clock=clock, owned=owned)
 
     def __enter__(self) -> Self:
         return self
@@ -162,7 +171,7 @@ class Session(Held):
         self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
     ) -> str:
         """Store what a tool returned; returns its record."""
-        flow = turn.add_result(call_id, content, is_error=is_error, details=details)
+        flow = turn.add_result(self._course, call_id, content, is_error=is_error, details=details)
         return self._drive(flow, is_turn=False)
 
     def call(self, send: Callable[[Json], Any], *, hear: Hear | None = None) -> Reply:
@@ -233,6 +242,7 @@ class Session(Held):
             self._model,
             self._options,
             summariser=self._summariser,
+            blobs=self.blobs,
             clock=self._clock,
             owned=self._owned,
         )

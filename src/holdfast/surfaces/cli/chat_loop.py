@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.effects import Cancelled
 from holdfast.core.facts import title_of
-from holdfast.core.turn import is_unanswered, unanswered
+from holdfast.core.results import unanswered
+from holdfast.core.turn import is_unanswered
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.answers import Cell, line, said
 from holdfast.surfaces.commands import as_message, is_command, is_goodbye, run, size_of
