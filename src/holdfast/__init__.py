@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from holdfast.core.access import OPERATOR, Access, Caller
     from holdfast.core.dialects import Target, target
     from holdfast.core.economy import Cache, Policy
     from holdfast.core.effects import Cancelled, Deny
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
         FlushFinished,
         FlushStarted,
         Interrupted,
+        OffloadFailed,
+        OutputOffloaded,
         Pruned,
         PruneStarted,
         ToolFinished,
@@ -69,19 +72,22 @@ if TYPE_CHECKING:
     from holdfast.engine.status import Status
     from holdfast.engine.tools import ToolOutput
     from holdfast.errors import CannotFit, ContextOverflow, HoldfastError, ModelError
-    from holdfast.ports import ANY_HEAD, BlobStore, SessionStore
+    from holdfast.ports import ANY_HEAD, Audit, BlobStore, SessionStore
     from holdfast.providers.models import async_model, model
+    from holdfast.stores.audit import FileAudit, MemoryAudit
     from holdfast.stores.blobs import FileBlobs
     from holdfast.stores.jsonl import JsonlStore
     from holdfast.stores.memory import MemoryBlobs, MemoryStore
 
 _HOMES = {
+    "holdfast.core.access": ("OPERATOR", "Access", "Caller"),
     "holdfast.core.dialects": ("Target", "target"),
     "holdfast.core.economy": ("Cache", "Policy"),
     "holdfast.core.effects": ("Cancelled", "Deny"),
     "holdfast.core.events": (
         *("CallFailed", "CallFinished", "CallStarted", "CompactionFinished", "CompactionStarted"),
-        *("Event", "FlushFinished", "FlushStarted", "Interrupted", "PruneStarted", "Pruned"),
+        *("Event", "FlushFinished", "FlushStarted", "Interrupted", "OffloadFailed"),
+        *("OutputOffloaded", "PruneStarted", "Pruned"),
         *(
             "ToolFinished",
             "ToolStarted",
@@ -112,8 +118,9 @@ _HOMES = {
     "holdfast.engine.status": ("Status",),
     "holdfast.engine.tools": ("ToolOutput",),
     "holdfast.errors": ("CannotFit", "ContextOverflow", "HoldfastError", "ModelError"),
-    "holdfast.ports": ("ANY_HEAD", "BlobStore", "SessionStore"),
+    "holdfast.ports": ("ANY_HEAD", "Audit", "BlobStore", "SessionStore"),
     "holdfast.providers.models": ("async_model", "model"),
+    "holdfast.stores.audit": ("FileAudit", "MemoryAudit"),
     "holdfast.stores.blobs": ("FileBlobs",),
     "holdfast.stores.jsonl": ("JsonlStore",),
     "holdfast.stores.memory": ("MemoryBlobs", "MemoryStore"),
@@ -122,13 +129,17 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ANY_HEAD",
+    "OPERATOR",
+    "Access",
     "Assistant",
     "AsyncSession",
+    "Audit",
     "BlobStore",
     "Cache",
     "CallFailed",
     "CallFinished",
     "CallStarted",
+    "Caller",
     "Cancelled",
     "CannotFit",
     "Checkpoint",
@@ -141,6 +152,7 @@ __all__ = [
     "Deny",
     "Event",
     "Failure",
+    "FileAudit",
     "FileBlobs",
     "Flush",
     "FlushFinished",
@@ -151,10 +163,13 @@ __all__ = [
     "JsonlStore",
     "Label",
     "Memory",
+    "MemoryAudit",
     "MemoryBlobs",
     "MemoryStore",
     "Model",
     "ModelError",
+    "OffloadFailed",
+    "OutputOffloaded",
     "OutputRef",
     "Plan",
     "Policy",

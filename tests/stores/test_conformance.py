@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from holdfast.stores.audit import FileAudit, MemoryAudit
 from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.testing import conformance
 from holdfast.testing.conformance import (
+    AUDIT_CHECKS,
     BLOB_CHECKS,
     SESSION_CHECKS,
+    check_audit,
     check_blob_store,
     check_session_store,
 )
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.ids import SessionKey
     from holdfast.core.records import Record
-    from holdfast.testing.conformance import BlobCheck, SessionCheck
+    from holdfast.testing.conformance import AuditCheck, BlobCheck, SessionCheck
 
 
 @pytest.mark.parametrize("check", SESSION_CHECKS, ids=lambda check: check.__name__)
@@ -51,20 +54,32 @@ def test_memory_blobs_keep_the_promise(check: BlobCheck) -> None:
     check(MemoryBlobs())
 
 
+@pytest.mark.parametrize("check", AUDIT_CHECKS, ids=lambda check: check.__name__)
+def test_file_audit_keeps_the_promise(check: AuditCheck, tmp_path: Path) -> None:
+    """An audit log in a file does what every audit log must do."""
+    check(FileAudit(tmp_path / "root"))
+
+
+@pytest.mark.parametrize("check", AUDIT_CHECKS, ids=lambda check: check.__name__)
+def test_memory_audit_keeps_the_promise(check: AuditCheck) -> None:
+    """An audit log in memory does what every audit log must do."""
+    check(MemoryAudit())
+
+
 def test_conformance_lists_every_check() -> None:
     """No check is written and then left out of the lists."""
-    listed = {check.__name__ for check in (*SESSION_CHECKS, *BLOB_CHECKS)}
+    listed = {check.__name__ for check in (*SESSION_CHECKS, *BLOB_CHECKS, *AUDIT_CHECKS)}
     written = {
         name
         for name, function in inspect.getmembers(conformance, inspect.isfunction)
         if function.__module__ == conformance.__name__
-        and list(inspect.signature(function).parameters) == ["store"]
+        and list(inspect.signature(function).parameters) in (["store"], ["audit"])
     }
     assert listed == written
 
 
 def test_conformance_runs_without_a_test_framework() -> None:
-    """The two entry points run every check on a store of its own."""
+    """The entry points run every check on a store of its own."""
     made: list[MemoryStore] = []
 
     def make() -> MemoryStore:
@@ -73,6 +88,7 @@ def test_conformance_runs_without_a_test_framework() -> None:
 
     check_session_store(make)
     check_blob_store(MemoryBlobs)
+    check_audit(MemoryAudit)
     assert len(made) == len(SESSION_CHECKS)
 
 

@@ -1,7 +1,8 @@
 """The test kit that Holdfast is tested with, for those who build on it.
 
 `check_session_store`, `check_blob_store`   hold a store to the promises of its port
-`SESSION_CHECKS`, `BLOB_CHECKS`             the same, one by one
+`check_audit`                               the same for an audit log
+`SESSION_CHECKS`, `BLOB_CHECKS`             the promises, one by one
 `FaultyDisk`                                a disk that is full, slow of mind or broken
 `RecordingDisk`                             a disk that remembers, to crash at any byte
 `KillableWriter`, `kill_at_random`          a process that appends until it is killed
@@ -14,10 +15,13 @@
 
 from holdfast.providers.measuring import PromptTooLong
 from holdfast.testing.conformance import (
+    AUDIT_CHECKS,
     BLOB_CHECKS,
     SESSION_CHECKS,
+    AuditCheck,
     BlobCheck,
     SessionCheck,
+    check_audit,
     check_blob_store,
     check_session_store,
 )
@@ -52,6 +56,7 @@ from holdfast.testing.simulator import (
 )
 
 __all__ = [
+    "AUDIT_CHECKS",
     "BLOB_CHECKS",
     "FOREVER",
     "OVERFLOWS",
@@ -60,6 +65,7 @@ __all__ = [
     "Answer",
     "Asked",
     "AsyncScriptedModel",
+    "AuditCheck",
     "BlobCheck",
     "Brain",
     "Call",
@@ -84,6 +90,7 @@ __all__ = [
     "Sync",
     "Write",
     "calls",
+    "check_audit",
     "check_blob_store",
     "check_session_store",
     "echo",

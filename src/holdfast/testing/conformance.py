@@ -1,4 +1,4 @@
-"""What every session store and every blob store must do, as small checks.
+"""What every session store, blob store and audit log must do, as small checks.
 
 Each check gets an empty store of its own and says in its docstring what it expects. They use the
 ports and nothing else, so that a store in files, in memory or in a database can be held to them:
@@ -7,7 +7,7 @@ ports and nothing else, so that a store in files, in memory or in a database can
     def test_my_store_keeps_the_promises(check):
         check(MyStore())
 
-`check_session_store` and `check_blob_store` run all of them without a test framework.
+`check_session_store`, `check_blob_store` and `check_audit` run them without a test framework.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
+from holdfast.core.access import Access
 from holdfast.core.ids import SessionKey
-from holdfast.core.limits import BATCH_RECORDS_MAX
+from holdfast.core.limits import AUDIT_FIELD_CHARS_MAX, BATCH_RECORDS_MAX
 from holdfast.core.records import (
     Assistant,
     Checkpoint,
@@ -43,6 +44,7 @@ from holdfast.errors import (
     AmbiguousName,
     BadId,
     BadRecord,
+    BlobDamaged,
     BlobMissing,
     HoldfastError,
     LogConflict,
@@ -51,13 +53,14 @@ from holdfast.errors import (
     SessionExists,
     UsageError,
 )
-from holdfast.ports import ANY_HEAD, BlobStore, SessionStore
+from holdfast.ports import ANY_HEAD, Audit, BlobStore, SessionStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 SessionCheck = Callable[[SessionStore], None]
 BlobCheck = Callable[[BlobStore], None]
+AuditCheck = Callable[[Audit], None]
 _Error = TypeVar("_Error", bound=HoldfastError)
 
 _KEY: Final = SessionKey("main", "conformance")
@@ -79,6 +82,12 @@ def check_blob_store(make_store: Callable[[], BlobStore]) -> None:
     """Run every check, each on a new and empty store; the first broken promise raises."""
     for check in BLOB_CHECKS:
         check(make_store())
+
+
+def check_audit(make_audit: Callable[[], Audit]) -> None:
+    """Run every check, each on a new and empty audit log; the first broken promise raises."""
+    for check in AUDIT_CHECKS:
+        check(make_audit())
 
 
 # Making sessions
@@ -927,6 +936,16 @@ def a_missing_blob_is_an_error(store: BlobStore) -> None:
         assert errors[0].hint
 
 
+def a_blob_of_more_bytes_than_it_should_have_is_refused(store: BlobStore) -> None:
+    """Who knows the size gets that many bytes or an error; the size itself is enough."""
+    data = b"some text" * 1_000
+    sha256 = store.put(data)
+    assert b"".join(store.chunks(sha256, size=len(data))) == data
+    with _raises(BlobDamaged) as errors:
+        list(store.chunks(sha256, size=len(data) - 1))
+    assert errors[0].hint
+
+
 def a_ref_that_is_no_hash_is_refused(store: BlobStore) -> None:
     """Anything but 64 lower-case hex digits is refused before it is looked for."""
     for bad in ("", "abc", "../" * 20 + "etc/passwd", "A" * 64, "0" * 63 + "\n", "0" * 65):
@@ -949,6 +968,38 @@ def young_blobs_are_left_alone(store: BlobStore) -> None:
     young = store.put(b"young")
     assert store.collect([], grace_seconds=3_600.0) == []
     assert store.get(young) == b"young"
+
+
+# Audit logs
+
+
+def accesses_come_back_in_order(audit: Audit) -> None:
+    """Every access, allowed or refused, comes back as it was noted, the newest last."""
+    assert audit.entries() == ((), 0)
+    noted = [_access(number) for number in range(5)]
+    for access in noted:
+        audit.note(access)
+    assert audit.entries() == (tuple(noted), 0)
+
+
+def the_newest_accesses_are_the_end_of_all(audit: Audit) -> None:
+    """`entries(n)` are the last n, for every n from 0 to past the beginning."""
+    noted = [_access(number) for number in range(5)]
+    for access in noted:
+        audit.note(access)
+    for count in range(7):
+        assert audit.entries(count).accesses == tuple(noted[max(0, 5 - count) :])
+
+
+def texts_in_an_audit_log_are_bounded(audit: Audit) -> None:
+    """However long a name somebody asks for, the log grows by a bounded line, on one line."""
+    name = "so long\n a name\ud800" * 100_000
+    audit.note(msgspec.structs.replace(_access(1), target=name, reason=name, owner=name))
+    (access,) = audit.entries().accesses
+    for text in (access.target, access.reason, access.owner):
+        assert text.startswith("so long\n a name\ufffd")
+        assert len(text) <= AUDIT_FIELD_CHARS_MAX
+    assert access.is_allowed == _access(1).is_allowed
 
 
 # Making it short
@@ -1009,6 +1060,20 @@ def _one_of_each() -> list[Record]:
         Model(model="m2", provider="p2", window=1_000_000),
         Unknown(type="novelty", extra={"type_of": "thing", "n": 1}),
     ]
+
+
+def _access(number: int) -> Access:
+    return Access(
+        ts=1_000.5 + number,
+        action="read",
+        agent="main",
+        session="asking" if number % 2 else None,
+        owner="ann",
+        target=f"main/{number}",
+        is_allowed=number % 2 == 0,
+        reason="because",
+        bytes=number,
+    )
 
 
 @contextmanager
@@ -1095,8 +1160,16 @@ BLOB_CHECKS: Final[tuple[BlobCheck, ...]] = (
     a_blob_goes_by_the_hash_of_its_content,
     the_same_blob_is_stored_once,
     a_missing_blob_is_an_error,
+    a_blob_of_more_bytes_than_it_should_have_is_refused,
     a_ref_that_is_no_hash_is_refused,
     unreferenced_blobs_are_collected,
     young_blobs_are_left_alone,
 )
 """Every promise of `BlobStore`."""
+
+AUDIT_CHECKS: Final[tuple[AuditCheck, ...]] = (
+    accesses_come_back_in_order,
+    the_newest_accesses_are_the_end_of_all,
+    texts_in_an_audit_log_are_bounded,
+)
+"""Every promise of `Audit`."""
