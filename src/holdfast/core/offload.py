@@ -53,7 +53,7 @@ _SMALL_BLOCK_CHARS: Final = 2_000
 """A block of another kind stays beside a preview up to this size."""
 _CHARS_PER_TOKEN: Final = 1.5
 """Of a preview, in the densest text that is usual."""
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_\-\s]+={0,2}\s*")
+_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/_-]{60,}+\s?){1,}+[A-Za-z0-9+/_-]*={0,2}\s*")
 _SCALARS: Final = (
     *("status", "exitCode", "exit_code", "error", "path", "sessionId", "runId", "success"),
     *("killed", "timedOut", "timed_out"),

@@ -21,6 +21,8 @@ from holdfast.core.events import (
     CompactionStarted,
     FlushFinished,
     Interrupted,
+    OffloadFailed,
+    OutputOffloaded,
     Pruned,
     ToolFinished,
     ToolStarted,
@@ -122,7 +124,15 @@ class _Spans:
                 self._end_turn(event.reason)
             case TurnCancelled():
                 self._end_turn("cancelled")
-            case Pruned() | FlushFinished() | WindowLearned() | TroubleNoticed() | Interrupted():
+            case (
+                OutputOffloaded()
+                | OffloadFailed()
+                | Pruned()
+                | FlushFinished()
+                | WindowLearned()
+                | TroubleNoticed()
+                | Interrupted()
+            ):
                 self._note(event)
 
     def _finish_call(self, event: CallFinished) -> None:

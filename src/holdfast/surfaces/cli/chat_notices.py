@@ -9,11 +9,14 @@ from holdfast.core.events import (
     CompactionFinished,
     FlushFinished,
     Interrupted,
+    OffloadFailed,
+    OutputOffloaded,
     Pruned,
     ToolFinished,
     TroubleNoticed,
     WindowLearned,
 )
+from holdfast.core.limits import REF_CHARS
 from holdfast.core.text import cut, ellipsis
 from holdfast.surfaces.answers import Cell, Line, line
 from holdfast.surfaces.commands import money
@@ -29,6 +32,12 @@ def notice(event: Any, *, attempt: int = 1) -> Line | None:
     match event:
         case ToolFinished():
             return _tool(event)
+        case OutputOffloaded():
+            what = f"{event.bytes:,} bytes of {event.kind} kept outside the log"
+            return _tagged("offload", f"{what}: /output {event.sha256[:REF_CHARS]} reads them")
+        case OffloadFailed():
+            what = f"{event.bytes:,} bytes of `{event.tool}` could not be kept"
+            return _tagged("offload", f"{what}: {event.reason}", is_bad=True)
         case Pruned():
             return _pruned(event)
         case CompactionFinished(outcome="applied") if event.reason != "asked":
