@@ -87,6 +87,7 @@ class AsyncSession(Held):
         store: SessionStore | None = None,
         blobs: BlobStore | None = None,
         label: str = "",
+        owner: str | None = None,
         create: bool = True,
         clock: Clock = time.time,
         **options: Unpack[Options],
@@ -99,7 +100,9 @@ class AsyncSession(Held):
         if other is not None:
             checked_model(other, "summary_model")
         opened, who, is_ours = await finished(opened_store, store, root, agent)
-        key = await finished(find_session, opened, name, who, create=create, label=label)
+        key = await finished(
+            find_session, opened, name, who, create=create, label=label, owner=owner
+        )
         ours = (None if is_ours else opened, opened)
         owned = owned_of((model, main), (summary_model, other), ours)
         return cls(

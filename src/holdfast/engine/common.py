@@ -38,7 +38,7 @@ from holdfast.engine.prepare import memory_for
 from holdfast.engine.status import Status, status_of
 from holdfast.engine.tools import Toolbox, made_tools
 from holdfast.engine.totals import Totals
-from holdfast.errors import BadSetting, NoSuchSession, SessionExists, UsageError
+from holdfast.errors import AccessDenied, BadSetting, NoSuchSession, SessionExists, UsageError
 from holdfast.providers.failures import name_failure
 from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.jsonl import JsonlStore
@@ -244,6 +244,7 @@ class Held:
             parent_session=str(self.key),
             parent_record=self._log.head,
             reason="reset",
+            owner=self.store.header(self.key).owner,
         )
         if text:
             seed = Compaction(summary=text, method="extract", reason=f"reset of {self.key.session}")
@@ -420,12 +421,24 @@ def _turn_starts(path: Sequence[Record]) -> list[int]:
 
 
 def find_session(
-    store: SessionStore, name: str | None, agent: str, *, create: bool, label: str = ""
+    store: SessionStore,
+    name: str | None,
+    agent: str,
+    *,
+    create: bool,
+    label: str = "",
+    owner: str | None = None,
 ) -> SessionKey:
-    """The session by that id or label, else a new one; without a name, the newest there is."""
+    """The session by that id or label, else a new one; without a name, the newest there is.
+
+    With an `owner`, only sessions of that owner are looked at; None is for callers who know of no
+    owners.
+    """
     if name is not None and is_name(name) and _exists(store, SessionKey(agent, name)):
-        return SessionKey(agent, name)  # without a look at all the others
-    infos = store.sessions(agent=agent)
+        key = SessionKey(agent, name)  # without a look at all the others
+        _check_owner(store, key, owner)
+        return key
+    infos = [one for one in store.sessions(agent=agent) if owner in (None, one.owner or "")]
     if name is None and infos:
         return infos[0].key
     for info in infos:
@@ -434,7 +447,16 @@ def find_session(
     if not create:
         known = [text for one in infos for text in (one.label, one.key.session)]
         raise NoSuchSession(name or "(the newest)", known)
-    return _made(store, name, agent, label)
+    return _made(store, name, agent, label, owner)
+
+
+def _check_owner(store: SessionStore, key: SessionKey, owner: str | None) -> None:
+    if owner is None or store.header(key).owner == owner:
+        return
+    raise AccessDenied(
+        f"session `{key}` does not belong to `{cut(owner, 80).text}`",
+        hint="open it for its owner, or choose another id for a session of your own",
+    )
 
 
 def _exists(store: SessionStore, key: SessionKey) -> bool:
@@ -445,17 +467,20 @@ def _exists(store: SessionStore, key: SessionKey) -> bool:
     return True
 
 
-def _made(store: SessionStore, name: str | None, agent: str, label: str) -> SessionKey:
+def _made(
+    store: SessionStore, name: str | None, agent: str, label: str, owner: str | None
+) -> SessionKey:
     if name is not None and is_name(name):
         key = SessionKey(agent, name)
         try:
-            store.create(key, label=label)
+            store.create(key, label=label, owner=owner or "")
         except SessionExists:
             if not _exists(store, key):
                 raise  # one that differs only in case
+            _check_owner(store, key, owner)
         return key  # made by us, or by somebody else a moment ago
     key = SessionKey(agent, new_session_id(random.getrandbits(48)))
-    store.create(key, label=label or name or FIRST_LABEL)
+    store.create(key, label=label or name or FIRST_LABEL, owner=owner or "")
     return key
 
 

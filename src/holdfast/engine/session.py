@@ -89,6 +89,7 @@ class Session(Held):
         store: SessionStore | None = None,
         blobs: BlobStore | None = None,
         label: str = "",
+        owner: str | None = None,
         create: bool = True,
         clock: Clock = time.time,
         **options: Unpack[Options],
@@ -96,7 +97,8 @@ class Session(Held):
         """The session by that id or label, made where there is none; without a name the newest.
 
         `model` is a name (`anthropic:…`, `openai:…`, `local:…`, `offline`) or anything that has
-        `target`, `window` and `send`. It is reached only when something is said.
+        `target`, `window` and `send`. It is reached only when something is said. An `owner` is
+        written into a new session, and one that belongs to another is refused.
         """
         main = find_model(model) if isinstance(model, str) else checked_model(model)
         ready = checked_options(options)
@@ -105,7 +107,7 @@ class Session(Held):
         if other is not None:
             checked_model(other, "summary_model")
         store, agent, is_ours = opened_store(store, root, agent)
-        key = find_session(store, name, agent, create=create, label=label)
+        key = find_session(store, name, agent, create=create, label=label, owner=owner)
         owned = owned_of((model, main), (summary_model, other), (None if is_ours else store, store))
         return cls(store, key, main, ready, summariser=other, blobs=blobs, clock=clock, owned=owned)
 
