@@ -227,8 +227,12 @@ class BlobStore(Protocol):
     def get(self, sha256: str) -> bytes:
         """The payload, verified. Raises `BlobMissing` or `BlobDamaged`."""
 
-    def chunks(self, sha256: str) -> Iterator[bytes]:
-        """The payload in pieces, verified before the first one is delivered."""
+    def chunks(self, sha256: str, *, size: int | None = None) -> Iterator[bytes]:
+        """The payload in pieces, verified before the first one is delivered.
+
+        With `size`, a payload that turns out to have more bytes is `BlobDamaged`, and is not read
+        any further to find that out.
+        """
 
     def size(self, sha256: str) -> int:
         """How many bytes the payload has."""

@@ -40,6 +40,8 @@ _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _PREFIX: Final = re.compile(r"[0-9a-f]{2}")
 _SUFFIX: Final = ".zst"
 _LEVEL: Final = 3
+_OPTIONS: Final[dict[int, int]] = {zstd.DecompressionParameter.window_log_max: 24}
+"""No blob of ours needs more to be read; a file that asks for gigabytes is none of ours."""
 
 
 class FileBlobs:
@@ -59,7 +61,7 @@ class FileBlobs:
             explaining(f"store blob {sha256[:12]}"),
             locked(folder, wait_seconds=LOCK_WAIT_SECONDS),  # against the collector
         ):
-            if not self._is_intact(folder, sha256):
+            if not self._is_intact(folder, sha256, len(data)):
                 write_new(folder, sha256 + _SUFFIX, _compressed(data), self._disk)
             now = self._clock()  # its grace begins, or begins anew
             os.utime(sha256 + _SUFFIX, (now, now), dir_fd=folder, follow_symlinks=False)
@@ -68,13 +70,13 @@ class FileBlobs:
     def get(self, sha256: str) -> bytes:
         return b"".join(self.chunks(sha256))
 
-    def chunks(self, sha256: str) -> Iterator[bytes]:
+    def chunks(self, sha256: str, *, size: int | None = None) -> Iterator[bytes]:
         with self._open(sha256) as fd:
-            for _chunk in _verified(fd, sha256):
+            for _chunk in _verified(fd, sha256, size):
                 pass
             os.lseek(fd, 0, os.SEEK_SET)
             # Verified again while it is delivered: the file could have been changed in between.
-            yield from _verified(fd, sha256)
+            yield from _verified(fd, sha256, size)
 
     def size(self, sha256: str) -> int:
         with self._open(sha256) as fd:
@@ -117,13 +119,13 @@ class FileBlobs:
             if self._delete_if_old(prefix, name, limit)
         ]
 
-    def _is_intact(self, folder: int, sha256: str) -> bool:
+    def _is_intact(self, folder: int, sha256: str, size: int) -> bool:
         try:
             fd = open_file(folder, sha256 + _SUFFIX, os.O_RDONLY)
         except FileNotFoundError:
             return False
         try:
-            for _chunk in _verified(fd, sha256):
+            for _chunk in _verified(fd, sha256, size):
                 pass
         except BlobDamaged:
             return False  # written anew
@@ -198,12 +200,21 @@ def _compressed(data: bytes) -> Iterator[bytes]:
     yield compressor.flush()
 
 
-def _verified(fd: int, sha256: str) -> Iterator[bytes]:
-    """The payload in pieces; raises after the last one unless all of them match the hash."""
+def _verified(fd: int, sha256: str, size: int | None = None) -> Iterator[bytes]:
+    """The payload in pieces; raises after the last one unless all of them match the hash.
+
+    A file that was swapped for one that expands without end is left at `size`, where it is known.
+    """
     digest = hashlib.sha256()
+    total = 0
     try:
-        with os.fdopen(os.dup(fd), "rb") as raw, zstd.ZstdFile(raw) as payload:
+        with os.fdopen(os.dup(fd), "rb") as raw, zstd.ZstdFile(raw, options=_OPTIONS) as payload:
             while chunk := payload.read(READ_BLOCK_BYTES * 4):
+                total += len(chunk)
+                if size is not None and total > size:
+                    raise _damaged(
+                        sha256, f"it has more than the {size:,} bytes it was stored with"
+                    )
                 digest.update(chunk)
                 yield chunk
     except (zstd.ZstdError, EOFError) as error:

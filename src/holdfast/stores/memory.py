@@ -28,6 +28,7 @@ from holdfast.core.replay import Boundaries, SeenCalls, without_doubles
 from holdfast.errors import (
     AmbiguousName,
     BadRecord,
+    BlobDamaged,
     BlobMissing,
     LogConflict,
     NoSuchRecord,
@@ -106,6 +107,8 @@ class MemoryStore:
     def __init__(self, *, clock: Clock = time.time, entropy: Entropy = random.getrandbits) -> None:
         self._clock, self._entropy = clock, entropy
         self._mutex = threading.RLock()
+        self.blobs = MemoryBlobs(clock=clock)
+        """Where the payloads of its sessions are."""
         self._logs: dict[SessionKey, _Log] = {}
         self._trash: list[tuple[Trashed, _Log]] = []
         self._removals = count(1)
@@ -359,8 +362,12 @@ class MemoryBlobs:
             raise BlobMissing(what, hint="its payload was never stored, or was deleted")
         return self._held[sha256][0]
 
-    def chunks(self, sha256: str) -> Iterator[bytes]:
-        yield self.get(sha256)
+    def chunks(self, sha256: str, *, size: int | None = None) -> Iterator[bytes]:
+        data = self.get(sha256)
+        if size is not None and len(data) > size:
+            what = f"blob {sha256[:12]} is damaged: it has more than {size:,} bytes"
+            raise BlobDamaged(what, hint="nothing was delivered; look at who named that size")
+        yield data
 
     def size(self, sha256: str) -> int:
         return len(self.get(sha256))

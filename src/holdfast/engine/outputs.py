@@ -1,0 +1,298 @@
+"""Reading back what was moved out of the log: by ref, in part, with secrets masked.
+
+A ref is looked up in the session's own log, in the places where refs stand and nowhere else; what
+it names is opened by its hash alone. So nobody can name a path, or what another session holds, or
+what a text merely mentions. The payload is verified before a character of it is delivered.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.excerpts import Excerpt, excerpt, selection
+from holdfast.core.images import HEAD_CHARS_MAX, sniff_size
+from holdfast.core.limits import (
+    EXCERPT_CHARS,
+    EXCERPT_CHARS_MAX,
+    ID_CHARS_MAX,
+    REF_CHARS,
+)
+from holdfast.core.records import (
+    Assistant,
+    Compaction,
+    Content,
+    Header,
+    OutputRef,
+    Record,
+    ToolResult,
+    User,
+    encode,
+    text_of,
+)
+from holdfast.core.refs import AS_TEXT, refs_of
+from holdfast.core.text import cut, scrub
+from holdfast.engine.patterns import matcher
+from holdfast.engine.tools import ToolFunction, ToolOutput, tool_function
+from holdfast.errors import AmbiguousName, HoldfastError, NoSuchOutput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from holdfast.core.excerpts import Selection
+    from holdfast.core.ids import SessionKey
+    from holdfast.core.redaction import Redactor
+    from holdfast.ports import BlobStore, SessionStore
+
+_HASH: Final = re.compile("[0-9a-f]{12,64}")
+_RECORD: Final = re.compile(rf"@?[A-Za-z0-9][A-Za-z0-9_.:-]{{0,{ID_CHARS_MAX - 1}}}")
+_FIRST_PAGE_RECORDS: Final = 64
+_PAGES_RECORDS: Final = 32_768
+"""Refs are mostly asked for soon after; the newest records are looked at before all of them."""
+_READABLE: Final = ("application/json", "application/xml", "image/svg+xml")
+"""Media types that are text whatever their name says."""
+_HEADER_CHARS: Final = 280
+"""What the first line of the tool's answer takes at most."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a ref stands for: a payload outside the log, or the text of a record."""
+
+    ref: str
+    record: str
+    kind: str
+    bytes: int
+    sha256: str | None = None
+    text: str = ""
+
+    @property
+    def is_text(self) -> bool:
+        kind = self.kind.partition(";")[0].strip().lower()
+        return "/" not in kind or kind.startswith("text/") or kind in _READABLE
+
+
+class Outputs:
+    """What the sessions of a store hold outside their logs, for whoever has a ref."""
+
+    def __init__(
+        self, store: SessionStore, blobs: BlobStore, *, redactor: Redactor | None = None
+    ) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._redactor = redactor
+
+    def find(self, key: SessionKey, ref: str) -> Found:
+        """What a ref stands for in a session. Raises `NoSuchOutput`; nothing is opened."""
+        is_hash = _HASH.fullmatch(ref) is not None
+        if not is_hash and not _RECORD.fullmatch(ref):
+            raise NoSuchOutput(ref, key.session, "that is neither a hash nor the id of a record")
+        found: dict[str, Found] = {}
+        for record in self._newest_first(key):
+            if record.id == ref:
+                return _found_record(record)
+            for held in refs_of(record) if is_hash else ():
+                if held.sha256.startswith(ref):
+                    found[held.sha256] = _found_ref(held, record)
+            # Shorter ones could be made to fit two payloads: they have to be the only one.
+            if found and len(ref) >= REF_CHARS:
+                break
+        if len(found) > 1:
+            raise AmbiguousName("output", ref, sorted(found))
+        if not found:
+            raise NoSuchOutput(ref, key.session, "none of its records holds it")
+        return next(iter(found.values()))
+
+    def read(
+        self,
+        key: SessionKey,
+        ref: str,
+        *,
+        offset: int | None = None,
+        lines: str | None = None,
+        pattern: str | None = None,
+        max_chars: int = EXCERPT_CHARS,
+    ) -> Excerpt:
+        """A part of an output: from `offset` on, some `lines`, or the lines a `pattern` matches.
+
+        `lines` is `"120:180"`, `"120:"`, `":50"`, or `"-50:"` for the last 50. A pattern can be
+        given together with either, to search only there.
+        """
+        wanted = selection(offset=offset, lines=lines, pattern=pattern, max_chars=max_chars)
+        return self._read(self.find(key, ref), wanted)
+
+    def text(self, key: SessionKey, ref: str) -> Iterator[str]:
+        """All of an output as text, in pieces, with secrets masked."""
+        return self._text(self.find(key, ref))
+
+    def payload(self, key: SessionKey, ref: str) -> Iterator[bytes]:
+        """All of an output as it was stored, in pieces, nothing masked: for its owner."""
+        return self._payload(self.find(key, ref))
+
+    def answer(
+        self,
+        key: SessionKey,
+        ref: str,
+        *,
+        offset: int | None = None,
+        lines: str | None = None,
+        pattern: str | None = None,
+        max_chars: int = EXCERPT_CHARS,
+    ) -> str:
+        """`read` as one text for a model: a line about which part this is, then the part.
+
+        Both together have at most `max_chars`.
+        """
+        wanted = selection(offset=offset, lines=lines, pattern=pattern, max_chars=max_chars)
+        room = max_chars - min(_HEADER_CHARS, max_chars // 2)
+        part = self._read(self.find(key, ref), msgspec.structs.replace(wanted, max_chars=room))
+        header = f"[{part.kind or 'output'}, ref {part.ref}: {part.note}]"
+        if not part.text:
+            return cut(header, max_chars, keep="head").text
+        return f"{cut(header, max_chars - len(part.text) - 1).text}\n{part.text}"
+
+    def _read(self, found: Found, wanted: Selection) -> Excerpt:
+        if not found.is_text:
+            return self._about(found)
+        match = matcher(wanted.pattern) if wanted.pattern else None
+        if wanted.counts_from_end:
+            wanted = wanted.resolved(self._count_lines(found))
+        return excerpt(
+            self._text(found),
+            wanted,
+            ref=found.ref,
+            kind=found.kind,
+            size=found.bytes,
+            match=match,
+        )
+
+    def _text(self, found: Found) -> Iterator[str]:
+        pieces = _decoded(self._payload(found))
+        return pieces if self._redactor is None else self._redactor.stream(pieces)
+
+    def _payload(self, found: Found) -> Iterator[bytes]:
+        if found.sha256 is None:
+            return iter((found.text.encode(),))
+        return self._blobs.chunks(found.sha256, size=found.bytes)
+
+    def _count_lines(self, found: Found) -> int:
+        """As many as there will be to select from: masking leaves line ends alone."""
+        ends, last = 0, b"\n"
+        for chunk in self._payload(found):
+            ends += chunk.count(b"\n")
+            last = chunk[-1:] or last
+        return ends + (last != b"\n")
+
+    def _about(self, found: Found) -> Excerpt:
+        """What can be said of something that is not text."""
+        head = b""
+        for chunk in self._payload(found):  # to its end: a damaged one is refused
+            if len(head) < HEAD_CHARS_MAX:
+                head += chunk[: HEAD_CHARS_MAX - len(head)]
+        size = sniff_size(msgspec.to_builtins(head))
+        pixels = f", {size.width} × {size.height} pixels" if size else ""
+        note = (
+            f"{found.bytes:,} bytes{pixels}: not text, so nothing is shown here; "
+            f"`holdfast output {found.ref} -o FILE` writes it to a file"
+        )
+        return Excerpt(found.ref, found.kind, "", bytes=found.bytes, note=note)
+
+    def _newest_first(self, key: SessionKey) -> Iterator[Record]:
+        """The records of a session: the newest first, then all that were ever written."""
+        seen, count = 0, _FIRST_PAGE_RECORDS
+        while count <= _PAGES_RECORDS:
+            newest = self._store.last(key, count)
+            yield from reversed(newest[: len(newest) - seen])
+            if len(newest) < count:
+                break
+            seen, count = len(newest), count * 8
+        for entry in self._store.read_all(key):
+            if entry.standing in ("path", "branch") and not isinstance(entry.record, Header):
+                yield entry.record
+
+
+def output_tool(
+    outputs: Outputs, key: SessionKey, *, chars_max: int = EXCERPT_CHARS_MAX
+) -> ToolFunction:
+    """`output_read` for the model of a session; an answer has at most `chars_max` characters."""
+
+    def output_read(
+        ref: str,
+        offset: int | None = None,
+        lines: str | None = None,
+        pattern: str | None = None,
+        max_chars: int = min(EXCERPT_CHARS, chars_max),
+    ) -> ToolOutput:
+        """Read an earlier tool output of this conversation of which only a preview is shown.
+
+        Large outputs are kept outside the conversation; their previews name a ref. Give that ref
+        and which part you want: lines, a pattern to search for, or an offset in characters. The
+        answer begins with a line that says which part this is and how to get the next. The id of
+        a record that was cut short or cleared works as a ref, too.
+
+        Args:
+            ref: The ref in the preview, such as 0123456789abcdef, or the id of a record.
+            offset: Where to start, in characters from 0. Without it: at the beginning.
+            lines: Which lines, counting from 1: "120:180", "120:", ":50", or "-50:" for the last
+                50. Not together with offset.
+            pattern: A regular expression. Gives the lines that match, with their numbers and two
+                lines around each. With lines or offset, only that part is searched.
+            max_chars: How much to show at once, 256 to 120000 characters.
+        """
+        try:
+            size = min(max_chars, chars_max) if max_chars <= EXCERPT_CHARS_MAX else max_chars
+            return ToolOutput(
+                outputs.answer(
+                    key, ref, offset=offset, lines=lines, pattern=pattern, max_chars=size
+                )
+            )
+        except HoldfastError as error:
+            said = f"{error}. {error.hint}." if error.hint else f"{error}."
+            return ToolOutput(said, is_error=True)
+
+    return tool_function(output_read)
+
+
+def _found_ref(held: OutputRef, record: Record) -> Found:
+    kind = "text" if held.kind in ("", AS_TEXT) else held.kind
+    return Found(held.sha256[:REF_CHARS], record.id, kind, held.bytes, held.sha256)
+
+
+def _found_record(record: Record) -> Found:
+    if isinstance(record, ToolResult) and record.output_ref is not None:
+        return _found_ref(record.output_ref, record)
+    text, kind = _record_text(record)
+    text = scrub(text)
+    return Found(record.id, record.id, kind, len(text.encode()), text=text)
+
+
+def _record_text(record: Record) -> tuple[str, str]:
+    """What a record says, and of which kind that is."""
+    match record:
+        case User(content=content) | Assistant(content=content) | ToolResult(content=content):
+            if _is_plain(content):
+                return text_of(content), "text"
+            return _indented(msgspec.json.encode(content)), "json"
+        case Compaction(summary=summary):
+            return summary, "text"
+        case _:
+            return _indented(encode(record)), "json"
+
+
+def _is_plain(content: Content) -> bool:
+    return not isinstance(content, list) or all(
+        block.get("type") == "text" and isinstance(block.get("text"), str) for block in content
+    )
+
+
+def _indented(line: bytes) -> str:
+    return msgspec.json.format(line, indent=2).decode()
+
+
+def _decoded(chunks: Iterable[bytes]) -> Iterator[str]:
+    decoder: Any = codecs.getincrementaldecoder("utf-8")("replace")
+    for chunk in chunks:
+        yield decoder.decode(chunk)
+    yield decoder.decode(b"", final=True)

@@ -1,0 +1,54 @@
+"""Searching with patterns that a model wrote: within a deadline, whatever they are."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from holdfast.core.limits import PATTERN_SECONDS
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.core.excerpts import Match
+
+
+def matcher(
+    pattern: str,
+    *,
+    seconds: float = PATTERN_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> Match:
+    """What finds a pattern in one line after another, and gives up after `seconds` in all."""
+    import regex
+
+    try:
+        compiled = regex.compile(pattern)
+    except (regex.error, RecursionError, OverflowError, ValueError) as error:
+        raise UsageError(
+            f"{pattern[:80]!r} is not a regular expression: {error}",
+            hint="put a backslash before what is meant literally: . * + ? ( ) [ ] { } | ^ $",
+        ) from None
+    left = seconds
+
+    def match(text: str, start: int) -> tuple[int, int] | None:
+        nonlocal left
+        began = clock()
+        try:
+            found = compiled.search(text, start, timeout=max(left, 0.001))
+        except TimeoutError:
+            raise _too_slow(pattern, seconds) from None
+        left -= clock() - began
+        if left <= 0:
+            raise _too_slow(pattern, seconds)
+        return found.span() if found else None
+
+    return match
+
+
+def _too_slow(pattern: str, seconds: float) -> UsageError:
+    return UsageError(
+        f"searching for {pattern[:80]!r} took longer than {seconds:g} s and was given up",
+        hint="use a plainer pattern without nested repetition, or search fewer lines at a time",
+    )
