@@ -145,6 +145,15 @@ def test_two_tools_that_fit_are_not_guessed_between() -> None:
     assert wanted("search the web for cats", tools).calls == one("search_web", query="cats")
 
 
+def test_a_value_that_is_json_is_taken_whole() -> None:
+    schema = takes("where", where={"type": "object"}, days={"type": "integer"})
+    said = 'weather(where={"city": "Ulm, Donau", "at": [1, 2]}, days=2)'
+    where = {"city": "Ulm, Donau", "at": [1, 2]}
+    assert wanted(said, (Tool("weather", "", schema),)).calls == one("weather", where=where, days=2)
+    broken = wanted('weather(where={"city": , days=2)', (Tool("weather", "", schema),))
+    assert broken.calls == ()
+
+
 def test_calls_are_bounded() -> None:
     """However many requests there are, a reply has a bounded number of calls."""
     said = "\n".join(f"read file{number}.txt" for number in range(40))

@@ -17,7 +17,7 @@ import msgspec
 from holdfast.providers.quoting import stem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from holdfast.core.messages import Tool
     from holdfast.core.records import Json
@@ -314,13 +314,27 @@ def _named(said: str, tool: Tool) -> Json:
     """`argument=value` pairs that the tool knows."""
     properties = _properties(tool)
     found: Json = {}
-    for name, value in _NAMED.findall(said):
+    for name, value in _pairs(said):
         known = next((one for one in properties if _plain(one) == _plain(name)), "")
         if known:
             cast = _cast(value.strip("\"'`"), properties[known])
             if cast is not None:
                 found[known] = cast
     return found
+
+
+def _pairs(said: str) -> Iterator[tuple[str, str]]:
+    """Names and values as they stand; a value that begins as JSON is taken to its end."""
+    place = 0
+    while found := _NAMED.search(said, place):
+        value, place = found[2], found.end()
+        if value[0] in "{[":
+            try:
+                _parsed, place = json.JSONDecoder().raw_decode(said, found.start(2))
+                value = said[found.start(2) : place]
+            except ValueError:
+                pass  # no JSON: as far as it goes
+        yield found[1], value
 
 
 def _filled(said: str, tool: Tool) -> Json:

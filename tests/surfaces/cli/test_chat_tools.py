@@ -138,6 +138,7 @@ def test_files_are_searched_in_any_case(folder: Path) -> None:
     shop = Workshop(str(folder))
     assert shop.search_files("BETA") == "a.txt:2: Beta\nsub/b.txt:1: beta again"
     assert shop.search_files("beta", "sub") == "sub/b.txt:1: beta again"
+    assert shop.search_files("beta", "a.txt") == "a.txt:2: Beta"
     assert shop.search_files("gamma") == "[nothing found in 2 text files]"
 
 

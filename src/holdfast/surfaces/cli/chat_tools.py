@@ -87,7 +87,7 @@ class Workshop:
         return cut(text, OUTPUT_CHARS_MAX, keep="head").text
 
     def search_files(self, query: str, directory: str = ".") -> str:
-        """Find the lines that contain a text, in all text files below a folder.
+        """Find the lines that contain a text, in all text files below a folder, or in one file.
 
         Args:
             query: the text, in any case
@@ -169,7 +169,14 @@ class Workshop:
 
     def _texts(self, directory: str) -> Iterator[tuple[str, str]]:
         """The text files below a folder, hidden and generated ones left out."""
-        top = os.path.join(self._root, *self._parts(directory))
+        parts = self._parts(directory)
+        top = os.path.join(self._root, *parts)
+        if parts and os.path.isfile(top):
+            path = os.path.join(*parts)
+            text = self._text(path)
+            if text is not None:
+                yield path, text
+            return
         looked = 0
         for folder, folders, files in os.walk(top, followlinks=False):
             folders[:] = sorted(one for one in folders if one[0] != "." and one not in _SKIPPED)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -191,36 +193,47 @@ def _whole(store: JsonlStore, recording: Recording, window: int) -> int:
 
 
 def _commands(root: str, records: Sequence[Record], scene: Scene) -> list[Command]:
-    where = f"--root {shlex.quote(root)}"
+    us, where = _ourselves(), f"--root {shlex.quote(root)}"
     commands = []
     pruned = [one for record in records if isinstance(record, Prune) for one in record.decisions]
     if pruned:
         decision = pruned[0]
         action = {"trim": "trimmed", "clear": "cleared"}[decision.action]
-        line = f"holdfast show {decision.record} {where}"
+        line = f"{us} show {decision.record} {where}"
         commands.append(Command(f"a tool result that was {action}, whole", line))
     if scene.compactions:
         newest = scene.compactions[-1].record
         commands.append(
             Command(
                 f"what stands for {scene.compactions[-1].messages} cut messages",
-                f"holdfast show {newest} {where}",
+                f"{us} show {newest} {where}",
             )
         )
     larger = 10 ** len(str(scene.whole_largest))
     commands += [
-        Command("every record, cut or not", f"holdfast log demo --all {where}"),
+        Command("every record, cut or not", f"{us} log demo --all {where}"),
         Command(
             "what is sent, and what became of what",
-            f"holdfast context demo --window {scene.real} --explain {where}",
+            f"{us} context demo --window {scene.real} --explain {where}",
         ),
         Command(
             "a larger window gets everything back",
-            f"holdfast context demo --window {larger} {where}",
+            f"{us} context demo --window {larger} {where}",
         ),
-        Command("go on yourself; /undo takes a cut back", f"holdfast chat demo {where}"),
+        Command("go on yourself; /undo takes a cut back", f"{us} chat demo {where}"),
     ]
     return commands
+
+
+def _ourselves() -> str:
+    """How a person can start us from here: a fresh environment is seldom on the path."""
+    if shutil.which("holdfast"):
+        return "holdfast"
+    beside = os.path.join(os.path.dirname(sys.executable), "holdfast")
+    if not os.path.exists(beside):
+        return f"{shlex.quote(sys.executable)} -m holdfast"
+    near = os.path.relpath(beside)
+    return shlex.quote(beside if near.startswith("..") else near)
 
 
 # Told to a person
