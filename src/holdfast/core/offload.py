@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from holdfast.core.records import Content, Json, ToolResult
     from holdfast.core.tokens import Counter
 
+READS_OUTPUTS: Final = "output_read"
+"""The tool that reads back."""
 _TEXTS: Final = ("text", "input_text", "output_text")
 _SMALL_BLOCK_CHARS: Final = 2_000
 """A block of another kind stays beside a preview up to this size."""
@@ -77,6 +79,13 @@ class Room(msgspec.Struct, frozen=True):
         return self.counter.count(text) > self.tokens
 
     @property
+    def read_chars(self) -> int:
+        """What may be read back at once."""
+        if self.tokens is None:
+            return OFFLOAD_TEXT_CHARS
+        return min(OFFLOAD_TEXT_CHARS, max(2 * PREVIEW_CHARS_MIN, 2 * self.tokens))
+
+    @property
     def preview_chars(self) -> int:
         if self.tokens is None:
             return PREVIEW_CHARS
@@ -94,7 +103,9 @@ def room_for(budget_tokens: int, counter: Counter) -> Room:
 def offloaded(result: ToolResult, room: Room) -> Flow[ToolResult]:
     """A result as it goes into the log."""
     content = yield from moved_out(result.content, result.name or "")
-    content, ref = yield from _text_out(content, room, result)
+    ref = None
+    if result.name != READS_OUTPUTS:  # or what is read back would be moved out again
+        content, ref = yield from _text_out(content, room, result)
     details = yield from _details_out(_without_ref(result.details), result)
     return msgspec.structs.replace(result, content=content, details=details, output_ref=ref)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.core import turn
 from holdfast.core.compacting import compact
 from holdfast.core.effects import Cancelled
+from holdfast.core.limits import EXCERPT_CHARS
 from holdfast.core.replies import Delta, Reply
 from holdfast.engine.common import (
     Held,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.effects import Flow
     from holdfast.core.events import CompactionFinished, Event
+    from holdfast.core.excerpts import Excerpt
     from holdfast.core.ids import SessionKey
     from holdfast.core.projection import Plan
     from holdfast.core.records import Content, Json, Record
@@ -178,6 +180,24 @@ class AsyncSession(Held):
     async def record(self, reply: object) -> Reply:
         found = reply if isinstance(reply, Reply) else await read_reply_async(reply, self.target)
         return await self._drive(self._guard.record(found))
+
+    async def output_read(
+        self,
+        ref: str,
+        *,
+        offset: int | None = None,
+        lines: str | None = None,
+        pattern: str | None = None,
+        max_chars: int = EXCERPT_CHARS,
+    ) -> Excerpt:
+        return await finished(
+            self._output_read,
+            ref,
+            offset=offset,
+            lines=lines,
+            pattern=pattern,
+            max_chars=max_chars,
+        )
 
     # Care
 

@@ -17,6 +17,7 @@ from holdfast.core.economy import Policy
 from holdfast.core.effects import Failed
 from holdfast.core.ids import SessionKey, is_name, new_session_id
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.offload import READS_OUTPUTS, room_for
 from holdfast.core.prices import price_of
 from holdfast.core.records import (
     Assistant,
@@ -31,14 +32,23 @@ from holdfast.core.records import (
     User,
 )
 from holdfast.core.text import cut
-from holdfast.core.window import Window, check_floor
+from holdfast.core.tokens import Estimator
+from holdfast.core.window import Window, budget_for, check_floor
 from holdfast.engine.drive import Listeners, World
 from holdfast.engine.log import Log
+from holdfast.engine.outputs import Outputs, output_tool
 from holdfast.engine.prepare import memory_for
 from holdfast.engine.status import Status, status_of
 from holdfast.engine.tools import Toolbox, made_tools
 from holdfast.engine.totals import Totals
-from holdfast.errors import AccessDenied, BadSetting, NoSuchSession, SessionExists, UsageError
+from holdfast.errors import (
+    AccessDenied,
+    BadSetting,
+    NoSuchOutput,
+    NoSuchSession,
+    SessionExists,
+    UsageError,
+)
 from holdfast.providers.failures import name_failure
 from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.jsonl import JsonlStore
@@ -48,6 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.core.dialects import Target
+    from holdfast.core.excerpts import Excerpt
     from holdfast.core.failures import Rule
     from holdfast.core.messages import Tool
     from holdfast.core.prices import Price
@@ -117,6 +128,9 @@ class Held:
         """What is closed with the session: what it opened itself, and nothing else."""
         self._clock = clock
         self._toolbox = Toolbox(options.get("tools", ()))
+        reader = self._reader(model, options)
+        if reader is not None:
+            self._toolbox = Toolbox(options.get("tools", ()), unlisted=(reader,))
         self._log = Log(store, key, clock, self.blobs)
         self._world = World(
             log=self._log,
@@ -127,13 +141,26 @@ class Held:
             clock=clock,
         )
         self._course = Course(
-            _terms(options, model, self._toolbox, summariser), memory_for(model.target)
+            _terms(options, model, self._toolbox, summariser, reader), memory_for(model.target)
         )
         self._course.keeps_outputs = self.blobs is not None
         self._guard = turn.Guard(self._course, self._named)
         self._course.recall_window(self._log.read(self._course.window.tokens))
         self._totals: Totals | None = None
         self._log.on_append(self._count)
+
+    def _reader(self, model: Model | AsyncModel, options: Options) -> ToolFunction | None:
+        """What reads outputs back, where we run the tools and the caller has none of that name."""
+        if self.blobs is None or not self._toolbox.has_functions or READS_OUTPUTS in self._toolbox:
+            return None
+        window, _floor = _window_and_floor(options, model)
+        room = room_for(budget_for(window, floor=0).tokens, Estimator())
+        return output_tool(Outputs(self.store, self.blobs), self.key, chars_max=room.read_chars)
+
+    def _output_read(self, ref: str, **part: Any) -> Excerpt:
+        if self.blobs is None:
+            raise NoSuchOutput(ref, self.key.session, "its store keeps no payloads")
+        return Outputs(self.store, self.blobs).read(self.key, ref, **part)
 
     def _named(self, error: object) -> Failed:
         return Failed(
@@ -389,6 +416,7 @@ def _terms(
     model: Model | AsyncModel,
     toolbox: Toolbox,
     summariser: Model | AsyncModel | None,
+    reader: ToolFunction | None,
 ) -> Terms:
     window, floor = _window_and_floor(options, model)
     plain = {name: value for name, value in options.items() if name in _PLAIN}
@@ -397,6 +425,7 @@ def _terms(
         target=model.target,
         window=window,
         tools=toolbox.tools,
+        output_tool=reader.tool if reader is not None else None,
         price=options.get("price") or price_of(model.target.model),
         summary_target=summariser.target if summariser is not None else None,
         summary_window=summariser.window if summariser is not None else None,

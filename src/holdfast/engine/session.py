@@ -11,6 +11,7 @@ from holdfast import config
 from holdfast.core import turn
 from holdfast.core.compacting import compact
 from holdfast.core.effects import Cancelled
+from holdfast.core.limits import EXCERPT_CHARS
 from holdfast.core.replies import Delta, Reply
 from holdfast.engine.common import (
     Held,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.effects import Flow
     from holdfast.core.events import CompactionFinished, Event
+    from holdfast.core.excerpts import Excerpt
     from holdfast.core.ids import SessionKey
     from holdfast.core.projection import Plan
     from holdfast.core.records import Content, Json, Record
@@ -194,6 +196,23 @@ class Session(Held):
         """Store a reply: an SDK's object, its JSON, a stream of either, or a `Reply`."""
         found = reply if isinstance(reply, Reply) else read_reply(reply, self.target)
         return self._drive(self._guard.record(found))
+
+    def output_read(
+        self,
+        ref: str,
+        *,
+        offset: int | None = None,
+        lines: str | None = None,
+        pattern: str | None = None,
+        max_chars: int = EXCERPT_CHARS,
+    ) -> Excerpt:
+        """A part of an output that was moved out of the log, or of a record that is shown short.
+
+        `lines` is `"120:180"`, `"-50:"`…; a `pattern` gives the lines that match.
+        """
+        return self._output_read(
+            ref, offset=offset, lines=lines, pattern=pattern, max_chars=max_chars
+        )
 
     # Care
 

@@ -55,7 +55,13 @@ class ToolFunction:
 class Toolbox:
     """The tools of a session, by name."""
 
-    def __init__(self, tools: Iterable[Callable[..., Any] | Tool | ToolFunction] = ()) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Callable[..., Any] | Tool | ToolFunction] = (),
+        *,
+        unlisted: Iterable[ToolFunction] = (),
+    ) -> None:
+        """`unlisted` are tools that can be called, and are declared by somebody else in time."""
         self._functions: dict[str, ToolFunction] = {}
         declared: dict[str, Tool] = {}
         for one in made_tools(tools):
@@ -68,6 +74,12 @@ class Toolbox:
                 )
             declared[tool.name] = tool
         self.tools = tuple(declared.values())
+        for one in unlisted:
+            self._functions.setdefault(one.tool.name, one)
+
+    @property
+    def has_functions(self) -> bool:
+        return bool(self._functions)
 
     def __contains__(self, name: str) -> bool:
         return name in self._functions

@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.messages import Tool, read_tools
 from holdfast.core.models import family_of, window_of
 from holdfast.core.records import Assistant, Header, Model, Record
+from holdfast.core.refs import restored
 from holdfast.core.replay import with_ids
 from holdfast.core.window import Window
 from holdfast.errors import NoSuchSession, UsageError
@@ -94,11 +95,10 @@ def _of_session(app: App, name: str, window: int | None) -> Conversation:
         error.hint = f"{error.hint}; there is no file by that name either"
         raise
     with app.out.busy(f"reading {key}"):
-        if window is None:
-            records = [one for one in app.store.read(key) if not isinstance(one, Header)]
-        else:
-            live = app.store.live(key, window=window)
-            records = [one for one in live.records if not isinstance(one, Header)]
+        found = (
+            app.store.read(key) if window is None else app.store.live(key, window=window).records
+        )
+        records = [restored(one, app.blobs.get) for one in found if not isinstance(one, Header)]
     provider, model = _model_in(records)
     return Conversation(str(key), records, provider=provider, model=model)
 
