@@ -50,6 +50,18 @@ def test_facts_take_label_and_parent_from_the_header() -> None:
     assert (facts.label, facts.parent_session) == ("plan", "main/old")
 
 
+def test_facts_take_the_owner_from_the_beginning_of_the_log() -> None:
+    """Only what stands first of all says whose a session is; elsewhere nobody vouches for it."""
+    header = Header(id="s", owner="ann", parent_session="main/old", reason="spawn")
+    assert facts_of(header, User(content="x")).owner == "ann"
+    assert facts_of(header).reason == "spawn"
+    assert facts_of(User(content="x"), header).owner == ""
+    assert Facts().owner is None
+    behind_damage = Facts()
+    behind_damage.add(40, header)
+    assert behind_damage.owner is None
+
+
 def test_facts_ignore_a_header_inside_the_log() -> None:
     """A header that is not the first record says nothing about this session."""
     late = Header(label="other", parent_session="main/other")

@@ -239,11 +239,26 @@ def undone(root: Path) -> None:
     made.store.close()
 
 
+def owned(root: Path) -> None:
+    """Added with the field `owner`: a session that another one spawned for a certain person."""
+    made = Maker(root, "owned")
+    made.store.create(
+        made.key,
+        label="for Ann",
+        parent_session=f"{AGENT}/employer",
+        parent_record="19a7ad5b9fa0abcdef",
+        reason="spawn",
+        owner="ann@example.org",
+    )
+    made.append(User(content="look it up"), Assistant(content="done"))
+    made.store.close()
+
+
 def main() -> None:
     root = Path(sys.argv[1])
     if root.exists():
         sys.exit(f"{root} is there already; frozen files are not written again")
-    for make in (every_type, unknown, branches, torn, damaged, undone):
+    for make in (every_type, unknown, branches, torn, damaged, undone, owned):
         make(root)
     for note in root.glob("agents/*/sessions/*.writer"):
         note.unlink()

@@ -35,6 +35,8 @@ ab81edacdf0b982fc52d623a5d1c58548909cf9b07480bf6c2a5138dcedda1fe  v1/damaged.exp
 e41c40eadd78c644c2542c9bf34913e5caaa7d4f6b2eb0054575e24da0ae9c2b  v1/every-type.blob.zst
 b7fe1df837c6f38c63e72a35a4a162e94faa0882cbf530d67b7a1dd96f496acf  v1/every-type.expected.json
 1ec66e7f849772b497ec8546b707e2934ebff7c1aedced152b09fd1e595b9650  v1/every-type.jsonl
+f9e6b5d1113797fbfefe4326cae9180d6685599b152989532d46f4f68bd73995  v1/owned.expected.json
+9200632361af4d79ba55fef89644d4a784b03cd422e5a6256dfa716fa8f99399  v1/owned.jsonl
 07bf2505461483a42cceb4dc044eb2ed8c97ee4403d035444e79d0cb754eb225  v1/torn.expected.json
 5dab91fe95f24da205ba479a5199caed49ccc164ac4a565444ccd18b76d5c73e  v1/torn.jsonl
 433c05b8d67ac25d071f2d9387c029f39872c0764bfe14aad0d0e0c894b4cce8  v1/undone.expected.json
@@ -162,6 +164,15 @@ def test_corpus_blob_is_read_by_the_ref_in_its_log(tmp_path: Path, store: JsonlS
     shutil.copyfile(CORPUS / "v1" / "every-type.blob.zst", place)
     assert FileBlobs(tmp_path).get(ref.sha256) == b"the whole output, line by line\n" * 40
     assert ref.sha256 in set(store.mentioned_hashes())
+
+
+def test_corpus_says_whose_a_session_is(log: Path, tmp_path: Path, store: JsonlStore) -> None:
+    """The owner that was written down is found, and older logs belong to nobody."""
+    key = placed(tmp_path, log)
+    owner = "ann@example.org" if log.stem == "owned" else ""
+    (info,) = store.sessions()
+    assert store.header(key).owner == info.owner == owner
+    assert store.header(key).reason == info.reason
 
 
 def test_corpus_of_the_seed_has_each_call_once(tmp_path: Path, store: JsonlStore) -> None:
