@@ -159,7 +159,8 @@ class NoSuchOutput(UsageError):
     """A ref that no record of the session holds. Nothing was read."""
 
     def __init__(self, ref: str, session: str, why: str = "") -> None:
-        what = f"no output {ref[:80]!r} in session `{session}`"
+        where = f"session `{session}`" if session else "any session"
+        what = f"no output {ref[:80]!r} in {where}"
         super().__init__(
             f"{what}: {why}" if why else what,
             hint="give the ref that stands in the preview: the record's id, or its hash",

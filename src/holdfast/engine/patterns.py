@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import PATTERN_SECONDS
 from holdfast.errors import UsageError
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.excerpts import Match
 
+_SPECIAL: Final = frozenset(r"\.^$*+?{}[]|()")
+
 
 def matcher(
     pattern: str,
@@ -21,6 +23,8 @@ def matcher(
     clock: Callable[[], float] = time.monotonic,
 ) -> Match:
     """What finds a pattern in one line after another, and gives up after `seconds` in all."""
+    if not _SPECIAL.intersection(pattern):
+        return _finder(pattern)
     import regex
 
     try:
@@ -43,6 +47,16 @@ def matcher(
         if left <= 0:
             raise _too_slow(pattern, seconds)
         return found.span() if found else None
+
+    return match
+
+
+def _finder(words: str) -> Match:
+    """Plain words need no deadline, and are found several times as fast."""
+
+    def match(text: str, start: int) -> tuple[int, int] | None:
+        place = text.find(words, start)
+        return None if place < 0 else (place, place + len(words))
 
     return match
 

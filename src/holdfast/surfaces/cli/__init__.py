@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 _NAMES = {
     "sessions": ("sessions", "new", "label", "fork", "rm"),
     "records": ("append", "log", "show", "rewind", "branches"),
+    "outputs": ("output",),
     "transfer": ("import", "export"),
+    "reseed": ("reseed",),
     "inspect": ("inspect",),
     "context": ("context",),
     "simulate": ("simulate",),
@@ -113,10 +115,18 @@ def _load(file: str) -> tuple[Command, ...]:
             from holdfast.surfaces.cli import records
 
             return records.COMMANDS
+        case "outputs":
+            from holdfast.surfaces.cli import outputs
+
+            return outputs.COMMANDS
         case "transfer":
             from holdfast.surfaces.cli import transfer
 
             return transfer.COMMANDS
+        case "reseed":
+            from holdfast.surfaces.cli import reseed
+
+            return reseed.COMMANDS
         case "inspect":
             from holdfast.surfaces.cli import inspect
 
