@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from tests.engine.sessions import boundaries, check_requests, is_summary_request, path_of, said
 
 from holdfast.core.course import cut_in
-from holdfast.core.effects import Append, Call, Start
+from holdfast.core.effects import Append, Call, Keep, Start
 from holdfast.core.messages import Text
 from holdfast.core.records import Assistant, Flush, ToolResult, User, tool_calls
+from holdfast.core.refs import refs_of
 from holdfast.core.replies import Reply
+from holdfast.engine.common import blobs_of
 from holdfast.errors import HoldfastError
 from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.memory import MemoryStore
@@ -164,6 +166,15 @@ SCENARIOS = [
         list,
         {"summary": "model", "notes": "model"},
     ),
+    Scenario(
+        "outputs that are moved out",
+        _nothing,
+        lambda s: s.say("what is known?"),
+        lambda: [
+            calls(("c1", "dump", {"parcel": "p1"}), ("c2", "dump", {"parcel": "p2"})),
+            "a great deal",
+        ],
+    ),
 ]
 
 
@@ -200,6 +211,10 @@ def _check(scenario: Scenario, world: World, run: Run, store: Any) -> None:
     _check_acknowledged(run, after)
     _check_order(after)
     _check_tools(world, after)
+    blobs = blobs_of(store)
+    assert blobs is not None
+    for ref in (ref for one in after for ref in refs_of(one)):
+        assert len(blobs.get(ref.sha256)) == ref.bytes, "a record names what is not there"
 
     again = World(store, world.done, world.clock)
     model = _model(["the session goes on"], again, scenario.options.get("limit"))
@@ -331,6 +346,8 @@ def test_the_scenarios_do_what_their_names_say(tmp_path: Path) -> None:
     asked = runs["a compaction that was asked for"]
     assert asked.result.outcome == "applied"
     assert runs["resuming"].result.text == "well"
+    moved = runs["outputs that are moved out"].simulation.effects
+    assert sum(isinstance(one, Keep) for one in moved) == 2
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS[1:6:4], ids=lambda one: one.name)
