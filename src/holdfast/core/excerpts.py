@@ -303,26 +303,27 @@ def _units(pieces: _Pieces) -> Iterator[_Unit]:
     for _before, line_ends, piece in pieces:
         *whole, rest = (rest + piece).split("\n")
         for number, text in enumerate(whole, line_ends + 1):
-            yield from _parts(number, offset, text, is_part)
+            if len(text) <= _UNIT_CHARS:
+                yield _Unit(number, offset, text, is_part)
+            else:
+                yield from _parts(_Unit(number, offset, text, is_part))
             offset += len(text) + 1
             is_part = False
-        number = line_ends + len(whole) + 1
-        while len(rest) > _UNIT_CHARS + _OVERLAP_CHARS:
-            yield _Unit(number, offset, rest[:_UNIT_CHARS], True)
-            rest = rest[_UNIT_CHARS - _OVERLAP_CHARS :]
-            offset += _UNIT_CHARS - _OVERLAP_CHARS
-            is_part = True
+        if len(rest) > _UNIT_CHARS:
+            *parts, (number, offset, rest, is_part) = _parts(
+                _Unit(line_ends + len(whole) + 1, offset, rest, is_part)
+            )
+            yield from parts
     if rest:
-        yield from _parts(pieces.line_ends + 1, offset, rest, is_part)
+        yield _Unit(pieces.line_ends + 1, offset, rest, is_part)
 
 
-def _parts(line: int, offset: int, text: str, is_part: bool) -> Iterator[_Unit]:
-    if len(text) <= _UNIT_CHARS + _OVERLAP_CHARS:
-        yield _Unit(line, offset, text, is_part)
-        return
+def _parts(unit: _Unit) -> Iterator[_Unit]:
+    """A long line in parts that overlap."""
     step = _UNIT_CHARS - _OVERLAP_CHARS
-    for start in range(0, len(text) - _OVERLAP_CHARS, step):
-        yield _Unit(line, offset + start, text[start : start + _UNIT_CHARS], True)
+    for start in range(0, max(1, len(unit.text) - _OVERLAP_CHARS), step):
+        part = unit.text[start : start + _UNIT_CHARS]
+        yield _Unit(unit.line, unit.offset + start, part, True)
 
 
 class _Page:
