@@ -281,6 +281,19 @@ def test_subjects_are_read_from_headers(parent: str | None, expected: SessionKey
     assert subject_of(key, header) == Subject(key, "x", expected, "reset")
 
 
+def test_subjects_of_an_unknown_owner_descend_from_nobody() -> None:
+    """Facts that were found behind a damaged header give nobody a right."""
+
+    class Damaged:
+        owner = None
+        parent_session = "main/boss"
+        reason = "spawn"
+
+    subject = subject_of(SessionKey("main", "child"), Damaged())
+    assert subject == Subject(SessionKey("main", "child"), None)
+    assert not decide(Caller("main", "boss", owners=("*",)), subject, HOUSE.get).is_allowed
+
+
 @given(texts(2_000), texts(2_000))
 def test_accesses_are_bounded_for_the_log(short: str, long: str) -> None:
     """No text in a line is longer than the limit, and what is shorter stays as it is."""

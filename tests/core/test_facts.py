@@ -46,20 +46,9 @@ def test_facts_count_records_and_messages(stored: list[Record]) -> None:
 
 def test_facts_take_label_and_parent_from_the_header() -> None:
     """The first record's label and parent session are the session's."""
-    facts = facts_of(Header(id="s", label="plan", parent_session="main/old"), User(content="x"))
-    assert (facts.label, facts.parent_session) == ("plan", "main/old")
-
-
-def test_facts_take_the_owner_from_the_beginning_of_the_log() -> None:
-    """Only what stands first of all says whose a session is; elsewhere nobody vouches for it."""
-    header = Header(id="s", owner="ann", parent_session="main/old", reason="spawn")
-    assert facts_of(header, User(content="x")).owner == "ann"
-    assert facts_of(header).reason == "spawn"
-    assert facts_of(User(content="x"), header).owner == ""
-    assert Facts().owner is None
-    behind_damage = Facts()
-    behind_damage.add(40, header)
-    assert behind_damage.owner is None
+    header = Header(id="s", label="plan", parent_session="main/old", reason="spawn")
+    facts = facts_of(header, User(content="x"))
+    assert (facts.label, facts.parent_session, facts.reason) == ("plan", "main/old", "spawn")
 
 
 def test_facts_ignore_a_header_inside_the_log() -> None:

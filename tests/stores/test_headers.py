@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 KEY = SessionKey("main", "work")
 MEGABYTE = 1_000_000
 SAID = b'{"type":"user","content":"hello"}\n'
+OPEN = b'{"type":"user","content":"of an append that broke off","more":1}\n'
 HEADER = encode(Header(id="work", agent="main", format="holdfast", version=1, owner="ann")) + b"\n"
 
 
@@ -46,7 +47,9 @@ def listed_owner(store: JsonlStore, key: SessionKey = KEY) -> str | None:
 # Logs that do not begin as ours do
 
 
-@pytest.mark.parametrize("data", [b"", SAID, SAID + HEADER, b"\xef\xbb\xbf" + SAID])
+@pytest.mark.parametrize(
+    "data", [b"", SAID, SAID + HEADER, b"\xef\xbb\xbf" + SAID, OPEN, OPEN + SAID]
+)
 def test_header_is_made_up_for_a_log_without_one(store: JsonlStore, data: bytes) -> None:
     """A log of another tool, or an empty file, belongs to nobody; a later header says nothing."""
     log_of(store).write_bytes(data)

@@ -108,6 +108,8 @@ class Access(msgspec.Struct, frozen=True):
 
 def subject_of(key: SessionKey, described: Described) -> Subject:
     """The session of that key as its header, or a listing, describes it."""
+    if described.owner is None:
+        return Subject(key, None)  # who does not know whose it is knows nothing of its descent
     parent = _key_in(described.parent_session or "")
     return Subject(key, described.owner, parent, described.reason)
 

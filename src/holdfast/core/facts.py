@@ -30,7 +30,8 @@ class Facts(msgspec.Struct):
     parent_session: str | None = None
     reason: str | None = None
     owner: str | None = None
-    """None where the log does not begin with a record: then nobody knows whose it is."""
+    """Of the header that the log begins with, and so known to whoever opens it, not counted here.
+    None where the beginning is damaged."""
 
     def add(self, position: int, item: Stands) -> None:
         """Count the next record."""
@@ -39,8 +40,6 @@ class Facts(msgspec.Struct):
         self.created = self.created or item.ts
         self.last_active = max(self.last_active, item.ts)
         self.head = item.id or positional_id(position)
-        if position == 0:
-            self.owner = item.owner if isinstance(item, Header) else ""
         match item:
             case Header(label=label) if self.records == 1:
                 self.label, self.parent_session = label, item.parent_session

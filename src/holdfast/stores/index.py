@@ -207,8 +207,9 @@ def _read(one: LogFile, known: _Row | None) -> _Row:
         if known is not None and _has_only_grown(fd, status, known):
             start, facts = known.scanned, known.facts
         scanned = _scan(fd, start, status.st_size, facts)
-        if status.st_size == 0:
-            facts.owner = ""  # nothing is in it yet
+        if start == 0:
+            opening = log.opening(fd, status.st_size)
+            facts.owner = opening.owner if opening else None
         return _Row(_stamp(status), scanned, _fingerprint(fd, scanned), facts)
     finally:
         os.close(fd)

@@ -264,6 +264,18 @@ def header(fd: int, end: int) -> Header | None:
     return None
 
 
+def opening(fd: int, end: int) -> Header | None:
+    """The header that says whose a log is: only one that the file begins with can.
+
+    An empty one for a log that begins with another record, or is empty itself. None where the
+    beginning is damaged: then nobody knows.
+    """
+    first = line_at(fd, end, 0)
+    if first is None and end > 0:
+        return None
+    return first if isinstance(first, Header) else Header()
+
+
 def line_at(fd: int, end: int, position: int) -> Record | None:
     """The record that starts at a position, if one does."""
     if position > 0 and os.pread(fd, 1, position - 1) != b"\n":

@@ -97,6 +97,7 @@ class _Log:
         facts = Facts()
         for position, line in enumerate(self.lines):
             facts.add(position, _decoded(line))
+        facts.owner = self.header().owner
         size = sum(len(line) + 1 for line in self.lines)
         return SessionInfo(key=self.key, bytes=size, **msgspec.structs.asdict(facts))
 

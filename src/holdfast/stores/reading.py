@@ -193,19 +193,14 @@ class LogReader(msgspec.Struct, frozen=True):
     # Single records
 
     def header(self) -> Header:
-        """The header, or one made up for a log that begins with another record, or is empty.
-
-        By the same rule as `Facts.owner`: what the first byte does not begin, nobody vouches for.
-        """
-        first = log.line_at(self.fd, self.end, 0)
-        if isinstance(first, Header):
-            return first
-        if first is None and self.end > 0:
+        """The header, or one made up for a log that begins with another record, or is empty."""
+        opening = log.opening(self.fd, self.end)
+        if opening is None:
             raise StoreError(
                 f"session `{self.key}` does not begin with a record: nobody knows whose it is",
                 hint=f"see what is wrong with `holdfast verify {self.key.session}`",
             )
-        return Header(id=self.key.session, agent=self.key.agent)
+        return opening if opening.id else Header(id=self.key.session, agent=self.key.agent)
 
     def header_if_any(self) -> Header | None:
         """The header as it stands, for copies."""
