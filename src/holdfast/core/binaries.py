@@ -15,13 +15,13 @@ import msgspec
 from holdfast.core.images import data_uris, is_image, payload_bytes
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.records import OutputRef
+from holdfast.core.refs import IN_BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.records import Json
 
-_REFS: Final = "output_refs"
 _HOLDERS: Final = (
     *("", "source", "image_url", "inlineData", "inline_data", "input_audio"),
     *("file", "audio", "resource", "image"),
@@ -41,10 +41,10 @@ _BARE_CHARS_MIN: Final = 64
 
 def with_refs(block: Json) -> Json:
     """A block with its refs where the offloaded payloads were, so that each is told in place."""
-    held = block.get(_REFS)
+    held = block.get(IN_BLOCK)
     if not isinstance(held, dict):
         return block
-    whole: Any = {name: item for name, item in block.items() if name != _REFS}
+    whole: Any = {name: item for name, item in block.items() if name != IN_BLOCK}
     for path, value in held.items():
         ref = ref_in(value)
         if ref is not None and isinstance(path, str):

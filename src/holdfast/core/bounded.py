@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.text import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.core.records import Json
 
@@ -40,6 +40,15 @@ def stated(reply: Json, fields: Sequence[str] = ()) -> bytes:
     data = msgspec.json.encode({**kept, "bytes": total})
     assert len(data) == total
     return data
+
+
+def largest(most: int, fits: Callable[[int], bool]) -> int:
+    """The largest number up to `most` that fits, where smaller ones fit if larger ones do."""
+    least = 0
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if fits(middle) else (least, middle - 1)
+    return least
 
 
 def refusal(status: str, error: str, session: str, cap: int) -> str:

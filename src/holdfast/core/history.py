@@ -10,14 +10,16 @@ exactly where it ends.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.bounded import first_within, stated
 from holdfast.core.cursors import cursor
+from holdfast.core.limits import HISTORY_MESSAGE_SHARE
 from holdfast.core.records import Assistant, ToolUse, tool_calls
-from holdfast.core.sanitising import Shown, forms, is_message, is_result
+from holdfast.core.sanitising import Shown, forms, is_message, is_result, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -42,8 +44,7 @@ _FEWER: Final = (
     *("sessionKey", "messages", "output", "truncated", "droppedMessages", "contentTruncated"),
     *("contentRedacted", "cursor", "bytes"),
 )
-_FEWEST: Final = ("messages", "truncated")
-_FIELDS: Final = (_EVERYTHING, _FEWER, _FEWEST)
+_FIELDS: Final = (_EVERYTHING, _FEWER, ("messages", "truncated"), ("messages",))
 """What a reply has, and what it has where there is less and less room."""
 
 
@@ -144,12 +145,93 @@ class Page(msgspec.Struct, frozen=True):
     wanted: int = 0
     """Which of them is the message that must be there."""
     words: tuple[str, ...] = ()
-    uncounted: int = 0
+    passed_over: int = 0
     """Messages that were asked for and that cannot fit, so that nobody looked at them."""
+    is_short: bool = False
+    """Whether older ones are among those."""
     older: str | None = None
     """Where the next page begins if everything here is shown; None where there is no more."""
     has_newer: bool | None = None
     matches: int | None = None
+
+
+class Gathering:
+    """Collects what a page may show, in order of preference, until nothing more can fit."""
+
+    def __init__(self, limit: int, cap: int, words: tuple[str, ...] = ()) -> None:
+        self._limit, self._cap, self._words = limit, cap, words
+        self._bytes = 0
+        self._counted = 0
+        self._closed: set[bool] = set()
+        self._candidates: list[Candidate] = []
+        self._essential: tuple[Clean, ...] = ()
+        self._wanted = 0
+        self._passed_over = 0
+        self._oldest = ""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there are as many as were asked for."""
+        return self._counted >= self._limit
+
+    @property
+    def is_short(self) -> bool:
+        """Whether older ones were passed over."""
+        return False in self._closed
+
+    def take(
+        self,
+        unit: Unit,
+        messages: Iterable[Clean],
+        *,
+        is_newer: bool = False,
+        wanted: str = "",
+    ) -> None:
+        """Count a unit, and look at its messages only if they may be shown."""
+        self._counted += unit.counted
+        if not is_newer:
+            self._oldest = unit.first
+        if is_newer in self._closed:
+            self._passed_over += len(unit.records)
+            return
+        cleans, share = tuple(messages), int(HISTORY_MESSAGE_SHARE * self._cap)
+        forms_shown = tuple(shown(one, share, self._words) for one in cleans)
+        candidate = Candidate(unit.first, forms_shown, is_newer)
+        if not self._candidates:
+            ids = [record.id for record in unit.records]
+            self._essential = cleans
+            self._wanted = ids.index(wanted) if wanted in ids else len(ids) - 1
+        elif self._bytes + candidate.bytes > self._cap:
+            self._closed.add(is_newer)
+            self._passed_over += len(unit.records)
+            return
+        self._bytes += candidate.bytes
+        self._candidates.append(candidate)
+
+    def page(self, session: str, scope: str, *, has_older: bool) -> Page:
+        """What was gathered; `has_older` where there is more before the last of it."""
+        return Page(
+            session=session,
+            scope=scope,
+            candidates=tuple(self._candidates),
+            essential=self._essential,
+            wanted=self._wanted,
+            words=self._words,
+            passed_over=self._passed_over,
+            is_short=self.is_short,
+            older=self._oldest if has_older else None,
+        )
+
+
+def in_turn(older: Iterator[Unit], newer: Iterator[Unit]) -> Iterator[tuple[Unit, bool]]:
+    """The units of both sides in turn, each with whether it is a newer one."""
+    sides = deque([(older, False), (newer, True)])
+    while sides:
+        units, is_newer = sides.popleft()
+        unit = next(units, None)
+        if unit is not None:
+            yield unit, is_newer
+            sides.append((units, is_newer))
 
 
 def rendered(page: Page, key: SessionKey, cap: int) -> str:
@@ -177,7 +259,7 @@ def _replies(page: Page, key: SessionKey, cap: int) -> Iterator[bytes]:
         yield _reply(page, key, chosen[:count], _EVERYTHING)
     if page.candidates:
         yield from _small_replies(page, key)
-    for fields in (*_FIELDS, ("truncated", "bytes"), ("truncated",)):
+    for fields in (*_FIELDS[:3], ("truncated",)):
         yield _reply(page, key, (), fields)
 
 
@@ -233,7 +315,7 @@ def _reply(
     is_replaced: bool = False,
 ) -> bytes:
     messages = [one for each in _in_time(chosen) for one in each.messages]
-    found = sum(len(one.messages) for one in page.candidates) + page.uncounted
+    found = sum(len(one.messages) for one in page.candidates) + page.passed_over
     firsts = {one.first for one in chosen}
     represented = sum(len(one.messages) for one in page.candidates if one.first in firsts)
     omitted = found - min(represented, len(messages))
@@ -253,7 +335,7 @@ def _reply(
         "contentTruncated": is_cut,
         "contentRedacted": is_redacted,
         "hasMore": older is not None or (not chosen and omitted > 0),
-        "hasNewer": page.has_newer,
+        "hasNewer": _has_newer(page, firsts),
         "cursor": None if older is None else cursor(key, older),
     }
     for name in ("matches", "hasNewer"):
@@ -267,6 +349,12 @@ def _in_time(chosen: Sequence[Candidate]) -> list[Candidate]:
     return [*reversed(older), *chosen[:1], *(one for one in chosen[1:] if one.is_newer)]
 
 
+def _has_newer(page: Page, shown: set[str]) -> bool | None:
+    if page.has_newer is None:
+        return None
+    return page.has_newer or any(one.is_newer and one.first not in shown for one in page.candidates)
+
+
 def _older(page: Page, chosen: Sequence[Candidate]) -> str | None:
     """The record before which the next page is, or None where there is no more of it."""
     if not chosen:
@@ -274,4 +362,4 @@ def _older(page: Page, chosen: Sequence[Candidate]) -> str | None:
     shown = {one.first for one in chosen}
     is_short = any(not one.is_newer and one.first not in shown for one in page.candidates)
     oldest = _in_time(chosen)[0].first
-    return oldest if is_short or (page.uncounted and page.has_newer is None) else page.older
+    return oldest if is_short or page.is_short else page.older

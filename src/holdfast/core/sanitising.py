@@ -20,6 +20,7 @@ from holdfast.core.limits import (
     REF_CHARS,
 )
 from holdfast.core.records import Assistant, OutputRef, ToolResult, ToolUse, User
+from holdfast.core.refs import IN_DETAILS
 from holdfast.core.text import cut, scrub
 
 if TYPE_CHECKING:
@@ -152,9 +153,12 @@ def matches(clean: Clean, words: Sequence[str]) -> bool:
     return all(word.casefold() in said for word in words)
 
 
-def shown(clean: Clean, cap_bytes: int, words: Sequence[str] = ()) -> Shown | None:
-    """The fullest form of a message that is within a cap; None where none is."""
-    return next((one for one in forms(clean, words) if len(one.json) <= cap_bytes), None)
+def shown(clean: Clean, cap_bytes: int, words: Sequence[str] = ()) -> Shown:
+    """The fullest form of a message that is within a cap, or the smallest where none is."""
+    for one in forms(clean, words):
+        if len(one.json) <= cap_bytes:
+            break
+    return one
 
 
 def forms(clean: Clean, words: Sequence[str] = ()) -> Iterator[Shown]:
@@ -213,7 +217,7 @@ def _tool_of(record: ToolResult, names: Mapping[str, str]) -> str:
 
 
 def _refs_of(record: ToolResult) -> Json:
-    details = record.details.get("output_ref") if isinstance(record.details, dict) else None
+    details = record.details.get(IN_DETAILS) if isinstance(record.details, dict) else None
     refs: Json = {}
     if record.output_ref is not None:
         refs["outputRef"] = _ref_json(record.output_ref)
