@@ -1,0 +1,376 @@
+"""Reading back: by ref, from the session that holds it, in part, and never more than is held."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tracemalloc
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.ids import SessionKey
+from holdfast.core.limits import EXCERPT_CHARS_MAX, EXCERPT_CHARS_MIN
+from holdfast.core.messages import ToolCall
+from holdfast.core.records import (
+    Assistant,
+    Compaction,
+    Label,
+    OutputRef,
+    Rewind,
+    ToolResult,
+    User,
+)
+from holdfast.core.redaction import Redactor
+from holdfast.engine.outputs import Outputs, output_tool
+from holdfast.engine.patterns import matcher
+from holdfast.engine.tools import Toolbox
+from holdfast.errors import AmbiguousName, BlobDamaged, BlobMissing, NoSuchOutput, UsageError
+from holdfast.ports import ANY_HEAD
+from holdfast.stores.memory import MemoryBlobs, MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEY = SessionKey("main", "work")
+LOG = "".join(f"{number:05} something happened\n" for number in range(1, 5_001))
+
+
+class Desk:
+    """A session, its payloads, and who reads them."""
+
+    def __init__(self, **options: Any) -> None:
+        self.store = MemoryStore()
+        self.blobs = MemoryBlobs()
+        self.outputs = Outputs(self.store, self.blobs, **options)
+        self.store.create(KEY)
+
+    def offload(self, data: str | bytes, *, kind: str = "text", key: SessionKey = KEY) -> str:
+        """Keep a payload, name it in the log, and return its hash."""
+        raw = data.encode() if isinstance(data, str) else data
+        sha256 = self.blobs.put(raw)
+        ref = OutputRef(sha256=sha256, bytes=len(raw), kind=kind)
+        self.append(ToolResult(tool_use_id="t", content="[preview]", output_ref=ref), key=key)
+        return sha256
+
+    def append(self, *records: Any, key: SessionKey = KEY) -> str:
+        return self.store.append(key, records, expect=ANY_HEAD).ids[-1]
+
+
+# What a ref stands for
+
+
+@pytest.mark.parametrize("digits", [12, 16, 40, 64])
+def test_outputs_are_found_by_the_beginning_of_their_hash(digits: int) -> None:
+    """12 to 64 digits name a payload that the session holds."""
+    desk = Desk()
+    sha256 = desk.offload(LOG, kind="log")
+    part = desk.outputs.read(KEY, sha256[:digits], lines="3:4")
+    assert part.text == "00003 something happened\n00004 something happened\n"
+    assert (part.kind, part.bytes, part.total_lines) == ("log", len(LOG), 5_000)
+    assert part.ref == sha256[:16]
+
+
+def test_outputs_are_found_by_their_record() -> None:
+    """The id of a record stands for what was moved out of it."""
+    desk = Desk()
+    desk.offload(LOG)
+    record = desk.store.head(KEY)
+    assert desk.outputs.read(KEY, record, lines="1").text == "00001 something happened\n"
+
+
+def test_outputs_are_found_however_long_ago_they_were() -> None:
+    """A thousand records later, and after a compaction, the ref still works."""
+    desk = Desk()
+    old = desk.offload("old")
+    desk.append(*(User(content=f"said {number}") for number in range(1_000)))
+    desk.append(Compaction(summary="much was said", first_kept=desk.store.head(KEY)))
+    assert desk.outputs.read(KEY, old[:16]).text == "old"
+
+
+def test_outputs_of_an_abandoned_branch_are_found() -> None:
+    """A rewind takes nothing out of the log."""
+    desk = Desk()
+    start = desk.append(User(content="begin"))
+    gone = desk.offload("on a branch")
+    desk.append(Rewind(to=start))
+    assert desk.outputs.read(KEY, gone[:16]).text == "on a branch"
+
+
+def test_outputs_of_details_and_blocks_are_found() -> None:
+    """Every place in a record that can hold a ref counts."""
+    desk = Desk()
+    details, text = desk.blobs.put(b'{"all": 1}'), desk.blobs.put(b"a,b\n1,2\n")
+    held = {"sha256": details, "bytes": 10, "kind": "details"}
+    block = {
+        "type": "document",
+        "source": {"data": ""},
+        "output_refs": {"source.data": {"sha256": text, "bytes": 8, "kind": "text/csv"}},
+    }
+    desk.append(ToolResult(tool_use_id="t", content="ok", details={"output_ref": held}))
+    desk.append(User(content=[block]))
+    assert desk.outputs.read(KEY, details[:16]).text == '{"all": 1}'
+    assert desk.outputs.read(KEY, text[:16], pattern="^a").text.startswith("1:a,b\n")
+
+
+def test_short_refs_must_name_one_output() -> None:
+    """Two payloads whose hashes begin alike are both named; neither is read."""
+    desk = Desk()
+    for last in "12":
+        sha256 = "abcdef012345" + last * 52
+        ref = OutputRef(sha256=sha256, bytes=1, kind="text")
+        desk.append(ToolResult(tool_use_id="t", output_ref=ref))
+    with pytest.raises(AmbiguousName) as refused:
+        desk.outputs.read(KEY, "abcdef012345")
+    assert len(refused.value.candidates) == 2
+
+
+@pytest.mark.parametrize(
+    ("record", "text", "kind"),
+    [
+        (User(content="as it was said"), "as it was said", "text"),
+        (
+            User(content=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
+            "a\nb",
+            "text",
+        ),
+        (ToolResult(tool_use_id="t", content="short"), "short", "text"),
+        (ToolResult(tool_use_id="t"), "", "text"),
+        (Compaction(summary="what was"), "what was", "text"),
+    ],
+)
+def test_records_that_were_never_moved_out_are_read_by_id(
+    record: Any, text: str, kind: str
+) -> None:
+    """What a view has cut or cleared is in the record, and its id is the ref."""
+    desk = Desk()
+    part = desk.outputs.read(KEY, desk.append(record))
+    assert (part.text, part.kind, part.bytes) == (text, kind, len(text.encode()))
+
+
+def test_records_with_blocks_are_read_as_json() -> None:
+    """Calls and other blocks have no text of their own: their JSON is shown, indented."""
+    desk = Desk()
+    call = {"type": "tool_use", "id": "t1", "name": "run", "input": {"command": "ls"}}
+    part = desk.outputs.read(KEY, desk.append(Assistant(content=[call])))
+    assert msgspec.json.decode(part.text) == [call]
+    assert part.total_lines > 5
+    label = desk.outputs.read(KEY, desk.append(Label(label="mine")))
+    assert msgspec.json.decode(label.text)["label"] == "mine"
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("ref", ["abcdef01234", "0" * 65, "A" * 64, "no-such-record", "@99", ""])
+def test_refs_that_name_nothing_are_refused(ref: str) -> None:
+    """Said with the ref, the session, and what to do."""
+    desk = Desk()
+    desk.offload(LOG)
+    with pytest.raises(NoSuchOutput, match="work") as refused:
+        desk.outputs.read(KEY, ref)
+    assert refused.value.hint
+
+
+def test_outputs_that_are_gone_or_damaged_are_refused() -> None:
+    """A ref whose payload is not there, or is larger than it was, is an error and no text."""
+    desk = Desk()
+    missing = OutputRef(sha256="ab" * 32, bytes=3, kind="text")
+    larger = OutputRef(sha256=desk.blobs.put(b"four"), bytes=3, kind="text")
+    for ref, error in ((missing, BlobMissing), (larger, BlobDamaged)):
+        desk.append(ToolResult(tool_use_id="t", output_ref=ref))
+        with pytest.raises(error):
+            desk.outputs.read(KEY, ref.sha256[:16])
+
+
+def test_patterns_that_are_none_are_refused() -> None:
+    """With what is wrong about it."""
+    desk = Desk()
+    ref = desk.offload(LOG)[:16]
+    with pytest.raises(UsageError, match=r"not a regular expression: missing \)"):
+        desk.outputs.read(KEY, ref, pattern="(open")
+
+
+def test_patterns_that_take_too_long_are_given_up() -> None:
+    """The time all searches of one read may take is one deadline."""
+    ticks = iter(range(1_000))
+    match = matcher("[a]", seconds=10, clock=lambda: float(next(ticks)))
+    found = [match("xxa", 0) for _ in range(9)]
+    assert found == [(2, 3)] * 9
+    with pytest.raises(UsageError, match="10 s and was given up") as refused:
+        match("xxa", 0)
+    assert refused.value.hint
+
+
+def test_patterns_without_special_characters_are_plain_words() -> None:
+    """They need no deadline: whoever searches 200 MB for a word gets it."""
+    match = matcher("a b", seconds=0.0)
+    assert [match("xa b", 0), match("xa b", 2), match("", 0)] == [(1, 4), None, None]
+
+
+def test_patterns_that_explode_are_given_up() -> None:
+    """Nested repetition without end is stopped from inside the search."""
+    match = matcher(r"(\w+\s?)+(?=x)(\w*)*$", seconds=0.05)
+    with pytest.raises(UsageError, match="given up"):
+        match("a" * 4_000 + "!", 0)
+
+
+# What is masked stays masked
+
+
+def test_outputs_are_masked_before_they_are_selected() -> None:
+    """A secret is found neither by place nor by searching for it, nor by its two halves."""
+    secret = "zebra-9f8e7d6c5b4a"
+    desk = Desk(redactor=Redactor({"API_KEY": secret}))
+    ref = desk.offload(f"one\ntoken={secret}\nthree\n" * 50)[:16]
+    whole = desk.outputs.read(KEY, ref)
+    assert secret not in whole.text
+    assert whole.total_lines == 150
+    for start in range(len("one\ntoken=") - 3, len("one\ntoken=") + 12):
+        part = desk.outputs.read(KEY, ref, offset=start, max_chars=256)
+        assert secret[:9] not in part.text
+    assert desk.outputs.read(KEY, ref, pattern=secret[:8]).matches == 0
+    assert desk.outputs.read(KEY, ref, lines="-1").text == "three\n"
+    assert secret not in "".join(desk.outputs.text(KEY, ref))
+    assert secret.encode() in b"".join(desk.outputs.payload(KEY, ref))
+
+
+# Binary
+
+
+def test_pictures_are_described_and_not_shown() -> None:
+    """Media type, bytes, dimensions, and how to have the file."""
+    png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (640).to_bytes(4, "big") + (480).to_bytes(4, "big")
+    desk = Desk()
+    ref = desk.offload(png + b"\0" * 3_000, kind="image/png")[:16]
+    part = desk.outputs.read(KEY, ref)
+    assert (part.text, part.kind, part.bytes) == ("", "image/png", 3_024)
+    assert "640 × 480" in part.note
+    assert f"holdfast output {ref} -o FILE" in part.note
+
+
+# Bounded
+
+
+class Giant:
+    """A blob store with one payload of 200 MB that nobody ever holds."""
+
+    block = b"".join(b"%07d %s\n" % (n, b"nothing to see here " * 100) for n in range(500))
+    sha256 = hashlib.sha256(b"giant").hexdigest()
+    size_bytes = len(block) * 210
+
+    def chunks(self, sha256: str, *, size: int | None = None) -> Iterator[bytes]:
+        assert sha256 == self.sha256
+        for _ in range(210):
+            yield self.block
+        yield b"the needle\n"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"offset": 190_000_000},
+        {"lines": "100000:"},
+        {"lines": "-3:"},
+        {"pattern": "needle"},
+    ],
+)
+def test_outputs_of_200_megabytes_are_read_in_bounded_memory(asked: dict[str, Any]) -> None:
+    """Only what is shown and one piece are held, wherever in the output it is."""
+    assert Giant.size_bytes > 200_000_000
+    store = MemoryStore()
+    store.create(KEY)
+    ref = OutputRef(sha256=Giant.sha256, bytes=Giant.size_bytes, kind="log")
+    store.append(KEY, [ToolResult(tool_use_id="t", output_ref=ref)], expect=ANY_HEAD)
+    outputs = Outputs(store, Giant())  # type: ignore[arg-type]
+    tracemalloc.start()
+    try:
+        part = outputs.read(KEY, Giant.sha256[:16], **asked)
+        _now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert part.total_chars == Giant.size_bytes + 11
+    assert part.text
+    assert peak < 12 * len(Giant.block)
+
+
+# The tool
+
+
+def call(desk: Desk, **arguments: Any) -> Any:
+    box = Toolbox([output_tool(desk.outputs, KEY)])
+    prepared = box.prepared(ToolCall("c1", "output_read", arguments))
+    assert isinstance(prepared, tuple), prepared
+    function, bound = prepared
+    return function.function(**bound)
+
+
+def test_tool_answers_begin_with_which_part_this_is() -> None:
+    """One line about the part and the way on, then the part itself."""
+    desk = Desk()
+    ref = desk.offload(LOG, kind="log")[:16]
+    answer = call(desk, ref=ref, lines="10:4000", max_chars=1_000)
+    header, text = answer.content.split("\n", 1)
+    assert header.startswith(f"[log, ref {ref}: characters ")
+    following = re.search(r'go on with lines="(\d+):4000"', header)
+    assert following is not None
+    assert text.startswith("00010 ")
+    more = call(desk, ref=ref, lines=f"{following[1]}:4000", max_chars=1_000)
+    assert f"\n{int(following[1]):05} " in more.content
+
+
+@given(st.integers(EXCERPT_CHARS_MIN, 3_000), st.sampled_from(["lines", "pattern", "offset"]))
+def test_tool_answers_are_within_what_was_asked_for(size: int, by: str) -> None:
+    """The first line counts."""
+    desk = Desk()
+    ref = desk.offload(LOG)[:16]
+    asked: dict[str, Any] = {"lines": "5:", "pattern": "something", "offset": 12_345}
+    answer = call(desk, ref=ref, max_chars=size, **{by: asked[by]})
+    assert not answer.is_error
+    assert size // 3 < len(answer.content) <= size
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"ref": "0" * 16}, "none of its records holds it"),
+        ({"ref": "../../etc/passwd"}, "neither a hash nor the id"),
+        ({"max_chars": 5}, "give max_chars from 256 to 120,000"),
+        ({"max_chars": EXCERPT_CHARS_MAX + 1}, "give max_chars from 256 to 120,000"),
+        ({"lines": "x"}, "not a range"),
+        ({"lines": "1:2", "offset": 3}, "give offset or lines"),
+        ({"pattern": "("}, "not a regular expression"),
+    ],
+)
+def test_tool_mistakes_are_answers_that_say_what_to_do(
+    arguments: dict[str, Any], said: str
+) -> None:
+    """A model reads what was wrong and can try again; the turn goes on."""
+    desk = Desk()
+    ref = desk.offload(LOG)[:16]
+    answer = call(desk, **{"ref": ref, **arguments})
+    assert answer.is_error
+    assert said in answer.content
+
+
+def test_tool_shows_no_more_than_its_session_has_room_for() -> None:
+    """A session with a small window caps what one answer may have."""
+    desk = Desk()
+    ref = desk.offload(LOG)[:16]
+    tool = output_tool(desk.outputs, KEY, chars_max=2_000)
+    for asked in ({}, {"max_chars": 50_000}):
+        answer = tool.function(ref=ref, **asked)
+        assert 1_000 < len(answer.content) <= 2_000
+
+
+def test_tool_declares_what_it_takes() -> None:
+    """Its schema names every parameter and explains each."""
+    tool = output_tool(Desk().outputs, KEY).tool
+    assert tool.name == "output_read"
+    properties = tool.parameters["properties"]
+    assert list(properties) == ["ref", "offset", "lines", "pattern", "max_chars"]
+    assert all(one.get("description") for one in properties.values())
+    assert tool.parameters["required"] == ["ref"]
