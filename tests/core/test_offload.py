@@ -289,10 +289,28 @@ _LEAVES = st.one_of(
     st.booleans(),
     st.integers(-(10**6), 10**6),
     st.text(max_size=60),
-    st.just(PICTURE),
-    st.just(f"data:image/png;base64,{PICTURE}"),
-    st.just("word " * 40_000),
+    st.sampled_from(("PICTURE", "URI", "WORDS")),
 )
+_LARGE = {
+    "PICTURE": PICTURE,
+    "URI": f"data:image/png;base64,{PICTURE}",
+    "WORDS": "word " * 40_000,
+}
+
+
+def _grown(value: Any) -> Any:
+    """The value with what is too large to be drawn."""
+    match value:
+        case str():
+            return _LARGE.get(value, value)
+        case dict():
+            return {name: _grown(item) for name, item in value.items()}
+        case list():
+            return list(map(_grown, value))
+        case _:
+            return value
+
+
 _JSON = st.recursive(
     _LEAVES,
     lambda inner: (
@@ -311,6 +329,7 @@ _BLOCK = st.dictionaries(
 @given(content=st.one_of(st.none(), st.text(), st.lists(_BLOCK, max_size=3)), details=_JSON)
 def test_whatever_a_tool_returns_is_bounded_and_comes_back(content: Any, details: Any) -> None:
     shelf = Shelf()
+    content, details = _grown(content), _grown(details)
     stored = shelf.run(offloaded(result(content, details=details), Room()))
     assert len(encode(stored)) < 3 * OFFLOAD_TEXT_CHARS + 20 * OFFLOAD_BINARY_CHARS
     for ref in refs_of(stored):

@@ -53,7 +53,7 @@ RESULT_CHARS_MAX: Final = 4_000_000
 
 OFFLOAD_TEXT_CHARS: Final = 120_000
 """A tool result with more text than this leaves the log, whatever the window."""
-OFFLOAD_SHARE: Final = 0.25
+OFFLOAD_SHARE: Final = 0.3
 """And so does one that would take a larger share of the budget."""
 OFFLOAD_DETAILS_CHARS: Final = 24_000
 OFFLOAD_BINARY_CHARS: Final = 24_000

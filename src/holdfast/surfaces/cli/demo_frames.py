@@ -62,6 +62,14 @@ class ToolEnded(_Frame, frozen=True, tag="tool-ended"):
     is_error: bool
 
 
+class MovedOut(_Frame, frozen=True, tag="moved-out"):
+    """An output left the log; a preview stays."""
+
+    ref: str
+    bytes: int
+    kind: str
+
+
 class Pruned(_Frame, frozen=True, tag="pruned"):
     record: str
     trimmed: int
@@ -134,6 +142,7 @@ Frame: TypeAlias = (
     | Answered
     | ToolBegan
     | ToolEnded
+    | MovedOut
     | Pruned
     | Compacted
     | Noted

@@ -19,6 +19,7 @@ from holdfast.core import events
 from holdfast.core.dialects import target
 from holdfast.core.facts import title_of
 from holdfast.core.ids import SessionKey
+from holdfast.core.limits import REF_CHARS
 from holdfast.core.prices import price_of
 from holdfast.core.records import Assistant, User, text_of
 from holdfast.core.replies import Reply
@@ -57,6 +58,7 @@ _LINGER: Final[dict[type, int]] = {
     frames.Refused: 16,
     frames.Learned: 12,
     frames.Pruned: 12,
+    frames.MovedOut: 4,
     frames.Compacted: 6,
     frames.Noted: 6,
     frames.Told: 16,
@@ -259,6 +261,8 @@ class Replay:
         match event:
             case events.ToolFinished(call=call):
                 return frames.ToolEnded(call.id, event.record, event.chars, event.is_error)
+            case events.OutputOffloaded():
+                return frames.MovedOut(event.sha256[:REF_CHARS], event.bytes, event.kind)
             case events.Pruned():
                 counts = (event.trimmed, event.cleared, event.tokens_before, event.tokens_after)
                 return frames.Pruned(event.record, *counts)

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.dialects import target
+from holdfast.core.limits import OFFLOAD_SHARE, REF_CHARS
 from holdfast.core.records import MESSAGES, Prune, ToolResult
 from holdfast.core.window import Window
 from holdfast.engine.prepare import prepare
+from holdfast.stores.blobs import FileBlobs
 from holdfast.surfaces.cli.demo_replay import KEY, PRICED_AS, price
 from holdfast.surfaces.cli.output import Cell, Row, Tone, paint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.records import Record
+    from holdfast.core.records import Content, Record
     from holdfast.stores.jsonl import JsonlStore
     from holdfast.surfaces.cli.app import App
     from holdfast.surfaces.cli.demo_recording import Fact, Recording
@@ -95,7 +97,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Of those, the ones that the last request has whole."""
     results: int
     results_identical: int
-    """Tool results that the log has exactly as the tool returned them."""
+    """Tool results that can be had exactly as the tool returned them."""
+    offloaded: int
+    """Of the results, those whose text is outside the log."""
     root: str
     is_kept: bool
     """Whether the folder is still there."""
@@ -123,6 +127,7 @@ def report(
 ) -> Report:
     """Everything that was asked for, checked on the log and on the last request."""
     records = list(store.read(KEY))
+    blobs = FileBlobs(store.root)
     results = [one for one in records if isinstance(one, ToolResult)]
     answered = [
         one
@@ -167,12 +172,19 @@ def report(
         messages_whole=_whole(store, recording, scene.real),
         results=len(answered),
         results_identical=sum(
-            one.content == recording.results[one.tool_use_id].content for one in answered
+            _returned(one, blobs) == recording.results[one.tool_use_id].content for one in answered
         ),
+        offloaded=sum(one.output_ref is not None for one in results),
         root=str(store.root),
         is_kept=is_kept,
         commands=_commands(str(store.root), records, scene),
     )
+
+
+def _returned(result: ToolResult, blobs: FileBlobs) -> Content:
+    """What the tool returned, wherever it is now."""
+    ref = result.output_ref
+    return result.content if ref is None else blobs.get(ref.sha256).decode()
 
 
 def _facts(facts: Sequence[Fact], request: Sequence[str]) -> list[KeptFact]:
@@ -201,6 +213,11 @@ def _commands(root: str, records: Sequence[Record], scene: Scene) -> list[Comman
         action = {"trim": "trimmed", "clear": "cleared"}[decision.action]
         line = f"{us} show {decision.record} {where}"
         commands.append(Command(f"a tool result that was {action}, whole", line))
+    moved = next((one for one in records if isinstance(one, ToolResult) and one.output_ref), None)
+    if moved is not None and moved.output_ref is not None:
+        ref = moved.output_ref.sha256[:REF_CHARS]
+        line = f"{us} output {ref} --session demo {where}"
+        commands.append(Command("a tool result that was moved out, whole", line))
     if scene.compactions:
         newest = scene.compactions[-1].record
         commands.append(
@@ -303,6 +320,8 @@ def _lines(found: Report) -> list[str]:
         "instead fitted.",
         f"{_count(found.compactions, 'compaction')}: {found.by_model} with a model's prose, "
         f"{by_code} by code alone. {_count(len(found.notes), 'note')} saved before.",
+        f"{_count(found.offloaded, 'output')} of more than {OFFLOAD_SHARE:.0%} of the budget moved "
+        "out: a preview and a ref stay.",
         f"Of {found.messages} messages, {found.messages_whole} are sent whole now. All are in the "
         f"log, {found.results_identical} of",
         f"{_count(found.results, 'tool result')} byte for byte as the tool returned them.",

@@ -171,6 +171,9 @@ class Scene:
                 self.learned.append(frame.tokens)
                 known = f"{frame.tokens:,} tokens, not {frame.before:,}"
                 self.add("note", "window", f"learned from the refusal: {known}")
+            case frames.MovedOut():
+                what = f"{frame.bytes:,} bytes of {frame.kind}: a preview stays, ref {frame.ref}"
+                self.add("cut", "offload", what)
             case frames.Pruned():
                 self.pruned.append(frame)
                 size = f"{frame.before:,} → {frame.after:,} tokens"
