@@ -97,8 +97,12 @@ class History:
         audit: Audit | None = None,
         clock: Clock = time.time,
         max_bytes: int = HISTORY_BYTES_MAX,
+        agent: str = AGENT_DEFAULT,
     ) -> None:
-        """Blobs and audit log are those of the store's root, where it has one."""
+        """Blobs and audit log are those of the store's root, where it has one.
+
+        `agent` is whose session a bare id means, where the caller is none.
+        """
         if max_bytes < 0:
             raise UsageError(f"a reply cannot have {max_bytes} bytes", hint="give a cap from 0 up")
         root = store.root if isinstance(store, JsonlStore) else None
@@ -108,6 +112,7 @@ class History:
         self._blobs = blobs or (FileBlobs(root) if root else None)
         self._redactor = redactor or default_redactor()
         self._clock = clock
+        self._agent = caller.agent or agent
         self._cap = max_bytes
         self.audit: Audit = audit or (FileAudit(root) if root else MemoryAudit())
 
@@ -251,7 +256,7 @@ class History:
             yield SessionKey(caller.agent, caller.session)
             return
         agent, slash, session = name.rpartition("/")
-        agent = agent if slash else caller.agent or AGENT_DEFAULT
+        agent = agent if slash else self._agent
         if is_name(agent) and is_name(session):
             yield SessionKey(agent, session)
 

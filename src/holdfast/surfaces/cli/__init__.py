@@ -23,6 +23,7 @@ _NAMES = {
     "sessions": ("sessions", "new", "label", "fork", "rm"),
     "records": ("append", "log", "show", "rewind", "branches"),
     "outputs": ("output",),
+    "history": ("history", "audit"),
     "transfer": ("import", "export"),
     "reseed": ("reseed",),
     "inspect": ("inspect",),
@@ -119,6 +120,10 @@ def _load(file: str) -> tuple[Command, ...]:
             from holdfast.surfaces.cli import outputs
 
             return outputs.COMMANDS
+        case "history":
+            from holdfast.surfaces.cli import history
+
+            return history.COMMANDS
         case "transfer":
             from holdfast.surfaces.cli import transfer
 
