@@ -175,6 +175,13 @@ class SessionStore(Protocol):
         is not on the path.
         """
 
+    def back(self, key: SessionKey, *, before: str | None = None) -> Iterator[Record]:
+        """The path from the head, or from before that record, towards the root: newest first.
+
+        Costs what is taken of it. Where an id occurs twice, the newest record has it here, so
+        that no `before` leads back to where a reader has been.
+        """
+
     def live(self, key: SessionKey, *, window: int | None = None) -> Live:
         """The path from the newest compaction (that binds `window`) to the head."""
 

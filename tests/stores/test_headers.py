@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from holdfast.stores.jsonl import JsonlStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from holdfast.core.records import Record
 
 KEY = SessionKey("main", "work")
 MEGABYTE = 1_000_000
@@ -134,10 +137,16 @@ def sizes() -> Iterator[dict[str, JsonlStore]]:
             store.close()
 
 
+def newest(store: JsonlStore, count: int) -> list[Record]:
+    way = store.back(KEY)
+    return [next(way) for _number in range(count)]
+
+
 PAGES: dict[str, Callable[[JsonlStore], object]] = {
     "head": lambda store: store.head(KEY),
     "header": lambda store: store.header(KEY),
     "last": lambda store: store.last(KEY, 50),
+    "way back": lambda store: newest(store, 50),
     "second page": lambda store: store.last(KEY, 50, before=store.last(KEY, 50)[0].id),
 }
 
@@ -153,8 +162,8 @@ def test_newest_page_costs_the_page_and_not_the_log(
             PAGES[page](store)
         read[name] = counted.total
     assert log_of(sizes["large"]).stat().st_size > 100 * MEGABYTE
-    wanted = {"head": 0, "header": 0, "last": 50 * 5_100, "second page": 150 * 5_100}[page]
-    assert read["large"] <= wanted + 3 * READ_BLOCK_BYTES // 4
+    records = {"last": 50, "way back": 50, "second page": 150}.get(page, 0)
+    assert read["large"] <= records * 5_100 + 3 * READ_BLOCK_BYTES // 4
     assert abs(read["large"] - read["small"]) <= READ_BLOCK_BYTES
 
 
@@ -177,6 +186,33 @@ def test_page_before_a_record_without_an_id_goes_by_its_position(store: JsonlSto
     everything = list(store.read(KEY))
     for index, record in enumerate(everything):
         assert store.last(KEY, 2, before=record.id) == everything[max(0, index - 2) : index]
+
+
+@pytest.mark.parametrize(
+    ("ids", "order", "expected"),
+    [
+        ("abcde", "0123401234", "43210"),  # a file that was appended to itself
+        ("abcde", "0112234", "43210"),  # lines that stand there twice
+        ("aabab", "01234", "43210"),  # ids that were given twice
+        ("aaabb", "0123434", "4343210"),  # and both: rather twice than not at all
+    ],
+)
+def test_way_back_never_leads_to_where_it_has_been(
+    store: JsonlStore, ids: str, order: str, expected: str
+) -> None:
+    """Where ids occur twice, pages of every size come to an end and leave no record out."""
+    lines = [encode(User(content=f"{number}", id=name)) for number, name in enumerate(ids)]
+    log_of(store).write_bytes(b"\n".join([HEADER[:-1], *(lines[int(one)] for one in order), b""]))
+    everything = list(store.back(KEY))
+    assert "".join(str(one.content) for one in everything if isinstance(one, User)) == expected
+    assert len({record.id for record in everything}) == len(everything)
+    for size in range(1, 7):
+        pages: list[Record] = []
+        before = None
+        while page := list(islice(store.back(KEY, before=before), size)):
+            pages += page
+            before = page[-1].id
+        assert pages == everything
 
 
 def test_page_before_a_record_bridges_damage(store: JsonlStore) -> None:

@@ -7,7 +7,7 @@ import re
 import tempfile
 from contextlib import suppress
 from functools import cache
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -261,6 +261,7 @@ def check_reading(store: JsonlStore, data: bytes) -> None:
     assert len(branches) == report.branches
     assert info.head == head
     assert info.records == report.records
+    check_way_back(store)
     # Where an id was used twice, it depends on how much of the log one reads who goes by it.
     if not any(finding.kind == "duplicate-id" for finding in report.findings):
         check_agreement(store, path, head)
@@ -270,6 +271,7 @@ def check_agreement(store: JsonlStore, path: list[Record], head: str) -> None:
     """Reading from the end gives what reading from the beginning gives."""
     assert store.last(KEY, 1_000_000) == path
     assert store.last(KEY, 2) == path[-2:]
+    assert list(store.back(KEY)) == path[::-1]
     # A call that is doubled by one before the part one reads is read as it stands.
     doubles = [entry.record for entry in store.read_all(KEY) if entry.standing == "double"]
     for window in (None, 10):
@@ -282,6 +284,18 @@ def check_agreement(store: JsonlStore, path: list[Record], head: str) -> None:
         assert store.find(KEY, record.id) == record
         later = [one for one in store.read(KEY, start=record.id) if one not in doubles]
         assert later == path[index:]
+        assert store.last(KEY, 3, before=record.id) == path[max(0, index - 3) : index]
+
+
+def check_way_back(store: JsonlStore) -> None:
+    """Page by page towards the root, nothing comes twice, whatever ids the log holds."""
+    everything = list(store.back(KEY))
+    pages: list[Record] = []
+    while page := list(islice(store.back(KEY, before=pages[-1].id if pages else None), 2)):
+        pages += page
+        assert len(pages) <= len(everything)
+    assert [record.id for record in pages] == [record.id for record in everything]
+    assert len({record.id for record in everything}) == len(everything)
 
 
 def check_repair(store: JsonlStore) -> None:

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections import OrderedDict
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -149,7 +150,14 @@ class JsonlStore:
 
     def last(self, key: SessionKey, count: int, *, before: str | None = None) -> list[Record]:
         with self._reading(key) as reader:
-            return reader.last(count, before)
+            if before is None:
+                return reader.last(count)
+            newest = list(islice(reader.back(before), max(count, 1)))
+            return newest[::-1] if count > 0 else []
+
+    def back(self, key: SessionKey, *, before: str | None = None) -> Iterator[Record]:
+        with self._reading(key) as reader:
+            yield from reader.back(before)
 
     def live(self, key: SessionKey, *, window: int | None = None) -> Live:
         with self._reading(key) as reader:

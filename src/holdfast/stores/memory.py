@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -198,13 +198,13 @@ class MemoryStore:
         return self._log(key).header()
 
     def last(self, key: SessionKey, count: int, *, before: str | None = None) -> list[Record]:
-        records = list(self.read(key))
-        if before is not None:
-            at = next((at for at, record in enumerate(records) if record.id == before), None)
-            if at is None:
-                raise NoSuchRecord(before, key.session, where="the current branch of ")
-            del records[at:]
-        return records[-count:] if count > 0 else []
+        return list(islice(self.back(key, before=before), max(count, 0)))[::-1]
+
+    def back(self, key: SessionKey, *, before: str | None = None) -> Iterator[Record]:
+        path = iter(list(self.read(key))[::-1])
+        if before is not None and not any(record.id == before for record in path):
+            raise NoSuchRecord(before, key.session, where="the current branch of ")
+        return path
 
     def live(self, key: SessionKey, *, window: int | None = None) -> Live:
         path = [record for _at, record in self._log(key).path()]

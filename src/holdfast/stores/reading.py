@@ -120,11 +120,11 @@ class LogReader(msgspec.Struct, frozen=True):
     def head(self) -> str:
         return log.ending(self.fd, self.end).head
 
-    def last(self, count: int, before: str | None = None) -> list[Record]:
-        """The newest records on the path, or those before one of them, oldest first."""
+    def last(self, count: int) -> list[Record]:
+        """The newest records on the path, oldest first."""
         newest: list[tuple[int, Record]] = []
         enough = max(count, 1)
-        for position, record in self._back_from(before):
+        for position, _size, record in log.walk_back(self.fd, self.end):
             newest.append((position, record))
             if len(newest) >= enough and _begins_step(record):
                 if len(_settled(newest)) >= count:
@@ -132,14 +132,31 @@ class LogReader(msgspec.Struct, frozen=True):
                 enough = 2 * len(newest)
         return _settled(newest)[-count:] if count > 0 else []
 
-    def _back_from(self, before: str | None) -> Iterator[tuple[int, Record]]:
+    def back(self, before: str | None = None) -> Iterator[Record]:
         """The path towards the root, from the head or from the record before that one."""
-        path = log.walk_back(self.fd, self.end)
+        path = self._path_back()
         if before is not None and not any(
-            before in (record.id, positional_id(position)) for position, _size, record in path
+            before in (record.id, positional_id(position)) for position, record in path
         ):
             raise NoSuchRecord(before, self.key.session, where="the current branch of ")
-        yield from ((position, record) for position, _size, record in path)
+        step: list[Record] = []
+        for _position, record in path:
+            step.append(record)
+            if _begins_step(record):
+                yield from reversed(list(without_doubles(reversed(step))))
+                step.clear()
+        yield from reversed(list(without_doubles(reversed(step))))
+
+    def _path_back(self) -> Iterator[tuple[int, Record]]:
+        """Every record on the path once, newest first, under an id that no newer one has."""
+        places: dict[str, int] = {}
+        for position, _size, record in log.walk_back(self.fd, self.end):
+            newer = places.get(record.id)
+            places[record.id] = position
+            if newer is None:
+                yield position, record
+            elif log.line_at(self.fd, self.end, newer) != record:
+                yield position, msgspec.structs.replace(record, id=positional_id(position))
 
     def live(self, window: int | None) -> Live:
         """The path from the newest compaction that binds `window`, or from the root."""

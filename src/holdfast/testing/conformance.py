@@ -164,6 +164,7 @@ def an_unknown_session_is_named_with_its_nearest(store: SessionStore) -> None:
         lambda: store.header(_ABSENT),
         lambda: store.last(_ABSENT, 1),
         lambda: store.last(_ABSENT, 1, before="x"),
+        lambda: next(iter(store.back(_ABSENT))),
         lambda: store.live(_ABSENT),
         lambda: store.head(_ABSENT),
         lambda: store.find(_ABSENT, "x"),
@@ -406,6 +407,19 @@ def the_records_before_one_are_the_end_of_what_it_follows(store: SessionStore) -
             assert store.last(_KEY, count, before=record.id) == newest
 
 
+def the_way_back_is_the_path_from_its_other_end(store: SessionStore) -> None:
+    """`back` is what `read` shows, newest first, from the head or from before any record."""
+    store.create(_KEY)
+    ids = store.append_each(_KEY, _one_of_each()).ids
+    call = {"type": "tool_use", "id": "call-1", "name": "ls", "input": {}}
+    doubled: list[Record] = [Assistant(content=[call]), ToolUse(tool_use_id="call-1")]
+    store.append_each(_KEY, [Rewind(to=ids[-2]), *doubled, _said("8")])
+    everything = list(store.read(_KEY))
+    assert list(store.back(_KEY)) == everything[::-1]
+    for index, record in enumerate(everything):
+        assert list(store.back(_KEY, before=record.id)) == everything[:index][::-1]
+
+
 def a_session_can_be_read_back_page_by_page(store: SessionStore) -> None:
     """Pages of every size, each before the oldest record of the one before, make up the path."""
     store.create(_KEY)
@@ -435,6 +449,8 @@ def the_records_before_one_that_is_not_there_are_refused(store: SessionStore) ->
         for count in (0, 1):
             with _raises(NoSuchRecord):
                 store.last(_KEY, count, before=before)
+        with _raises(NoSuchRecord):
+            next(iter(store.back(_KEY, before=before)))
 
 
 def reading_can_start_at_a_record(store: SessionStore) -> None:
@@ -1116,6 +1132,7 @@ SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = (
     a_doubled_call_is_read_once,
     the_newest_records_are_the_end_of_all,
     the_records_before_one_are_the_end_of_what_it_follows,
+    the_way_back_is_the_path_from_its_other_end,
     a_session_can_be_read_back_page_by_page,
     the_records_before_one_that_is_not_there_are_refused,
     reading_can_start_at_a_record,
