@@ -25,7 +25,7 @@ def matcher(
     """What finds a pattern in one line after another, and gives up after `seconds` in all."""
     if not _SPECIAL.intersection(pattern):
         return _finder(pattern)
-    import regex
+    import regex  # type: ignore[import-untyped]
 
     try:
         compiled = regex.compile(pattern)
