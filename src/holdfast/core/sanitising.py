@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     class Redacts(Protocol):
         """As much of a `Redactor` as is needed here."""
 
+        def text(self, text: str) -> str: ...
         def value(self, value: Any) -> Any: ...
 
 
@@ -49,6 +50,8 @@ _SIGNATURES: Final = frozenset(
     )
 )
 """No application calls its own fields so; a mere `signature` is dropped only from blocks."""
+_OPAQUE: Final = _SIGNATURES | {"data", "signature"}
+"""Where a redactor leaves alone what looks like a payload."""
 _ENCRYPTED: Final = ("redacted_thinking", "reasoning.encrypted")
 _BLOCKS: Final = frozenset({"content", "parts", "output", "message"})
 _ARGUMENTS: Final = frozenset({"input", "arguments", "args", "partialJson"})
@@ -137,7 +140,7 @@ def cleaned(record: Record, redactor: Redacts, names: Mapping[str, str]) -> Clea
     taken = record.extra.keys() & {*_FRAME, *fields}
     extra = {name: item for name, item in record.extra.items() if name not in taken}
     body = cleaner.fields({**fields, **extra}, 0, "block")
-    redacted = redactor.value({"id": record.id, "body": body})
+    redacted = _looked_through(redactor.value({"id": record.id, "body": body}), redactor)
     frame = {"id": scrub(str(redacted["id"])), "ts": record.ts, "role": role, **refs}
     return Clean(
         frame=frame,
@@ -145,6 +148,25 @@ def cleaned(record: Record, redactor: Redacts, names: Mapping[str, str]) -> Clea
         is_cut=cleaner.is_cut or bool(taken),
         is_redacted=redacted["id"] != record.id or redacted["body"] != body,
     )
+
+
+def _looked_through(value: Any, redactor: Redacts, *, is_opaque: bool = False) -> Any:
+    """A redacted value without anything that was taken for a payload and left alone.
+
+    Payloads and signatures are gone by now: what still looks like one is a text.
+    """
+    match value:
+        case str():
+            return redactor.text(value) if is_opaque or value.startswith("data:") else value
+        case dict():
+            return {
+                name: _looked_through(item, redactor, is_opaque=name in _OPAQUE)
+                for name, item in value.items()
+            }
+        case list():
+            return [_looked_through(item, redactor, is_opaque=is_opaque) for item in value]
+        case _:
+            return value
 
 
 def matches(clean: Clean, words: Sequence[str]) -> bool:

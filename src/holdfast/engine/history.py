@@ -78,6 +78,10 @@ _RECORDS_MAX: Final = 4_096
 """How many records are read at once: few at first, twice as many each time."""
 _NAME_CHARS: Final = 160
 """Of what a caller asked for, in a refusal."""
+_REWOUND: Final = (
+    "the place to go on from is no longer in the session, which was rewound; begin again without "
+    "a cursor"
+)
 _UNRECORDED: Final = (
     "the access could not be written to the audit log, so nothing is given; the operator has to "
     "make the log writable"
@@ -248,7 +252,7 @@ class History:
             if self._caller == OPERATOR:
                 raise Refused("not_found", _sentence(error)) from error
             return None
-        return self._find(key)
+        return next(subject_of(key, info) for info in visible if info.key == key)
 
     def _exact(self, name: str) -> Iterator[SessionKey]:
         caller = self._caller
@@ -289,7 +293,12 @@ class History:
     def _reply(self, key: SessionKey, asked: Asked) -> str:
         if asked.output_ref:
             return self._output(key, asked)
-        page = self._around(key, asked) if asked.around else self._newest(key, asked)
+        try:
+            page = self._around(key, asked) if asked.around else self._newest(key, asked)
+        except NoSuchRecord as error:
+            if asked.around:
+                raise
+            raise Refused("invalid", _REWOUND) from error
         return rendered(page, key, self._cap)
 
     def _newest(self, key: SessionKey, asked: Asked) -> Page:
