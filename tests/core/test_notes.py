@@ -22,8 +22,8 @@ from holdfast.core.notes import (
     read_notes,
 )
 from holdfast.core.records import Assistant, Flush, Record, ToolResult, User
+from holdfast.core.redaction import has_secret, without_secrets
 from holdfast.core.replies import Reply
-from holdfast.core.secrets import has_secret, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.records import Assistant, Flush, User, text_of
-from holdfast.core.secrets import has_secret
+from holdfast.core.redaction import has_secret
 from holdfast.core.statements import is_decision, is_rule, same_words, sentences
 from holdfast.core.text import cut
 from holdfast.core.wrapping import escaped, tagged, unwrapped

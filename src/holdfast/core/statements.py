@@ -22,7 +22,7 @@ from holdfast.core.phrases import (
     begins,
     holds,
 )
-from holdfast.core.secrets import has_secret
+from holdfast.core.redaction import has_secret
 from holdfast.core.text import scrub
 
 _SENTENCE_CHARS: Final = range(8, 401)

@@ -17,7 +17,7 @@ from holdfast.core.carry import digest, leading_names, prose_of
 from holdfast.core.messages import Thinking, read_blocks
 from holdfast.core.phrases import PLANS, REFUSALS, begins
 from holdfast.core.records import Assistant, User, text_of
-from holdfast.core.secrets import without_secrets
+from holdfast.core.redaction import without_secrets
 from holdfast.core.sharing import sections_within
 from holdfast.core.transcript import entries
 from holdfast.core.wrapping import LABELS, unwrapped

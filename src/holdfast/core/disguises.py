@@ -1,0 +1,64 @@
+"""The forms that a known value takes in other texts: escaped, encoded, in hexadecimal."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import msgspec
+
+_URL_SAFE: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
+_URL_MARKS: Final = frozenset(b"!*'()")
+"""What JavaScript does not encode, and others do."""
+_HTML: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+_CODE_CHARS: Final = 5
+"""A shorter piece of base64 is found everywhere."""
+
+
+def disguises(value: str) -> frozenset[str]:
+    """A value as it stands, and as it would stand in JSON, an address, HTML, base64 or a dump."""
+    data = value.encode(errors="replace")
+    found = {
+        value,
+        *escaped_forms(value),
+        *_percent_encoded(data),
+        *(_html(value, quote) for quote in ("&#x27;", "&#39;", "&apos;", "'")),
+        *_base64(data),
+        data.hex(),
+        data.hex().upper(),
+    }
+    return frozenset(found)
+
+
+def escaped_forms(value: str) -> frozenset[str]:
+    """A value inside a string of JSON, and of JSON that is itself in a string of JSON."""
+    found: set[str] = set()
+    for is_ascii in (True, False):
+        once = json.dumps(value, ensure_ascii=is_ascii)[1:-1]
+        twice = json.dumps(once, ensure_ascii=is_ascii)[1:-1]
+        found |= {once, twice, once.replace("/", "\\/")}
+    return frozenset(found - {value})
+
+
+def _percent_encoded(data: bytes) -> set[str]:
+    found = set()
+    for safe in (_URL_SAFE, _URL_SAFE | {ord("/")}, _URL_SAFE | _URL_MARKS):
+        for form in ("%{:02X}", "%{:02x}"):
+            text = "".join(chr(byte) if byte in safe else form.format(byte) for byte in data)
+            found |= {text, text.replace("%20", "+")}
+    return found
+
+
+def _html(value: str, quote: str) -> str:
+    return "".join(quote if one == "'" else _HTML.get(one, one) for one in value)
+
+
+def _base64(data: bytes) -> set[str]:
+    """What every base64 text that has the bytes in it has in it, wherever they begin."""
+    found = set()
+    for before, dropped in ((0, 0), (1, 2), (2, 3)):
+        coded = str(msgspec.to_builtins(b"\0" * before + data))
+        certain = coded[dropped : (before + len(data)) * 8 // 6]
+        if len(certain) >= _CODE_CHARS:
+            found |= {certain, certain.replace("+", "-").replace("/", "_")}
+    return found

@@ -1,0 +1,313 @@
+"""Masking secrets in what leaves the log. Redaction comes before every cut.
+
+Known values first, in every form they take; then what has the shape of a credential; then what a
+library finds. A mask says that it is one, so that nobody takes it for the value; lines stay where
+they are; and to mask twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core import secrets as shapes
+from holdfast.core.disguises import disguises
+from holdfast.core.secrets import PRIVATE_KEY, PRIVATE_KEY_CHARS, Span
+from holdfast.core.strings import rewritten
+from holdfast.errors import BadSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    Finder = Callable[[str], Iterable[tuple[int, int]]]
+    """Where a library sees a secret in a text: start and end, in characters."""
+
+MASK: Final = "[masked]"
+SECRET_CHARS_MIN: Final = 4
+"""A shorter value stands in too many texts to be masked."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_HINTED_CHARS: Final = 18
+"""From here on a mask shows the first 6 and the last 4 characters."""
+_HINT: Final = r"[A-Za-z0-9+/=_.~:%-]"
+_MASKED_SIGN: Final = "[masked"
+_STEPS: Final = 8
+"""How many times the length of the longest secret is looked at in one go."""
+_STRONG_CHARS: Final = 8
+"""A known value of this length is not in base64 by chance."""
+
+
+def handle(name: str) -> str:
+    """What stands in a log for a secret of that name (`core.vault`)."""
+    return f"<secret:{name}>"
+
+
+def check_secret(name: str, value: str) -> None:
+    """Refuse a name that could not be read back, and a value that is hardly one."""
+    if not _NAME.fullmatch(name):
+        raise BadSetting(
+            f"a secret cannot be called {name[:80]!r}",
+            hint="use letters, digits, `_`, `-` and `.`, at most 64, the first a letter or digit",
+        )
+    if len(value.strip()) < SECRET_CHARS_MIN:
+        raise BadSetting(
+            f"the secret `{name}` has {len(value.strip())} characters; "
+            f"at least {SECRET_CHARS_MIN} are needed",
+            hint="a value this short stands in many texts that have nothing to do with it",
+        )
+    if value in MASK or value in f"{MASK[:-1]}: {PRIVATE_KEY}]":
+        raise BadSetting(
+            f"the value of the secret `{name}` is a part of the words that masks are made of",
+            hint="choose another secret",
+        )
+
+
+def has_secret(text: str) -> bool:
+    """Whether something in a text looks like a credential."""
+    return next(shapes.spans(text), None) is not None
+
+
+def without_secrets(text: str) -> str:
+    """A text in which what looks like a credential is masked."""
+    return _BY_SHAPE.text(text)
+
+
+def masks_in(text: str) -> int:
+    """How many masks stand in a text."""
+    return text.count(_MASKED_SIGN)
+
+
+class Redactor:
+    """Masks registered values (`secrets`: name → value), shapes, and what `find` finds."""
+
+    def __init__(
+        self, secrets: Mapping[str, str] | None = None, *, find: Finder | None = None
+    ) -> None:
+        known = dict(secrets or {})
+        for name, value in known.items():
+            check_secret(name, value)
+        self._find = find
+        self._values = frozenset(known.values())
+        self._forms = _forms(known)
+        self._masks = _mask_pattern(known)
+        self._has_numbers = any(value.strip("+-.eE0123456789") == "" for value in known.values())
+        self._held_chars = max(PRIVATE_KEY_CHARS, *(2 * len(form) for form in self._forms), 0)
+
+    def __repr__(self) -> str:
+        return f"Redactor({len(self._values)} registered)"
+
+    def text(self, text: str) -> str:
+        """The text with its secrets masked; the same object where there are none."""
+        return self.texts([text])[0]
+
+    def texts(self, texts: Sequence[str]) -> list[str]:
+        """Texts that follow each other: a secret that is split over them is masked as well.
+
+        The mask stands where the secret began.
+        """
+        pieces = list(texts)
+        while found := self._found(pieces):
+            pieces = _masked(pieces, found)
+        return pieces
+
+    def value(self, value: Any) -> Any:
+        """A JSON-like value, deep, keys included; the same object where there are no secrets.
+
+        Pictures and signatures are left alone.
+        """
+        return rewritten(value, self)
+
+    def stream(self, chunks: Iterable[str]) -> Iterator[str]:
+        """A text in pieces, masked, without ever holding more than a few secrets' length of it."""
+        held = ""
+        for chunk in chunks:
+            for start in range(0, len(chunk), self._held_chars):
+                held += chunk[start : start + self._held_chars]
+                if len(held) >= _STEPS * self._held_chars:
+                    found = self._found([held])
+                    place = _place_to_part(held, found, len(held) - self._held_chars)
+                    inside = [one for one in found if one.end <= place]
+                    yield self.text(_masked([held[:place]], inside)[0]) if inside else held[:place]
+                    held = held[place:]
+        if held:
+            yield self.text(held)
+
+    # what `rewritten` asks for
+
+    def named(self, name: str, text: str) -> str:
+        if name and shapes.is_credential(name, text):
+            return _masked([text], [_Masked(0, len(text), self._mask(text, ""))])[0]
+        return text
+
+    def payload(self, text: str) -> str:
+        """Left alone, unless it is no payload at all but a secret in its place."""
+        is_known = any(len(value) >= _STRONG_CHARS and value in text for value in self._values)
+        is_shaped = any(span.start == 0 for span in shapes.spans(text))
+        return self.text(text) if is_known or is_shaped or text in self._values else text
+
+    def number(self, number: float) -> float | str:
+        if self._has_numbers and any(value in str(number) for value in self._values):
+            return self.text(str(number))
+        return number
+
+    def too_deep(self) -> str:
+        return MASK
+
+    # finding
+
+    def _found(self, pieces: Sequence[str]) -> list[_Masked]:
+        """What is to be masked, by its place in the pieces put together; no two overlap."""
+        text = "".join(pieces)
+        spans = list(self._spans(text))
+        if len(pieces) > 1:
+            start = 0
+            for piece in pieces:
+                spans += (
+                    Span(start + one.start, start + one.end, one.name) for one in self._spans(piece)
+                )
+                start += len(piece)
+        return self._merged(text, spans) if spans else []
+
+    def _spans(self, text: str) -> Iterator[Span]:
+        known = [span for form, name in self._forms.items() for span in _places(text, form, name)]
+        guessed = [*shapes.spans(text)]
+        if self._find is not None:
+            guessed += (Span(start, end) for start, end in self._find(text) if start < end)
+        if _MASKED_SIGN not in text:
+            yield from known
+            yield from guessed
+            return
+        masks = [match.span() for match in self._masks.finditer(text)]
+        for span in known:
+            yield _widened(span, masks)
+        for span in guessed:
+            yield from _outside(span, masks)
+
+    def _merged(self, text: str, spans: Iterable[Span]) -> list[_Masked]:
+        merged: list[list[Span]] = []
+        end = -1
+        for span in sorted(spans):
+            if merged and span.start < end:
+                merged[-1].append(span)
+            else:
+                merged.append([span])
+            end = max(end, span.end)
+        found = []
+        for group in merged:
+            start, end = group[0].start, max(span.end for span in group)
+            name = _name_of([span for span in group if span.name])
+            found.append(_Masked(start, end, self._mask(text[start:end], name)))
+        return found
+
+    def _mask(self, secret: str, name: str) -> str:
+        """The words that stand for a secret; they never hold a registered value themselves."""
+        if name:
+            words = f"[masked: {name}]"
+        elif len(secret) >= _HINTED_CHARS:
+            words = f"[masked: {secret[:6]}…{secret[-4:]}]"
+        else:
+            return MASK
+        is_plain = self._masks.fullmatch(words) and not any(
+            value in words for value in self._values
+        )
+        return words if is_plain else MASK
+
+
+class _Masked(Span):
+    """A place, and in `name` the words that are put there."""
+
+
+def _forms(known: Mapping[str, str]) -> dict[str, str]:
+    """Each form of each value, with the name that its mask gives."""
+    forms: dict[str, str] = {}
+    for name, value in sorted(known.items()):
+        for form in (*disguises(value), handle(name)):
+            forms.setdefault(form, name)
+    # What one value is goes before what another looks like.
+    return forms | {value: name for name, value in sorted(known.items(), reverse=True)}
+
+
+def _mask_pattern(names: Iterable[str]) -> re.Pattern[str]:
+    """Our own masks, and nothing that a text could hide a secret in by calling it masked."""
+    hint = rf"{_HINT}{{6}}…{_HINT}{{4}}"
+    either = "|".join((PRIVATE_KEY, hint, *sorted(map(re.escape, names))))
+    return re.compile(rf"\[masked(?:: (?:{either}))?\]")
+
+
+def _places(text: str, form: str, name: str) -> Iterator[Span]:
+    place = text.find(form)
+    while place >= 0:
+        end = place + len(form)
+        again = text.find(form, place + 1)
+        while 0 <= again < end:  # `abab` twice in `ababab`
+            end = again + len(form)
+            again = text.find(form, again + 1)
+        yield Span(place, end, name)
+        place = again
+
+
+def _name_of(spans: Sequence[Span]) -> str:
+    """The name of the longest of them; of two that are as long, the first by its letters."""
+    return min(spans, key=lambda one: (one.start - one.end, one.name)).name if spans else ""
+
+
+def _widened(span: Span, masks: Sequence[tuple[int, int]]) -> Span:
+    """A known value that runs into a mask takes the mask with it."""
+    touched = [mask for mask in masks if mask[0] < span.end and span.start < mask[1]]
+    start = min((mask[0] for mask in touched), default=span.start)
+    end = max((mask[1] for mask in touched), default=span.end)
+    return Span(min(start, span.start), max(end, span.end), span.name)
+
+
+def _outside(span: Span, masks: Sequence[tuple[int, int]]) -> Iterator[Span]:
+    """The parts of a guess that are not masked yet."""
+    place = span.start
+    for start, end in masks:
+        if end <= place or span.end <= start:
+            continue
+        if place < start:
+            yield Span(place, start, span.name)
+        place = end
+    if place < span.end:
+        yield Span(place, span.end, span.name)
+
+
+def _place_to_part(text: str, found: Sequence[_Masked], wanted: int) -> int:
+    """Where a text can be parted: not in a secret, and after a line or a word if possible."""
+    for sign in ("\n", " ", ""):
+        place = text.rfind(sign, 0, wanted) + len(sign)
+        over = next((one for one in found if one.start < place < one.end), None)
+        if place and over is None:
+            return place
+    assert over is not None
+    return over.start or over.end
+
+
+def _masked(pieces: Sequence[str], found: Sequence[_Masked]) -> list[str]:
+    """The pieces with masks in place of what was found, and every line break where it was."""
+    made: list[str] = []
+    base = 0
+    waiting = list(reversed(found))
+    for piece in pieces:
+        kept: list[str] = []
+        place, stop = base, base + len(piece)
+        while waiting and waiting[-1].start < stop:
+            start, end, words = waiting[-1]
+            kept.append(piece[place - base : max(start, place) - base])
+            if start >= base:
+                kept.append(words)
+            place = min(end, stop)
+            kept.append("\n" * piece.count("\n", max(start, base) - base, place - base))
+            if end > stop:
+                break
+            waiting.pop()
+        if place == base and not kept:
+            made.append(piece)
+        else:
+            kept.append(piece[place - base :])
+            made.append("".join(kept))
+        base = stop
+    return made
+
+
+_BY_SHAPE: Final = Redactor()

@@ -1,0 +1,141 @@
+"""Every string of a JSON-like value, rewritten: deep, keys included, neighbours together.
+
+What a model wrote in pieces stands in blocks next to each other, so a text that is split over
+them is rewritten as one. What was not changed comes back as the same object.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEPTH_MAX: Final = 150
+"""Deeper values are not shown: what cannot be looked through is not let out."""
+SIGNATURES: Final = frozenset(
+    ("signature", "thinkingSignature", "thoughtSignature", "thought_signature")
+)
+_OPAQUE: Final = SIGNATURES | {"encrypted_content", "data"}
+_PAYLOAD: Final = re.compile(
+    r"(?:data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+){0,4},)?[\w+/\r\n-]{64,}={0,2}\s*"
+)
+_TEXT_FIELDS: Final = ("text", "thinking")
+
+
+class Rewriter(Protocol):
+    """What is done with the strings."""
+
+    def texts(self, texts: Sequence[str]) -> list[str]:
+        """Texts that follow each other, rewritten."""
+
+    def named(self, name: str, text: str) -> str:
+        """The same text, unless the name of its field says that it is to be another."""
+
+    def payload(self, text: str) -> str:
+        """Base64, or what a provider signed: not meant to be read."""
+
+    def number(self, number: float) -> float | str: ...
+
+    def too_deep(self) -> Any:
+        """What stands for a value that is nested too deeply."""
+
+
+def rewritten(value: Any, rewriter: Rewriter, *, name: str = "", depth: int = 0) -> Any:
+    """A value with its strings rewritten; `name` is the field that it is in."""
+    if depth > DEPTH_MAX:
+        return rewriter.too_deep()
+    match value:
+        case str():
+            is_opaque = (name in _OPAQUE or value.startswith("data:")) and _is_payload(value)
+            if is_opaque:
+                return rewriter.payload(value)
+            [text] = rewriter.texts([value])
+            return rewriter.named(name, text)
+        case bool():
+            return value
+        case int() | float():
+            return rewriter.number(value)
+        case dict():
+            return _object(value, rewriter, depth)
+        case list() | tuple():
+            return _list(value, rewriter, name, depth)
+        case _:
+            return value
+
+
+def text_field(block: object) -> str:
+    """The field of a block that holds what is read as text; empty where there is none."""
+    if isinstance(block, dict):
+        return next((one for one in _TEXT_FIELDS if isinstance(block.get(one), str)), "")
+    return ""
+
+
+def _is_payload(text: str) -> bool:
+    return len(text) >= 64 and _PAYLOAD.fullmatch(text) is not None
+
+
+def _object(
+    value: dict[Any, Any], rewriter: Rewriter, depth: int, *, texts: dict[str, str] | None = None
+) -> dict[Any, Any]:
+    """An object; `texts` are fields that were rewritten already, with their neighbours."""
+    made: dict[Any, Any] = {}
+    is_same = True
+    for key, item in value.items():
+        new_key = rewriter.texts([key])[0] if isinstance(key, str) else key
+        if texts and key in texts:
+            new_item: Any = texts[key]
+        else:
+            name = key if isinstance(key, str) else ""
+            new_item = rewritten(item, rewriter, name=name, depth=depth + 1)
+        if new_key is not key:
+            new_key = _unused(new_key, value, made)
+        is_same = is_same and new_key is key and new_item is item
+        made[new_key] = new_item
+    return value if is_same else made
+
+
+def _unused(key: str, before: dict[Any, Any], made: dict[Any, Any]) -> str:
+    """A key that no other field has: two that became alike must not become one."""
+    number, free = 2, key
+    while free in made or free in before:
+        free = f"{key} ({number})"
+        number += 1
+    return free
+
+
+def _list(items: Sequence[Any], rewriter: Rewriter, name: str, depth: int) -> Any:
+    made = list(items)
+    texts = _neighbours(items, rewriter)
+    for place, item in enumerate(items):
+        if place in texts and isinstance(item, str):
+            made[place] = rewriter.named(_name_at(items, place) or name, texts[place])
+        elif place in texts:
+            known = {text_field(item): texts[place]}
+            made[place] = _object(item, rewriter, depth + 1, texts=known)
+        else:
+            made[place] = rewritten(item, rewriter, name=name, depth=depth + 1)
+    is_same = all(new is old for new, old in zip(made, items, strict=True))
+    return items if is_same else made
+
+
+def _name_at(items: Sequence[Any], place: int) -> str:
+    """On a command line, a flag is the name of what follows it."""
+    before = items[place - 1] if place else ""
+    return before if isinstance(before, str) and before.startswith("-") else ""
+
+
+def _neighbours(items: Sequence[Any], rewriter: Rewriter) -> dict[int, str]:
+    """The strings and text blocks of a list by their place, each run of them rewritten as one."""
+    found: dict[int, str] = {}
+    run: dict[int, str] = {}
+    for place, item in enumerate((*items, None)):
+        field = text_field(item)
+        text = item if isinstance(item, str) else item[field] if field else None
+        if text is not None:
+            run[place] = text
+        elif run:
+            found.update(zip(run, rewriter.texts(list(run.values())), strict=True))
+            run = {}
+    return found
