@@ -15,6 +15,7 @@ from holdfast.core.access import (
     OPERATOR,
     Access,
     Caller,
+    Gate,
     Subject,
     Verdict,
     Visibility,
@@ -28,6 +29,8 @@ from holdfast.core.records import Header
 from holdfast.errors import StoreError
 
 if TYPE_CHECKING:
+    from random import Random
+
     from hypothesis.strategies import SearchStrategy
 
 World = dict[SessionKey, Subject]
@@ -110,6 +113,37 @@ def granted(caller: Caller, world: World) -> set[SessionKey]:
 def test_access_is_what_the_rules_grant_and_nothing_else(caller: Caller, world: World) -> None:
     """For any sessions and any caller: exactly what a plain reading of the rules gives."""
     assert readable(caller, world) == granted(caller, world)
+
+
+@given(callers(), worlds(), st.randoms())
+def test_gates_decide_as_if_they_remembered_nothing(
+    caller: Caller, world: World, order: Random
+) -> None:
+    """In whatever order a listing asks, each answer is what the question alone gets."""
+    gate = Gate(caller, world.get)
+    subjects = [None, *world.values()] * 2
+    order.shuffle(subjects)
+    for subject in subjects:
+        assert gate.verdict(subject) == decide(caller, subject, world.get)
+
+
+def test_gates_look_every_session_up_once() -> None:
+    """A listing costs the number of its sessions, not the sum of their generations."""
+    names = [f"s{number}" for number in range(400)]
+    line = family(*zip(names, [None, *names], ["reset"] * 400, strict=False))
+    looked: list[SessionKey] = []
+
+    def find(key: SessionKey) -> Subject | None:
+        looked.append(key)
+        return line.get(key)
+
+    gate = Gate(Caller("main", "s399"), find)
+    assert all(gate.verdict(subject).is_allowed for subject in line.values())
+    assert len(looked) <= 400
+    looked.clear()
+    gate = Gate(Caller("main", "elsewhere"), find)
+    assert not any(gate.verdict(subject).is_allowed for subject in line.values())
+    assert len(looked) <= 401
 
 
 @given(callers(), worlds())

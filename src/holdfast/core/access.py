@@ -6,6 +6,7 @@ session does not exist or may not be seen, so that asking teaches nothing about 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
@@ -16,7 +17,7 @@ from holdfast.core.text import cut, ellipsis
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     Find = Callable[[SessionKey], "Subject | None"]
     """The session of that key, or None where there is none or its header cannot be read."""
@@ -116,15 +117,83 @@ def subject_of(key: SessionKey, described: Described) -> Subject:
 
 def decide(caller: Caller, subject: Subject | None, find: Find) -> Verdict:
     """Whether `caller` may read `subject`. None stands for one that could not be found."""
-    if caller.visibility not in _SCOPES:
-        name = cut(str(caller.visibility), 40, keep="head", marker=ellipsis).text
-        return Verdict(
-            False,
-            f"Refused: the visibility `{name}` of this caller is none of {', '.join(_SCOPES)}, "
-            "so it may read nothing. The application has to correct it.",
-        )
-    allowed = None if subject is None else _rule_for(caller, subject, find)
-    return Verdict(False, _refusal(caller)) if allowed is None else Verdict(True, allowed)
+    return Gate(caller, find).verdict(subject)
+
+
+class Gate:
+    """Decides for one caller and remembers what it looked up: for many sessions at once."""
+
+    def __init__(self, caller: Caller, find: Find) -> None:
+        self._caller = caller
+        self._find = find
+        self._own = _own_key(caller)
+        self._reaches: dict[SessionKey, bool] = {}
+        """Whether a session is the caller's own or descends from it."""
+
+    def verdict(self, subject: Subject | None) -> Verdict:
+        visibility = self._caller.visibility
+        if visibility not in _SCOPES:
+            name = cut(str(visibility), 40, keep="head", marker=ellipsis).text
+            return Verdict(
+                False,
+                f"Refused: the visibility `{name}` of this caller is none of "
+                f"{', '.join(_SCOPES)}, so it may read nothing. The application has to correct it.",
+            )
+        rule = None if subject is None else self._rule_for(subject)
+        return Verdict(False, _refusal(self._caller)) if rule is None else Verdict(True, rule)
+
+    def _rule_for(self, subject: Subject) -> str | None:
+        """The rule that lets the caller read this session. The cheap ones are asked first."""
+        caller, agent = self._caller, subject.key.agent
+        if _sees_everything(caller):
+            return "Allowed: every session is open to this caller."
+        if not _is_of_readable_owner(caller, subject):
+            return None
+        if subject.key == self._own:
+            return "Allowed: it is the caller's own session."
+        if caller.visibility in ("agent", "all") and agent == caller.agent:
+            return "Allowed: it is a session of the caller's agent."
+        if caller.visibility == "all" and (agent in caller.agents or EVERY in caller.agents):
+            return "Allowed: it is a session of an agent that was named for this caller."
+        if subject.key in self._past:
+            return "Allowed: the caller's session continues it."
+        if caller.visibility != "self" and self._is_descendant(subject):
+            return "Allowed: it descends from the caller's session."
+        return None
+
+    @cached_property
+    def _past(self) -> frozenset[SessionKey]:
+        """The sessions that the caller's own continues: of its agent, as far as it may read."""
+        past: set[SessionKey] = set()
+        session = None if self._own is None else self._found(self._own)
+        while session is not None and session.reason in _CONTINUING:
+            parent = session.parent
+            if parent is None or parent in past or parent.agent != self._caller.agent:
+                break
+            session = self._found(parent)
+            if session is None or not _is_of_readable_owner(self._caller, session):
+                break
+            past.add(parent)
+        return frozenset(past)
+
+    def _is_descendant(self, subject: Subject) -> bool:
+        """Whether the way up from it leads to the caller's session. Circles lead nowhere."""
+        way: dict[SessionKey, None] = {}
+        key = subject.parent
+        while key is not None and key != self._own and key not in self._reaches and key not in way:
+            way[key] = None
+            session = self._found(key)
+            key = None if session is None else session.parent
+        is_reached = key is not None and (key == self._own or self._reaches.get(key, False))
+        self._reaches.update(dict.fromkeys(way, is_reached))
+        return is_reached
+
+    def _found(self, key: SessionKey) -> Subject | None:
+        """What cannot be looked up is unknown, and with that refused."""
+        try:
+            return self._find(key)
+        except HoldfastError:
+            return None
 
 
 def bounded(access: Access) -> Access:
@@ -135,29 +204,6 @@ def bounded(access: Access) -> Access:
         if isinstance(value, str)
     }
     return msgspec.structs.replace(access, **short)
-
-
-def _rule_for(caller: Caller, subject: Subject, find: Find) -> str | None:
-    """The rule that lets the caller read this session. The cheap ones are asked first."""
-    if _sees_everything(caller):
-        return "Allowed: every session is open to this caller."
-    if not _is_of_readable_owner(caller, subject):
-        return None
-    own = _own_key(caller)
-    if subject.key == own:
-        return "Allowed: it is the caller's own session."
-    agent = subject.key.agent
-    if caller.visibility in ("agent", "all") and agent == caller.agent:
-        return "Allowed: it is a session of the caller's agent."
-    if caller.visibility == "all" and (agent in caller.agents or EVERY in caller.agents):
-        return "Allowed: it is a session of an agent that was named for this caller."
-    if own is None:
-        return None
-    if any(one.key == subject.key for one in _past(caller, own, find)):
-        return "Allowed: the caller's session continues it."
-    if caller.visibility != "self" and own in _ancestors(subject, find):
-        return "Allowed: it descends from the caller's session."
-    return None
 
 
 def _refusal(caller: Caller) -> str:
@@ -187,39 +233,6 @@ def _own_key(caller: Caller) -> SessionKey | None:
     if caller.session is None or not (is_name(caller.agent) and is_name(caller.session)):
         return None
     return SessionKey(caller.agent, caller.session)
-
-
-def _past(caller: Caller, own: SessionKey, find: Find) -> Iterator[Subject]:
-    """The sessions that the caller's own continues: of its agent, as far as it may read them."""
-    session = _found(own, find)
-    seen = {own}
-    while session is not None and session.reason in _CONTINUING:
-        parent = session.parent
-        if parent is None or parent in seen or parent.agent != caller.agent:
-            return
-        seen.add(parent)
-        session = _found(parent, find)
-        if session is None or not _is_of_readable_owner(caller, session):
-            return
-        yield session
-
-
-def _ancestors(subject: Subject, find: Find) -> Iterator[SessionKey]:
-    """The keys of the sessions that this one comes from, each of them once."""
-    seen = {subject.key}
-    session: Subject | None = subject
-    while session is not None and session.parent is not None and session.parent not in seen:
-        seen.add(session.parent)
-        yield session.parent
-        session = _found(session.parent, find)
-
-
-def _found(key: SessionKey, find: Find) -> Subject | None:
-    """What cannot be looked up is unknown, and with that refused."""
-    try:
-        return find(key)
-    except HoldfastError:
-        return None
 
 
 def _key_in(text: str) -> SessionKey | None:
