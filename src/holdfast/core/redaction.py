@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core import secrets as shapes
+from holdfast.core import secrets as credentials
 from holdfast.core.disguises import disguises
 from holdfast.core.secrets import PRIVATE_KEY, PRIVATE_KEY_CHARS, Span
 from holdfast.core.strings import rewritten
@@ -64,7 +64,7 @@ def check_secret(name: str, value: str) -> None:
 
 def has_secret(text: str) -> bool:
     """Whether something in a text looks like a credential."""
-    return next(shapes.spans(text), None) is not None
+    return next(credentials.spans(text), None) is not None
 
 
 def without_secrets(text: str) -> str:
@@ -135,14 +135,14 @@ class Redactor:
     # what `rewritten` asks for
 
     def named(self, name: str, text: str) -> str:
-        if name and shapes.is_credential(name, text):
+        if name and credentials.is_credential(name, text):
             return _masked([text], [_Masked(0, len(text), self._mask(text, ""))])[0]
         return text
 
     def payload(self, text: str) -> str:
         """Left alone, unless it is no payload at all but a secret in its place."""
         is_known = any(len(value) >= _STRONG_CHARS and value in text for value in self._values)
-        is_shaped = any(span.start == 0 for span in shapes.spans(text))
+        is_shaped = any(span.start == 0 for span in credentials.spans(text))
         return self.text(text) if is_known or is_shaped or text in self._values else text
 
     def number(self, number: float) -> float | str:
@@ -170,7 +170,7 @@ class Redactor:
 
     def _spans(self, text: str) -> Iterator[Span]:
         known = [span for form, name in self._forms.items() for span in _places(text, form, name)]
-        guessed = [*shapes.spans(text)]
+        guessed = [*credentials.spans(text)]
         if self._find is not None:
             guessed += (Span(start, end) for start, end in self._find(text) if start < end)
         if _MASKED_SIGN not in text:

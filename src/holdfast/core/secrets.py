@@ -128,6 +128,8 @@ _SHAPES: Final = (
     _token("SG.", r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),  # SendGrid
     _token("SK", rf"[0-9a-f]{{32}}{_END}"),  # Twilio
     _token("key-", rf"[0-9a-f]{{32}}{_END}"),  # Mailgun
+    _token("nfp_ aio_ tfp_ xkeysib- sgp_ sk.eyJ", r"[\w.-]{20,}"),  # Netlify … Mapbox
+    _shape("pat-", r"pat(?<![A-Za-z0-9]...)-[a-z]{2}\d-[0-9a-f-]{36}"),  # HubSpot
     # anywhere
     _shape(  # a JSON web token: looked for once in every word, from its first `eyJ` on
         "eyJ",
