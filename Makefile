@@ -52,12 +52,14 @@ nightly: $(VENV)/.stamp ## The long runs: 1,000 kills, deep fuzzing
 coverage: $(VENV)/.stamp ## Which lines and branches no test reaches
 	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
-bench: .venv-bench/.stamp .venv-bench-overflow/.stamp ## Measure, beside the peers
+bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp ## Measure, beside the peers
 	@.venv-bench/bin/python benchmarks/store.py
 	@.venv-bench/bin/python benchmarks/projection.py
 	@.venv-bench/bin/python benchmarks/tokens.py
 	@.venv-bench/bin/python benchmarks/policies.py
+	@.venv-bench/bin/python benchmarks/offload.py
 	@.venv-bench-overflow/bin/python benchmarks/overflow.py
+	@.venv-bench-history/bin/python benchmarks/history.py
 
 .venv-bench/.stamp: benchmarks/requirements.txt pyproject.toml | $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-bench
@@ -69,9 +71,14 @@ bench: .venv-bench/.stamp .venv-bench-overflow/.stamp ## Measure, beside the pee
 	@$(UV) pip install --quiet --python .venv-bench-overflow/bin/python -e '.[tokens]' -r $<
 	@touch $@
 
+.venv-bench-history/.stamp: benchmarks/requirements-history.txt pyproject.toml | $(UV)
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-bench-history
+	@$(UV) pip install --quiet --python .venv-bench-history/bin/python -e '.[secrets]' -r $<
+	@touch $@
+
 lock: | $(UV) ## Pin the versions that the tests run with
 	@$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	  --no-annotate --python-version 3.11 --extra dev pyproject.toml -o requirements.lock
 
 clean: ## Remove what was set up
-	rm -rf $(VENV) .venv-bench .venv-bench-overflow .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-bench .venv-bench-overflow .venv-bench-history .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis

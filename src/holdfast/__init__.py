@@ -63,11 +63,13 @@ if TYPE_CHECKING:
         User,
     )
     from holdfast.core.replies import Delta, Reply
+    from holdfast.core.reseed import Reseed
     from holdfast.core.text import Cut, cut
     from holdfast.core.view import Memory
     from holdfast.core.window import Window
     from holdfast.engine.async_session import AsyncSession
     from holdfast.engine.prepare import Prepared, prepare
+    from holdfast.engine.reseeding import reseed
     from holdfast.engine.session import Session
     from holdfast.engine.status import Status
     from holdfast.engine.tools import ToolOutput
@@ -109,11 +111,13 @@ _HOMES = {
         "User",
     ),
     "holdfast.core.replies": ("Delta", "Reply"),
+    "holdfast.core.reseed": ("Reseed",),
     "holdfast.core.text": ("Cut", "cut"),
     "holdfast.core.view": ("Memory",),
     "holdfast.core.window": ("Window",),
     "holdfast.engine.async_session": ("AsyncSession",),
     "holdfast.engine.prepare": ("Prepared", "prepare"),
+    "holdfast.engine.reseeding": ("reseed",),
     "holdfast.engine.session": ("Session",),
     "holdfast.engine.status": ("Status",),
     "holdfast.engine.tools": ("ToolOutput",),
@@ -179,6 +183,7 @@ __all__ = [
     "Pruned",
     "Record",
     "Reply",
+    "Reseed",
     "Rewind",
     "Session",
     "SessionKey",
@@ -207,6 +212,7 @@ __all__ = [
     "model",
     "prepare",
     "project",
+    "reseed",
     "target",
 ]
 

@@ -164,7 +164,10 @@ def test_a_cap_in_tokens_is_used(records: list[Record], cap: int) -> None:
 
 def test_the_session_of_13568_characters_keeps_its_newest_turn() -> None:
     """The case that was reported: the oldest turns were kept, the newest was cut mid-word."""
-    newest = [User(content="Can you reclaim it?"), Assistant(content="That one is safe.")]
+    newest: list[Record] = [
+        User(content="Can you reclaim it?"),
+        Assistant(content="That one is safe."),
+    ]
     records = said([User(content="x" * 120), *exchange(24, "x" * 530 + " ")[1:], *newest])
     missing = 13_568 - len(retold(records).text)
     records[0] = User(id="r00000", content="x" * (120 + missing))
@@ -303,7 +306,11 @@ def test_a_call_that_never_came_back_says_so() -> None:
 def test_a_turn_too_long_keeps_how_it_began_and_ended() -> None:
     """The request stays beside the newest steps, and a note stands in the gap."""
     steps = [Assistant(content=f"Step {number}. " + "x" * 200) for number in range(50)]
-    answers = [User(content="Old."), Assistant(content="Older."), User(content="Do all 50 steps.")]
+    answers: list[Record] = [
+        User(content="Old."),
+        Assistant(content="Older."),
+        User(content="Do all 50 steps."),
+    ]
     records = said([*answers, *(one for step in steps for one in (step, *called("ls", "ok")))])
 
     text = retold(records, 3_000).text
