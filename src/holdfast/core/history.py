@@ -179,6 +179,10 @@ class Gathering:
         """Whether older ones were passed over."""
         return False in self._closed
 
+    @property
+    def is_short_of_newer(self) -> bool:
+        return True in self._closed
+
     def take(
         self,
         unit: Unit,

@@ -344,12 +344,13 @@ class History:
         first = next(newer, None)
         if first is not None:
             gathering.take(first, self._cleaned(first), wanted=anchor.id)
-        for unit, is_newer in in_turn(older, newer):
-            if gathering.is_done:
-                break
+        turns = in_turn(older, newer)
+        while not gathering.is_done and (turn := next(turns, None)) is not None:
+            unit, is_newer = turn
             gathering.take(unit, self._cleaned(unit), is_newer=is_newer)
         page = gathering.page(str(key), self._scope, has_older=next(older, None) is not None)
-        return msgspec.structs.replace(page, has_newer=next(newer, None) is not None)
+        has_newer = gathering.is_short_of_newer or next(newer, None) is not None
+        return msgspec.structs.replace(page, has_newer=has_newer)
 
     def _unit_start(self, key: SessionKey, record: Record) -> str:
         """Where the unit begins that a record belongs to: a result belongs to its call."""
