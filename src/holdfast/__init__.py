@@ -62,13 +62,17 @@ if TYPE_CHECKING:
         Unknown,
         User,
     )
+    from holdfast.core.redaction import Redactor
     from holdfast.core.replies import Delta, Reply
     from holdfast.core.reseed import Reseed
     from holdfast.core.text import Cut, cut
+    from holdfast.core.vault import Secret, Vault
     from holdfast.core.view import Memory
     from holdfast.core.window import Window
     from holdfast.engine.async_session import AsyncSession
+    from holdfast.engine.history import History
     from holdfast.engine.prepare import Prepared, prepare
+    from holdfast.engine.redacting import redactor
     from holdfast.engine.reseeding import reseed
     from holdfast.engine.session import Session
     from holdfast.engine.status import Status
@@ -110,13 +114,17 @@ _HOMES = {
         *("OutputRef", "Prune", "Record", "Rewind", "ToolResult", "ToolUse", "Undo", "Unknown"),
         "User",
     ),
+    "holdfast.core.redaction": ("Redactor",),
     "holdfast.core.replies": ("Delta", "Reply"),
     "holdfast.core.reseed": ("Reseed",),
     "holdfast.core.text": ("Cut", "cut"),
+    "holdfast.core.vault": ("Secret", "Vault"),
     "holdfast.core.view": ("Memory",),
     "holdfast.core.window": ("Window",),
     "holdfast.engine.async_session": ("AsyncSession",),
+    "holdfast.engine.history": ("History",),
     "holdfast.engine.prepare": ("Prepared", "prepare"),
+    "holdfast.engine.redacting": ("redactor",),
     "holdfast.engine.reseeding": ("reseed",),
     "holdfast.engine.session": ("Session",),
     "holdfast.engine.status": ("Status",),
@@ -162,6 +170,7 @@ __all__ = [
     "FlushFinished",
     "FlushStarted",
     "Header",
+    "History",
     "HoldfastError",
     "Interrupted",
     "JsonlStore",
@@ -182,9 +191,11 @@ __all__ = [
     "PruneStarted",
     "Pruned",
     "Record",
+    "Redactor",
     "Reply",
     "Reseed",
     "Rewind",
+    "Secret",
     "Session",
     "SessionKey",
     "SessionStore",
@@ -204,6 +215,7 @@ __all__ = [
     "Undo",
     "Unknown",
     "User",
+    "Vault",
     "Window",
     "WindowLearned",
     "async_model",
@@ -212,6 +224,7 @@ __all__ = [
     "model",
     "prepare",
     "project",
+    "redactor",
     "reseed",
     "target",
 ]

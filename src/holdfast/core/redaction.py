@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core import secrets as credentials
 from holdfast.core.disguises import disguises
-from holdfast.core.secrets import PRIVATE_KEY, PRIVATE_KEY_CHARS, Span
+from holdfast.core.secrets import PRIVATE_KEY, PRIVATE_KEY_CHARS
+from holdfast.core.spans import Replacement, Span, places, replaced
 from holdfast.core.strings import rewritten
 from holdfast.errors import BadSetting
 
@@ -55,7 +56,7 @@ def check_secret(name: str, value: str) -> None:
             f"at least {SECRET_CHARS_MIN} are needed",
             hint="a value this short stands in many texts that have nothing to do with it",
         )
-    if value in MASK or value in f"{MASK[:-1]}: {PRIVATE_KEY}]":
+    if any(value in words for words in (MASK, f"[masked: {PRIVATE_KEY}]", handle(""))):
         raise BadSetting(
             f"the value of the secret `{name}` is a part of the words that masks are made of",
             hint="choose another secret",
@@ -107,7 +108,7 @@ class Redactor:
         """
         pieces = list(texts)
         while found := self._found(pieces):
-            pieces = _masked(pieces, found)
+            pieces = replaced(pieces, found)
         return pieces
 
     def value(self, value: Any) -> Any:
@@ -127,7 +128,7 @@ class Redactor:
                     found = self._found([held])
                     place = _place_to_part(held, found, len(held) - self._held_chars)
                     inside = [one for one in found if one.end <= place]
-                    yield self.text(_masked([held[:place]], inside)[0]) if inside else held[:place]
+                    yield self.text(replaced([held[:place]], inside)[0]) if inside else held[:place]
                     held = held[place:]
         if held:
             yield self.text(held)
@@ -136,7 +137,7 @@ class Redactor:
 
     def named(self, name: str, text: str) -> str:
         if name and credentials.is_credential(name, text):
-            return _masked([text], [_Masked(0, len(text), self._mask(text, ""))])[0]
+            return replaced([text], [Replacement(0, len(text), self._mask(text, ""))])[0]
         return text
 
     def payload(self, text: str) -> str:
@@ -150,12 +151,12 @@ class Redactor:
             return self.text(str(number))
         return number
 
-    def too_deep(self) -> str:
+    def too_deep(self, _value: object) -> str:
         return MASK
 
     # finding
 
-    def _found(self, pieces: Sequence[str]) -> list[_Masked]:
+    def _found(self, pieces: Sequence[str]) -> list[Replacement]:
         """What is to be masked, by its place in the pieces put together; no two overlap."""
         text = "".join(pieces)
         spans = list(self._spans(text))
@@ -169,7 +170,7 @@ class Redactor:
         return self._merged(text, spans) if spans else []
 
     def _spans(self, text: str) -> Iterator[Span]:
-        known = [span for form, name in self._forms.items() for span in _places(text, form, name)]
+        known = [span for form, name in self._forms.items() for span in places(text, form, name)]
         guessed = [*credentials.spans(text)]
         if self._find is not None:
             guessed += (Span(start, end) for start, end in self._find(text) if start < end)
@@ -183,7 +184,7 @@ class Redactor:
         for span in guessed:
             yield from _outside(span, masks)
 
-    def _merged(self, text: str, spans: Iterable[Span]) -> list[_Masked]:
+    def _merged(self, text: str, spans: Iterable[Span]) -> list[Replacement]:
         merged: list[list[Span]] = []
         end = -1
         for span in sorted(spans):
@@ -196,7 +197,7 @@ class Redactor:
         for group in merged:
             start, end = group[0].start, max(span.end for span in group)
             name = _name_of([span for span in group if span.name])
-            found.append(_Masked(start, end, self._mask(text[start:end], name)))
+            found.append(Replacement(start, end, self._mask(text[start:end], name)))
         return found
 
     def _mask(self, secret: str, name: str) -> str:
@@ -211,10 +212,6 @@ class Redactor:
             value in words for value in self._values
         )
         return words if is_plain else MASK
-
-
-class _Masked(Span):
-    """A place, and in `name` the words that are put there."""
 
 
 def _forms(known: Mapping[str, str]) -> dict[str, str]:
@@ -232,18 +229,6 @@ def _mask_pattern(names: Iterable[str]) -> re.Pattern[str]:
     hint = rf"{_HINT}{{6}}…{_HINT}{{4}}"
     either = "|".join((PRIVATE_KEY, hint, *sorted(map(re.escape, names))))
     return re.compile(rf"\[masked(?:: (?:{either}))?\]")
-
-
-def _places(text: str, form: str, name: str) -> Iterator[Span]:
-    place = text.find(form)
-    while place >= 0:
-        end = place + len(form)
-        again = text.find(form, place + 1)
-        while 0 <= again < end:  # `abab` twice in `ababab`
-            end = again + len(form)
-            again = text.find(form, again + 1)
-        yield Span(place, end, name)
-        place = again
 
 
 def _name_of(spans: Sequence[Span]) -> str:
@@ -272,7 +257,7 @@ def _outside(span: Span, masks: Sequence[tuple[int, int]]) -> Iterator[Span]:
         yield Span(place, span.end, span.name)
 
 
-def _place_to_part(text: str, found: Sequence[_Masked], wanted: int) -> int:
+def _place_to_part(text: str, found: Sequence[Replacement], wanted: int) -> int:
     """Where a text can be parted: not in a secret, and after a line or a word if possible."""
     for sign in ("\n", " ", ""):
         place = text.rfind(sign, 0, wanted) + len(sign)
@@ -281,33 +266,6 @@ def _place_to_part(text: str, found: Sequence[_Masked], wanted: int) -> int:
             return place
     assert over is not None
     return over.start or over.end
-
-
-def _masked(pieces: Sequence[str], found: Sequence[_Masked]) -> list[str]:
-    """The pieces with masks in place of what was found, and every line break where it was."""
-    made: list[str] = []
-    base = 0
-    waiting = list(reversed(found))
-    for piece in pieces:
-        kept: list[str] = []
-        place, stop = base, base + len(piece)
-        while waiting and waiting[-1].start < stop:
-            start, end, words = waiting[-1]
-            kept.append(piece[place - base : max(start, place) - base])
-            if start >= base:
-                kept.append(words)
-            place = min(end, stop)
-            kept.append("\n" * piece.count("\n", max(start, base) - base, place - base))
-            if end > stop:
-                break
-            waiting.pop()
-        if place == base and not kept:
-            made.append(piece)
-        else:
-            kept.append(piece[place - base :])
-            made.append("".join(kept))
-        base = stop
-    return made
 
 
 _BY_SHAPE: Final = Redactor()

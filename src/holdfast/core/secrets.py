@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.secret_values import has_digit, is_dense, is_mixed, is_named_secret, is_sample
+from holdfast.core.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,14 +22,6 @@ PRIVATE_KEY_CHARS: Final = 16 * 1024
 """The longest private key block that is taken for one: RSA with 16,384 bits has 12,700."""
 SHORTEST_CHARS: Final = 8
 """No shape is shorter than this, whatever stands before it included."""
-
-
-class Span(NamedTuple):
-    """Where a secret stands in a text, and what it is called if that is known."""
-
-    start: int
-    end: int
-    name: str = ""
 
 
 class _Shape(NamedTuple):

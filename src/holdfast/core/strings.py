@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DEPTH_MAX: Final = 150
-"""Deeper values are not shown: what cannot be looked through is not let out."""
+"""Deeper values are not gone through here."""
 SIGNATURES: Final = frozenset(
     ("signature", "thinkingSignature", "thoughtSignature", "thought_signature")
 )
@@ -38,14 +38,14 @@ class Rewriter(Protocol):
 
     def number(self, number: float) -> float | str: ...
 
-    def too_deep(self) -> Any:
-        """What stands for a value that is nested too deeply."""
+    def too_deep(self, value: Any) -> Any:
+        """What stands for a value that is nested too deeply to be gone through."""
 
 
 def rewritten(value: Any, rewriter: Rewriter, *, name: str = "", depth: int = 0) -> Any:
     """A value with its strings rewritten; `name` is the field that it is in."""
     if depth > DEPTH_MAX:
-        return rewriter.too_deep()
+        return rewriter.too_deep(value)
     match value:
         case str():
             is_opaque = (name in _OPAQUE or value.startswith("data:")) and _is_payload(value)
