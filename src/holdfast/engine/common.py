@@ -47,6 +47,7 @@ from holdfast.errors import (
     NoSuchOutput,
     NoSuchSession,
     SessionExists,
+    StoreError,
     UsageError,
 )
 from holdfast.providers.failures import name_failure
@@ -271,12 +272,19 @@ class Held:
             parent_session=str(self.key),
             parent_record=self._log.head,
             reason="reset",
-            owner=self.store.header(self.key).owner,
+            owner=self._owner(),
         )
         if text:
             seed = Compaction(summary=text, method="extract", reason=f"reset of {self.key.session}")
             self.store.append(new, [seed], expect=head)
         return new
+
+    def _owner(self) -> str:
+        """Whose session it is. Where its header cannot be read, nobody's: it cannot be guessed."""
+        try:
+            return self.store.header(self.key).owner
+        except StoreError:
+            return ""
 
     def _rename(self, label: str) -> None:
         self._log.append([Label(label=label)])
@@ -467,7 +475,7 @@ def find_session(
         key = SessionKey(agent, name)  # without a look at all the others
         _check_owner(store, key, owner)
         return key
-    infos = [one for one in store.sessions(agent=agent) if owner in (None, one.owner or "")]
+    infos = [one for one in store.sessions(agent=agent) if owner in (None, one.owner)]
     if name is None and infos:
         return infos[0].key
     for info in infos:
