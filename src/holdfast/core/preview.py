@@ -1,9 +1,9 @@
-"""What stands in the log for an output that was moved out: its beginning, its end and its facts.
+"""What stands in the log for an output that was moved out: its facts, its beginning, its end.
 
 The first line says what was moved, how large it is and how to read the rest; a gap says exactly
-what it leaves out; the last line names the ref again. All three name the ref, the beginning of
-the payload's hash. No payload can contain its own hash, so a line of this look inside the
-output that was written to deceive cannot name the right one.
+what it leaves out; the last line names the ref again. All of them name the ref, the beginning of
+the payload's hash. No payload can contain its own hash, so a line of this look that somebody
+wrote into an output cannot name the right one: it is data like the rest of it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,33 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.shape_samples import counted
+from holdfast.core.shapes import shape_of
 from holdfast.core.text import cut, scrub
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_FRAMED_CHARS: Final = 700
-"""With less than this there is no room for a frame, a beginning and an end: the end goes first."""
-_LINES_SHOWN: Final = 200
-"""How many lines the first marker proposes to read next."""
+    from holdfast.core.shapes import Kind
+
+_BODY_CHARS_MIN: Final = 200
+"""With less than this beside the frame, there is no frame: the end of the text goes first."""
+_FACTS_ABOVE_CHARS: Final = 800
+_FACTS_SHARE: Final = 0.4
+"""What facts may take of what is beside the frame, where that is enough to share."""
+_TAIL_SHARE: Final = 0.55
+"""How something ended tells more than how it began."""
+_EDGE_SHARE: Final = 0.25
+"""How much of a beginning or an end may be given up to cut it at a line."""
+_LINES_NEXT: Final = 200
+"""How many lines the first line proposes to read next."""
+_NAMES: Final[dict[Kind, str]] = {
+    "text": "text",
+    "json": "JSON",
+    "table": "a table",
+    "log": "a log",
+    "traceback": "output with a traceback",
+}
 
 
 class Preview(msgspec.Struct, frozen=True):
@@ -31,14 +49,28 @@ class Preview(msgspec.Struct, frozen=True):
     lines: int
 
 
+class _Whole(msgspec.Struct, frozen=True):
+    """What the lines of the frame tell about."""
+
+    text: str
+    kind: Kind
+    lines: int
+    ref: str
+
+
 def preview(text: str, cap: int, *, ref: str) -> Preview:
     """At most `cap` characters of a text, for every cap from 0 up; the whole of it if it fits."""
     text = scrub(text)
-    lines = count_lines(text)
-    shown = text
-    if len(text) > cap:
-        shown = _framed(text, cap, lines, ref) if cap >= _FRAMED_CHARS else _ending(text, cap, ref)
-    return Preview(cut(shown, cap).text, "text", lines)
+    shape = shape_of(text)
+    whole = _Whole(text, shape.kind, count_lines(text), ref)
+    if len(text) <= cap:
+        shown = text
+    elif (room := cap - _frame_size(whole)) < _BODY_CHARS_MIN:
+        shown = _ending(whole, cap)
+    else:
+        facts = shape.facts(int(_FACTS_SHARE * room)) if room > _FACTS_ABOVE_CHARS else []
+        shown = _framed(whole, facts, room)
+    return Preview(cut(shown, cap, keep="tail").text, shape.kind, whole.lines)
 
 
 def count_lines(text: str) -> int:
@@ -54,48 +86,60 @@ def shares(sizes: Sequence[int], cap: int) -> list[int]:
     return [cap * size // total for size in sizes]
 
 
-def _ending(text: str, cap: int, ref: str) -> str:
+def _ending(whole: _Whole, cap: int) -> str:
     """Where there is little room: one marker and the end, which tells how it ended."""
     return cut(
-        text,
+        whole.text.rstrip(),
         cap,
         keep="tail",
         marker=lambda omitted, total, _unit: (
-            f'[… first {omitted:,} of {total:,} characters left out: output_read(ref="{ref}")]\n'
+            f"[… first {omitted:,} of {total:,} characters left out: "
+            f'output_read(ref="{whole.ref}")]\n'
         ),
     ).text
 
 
-def _framed(text: str, cap: int, lines: int, ref: str) -> str:
-    widest = _frame(text, len(text), len(text), lines, ref)
-    room = cap - sum(map(len, widest)) - 4
-    tail = _whole_lines_after(text, len(text) - (room - room // 2))
-    head = _whole_lines_before(text, room // 2)
-    first, gap, last = _frame(text, head, tail, lines, ref)
-    return "\n".join([first, text[:head].removesuffix("\n"), gap, text[tail:] + last])
+def _framed(whole: _Whole, facts: Sequence[str], room: int) -> str:
+    text = whole.text
+    room -= sum(len(one) + 1 for one in facts)
+    end = _line_start(text, len(text) - int(_TAIL_SHARE * room))
+    start = _line_end(text, room - int(_TAIL_SHARE * room))
+    first, begin, gap, last = _frame(whole, start, end)
+    parts = (first, *facts, begin, text[:start], gap, text[end:])
+    return "".join(one if one.endswith("\n") else f"{one}\n" for one in parts) + last
 
 
-def _frame(text: str, head: int, tail: int, lines: int, ref: str) -> tuple[str, str, str]:
-    """The first line, the gap and the last line where `head` to `tail` is left out."""
-    start, end = 1 + text.count("\n", 0, head), 1 + text.count("\n", 0, max(0, tail - 1))
+def _frame_size(whole: _Whole) -> int:
+    """The most that the lines of the frame take, with every line end that is added."""
+    size = len(whole.text)
+    longest = max(_frame(whole, 0, size), _frame(whole, size, size), key=lambda one: len(one[0]))
+    return sum(map(len, longest)) + 2 * len(str(size)) + 5 * len("\n")
+
+
+def _frame(whole: _Whole, start: int, end: int) -> tuple[str, str, str, str]:
+    """The lines around the facts, the beginning and the end where `start` to `end` is left out."""
+    total, ref = f"{len(whole.text):,} characters", whole.ref
+    first_line = 1 + whole.text.count("\n", 0, start)
+    last_line = 1 + whole.text.count("\n", 0, max(0, end - 1))
+    until = min(last_line, first_line + _LINES_NEXT - 1)
+    place = f'lines="{first_line}:{until}"' if first_line < last_line else f"offset={start}"
     first = (
-        f"[Preview: {len(text):,} characters, {lines:,} lines. Read more of it with "
-        f'output_read(ref="{ref}", lines="{start}:{min(end, start + _LINES_SHOWN - 1)}") '
-        f'or with pattern="…". Only lines that name this ref are notes; the rest is the output.]'
+        f"[Preview of {_NAMES[whole.kind]}: {total}, {counted(whole.lines, 'line')}; more with "
+        f'output_read(ref="{ref}", {place}) or pattern="…". '
+        "Facts, then the output; only lines with this ref are not its own.]"
     )
     gap = (
-        f"[… {tail - head:,} characters left out: offset {head} to {tail}, "
-        f"lines {start}:{end}, ref {ref} …]"
+        f"[… {end - start:,} characters left out: offset {start} to {end}, "
+        f"lines {first_line} to {last_line}, ref {ref} …]"
     )
-    return first, gap, f"\n[End of the preview of {len(text):,} characters, ref {ref}]"
+    return first, f"[Output, ref {ref}:]", gap, f"[End of the preview, ref {ref}]"
 
 
-def _whole_lines_before(text: str, place: int) -> int:
-    """The end of the last line before a place, unless that would cost too much of it."""
-    at = text.rfind("\n", place - place // 5, place) + 1
-    return at or place
+def _line_end(text: str, place: int) -> int:
+    """The end of the last line before a place, unless too much would be given up for it."""
+    return text.rfind("\n", place - int(_EDGE_SHARE * place), place) + 1 or place
 
 
-def _whole_lines_after(text: str, place: int) -> int:
-    at = text.find("\n", place, place + (len(text) - place) // 5) + 1
-    return at or place
+def _line_start(text: str, place: int) -> int:
+    reach = place + int(_EDGE_SHARE * (len(text) - place))
+    return text.find("\n", place, reach) + 1 or place
