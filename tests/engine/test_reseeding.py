@@ -184,6 +184,13 @@ def test_a_size_that_makes_no_sense_is_refused(size: dict[str, int]) -> None:
         reseed(stored(*TRIP), KEY, identity=ANN, **size)  # type: ignore[arg-type]
 
 
+def test_the_number_of_messages_can_be_bounded_as_well() -> None:
+    told = reseed(stored(*TRIP), KEY, identity=ANN, messages_max=1)
+
+    assert (told.messages, told.omitted) == (1, 1)
+    assert told.text.endswith("\n\nAssistant: The 9:12.")
+
+
 def test_the_marker_says_where_all_of_it_is() -> None:
     long: list[Record] = [User(content="word " * 2_000), Assistant(content="The end.")]
 

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.limits import RESEED_BOTH_ENDS_CHARS, RESEED_CALL_CHARS, RESEED_RESULT_CHARS
-from holdfast.core.messages import Image, Other, Text, ToolAnswer, ToolCall, arguments_json
+from holdfast.core.messages import (
+    Image,
+    Other,
+    Text,
+    Thinking,
+    ToolAnswer,
+    ToolCall,
+    arguments_json,
+)
 from holdfast.core.records import User
 from holdfast.core.steps import Thread, turns_of
 from holdfast.core.text import cut, ellipsis, scrub
@@ -37,7 +45,7 @@ _NAME_CHARS: Final = 80
 _LABELLED_CHARS: Final = 60
 """A shorter rest of a message stands without its label."""
 _LABEL: Final = (
-    r"(?:(?:User|Assistant|Note|Compaction\ summary)\s{0,9}"
+    r"(?:(?:User|Assistant|System\ note|Compaction\ summary)\s{0,9}"
     r"|Tool\ (?:call|result)\b[^\n:：]{0,100})[:：]"
 )
 _DECORATION: Final = r"(?:[^\S\n]|[\\>*_#-]|[\u200b-\u200f\u2060\ufeff]){0,64}"
@@ -117,16 +125,15 @@ def retold(
         thread.feed(record)
         if isinstance(record, User) and record.extra.get("meta") is True:
             notes.add(record.id)
-    units = list(_in_turns(thread.units()))
-    drafts = [(turn, unit, list(_drafts(unit, notes, redactor))) for turn, unit in units]
-    drafts = [one for one in drafts if one[2]]
-    start = 0 if messages_max is None else max(0, len(drafts) - messages_max)
-    raw = [summary, *(draft.body for *_, lines in drafts[start:] for draft in lines)]
-    clean = iter(redactor.texts(raw) if redactor is not None else raw)
+    units = [one for one in _in_turns(thread.units()) if _tells(one[1])]
+    start = 0 if messages_max is None else max(0, len(units) - messages_max)
+    drafts = [(turn, unit, list(_drafts(unit, notes, redactor))) for turn, unit in units[start:]]
+    raw = [summary, *(draft.body for *_, lines in drafts for draft in lines)]
+    clean = iter(raw if redactor is None else redactor.texts(raw))
     said = escaped(next(clean).strip())
     told = [
         Told(turn, unit.is_user, tuple(_finished(draft, next(clean)) for draft in lines))
-        for turn, unit, lines in drafts[start:]
+        for turn, unit, lines in drafts
     ]
     return said, told, start
 
@@ -167,6 +174,11 @@ def _in_turns(units: Sequence[Unit]) -> Iterator[tuple[int, Unit]]:
         yield turn, unit
 
 
+def _tells(unit: Unit) -> bool:
+    """Whether there is anything in it but thinking."""
+    return any(not isinstance(block, Thinking) for part in unit.parts for block in part.blocks)
+
+
 def _drafts(unit: Unit, notes: set[str], redactor: Redactor | None) -> Iterator[_Draft]:
     names: dict[str, str] = {}
     for part in unit.parts:
@@ -186,7 +198,7 @@ def _speaker(part: Part, notes: set[str]) -> str:
     if part.role == "assistant":
         return "Assistant: "
     is_said = part.source == "user" and part.record not in notes
-    return "User: " if is_said else "Note: "
+    return "User: " if is_said else "System note: "
 
 
 def _words(block: Block) -> str:

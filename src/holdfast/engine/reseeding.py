@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core import reseed as core
 from holdfast.core.access import OPERATOR, Access, Caller, Subject, decide, subject_of
+from holdfast.core.limits import RESEED_MESSAGES_MAX
 from holdfast.engine.redacting import redactor as usual_redactor
 from holdfast.errors import AccessDenied, HoldfastWarning, StoreError, UsageError
 from holdfast.providers.tokenizers import counter_for
@@ -34,6 +35,7 @@ def reseed(
     tokens: int | None = None,
     window: int | None = None,
     counter: Counter | None = None,
+    messages_max: int = RESEED_MESSAGES_MAX,
     redactor: Redactor | None = None,
     audit: Audit | None = None,
     clock: Clock = time.time,
@@ -61,6 +63,7 @@ def reseed(
         cap,
         counter=counter,
         source=str(key),
+        messages_max=messages_max,
         redactor=usual_redactor() if redactor is None else redactor,
     )
     _record(audit, caller, _access(key, caller, clock(), verdict, told.text))
