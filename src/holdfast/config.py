@@ -1,20 +1,23 @@
 """Settings, read once at the edge. The only reader of the environment.
 
-| variable         | meaning                                        | default     |
-|------------------|------------------------------------------------|-------------|
-| `HOLDFAST_ROOT`  | the folder that holds sessions, blobs and index | `.sessions` |
-| `HOLDFAST_AGENT` | the agent that new sessions belong to          | `main`      |
-| `HOLDFAST_MODEL` | the model that `holdfast chat` talks to        | `offline`   |
-| `NO_COLOR`       | no colours in the terminal, whatever its value | unset       |
+| variable           | meaning                                         | default     |
+|--------------------|-------------------------------------------------|-------------|
+| `HOLDFAST_ROOT`    | the folder that holds sessions, blobs and index | `.sessions` |
+| `HOLDFAST_AGENT`   | the agent that new sessions belong to           | `main`      |
+| `HOLDFAST_MODEL`   | the model that `holdfast chat` talks to         | `offline`   |
+| `HOLDFAST_SECRETS` | names of variables whose values are secrets,    | none        |
+|                    | with commas between them                        |             |
+| `NO_COLOR`         | no colours in the terminal, whatever its value  | unset       |
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from holdfast.core.ids import check_name
+from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +33,8 @@ class Settings:
     root: str = ROOT_DEFAULT
     agent: str = AGENT_DEFAULT
     model: str = MODEL_DEFAULT
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Name → value of what must not leave a log; never written anywhere."""
 
     def __post_init__(self) -> None:
         check_name("agent", self.agent)
@@ -47,7 +52,22 @@ def load(
         root=root or environ.get("HOLDFAST_ROOT") or ROOT_DEFAULT,
         agent=agent or environ.get("HOLDFAST_AGENT") or AGENT_DEFAULT,
         model=model or environ.get("HOLDFAST_MODEL") or MODEL_DEFAULT,
+        secrets=_secrets(environ),
     )
+
+
+def _secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """The secrets in the environment. One that is named and not there is more likely misspelled
+    than meant, and would not be masked."""
+    asked = (environ.get("HOLDFAST_SECRETS") or "").split(",")
+    names = [name for one in asked if (name := one.strip())]
+    for name in names:
+        if not environ.get(name):
+            raise BadSetting(
+                f"HOLDFAST_SECRETS names `{name}`, and there is no variable `{name}`",
+                hint="set it, or take its name out of HOLDFAST_SECRETS",
+            )
+    return {name: environ[name] for name in names}
 
 
 def wants_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:

@@ -21,6 +21,11 @@ _OPAQUE: Final = SIGNATURES | {"encrypted_content", "data"}
 _PAYLOAD: Final = re.compile(
     r"(?:data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+){0,4},)?[\w+/\r\n-]{64,}={0,2}\s*"
 )
+_ID_FIELDS: Final = frozenset(
+    ("id", "parent", "to", "target", "record", "first_kept", "covers", "sha256")
+)
+_ID: Final = re.compile(r"[0-9a-f]{18}|[0-9a-f]{64}")
+"""Record ids and hashes: by chance they hold any short number, and a log hangs together by them."""
 _TEXT_FIELDS: Final = ("text", "thinking")
 
 
@@ -48,8 +53,7 @@ def rewritten(value: Any, rewriter: Rewriter, *, name: str = "", depth: int = 0)
         return rewriter.too_deep(value)
     match value:
         case str():
-            is_opaque = (name in _OPAQUE or value.startswith("data:")) and _is_payload(value)
-            if is_opaque:
+            if _is_id(name, value) or _is_payload(name, value):
                 return rewriter.payload(value)
             [text] = rewriter.texts([value])
             return rewriter.named(name, text)
@@ -72,8 +76,13 @@ def text_field(block: object) -> str:
     return ""
 
 
-def _is_payload(text: str) -> bool:
-    return len(text) >= 64 and _PAYLOAD.fullmatch(text) is not None
+def _is_payload(name: str, text: str) -> bool:
+    is_place = name in _OPAQUE or text.startswith("data:")
+    return is_place and len(text) >= 64 and _PAYLOAD.fullmatch(text) is not None
+
+
+def _is_id(name: str, text: str) -> bool:
+    return name in _ID_FIELDS and _ID.fullmatch(text) is not None
 
 
 def _object(
@@ -107,7 +116,7 @@ def _unused(key: str, before: dict[Any, Any], made: dict[Any, Any]) -> str:
 
 def _list(items: Sequence[Any], rewriter: Rewriter, name: str, depth: int) -> Any:
     made = list(items)
-    texts = _neighbours(items, rewriter)
+    texts = {} if name in _ID_FIELDS else _neighbours(items, rewriter)
     for place, item in enumerate(items):
         if place in texts and isinstance(item, str):
             made[place] = rewriter.named(_name_at(items, place) or name, texts[place])

@@ -19,6 +19,7 @@ from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.records import Header, encode
 from holdfast.errors import HoldfastError, NoSuchSession, SessionExists, UsageError
 from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.masking import Masking
 from holdfast.surfaces.cli.output import Cell, Row
 
 if TYPE_CHECKING:
@@ -278,32 +279,44 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         default="holdfast",
         help="holdfast (the log), or a message list: anthropic, openai-chat",
     )
+    parser.add_argument("--raw", action="store_true", help="do not mask secrets")
 
 
 def _export(args: argparse.Namespace, app: App) -> int:
     key = app.session(args.session)
     skipped: list[Skipped] = []
+    masking = None if args.raw else Masking(app.settings.secrets)
     if args.format != "holdfast":
-        chunks, skipped = _message_list(app.store.read(key), args.format)
-    elif args.path:
-        chunks = (encode(record) + b"\n" for record in app.store.read(key))
+        chunks, skipped = _message_list(app.store.read(key), args.format, masking)
     else:
-        chunks = app.store.export(key)
+        chunks = (
+            (encode(record) + b"\n" for record in app.store.read(key))
+            if args.path
+            else app.store.export(key)
+        )
+        if masking is not None:
+            chunks = masking.log(chunks)
     with _opened_output(args.output) as target:
         count = sum(target.write(chunk) for chunk in chunks)
+    masked = 0 if masking is None else masking.count
     if args.output and app.out.is_json:
         done: Json = {"session": key.session, "file": args.output, "bytes": count}
+        done["masked"] = masked
         if args.format != "holdfast":
             done["skipped"] = _skipped_json(skipped)
         app.out.json(done)
     elif args.output:
         app.out.note(f"{count:,} bytes written to `{args.output}`")
+    if masked:
+        app.out.note(f"masked: {masked:,} × what is, or looks like, a secret; --raw leaves it in")
     for one in skipped:
         app.out.note(f"not carried: {one.count:,} × {one.what}: {one.why}")
     return 0
 
 
-def _message_list(records: Iterable[Record], dialect: str) -> tuple[Iterable[bytes], list[Skipped]]:
+def _message_list(
+    records: Iterable[Record], dialect: str, masking: Masking | None
+) -> tuple[Iterable[bytes], list[Skipped]]:
     from holdfast.importers import lists
 
     if dialect not in lists.DIALECTS:
@@ -311,7 +324,8 @@ def _message_list(records: Iterable[Record], dialect: str) -> tuple[Iterable[byt
             f"cannot export to `{dialect}`", hint=f"holdfast, {', '.join(lists.DIALECTS)}"
         )
     made = lists.export_messages(records, dialect)
-    text = msgspec.json.format(msgspec.json.encode(made.messages), indent=2)
+    messages = made.messages if masking is None else masking.value(made.messages)
+    text = msgspec.json.format(msgspec.json.encode(messages), indent=2)
     return [text, b"\n"], made.skipped
 
 
@@ -338,6 +352,6 @@ COMMANDS = (
         epilog=_EXAMPLE,
     ),
     Command(
-        "export", "Write a session's log, byte for byte, or a message list", _add_export, _export
+        "export", "Write a session's log or a message list, secrets masked", _add_export, _export
     ),
 )

@@ -1,0 +1,84 @@
+"""Masking a log that is written out: a line without a secret stays as it is, to the byte."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.limits import LINE_BYTES_MAX
+from holdfast.core.redaction import masks_in
+from holdfast.engine.redacting import redactor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+class Masking:
+    """Masks and counts."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self.count = 0
+        self._redactor = redactor(secrets)
+
+    def log(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """A log in pieces, however they were cut, line by line."""
+        return map(self._line, _lines(chunks))
+
+    def value(self, value: Any) -> Any:
+        masked = self._redactor.value(value)
+        if masked is not value:
+            self.count += _masks(masked) - _masks(value)
+        return masked
+
+    def _line(self, line: bytes) -> bytes:
+        try:
+            value = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self._damaged(line)
+        masked = self.value(value)
+        if masked is value and not _hides_something(line, value):
+            return line
+        return msgspec.json.encode(masked) + b"\n"[: line.endswith(b"\n")]
+
+    def _damaged(self, line: bytes) -> bytes:
+        """What is no JSON is masked as the text it is; its bytes stay, whatever they are."""
+        text = line.decode(errors="surrogateescape")
+        masked = self._redactor.text(text)
+        self.count += masks_in(masked) - masks_in(text)
+        return line if masked is text else masked.encode(errors="surrogateescape")
+
+
+def _masks(value: Any) -> int:
+    return masks_in(msgspec.json.encode(value).decode())
+
+
+def _hides_something(line: bytes, value: Any) -> bool:
+    """Whether a line says more than what is read from it: a field that stands there twice."""
+    if msgspec.json.encode(value) == line.rstrip():
+        return False
+    twice = False
+
+    def counted(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal twice
+        twice = twice or len(dict(pairs)) < len(pairs)
+
+    json.loads(line, object_pairs_hook=counted)
+    return twice
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a log; of one that is too long to be a record, pieces."""
+    held = bytearray()
+    for chunk in chunks:
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            yield bytes(held + line + b"\n")
+            held.clear()
+        held += rest
+        if len(held) > LINE_BYTES_MAX:
+            yield bytes(held)
+            held.clear()
+    if held:
+        yield bytes(held)
