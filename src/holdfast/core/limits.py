@@ -104,6 +104,46 @@ HISTORY_LIMIT_MESSAGES_MAX: Final = 1_000
 HISTORY_SEARCH_CHARS_MAX: Final = 16_000_000
 """How much text one search looks through; its cursor goes on from there."""
 
+NOTE_CHARS_MAX: Final = 500
+"""A note is one line of a file, and this long without the comment behind it."""
+NOTE_RECORDS_MAX: Final = 8
+"""How many records the comment behind a note names."""
+NOTE_FILE_BYTES_MAX: Final = 8 * 1024 * 1024
+"""A larger file of notes is not added to, and read no further."""
+NOTE_FILES_MAX: Final = 10_000
+NOTE_DEPTH_MAX: Final = 8
+NOTE_NAME_CHARS_MAX: Final = 120
+"""How many files of notes there may be, in how many folders, and how long their names are."""
+MEMORY_VIEW_CHARS: Final = 16_000
+"""What the memory tool shows at once."""
+MEMORY_FILE_CHARS_MAX: Final = 256_000
+"""The largest file that the memory tool writes."""
+MEMORY_LINES_MAX: Final = 999_999
+
+CHECKPOINT_CHARS: Final = 4_000
+CHECKPOINT_CUT_CHARS: Final = 2_000
+"""What a checkpoint may take where it is shown: in a fresh session, and beside a compaction."""
+CHECKPOINT_REQUESTS_MAX: Final = 60
+CHECKPOINT_REQUEST_CHARS: Final = 600
+CHECKPOINT_ENTRIES_MAX: Final = 20
+"""Of every list that has no number of its own."""
+CHECKPOINT_ENTRY_CHARS: Final = 300
+CHECKPOINT_EXCHANGE_CHARS: Final = 2_000
+"""Of what was said last, and of the last answer."""
+CHECKPOINT_TASKS_MAX: Final = 60
+CHECKPOINT_FILES_MAX: Final = 1_000
+CHECKPOINT_CALLS_MAX: Final = 64
+"""Calls that still wait for a result, and tools that are counted by name."""
+CHECKPOINT_TRIED_MAX: Final = 3
+"""What was tried after an error."""
+
+SIDECAR_ITEMS_MAX: Final = 60
+SIDECAR_ITEM_CHARS: Final = 220
+SIDECAR_CHARS: Final = 1_200
+"""What a running summary may take where it is shown."""
+SIDECAR_BYTES_MAX: Final = 1024 * 1024
+"""A larger file is none of ours."""
+
 assert BATCH_RECORDS_MAX > 1
 assert 6 * RESULT_CHARS_MAX < LINE_BYTES_MAX
 assert READ_BLOCK_BYTES < LINE_BYTES_MAX
@@ -112,3 +152,6 @@ assert CLEAR_KEEP_ERROR_CHARS < TRIM_KEEP_CHARS < TRIM_ABOVE_CHARS
 assert PREVIEW_CHARS_MIN < PREVIEW_CHARS < OFFLOAD_TEXT_CHARS < RESULT_CHARS_MAX
 assert EXCERPT_CHARS_MIN < EXCERPT_CHARS < EXCERPT_CHARS_MAX
 assert RESEED_LEAST_CHARS < RESEED_BOTH_ENDS_CHARS < RESEED_CHARS < RESEED_CHARS_MAX
+assert NOTE_CHARS_MAX < MEMORY_VIEW_CHARS < MEMORY_FILE_CHARS_MAX < NOTE_FILE_BYTES_MAX
+assert CHECKPOINT_CUT_CHARS < CHECKPOINT_CHARS
+assert 8 * SIDECAR_ITEMS_MAX * SIDECAR_ITEM_CHARS < SIDECAR_BYTES_MAX
