@@ -92,8 +92,8 @@ def _ending(whole: _Whole, cap: int) -> str:
         whole.text.rstrip(),
         cap,
         keep="tail",
-        marker=lambda omitted, total, _unit: (
-            f"[… first {omitted:,} of {total:,} characters left out: "
+        marker=lambda omitted, _total, _unit: (
+            f"[… first {omitted:,} of {len(whole.text):,} characters left out: "
             f'output_read(ref="{whole.ref}")]\n'
         ),
     ).text

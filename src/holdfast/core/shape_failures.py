@@ -29,7 +29,7 @@ _FAILURE: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_LEAD: Final = re.compile(r"[\s>|*+-]{0,12}")
+_LEAD: Final = re.compile(r"[\s>|]{0,12}")
 _LINE_CHARS: Final = 300
 """How far a line is looked at."""
 _TRACE_LINES: Final = 12

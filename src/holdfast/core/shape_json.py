@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.shape_samples import fitting
 from holdfast.core.text import cut, ellipsis
 
 if TYPE_CHECKING:
@@ -143,12 +144,7 @@ def _shown(value: Any) -> str:
 
 def _fitting(facts: list[str], room: int) -> list[str]:
     """As many as there is room for, from the first on."""
-    shown: list[str] = []
-    for fact in facts:
-        room -= len(fact) + 1
-        if room < 0:
-            break
-        shown.append(fact)
+    shown = fitting(facts, room)
     if len(shown) < len(facts) and shown:
         shown[-1] = _line(f"… {len(facts) - len(shown) + 1:,} more facts", len(shown[-1]) + 1)
     return shown

@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.shape_samples import ends_of, entry, listed
+from holdfast.core.shape_samples import ends_of, entry, fitting, listed
+from holdfast.core.text import cut, ellipsis
 
 if TYPE_CHECKING:
     from holdfast.core.shape_samples import Sample
@@ -37,6 +38,7 @@ _ENDS_LINES: Final = 50
 _LINES_MIN: Final = 5
 _OFTEN_SHARE: Final = 0.05
 _OFTEN_LINES: Final = 10
+_KIND_CHARS: Final = 120
 
 
 def is_log(sample: Sample) -> bool:
@@ -62,20 +64,20 @@ def level_of(line: str) -> str:
 
 def log_facts(sample: Sample, room: int) -> list[str]:
     levels = [level_of(line) for line in sample.lines]
-    facts = [f"{sample.note}{one}" for one in (_times(sample), _counts(levels)) if one]
-    often = _often(sample)
-    room -= sum(len(one) + 1 for one in (*facts, *often))
-    bad = _alike(sample, levels, _BAD)
-    warned = _alike(sample, levels, ("WARN",))
-    found = []
-    for title, entries in (("Errors", bad), ("Warnings", warned)):
+    said = (_times(sample), _counts(levels))
+    facts = fitting([f"{sample.note}{one}" for one in said if one], room)
+    # Errors have the room that warnings would take, not the other way round.
+    for title, wanted in (("Errors", _BAD), ("Warnings", ("WARN",))):
+        entries = _alike(sample, levels, wanted)
         heading = f"{title}, {len(entries):,} different:"
-        # Errors have the room that warnings would take, not the other way round.
-        shown = listed(entries, room - len(heading) - 1) if entries else []
-        if shown:
-            found += [heading, *shown]
-            room -= sum(len(one) + 1 for one in (heading, *shown))
-    return [*facts, *often, *found]
+        left = room - _size(facts) - len(heading) - 1
+        shown = listed(entries, left) if entries else []
+        facts += [heading, *shown] if shown else []
+    return [*facts, *fitting(_often(sample), room - _size(facts))]
+
+
+def _size(facts: list[str]) -> int:
+    return sum(len(one) + 1 for one in facts)
 
 
 def _stamp(line: str) -> str | None:
@@ -119,10 +121,9 @@ def _often(sample: Sample) -> list[str]:
     counts = Counter(map(_kind, sample.lines))
     least = max(_OFTEN_LINES, int(_OFTEN_SHARE * len(sample.lines)))
     often = [(kind, count) for kind, count in counts.most_common(3) if count >= least and kind]
-    if not often:
-        return []
-    return ["Most frequent, numbers aside:"] + [
-        f"  {count:,} lines like: {entry(0, kind).partition(': ')[2]}" for kind, count in often
+    return [
+        f"{count:,} lines are, but for numbers: {cut(kind, _KIND_CHARS, marker=ellipsis).text}"
+        for kind, count in often
     ]
 
 

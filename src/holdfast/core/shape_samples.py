@@ -38,19 +38,24 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 def sample_of(text: str) -> Sample:
+    """All lines of a text, or those of its two ends."""
     half = _EXAMINED_CHARS // 2
-    if len(text) <= _EXAMINED_CHARS:
-        head, tail, missing = _lines(text), [], 0
-    else:
+    if len(text) > _EXAMINED_CHARS:
         end = text.rfind("\n", 0, half) + 1
         start = text.find("\n", len(text) - half) + 1 or len(text)
-        head, tail = _lines(text[:end]), _lines(text[start:])
-        missing = text.count("\n", end, start)
+        return _ends(_lines(text[:end]), _lines(text[start:]), text.count("\n", end, start))
+    lines = _lines(text)
+    if len(lines) > _EXAMINED_LINES:
+        middle = len(lines) // 2
+        return _ends(lines[:middle], lines[middle:], 0)
+    return Sample(lines, len(lines))
+
+
+def _ends(head: list[str], tail: list[str], missing: int) -> Sample:
+    """The outer lines of both halves, with what is missing between them already."""
     most = _EXAMINED_LINES // 2
-    if len(head) + len(tail) > _EXAMINED_LINES:
-        lines = head + tail
-        missing += len(lines) - 2 * most
-        head, tail = lines[:most], lines[-most:]
+    missing += max(0, len(head) - most) + max(0, len(tail) - most)
+    head, tail = head[:most], tail[-most:]
     return Sample(head + tail, len(head), missing)
 
 
@@ -91,6 +96,17 @@ def listed(entries: Sequence[str], room: int) -> list[str]:
     if not tail:
         return []
     return [*head, _more(len(entries) - len(head) - len(tail)), *reversed(tail)]
+
+
+def fitting(lines: Sequence[str], room: int) -> list[str]:
+    """As many lines as there is room for, from the first on."""
+    shown: list[str] = []
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        shown.append(line)
+    return shown
 
 
 def counted(count: int, what: str) -> str:
