@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.planted_secrets import TOKENS
 
+from holdfast import Session
 from holdfast.core.access import OPERATOR, Access, Caller
 from holdfast.core.cursors import cursor as made_cursor
 from holdfast.core.ids import SessionKey
@@ -758,6 +759,22 @@ def test_the_tools_have_the_names_of_the_seed() -> None:
         *("outputRefPath", "outputRefMaxChars", "outputRefOffset"),
     ]
     assert history.tool.parameters["required"] == ["sessionKey"]
+
+
+def test_a_model_can_call_the_tools() -> None:
+    """In a session of its own, with the caller that the application set."""
+    shelf = Shelf(User(content="what was said before"))
+    tools = shelf.history().tools()
+    with Session.open("s", model="offline", store=shelf.store, tools=tools) as session:
+        session.say('sessions_history(sessionKey="current", includeTools=true, limit=5)')
+        session.say("sessions_list()")
+        session.say('sessions_history(sessionKey="current", limit=0)')
+    results = [one for one in shelf.store.read(KEY) if isinstance(one, ToolResult)]
+    first, second, third = (json.loads(str(one.content)) for one in results)
+
+    assert said(first)[0] == "what was said before"
+    assert [row["sessionKey"] for row in second["sessions"]] == ["main/s"]
+    assert third["status"] == "invalid"
 
 
 def test_the_newest_page_of_files_is_read_back_from_their_end(tmp_path: Any) -> None:

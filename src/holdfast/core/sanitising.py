@@ -19,9 +19,10 @@ from holdfast.core.limits import (
     HISTORY_TEXT_CHARS_MAX,
     REF_CHARS,
 )
-from holdfast.core.records import Assistant, OutputRef, ToolResult, ToolUse, User
+from holdfast.core.records import Assistant, OutputRef, ToolResult, ToolUse, User, encode
 from holdfast.core.refs import IN_DETAILS
 from holdfast.core.text import cut, scrub
+from holdfast.errors import BadRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,6 +65,8 @@ _STRUCTURAL: Final = _UNSAID | {
     *("stopReason", "bytes", "source", "is_error"),
 }
 """Fields whose values, and whose names, nobody has said: a search does not look at them."""
+
+_MASK: Final = re.compile(r"\[masked[^\]\n]{0,200}\]")
 
 _FORMS: Final = (
     (HISTORY_TEXT_CHARS_MAX, HISTORY_ITEMS_MAX),
@@ -169,9 +172,26 @@ def _looked_through(value: Any, redactor: Redacts, *, is_opaque: bool = False) -
             return value
 
 
+def searchable(record: Record) -> str:
+    """Everything in a record as one text, to find out quickly what is not in it."""
+    try:
+        return encode(record).decode().casefold()
+    except BadRecord:
+        return ""
+
+
+def is_within(words: Sequence[str], searchable: str) -> bool:
+    """Whether all words are in the text of `searchable`."""
+    return all(msgspec.json.encode(word).decode()[1:-1].casefold() in searchable for word in words)
+
+
 def matches(clean: Clean, words: Sequence[str]) -> bool:
-    """Whether all words are in a message as it may be seen; masked text is not searched."""
-    said = "\n".join(clean.words()).casefold()
+    """Whether all words are in a message as it may be seen.
+
+    Masks are not searched. So whatever is found stands in the log just so, and a search that asks
+    the log first learns nothing of what is masked.
+    """
+    said = _MASK.sub("\n", "\n".join(clean.words())).casefold()
     return all(word.casefold() in said for word in words)
 
 

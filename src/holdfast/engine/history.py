@@ -37,7 +37,15 @@ from holdfast.core.limits import (
     LABEL_CHARS_MAX,
 )
 from holdfast.core.records import Assistant, ToolUse
-from holdfast.core.sanitising import call_names, cleaned, is_message, is_result, matches
+from holdfast.core.sanitising import (
+    call_names,
+    cleaned,
+    is_message,
+    is_result,
+    is_within,
+    matches,
+    searchable,
+)
 from holdfast.core.text import cut
 from holdfast.engine.asking import Asked, Refused, checked, whole_number
 from holdfast.engine.history_tools import history_tool, list_tool
@@ -74,8 +82,10 @@ CURRENT: Final = "current"
 """As the name of a session: the caller's own."""
 
 _FIRST_RECORDS: Final = 64
-_RECORDS_MAX: Final = 4_096
+_RECORDS_MAX: Final = 8_192
 """How many records are read at once: few at first, twice as many each time."""
+_GLANCE: Final = 8
+"""How much cheaper it is to see that a text has no match than to redact it."""
 _NAME_CHARS: Final = 160
 """Of what a caller asked for, in a refusal."""
 _REWOUND: Final = (
@@ -320,12 +330,17 @@ class History:
         """The newest messages in which all words are, as far as one search looks."""
         searched, found, last = 0, 0, ""
         for unit in units:
-            cleans, last = tuple(self._cleaned(unit)), unit.first
-            hits = sum(matches(one, asked.words) for one in cleans)
-            if hits:
-                found += hits
-                gathering.take(unit, cleans)
-            searched += sum(len(text) for one in cleans for text in one.words())
+            last = unit.first
+            texts = [searchable(record) for record in unit.records]
+            if any(is_within(asked.words, text) for text in texts):
+                cleans = tuple(self._cleaned(unit))
+                hits = sum(matches(one, asked.words) for one in cleans)
+                if hits:
+                    found += hits
+                    gathering.take(unit, cleans)
+                searched += sum(map(len, texts))
+            else:
+                searched += sum(map(len, texts)) // _GLANCE
             if gathering.is_done or gathering.is_short or searched > HISTORY_SEARCH_CHARS_MAX:
                 break
         page = gathering.page(str(key), self._scope, has_older=False)
