@@ -27,7 +27,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ref", metavar="REF", help="a ref in a preview, or the id of a record")
     parser.add_argument("--session", "-s", metavar="SESSION", help="look in this session only")
     parser.add_argument("--grep", metavar="PATTERN", help="the lines that match, with numbers")
-    parser.add_argument("--lines", metavar="A:B", help="these lines; -50: for the last 50")
+    parser.add_argument("--lines", metavar="A:B", help="these lines; --lines=-50: for the last 50")
     parser.add_argument("--offset", type=int, metavar="N", help="from this character on")
     parser.add_argument(
         "--max-chars", type=int, metavar="N", help=f"how much to show ({EXCERPT_CHARS})"
@@ -71,7 +71,7 @@ def _outputs(args: argparse.Namespace, app: App) -> Outputs:
         return Outputs(app.store, app.blobs)
     from holdfast.engine.redacting import redactor
 
-    return Outputs(app.store, app.blobs, redactor=redactor())
+    return Outputs(app.store, app.blobs, redactor=redactor(app.settings.secrets))
 
 
 def _found(args: argparse.Namespace, app: App, outputs: Outputs) -> tuple[SessionKey, Found]:
