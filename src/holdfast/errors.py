@@ -7,6 +7,7 @@ HoldfastError
 │   ├── NoSuchSession       nothing by that name; the nearest names are given
 │   ├── NoSuchRecord        no such record in this session
 │   ├── NoSuchOutput        a ref that this session does not hold
+│   ├── NoSuchNote          no such file among the notes
 │   ├── AmbiguousName       a prefix that fits several; all of them are named
 │   ├── SessionExists       the id is taken
 │   └── BadSetting          a setting that makes no sense
@@ -23,6 +24,7 @@ HoldfastError
     ├── NotDurable          the write or its sync failed; nothing is claimed
     ├── StoreUnavailable    read-only, full, forbidden, or locks not supported
     ├── ForeignLog          another tool's file, or a newer format: readable, not writable
+    ├── NoteChanged         a file of notes is no longer what an edit was made for
     ├── PathRejected        a link, a device, or a way out of the root
     ├── BlobMissing         a ref whose payload is not there
     └── BlobDamaged         a payload that no longer matches its hash
@@ -167,6 +169,14 @@ class NoSuchOutput(UsageError):
         )
 
 
+class NoSuchNote(UsageError):
+    """No file of notes by that path."""
+
+    def __init__(self, path: str, known: Sequence[str] = ()) -> None:
+        hint = "list them with `holdfast memory list`, or add one with `holdfast memory add`"
+        super().__init__(f"no notes in {path[:80]!r}", hint=_nearest(path, known, hint))
+
+
 class AmbiguousName(UsageError):
     """A prefix that fits more than one thing."""
 
@@ -228,6 +238,16 @@ class StoreUnavailable(StoreError):
 
 class ForeignLog(StoreError):
     """Another tool's file or a newer format: it can be read, not appended to."""
+
+
+class NoteChanged(StoreError):
+    """A file of notes is not what it was when the edit was made. Nothing was written."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"`{path[:80]}` is no longer what it was when it was read",
+            hint="read it again and repeat the edit; nothing was written",
+        )
 
 
 class PathRejected(StoreError):

@@ -58,7 +58,7 @@ class Entry(msgspec.Struct, frozen=True):
     first_line: int
     last_line: int
     heading: str = ""
-    """The heading it stands under."""
+    """The heading it stands under, where a person put it there."""
     stamp: str = ""
     session: str = ""
     records: tuple[str, ...] = ()
@@ -186,7 +186,7 @@ class _Reader:
                 text,
                 self._first,
                 self._first + len(self._lines) - 1,
-                self._heading,
+                self._heading if self._found is None else "",
                 *_origin(self._found),
             )
         self._lines, self._fence, self._found = [], "", None

@@ -82,14 +82,15 @@ def open_folder(root: str, parts: Iterable[str], *, create: bool = False) -> int
     fd = open_root(root, create=create)
     for part in parts:
         try:
-            below = _open_child(fd, part, create=create)
+            below = open_child(fd, part, create=create)
         finally:
             os.close(fd)
         fd = below
     return fd
 
 
-def _open_child(parent: int, name: str, *, create: bool) -> int:
+def open_child(parent: int, name: str, *, create: bool = False) -> int:
+    """A descriptor of a folder in an open folder, made if asked for."""
     try:
         return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
     except FileNotFoundError:
