@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         TurnStarted,
         WindowLearned,
     )
+    from holdfast.core.excerpts import Excerpt
     from holdfast.core.failures import Failure, classify
     from holdfast.core.ids import SessionKey
     from holdfast.core.messages import Tool
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from holdfast.core.window import Window
     from holdfast.engine.async_session import AsyncSession
     from holdfast.engine.history import History
+    from holdfast.engine.outputs import Outputs, output_tool
     from holdfast.engine.prepare import Prepared, prepare
     from holdfast.engine.redacting import redactor
     from holdfast.engine.reseeding import reseed
@@ -105,6 +107,7 @@ _HOMES = {
         ),
         "WindowLearned",
     ),
+    "holdfast.core.excerpts": ("Excerpt",),
     "holdfast.core.failures": ("Failure", "classify"),
     "holdfast.core.ids": ("SessionKey",),
     "holdfast.core.messages": ("Tool",),
@@ -123,6 +126,7 @@ _HOMES = {
     "holdfast.core.window": ("Window",),
     "holdfast.engine.async_session": ("AsyncSession",),
     "holdfast.engine.history": ("History",),
+    "holdfast.engine.outputs": ("Outputs", "output_tool"),
     "holdfast.engine.prepare": ("Prepared", "prepare"),
     "holdfast.engine.redacting": ("redactor",),
     "holdfast.engine.reseeding": ("reseed",),
@@ -163,6 +167,7 @@ __all__ = [
     "Delta",
     "Deny",
     "Event",
+    "Excerpt",
     "Failure",
     "FileAudit",
     "FileBlobs",
@@ -184,6 +189,7 @@ __all__ = [
     "OffloadFailed",
     "OutputOffloaded",
     "OutputRef",
+    "Outputs",
     "Plan",
     "Policy",
     "Prepared",
@@ -222,6 +228,7 @@ __all__ = [
     "classify",
     "cut",
     "model",
+    "output_tool",
     "prepare",
     "project",
     "redactor",
