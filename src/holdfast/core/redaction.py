@@ -8,6 +8,7 @@ they are; and to mask twice changes nothing.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core import secrets as credentials
@@ -32,6 +33,8 @@ _HINTED_CHARS: Final = 18
 """From here on a mask shows the first 6 and the last 4 characters."""
 _HINT: Final = r"[A-Za-z0-9+/=_.~:%-]"
 _MASKED_SIGN: Final = "[masked"
+_SHORT_CHARS: Final = 48
+"""Texts up to here are mostly names of fields, and come again and again."""
 _STEPS: Final = 8
 """How many times the length of the longest secret is looked at in one go."""
 _STRONG_CHARS: Final = 8
@@ -88,6 +91,7 @@ class Redactor:
         for name, value in known.items():
             check_secret(name, value)
         self._find = find
+        self._short = lru_cache(maxsize=4_096)(lambda text: self._rewritten([text])[0])
         self._values = frozenset(known.values())
         self._forms = _forms(known)
         self._masks = _mask_pattern(known)
@@ -107,6 +111,12 @@ class Redactor:
         The mask stands where the secret began.
         """
         pieces = list(texts)
+        if len(pieces) == 1 and len(pieces[0]) <= _SHORT_CHARS:
+            masked = self._short(pieces[0])
+            return pieces if masked == pieces[0] else [masked]
+        return self._rewritten(pieces)
+
+    def _rewritten(self, pieces: list[str]) -> list[str]:
         while found := self._found(pieces):
             pieces = replaced(pieces, found)
         return pieces
