@@ -322,6 +322,28 @@ def test_two_thousand_levels_end_in_a_note() -> None:
     assert b"hello" in found.json
 
 
+def test_a_text_of_millions_of_characters_shows_its_ends_and_its_length() -> None:
+    """Its middle is not looked at, and still counted."""
+    text = text_in(User(id="r1", content="first " + "x" * 5_000_000 + " last"))
+
+    assert text.startswith("first ")
+    assert text.endswith(" last")
+    assert "of 5,000,011 characters left out; ref r1" in text
+
+
+def test_a_message_of_too_many_texts_is_shown_as_one() -> None:
+    """Forty thousand texts: the beginning and the end of them, masked like anything else."""
+    row = [f"cell {number}" for number in range(200)]
+    rows = [[f"first {KEY}", *row], *[row] * 198, [*row, f"{KEY} last"]]
+    found = read(User(id="r1", content=[{"type": "novel", "rows": rows}]))
+
+    assert found.is_cut
+    assert found.is_redacted
+    assert KEY.encode() not in found.json
+    assert b"first [masked" in found.json
+    assert b"] last" in found.json
+
+
 def test_a_broad_and_deep_message_still_fits_its_share() -> None:
     broad: Any = "leaf " * 10
     for _level in range(9):

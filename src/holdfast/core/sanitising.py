@@ -21,6 +21,14 @@ from holdfast.core.limits import (
 )
 from holdfast.core.records import Assistant, OutputRef, ToolResult, ToolUse, User, encode
 from holdfast.core.refs import IN_DETAILS
+from holdfast.core.shrinking import (
+    TEXT_CHARS_MIN,
+    Cutter,
+    Gap,
+    with_gap_in_list,
+    with_gap_in_object,
+    with_gap_in_text,
+)
 from holdfast.core.text import cut, scrub
 from holdfast.errors import BadRecord
 
@@ -66,6 +74,10 @@ _STRUCTURAL: Final = _UNSAID | {
 }
 """Fields whose values, and whose names, nobody has said: a search does not look at them."""
 
+_TEXTS_MAX: Final = 10_000
+_TEXT_CHARS: Final = 1_000_000
+_MESSAGE_CHARS: Final = 4_000_000
+"""How much of one message is looked at closely: texts, characters of one, of all of them."""
 _MASK: Final = re.compile(r"\[masked[^\]\n]{0,200}\]")
 
 _FORMS: Final = (
@@ -142,7 +154,7 @@ def cleaned(record: Record, redactor: Redacts, names: Mapping[str, str]) -> Clea
         fields["content"] = cleaner.own_output(_tool_of(record, names))
     taken = record.extra.keys() & {*_FRAME, *fields}
     extra = {name: item for name, item in record.extra.items() if name not in taken}
-    body = cleaner.fields({**fields, **extra}, 0, "block")
+    body = cleaner.bounded(cleaner.fields({**fields, **extra}, 0, "block"))
     redacted = _looked_through(redactor.value({"id": record.id, "body": body}), redactor)
     frame = {"id": scrub(str(redacted["id"])), "ts": record.ts, "role": role, **refs}
     return Clean(
@@ -206,11 +218,11 @@ def shown(clean: Clean, cap_bytes: int, words: Sequence[str] = ()) -> Shown:
 def forms(clean: Clean, words: Sequence[str] = ()) -> Iterator[Shown]:
     """A message as it is, then smaller and smaller."""
     for chars, items in _FORMS:
-        cutter = _Cutter(clean.ref, chars, items, words)
+        cutter = Cutter(clean.ref, chars, items, words)
         yield _as_shown(clean, cutter.value(clean.body), is_cut=cutter.is_cut)
     everything = "\n".join(clean.words())
     for chars in _BRIEF_CHARS:
-        text = _Cutter(clean.ref, chars, 0, words).text(everything)
+        text = Cutter(clean.ref, chars, 0, words).text(everything)
         yield _as_shown(clean, {"content": text}, is_cut=True)
 
 
@@ -286,6 +298,7 @@ class _Cleaner:
 
     def __init__(self, ref: str, names: Mapping[str, str]) -> None:
         self._ref, self._names = ref, names
+        self._chars = self._texts = 0
         self.is_cut = False
 
     def value(self, value: Any, depth: int, place: Place) -> Any:
@@ -296,11 +309,12 @@ class _Cleaner:
                 return self._nested(value, depth) or self.object(value, depth, place)
             case list() | tuple():
                 deep = self._nested(value, depth)
-                return deep or [self.value(item, depth + 1, place) for item in value]
+                items = with_gap_in_list(value)
+                return deep or [self.value(item, depth + 1, place) for item in items]
             case OutputRef():
                 self.is_cut = True
                 return placeholder(value, "", None, self._ref)
-            case int() | float() | bool() | None:
+            case int() | float() | bool() | None | Gap():
                 return value
             case _:
                 return self.text(str(value))
@@ -316,6 +330,7 @@ class _Cleaner:
         return self.fields(value, depth, place)
 
     def fields(self, value: Json, depth: int, place: Place) -> Json:
+        value = with_gap_in_object(value)
         return {
             _key(name): self.value(item, depth + 1, _place_of(name, place))
             for name, item in value.items()
@@ -325,7 +340,19 @@ class _Cleaner:
     def text(self, text: str) -> str:
         bare = without_payloads(text, self._ref)
         self.is_cut = self.is_cut or bare is not text
-        return scrub(bare)
+        room = _TEXT_CHARS if self._chars < _MESSAGE_CHARS else TEXT_CHARS_MIN
+        kept = with_gap_in_text(scrub(bare), room)
+        self._chars += len(kept)
+        self._texts += 1
+        return kept
+
+    def bounded(self, body: Json) -> Json:
+        """A body with more texts than can be looked at one by one, as one text."""
+        if self._texts <= _TEXTS_MAX:
+            return body
+        self.is_cut = True
+        said = msgspec.json.encode(body, enc_hook=lambda gap: f"[… {gap.count:,} left out …]")
+        return {"content": self.text(said.decode())}
 
     def own_output(self, name: str) -> str:
         self.is_cut = True
@@ -360,94 +387,6 @@ def _place_of(name: object, place: Place) -> Place:
 
 def _key(name: object) -> str:
     return scrub(name if isinstance(name, str) else str(name))
-
-
-# Cutting
-
-
-class _Cutter:
-    """Shortens texts, lists and objects, and says by how much."""
-
-    def __init__(self, ref: str, chars: int, items: int, words: Sequence[str]) -> None:
-        self._ref, self._chars, self._items, self._words = ref, chars, items, words
-        self.is_cut = False
-
-    def value(self, value: Any) -> Any:
-        match value:
-            case str():
-                return self.text(value)
-            case list():
-                return self._list(value)
-            case dict():
-                return self._object(value)
-            case _:
-                return value
-
-    def text(self, text: str) -> str:
-        if len(text) <= self._chars:
-            return text
-        self.is_cut = True
-        place = _first_match(text, self._words)
-        if place is None:
-            return cut(text, self._chars, marker=self._marker).text
-        start = max(0, min(place - self._chars // 4, len(text) - self._chars // 2))
-
-        def marker(omitted: int, _total: int, unit: str) -> str:
-            return self._marker(omitted, len(text), unit)
-
-        before = cut(text[:start], self._chars // 4, keep="head", marker=marker).text
-        return (
-            before + cut(text[start:], self._chars - len(before), marker=marker, keep="head").text
-        )
-
-    def _list(self, items: list[Any]) -> list[Any]:
-        first, last = self._sides(len(items))
-        kept = [self.value(item) for item in items[:first]]
-        if first + last < len(items):
-            self.is_cut = True
-            note = self._left_out(len(items) - first - last, len(items), "items")
-            is_blocks = any(isinstance(item, dict) and "type" in item for item in items[:1])
-            kept.append({"type": "text", "text": note} if is_blocks else note)
-            kept += [self.value(item) for item in items[len(items) - last :]]
-        return kept
-
-    def _object(self, fields: Json) -> Json:
-        first, last = self._sides(len(fields))
-        named = list(fields.items())
-        kept: Json = {}
-        for name, item in named[:first]:
-            self._put(kept, name, item)
-        if first + last < len(named):
-            self.is_cut = True
-            kept["…"] = self._left_out(len(named) - first - last, len(named), "fields")
-            for name, item in named[len(named) - last :]:
-                self._put(kept, name, item)
-        return kept
-
-    def _put(self, kept: Json, name: str, item: Any) -> None:
-        """A field under its name; where a cut has made two names alike, both stay."""
-        short = self.text(name)
-        number = 1
-        while short in kept:
-            number += 1
-            short = cut(name, max(0, self._chars - 8), marker=self._marker).text + f" ({number})"
-        kept[short] = self.value(item)
-
-    def _sides(self, count: int) -> tuple[int, int]:
-        if count <= self._items:
-            return count, 0
-        return self._items - self._items // 2, self._items // 2
-
-    def _marker(self, omitted: int, total: int, unit: str) -> str:
-        return f"\n{self._left_out(omitted, total, unit)}\n"
-
-    def _left_out(self, omitted: int, total: int, unit: str) -> str:
-        return f"[… {omitted:,} of {total:,} {unit} left out; ref {self._ref} …]"
-
-
-def _first_match(text: str, words: Sequence[str]) -> int | None:
-    places = (re.search(re.escape(word), text, re.IGNORECASE) for word in words)
-    return min((found.start() for found in places if found), default=None)
 
 
 def _texts(value: Any) -> Iterator[str]:
