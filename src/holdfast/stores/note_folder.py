@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 TRASH: Final = ".trash"
+
+Kind = Literal["file", "folder", "other", "nothing"]
 
 _READ_WAIT_SECONDS: Final = 1.0
 
@@ -137,10 +139,10 @@ class NoteFolder:
                 continue
             with suppress(FileNotFoundError):  # it went away meanwhile
                 seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                is_folder = stat.S_ISDIR(seen.st_mode)
-                if not is_folder and not (stat.S_ISREG(seen.st_mode) and seen.st_nlink == 1):
+                kind = _kind(seen)
+                if kind == "other":
                     continue
-                path = above + name
+                is_folder, path = kind == "folder", above + name
                 one = NoteFile(path, seen.st_mtime_ns, seen.st_size, seen.st_ino, is_folder)
                 found.append(one)
                 if is_folder and depth > 1:
@@ -157,13 +159,14 @@ class NoteFolder:
             return False
         return True
 
-    def kind(self, folder: int, path: str) -> str:
-        """`file`, `folder`, or nothing where there is nothing."""
-        with suppress(FileNotFoundError, NotADirectoryError):
-            with self.parent(folder, self.checked(path)) as (parent, name):
-                mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
-            return "folder" if stat.S_ISDIR(mode) else "file"
-        return ""
+    def kind(self, folder: int, path: str) -> Kind:
+        """What is there; `other` is a link or whatever else is not looked into."""
+        with (
+            suppress(FileNotFoundError, NotADirectoryError),
+            self.parent(folder, self.checked(path)) as (parent, name),
+        ):
+            return _kind(os.stat(name, dir_fd=parent, follow_symlinks=False))
+        return "nothing"
 
     def data(self, folder: int, path: str) -> bytes:
         """What is in a file, up to the largest size that is read."""
@@ -196,13 +199,15 @@ class NoteFolder:
                 f"`{old}` cannot be moved into itself, to `{new}`",
                 hint="choose a path outside of it",
             )
-        if self.kind(folder, new):
+        self._check_plain(folder, old)
+        if self.kind(folder, new) != "nothing":
             raise NoteChanged(new)
         self._move(folder, parts, target)
 
     def discard(self, folder: int, path: str, stamp: str) -> str:
         """Move a file or folder into the trash; returns where it is now."""
         parts = self.checked(path)
+        self._check_plain(folder, path)
         with self.parent(folder, (TRASH, ""), create=True) as (trash, _name):
             taken = set(os.listdir(trash))
         number, name = 1, f"{stamp}-{parts[-1]}"
@@ -212,17 +217,30 @@ class NoteFolder:
         self._move(folder, parts, (TRASH, name))
         return f"{TRASH}/{name}"
 
+    def _check_plain(self, folder: int, path: str) -> None:
+        match self.kind(folder, path):
+            case "nothing":
+                raise NoSuchNote(path)
+            case "other":
+                raise PathRejected(
+                    f"`{path}` is a link or something else that is no file of notes",
+                    hint="nothing was moved; look at it with `ls -l`",
+                )
+
     def _move(self, folder: int, parts: Sequence[str], target: Sequence[str]) -> None:
         with (
             self.parent(folder, parts) as (old, old_name),
             self.parent(folder, target, create=True) as (new, new_name),
         ):
-            try:
-                os.rename(old_name, new_name, src_dir_fd=old, dst_dir_fd=new)
-            except FileNotFoundError:
-                raise NoSuchNote("/".join(parts)) from None
+            os.rename(old_name, new_name, src_dir_fd=old, dst_dir_fd=new)
             self.disk.sync_folder(new)
             self.disk.sync_folder(old)
+
+
+def _kind(found: os.stat_result) -> Kind:
+    if stat.S_ISDIR(found.st_mode):
+        return "folder"
+    return "file" if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 else "other"
 
 
 @contextmanager

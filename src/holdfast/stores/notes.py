@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.notebook import Entry
     from holdfast.ports import Clock
+    from holdfast.stores.note_folder import Kind
 
 MEMORY: Final = "MEMORY.md"
 """The file for what stays true; the others have the name of their day."""
@@ -313,11 +314,11 @@ class NoteStore:
 
     def data(self, path: str) -> bytes:
         """The same in bytes, for who wants to put something in its place."""
-        parts = self.folder.checked(path)
+        self.folder.checked(path)
         with self.folder.reading() as folder:
             if folder is None:
                 raise NoSuchNote(path)
-            data = self.folder.data(folder, "/".join(parts))
+            data = self.folder.data(folder, path)
             journal = _journal(folder)
             if journal is not None and journal.name == path and _rest(journal, data):
                 return data[: journal.size]
@@ -356,11 +357,11 @@ class NoteStore:
             stamp = self.now().strftime("%Y%m%dT%H%M%S")
             return self.folder.discard(folder, path, stamp)
 
-    def kind(self, path: str) -> str:
-        """`file`, `folder`, or nothing where there is nothing."""
-        parts = self.folder.checked(path)
+    def kind(self, path: str) -> Kind:
+        """What is there; `other` is a link or whatever else is not looked into."""
+        self.folder.checked(path)
         with self.folder.reading() as folder:
-            return self.folder.kind(folder, "/".join(parts)) if folder is not None else ""
+            return self.folder.kind(folder, path) if folder is not None else "nothing"
 
     def tree(self) -> list[NoteFile]:
         """Files and folders."""
