@@ -8,6 +8,7 @@ they are; and to mask twice changes nothing.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -248,7 +249,7 @@ def _name_of(spans: Sequence[Span]) -> str:
 
 def _widened(span: Span, masks: Sequence[tuple[int, int]]) -> Span:
     """A known value that runs into a mask takes the mask with it."""
-    touched = [mask for mask in masks if mask[0] < span.end and span.start < mask[1]]
+    touched = _touched(span, masks)
     start = min((mask[0] for mask in touched), default=span.start)
     end = max((mask[1] for mask in touched), default=span.end)
     return Span(min(start, span.start), max(end, span.end), span.name)
@@ -257,14 +258,19 @@ def _widened(span: Span, masks: Sequence[tuple[int, int]]) -> Span:
 def _outside(span: Span, masks: Sequence[tuple[int, int]]) -> Iterator[Span]:
     """The parts of a guess that are not masked yet."""
     place = span.start
-    for start, end in masks:
-        if end <= place or span.end <= start:
-            continue
+    for start, end in _touched(span, masks):
         if place < start:
             yield Span(place, start, span.name)
         place = end
     if place < span.end:
         yield Span(place, span.end, span.name)
+
+
+def _touched(span: Span, masks: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+    """The masks that a place overlaps with; they are in order."""
+    first = bisect_right(masks, span.start, key=lambda mask: mask[1])
+    last = bisect_left(masks, span.end, key=lambda mask: mask[0])
+    return masks[first:last]
 
 
 def _place_to_part(text: str, found: Sequence[Replacement], wanted: int) -> int:

@@ -38,6 +38,8 @@ _NAME_LIKE: Final = re.compile(
 )
 """How people and programs name things: words put together, without a digit."""
 _RUN: Final = re.compile(r"[A-Za-z0-9]{16,}")
+_CAPITALS: Final = re.compile("(?=[A-Z][A-Z])")
+_RISES: Final = re.compile("(?=[a-z][A-Z])")
 _DIGIT: Final = re.compile(r"\d")
 _SIGN: Final = re.compile(r"[\d!@#$%^&*+=~?]")
 
@@ -58,11 +60,21 @@ def is_sample(value: str) -> bool:
 
 def _is_random(value: str) -> bool:
     """Whether it has a part that nobody writes to show something: chance may spell a word in it."""
-    return any(_DIGIT.search(run) and len(set(run)) >= 8 for run in _RUN.findall(value))
+    return any(
+        (_DIGIT.search(run) and len(set(run)) >= 8) or _is_scrambled(run)
+        for run in _RUN.findall(value)
+    )
+
+
+def _is_scrambled(run: str) -> bool:
+    """Capitals beside capitals and after small letters, over and over: no name is written so."""
+    often = len(run) / 8
+    return len(_CAPITALS.findall(run)) >= often and len(_RISES.findall(run)) >= often
 
 
 def has_digit(value: str) -> bool:
-    return _DIGIT.search(value) is not None and not is_sample(value)
+    """Whether it has a digit, as nearly every credential has, or is letters thrown together."""
+    return (_DIGIT.search(value) is not None or _is_random(value)) and not is_sample(value)
 
 
 def is_mixed(value: str) -> bool:
@@ -88,7 +100,11 @@ def is_named_secret(value: str, *, is_password: bool, is_quoted: bool) -> bool:
     least = _PASSWORD_CHARS if is_password else _TOKEN_CHARS
     if len(value) < least or any(character.isspace() for character in value):
         return False
-    if is_sample(value) or _CODE.fullmatch(value) or _NAME_LIKE.fullmatch(value):
+    if is_sample(value) or _CODE.fullmatch(value):
+        return False
+    if _is_random(value):
+        return True
+    if _NAME_LIKE.fullmatch(value):
         return False
     if is_password and is_quoted:
         return True
