@@ -13,6 +13,7 @@ from holdfast.core.prices import price_of
 from holdfast.core.projection import project
 from holdfast.core.records import Assistant, Compaction, Model
 from holdfast.core.refs import holds_outputs
+from holdfast.core.vault import Vault
 from holdfast.core.window import Window, budget_for, output_reserve
 from holdfast.errors import BadSetting
 
@@ -107,6 +108,8 @@ class Course:
         """Tool calls that are being carried out: they have no result yet, and were not
         interrupted."""
         self._learned: Window | None = None
+        self.vault = Vault({})
+        """Values that are stored as handles."""
         self.keeps_outputs = False
         """Whether there is a place to move large outputs to."""
         self._budget_tokens: int | None = None

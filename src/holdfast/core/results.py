@@ -34,6 +34,7 @@ def run(course: Course, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
 
 def store(course: Course, result: ToolResult) -> Flow[str]:
     """Put a result into the log, its payload first where it is large; returns its record."""
+    result = course.vault.sealed(result)  # before a payload of it goes anywhere
     if course.keeps_outputs:
         result = yield from offloaded(result, course.output_room())
     bounded = msgspec.structs.replace(

@@ -75,6 +75,7 @@ def add_user(course: Course, content: Content, name: str | None = None) -> Flow[
     """Store what the user says; with it, that calls of an earlier run were interrupted."""
     if not content or (isinstance(content, str) and not content.strip()):
         raise UsageError("nothing was said", hint="give a text, or blocks with something in them")
+    content = course.vault.sealed_value(content)
     if course.keeps_outputs:
         content = yield from moved_out(content)
     left = yield from _interruptions(course)

@@ -23,9 +23,8 @@ from holdfast.errors import BadSetting
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holdfast.core.records import Record
-
 _Value = TypeVar("_Value")
+_Record = TypeVar("_Record", bound=msgspec.Struct)
 
 _HANDLE: Final = re.compile(
     re.escape(handle("!")).replace("!", r"([A-Za-z0-9][A-Za-z0-9_.-]{0,63})")
@@ -88,7 +87,7 @@ class Vault:
         """Name → value, for a redactor."""
         return {name: secret.value for name, secret in self._secrets.items()}
 
-    def sealed(self, record: Record) -> Record:
+    def sealed(self, record: _Record) -> _Record:
         """A record with handles in place of values; the same object where there are none.
 
         Ids, hashes and signatures stay. Thinking that held a value loses its signature, because

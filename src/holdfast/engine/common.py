@@ -33,6 +33,7 @@ from holdfast.core.records import (
 )
 from holdfast.core.text import cut
 from holdfast.core.tokens import Estimator
+from holdfast.core.vault import Vault
 from holdfast.core.window import Window, budget_for, check_floor
 from holdfast.engine.drive import Listeners, World
 from holdfast.engine.log import Log
@@ -56,7 +57,7 @@ from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from holdfast.core.dialects import Target
     from holdfast.core.excerpts import Excerpt
@@ -64,7 +65,8 @@ if TYPE_CHECKING:
     from holdfast.core.messages import Tool
     from holdfast.core.prices import Price
     from holdfast.core.projection import Plan
-    from holdfast.core.records import Record
+    from holdfast.core.records import Json, Record
+    from holdfast.core.vault import Secret
     from holdfast.engine.tools import ToolFunction
     from holdfast.ports import AsyncModel, BlobStore, Clock, Hear, Model, SessionStore
 
@@ -102,6 +104,8 @@ class Options(TypedDict, total=False):
     recovery_calls: int
     waits: int
     wait_seconds: float
+    secrets: Mapping[str, str | Secret]
+    """Values by name that are stored as handles (`<secret:NAME>`), which tools get resolved."""
     rules: Sequence[Rule]
     """The caller's own rules for naming failures; they come before ours."""
 
@@ -130,9 +134,11 @@ class Held:
         self._clock = clock
         self._toolbox = Toolbox(options.get("tools", ()))
         reader = self._reader(model, options)
-        if reader is not None:
-            self._toolbox = Toolbox(options.get("tools", ()), unlisted=(reader,))
-        self._log = Log(store, key, clock, self.blobs)
+        self._vault = Vault(options.get("secrets", {}))
+        self._toolbox = Toolbox(
+            options.get("tools", ()), unlisted=[reader] if reader else [], vault=self._vault
+        )
+        self._log = Log(store, key, clock, self.blobs, self._vault)
         self._world = World(
             log=self._log,
             listeners=Listeners(),
@@ -144,6 +150,7 @@ class Held:
         self._course = Course(
             _terms(options, model, self._toolbox, summariser, reader), memory_for(model.target)
         )
+        self._course.vault = self._vault
         self._course.keeps_outputs = self.blobs is not None
         self._guard = turn.Guard(self._course, self._named)
         self._course.recall_window(self._log.read(self._course.window.tokens))
@@ -194,6 +201,11 @@ class Held:
     def cancel(self) -> None:
         """Call the running turn off, from any thread. It ends with the next thing it would do."""
         self._world.is_cancelled.set()
+
+    def resolve(self, arguments: Json, tool: str) -> Json:
+        """The arguments of a call with the values of registered secrets in place of their handles,
+        for callers who run the tools themselves."""
+        return self._vault.opened(arguments, tool)
 
     # What the two kinds do alike, once in the right thread
 
@@ -367,6 +379,7 @@ def checked_options(options: Options) -> Options:
         if name in checked and checked.get(name) not in words:
             said = ", ".join(f'"{word}"' for word in words)
             raise BadSetting(f"`{name}` cannot be {_shown(checked.get(name))}", hint=f"give {said}")
+    Vault(checked.get("secrets", {}))  # says what is wrong with a name or a value
     checked["tools"] = made_tools(options.get("tools") or ())
     return checked
 
@@ -441,7 +454,7 @@ def _terms(
     )
 
 
-_PLAIN: Final = Options.__annotations__.keys() - {"tools", "window", "price", "rules"}
+_PLAIN: Final = Options.__annotations__.keys() - {"tools", "window", "price", "rules", "secrets"}
 """Options that are terms as they stand."""
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.core.records import Compaction, Rewind, Undo
 from holdfast.core.refs import restored
+from holdfast.core.vault import Vault
 from holdfast.errors import LogConflict, NoSuchRecord
 
 if TYPE_CHECKING:
@@ -37,11 +38,13 @@ class Log:
         key: SessionKey,
         clock: Clock = time.time,
         blobs: BlobStore | None = None,
+        vault: Vault | None = None,
     ) -> None:
         self.store = store
         self.key = key
         self._clock = clock
         self._blobs = blobs
+        self._vault = vault or Vault({})
         self._mutex = threading.RLock()
         self._records: list[Record] = []
         self._window: int | None = None
@@ -71,7 +74,8 @@ class Log:
             if not self._head:
                 self._load(self._window)
             now = round(self._clock(), 3)
-            ready = [msgspec.structs.replace(one, ts=one.ts or now) for one in records]
+            sealed = map(self._vault.sealed, records)
+            ready = [msgspec.structs.replace(one, ts=one.ts or now) for one in sealed]
             for _ in range(_RACES_MAX):
                 if unless_cut and self._was_cut(since):
                     return None

@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.effects import Outcome
 from holdfast.core.messages import Tool
 from holdfast.core.text import cut, scrub, scrub_deep
+from holdfast.core.vault import Vault
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -60,8 +61,13 @@ class Toolbox:
         tools: Iterable[Callable[..., Any] | Tool | ToolFunction] = (),
         *,
         unlisted: Iterable[ToolFunction] = (),
+        vault: Vault | None = None,
     ) -> None:
-        """`unlisted` are tools that can be called, and are declared by somebody else in time."""
+        """`unlisted` are tools that can be called, and are declared by somebody else in time.
+
+        What the arguments of a call name as secrets of the `vault` is put in when a tool is run.
+        """
+        self._vault = vault or Vault({})
         self._functions: dict[str, ToolFunction] = {}
         declared: dict[str, Tool] = {}
         for one in made_tools(tools):
@@ -94,8 +100,9 @@ class Toolbox:
             known = ", ".join(self._functions) or "none"
             text = f"There is no tool `{call.name}`. Tools: {known}."
             return Outcome(call.id, text, is_error=True)
+        opened = self._vault.opened(call.arguments, call.name)
         try:
-            return found, found.bound(call)
+            return found, found.bound(msgspec.structs.replace(call, arguments=opened))
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             text = f"The arguments of `{call.name}` are not right: {error}"
             return Outcome(call.id, text, is_error=True)
