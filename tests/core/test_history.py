@@ -124,6 +124,19 @@ def test_results_as_blocks_of_a_message_are_results() -> None:
     assert ids(units_back(reversed(records), include_tools=False)) == [["0001"]]
 
 
+def test_results_among_other_blocks_go_with_the_tools() -> None:
+    said = {"type": "text", "text": "and now?"}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": "1"}
+    records: list[Record] = [User(id="0001", content=[result, said])]
+
+    [whole] = units_back(reversed(records), include_tools=True)
+    [bare] = units_back(reversed(records), include_tools=False)
+
+    assert whole.records[0] is records[0]
+    assert isinstance(bare.records[0], User)
+    assert bare.records[0].content == [said]
+
+
 # Sessions to search with
 
 

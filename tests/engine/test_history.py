@@ -19,7 +19,7 @@ from holdfast.core.limits import HISTORY_BYTES_MAX
 from holdfast.core.records import Assistant, Label, OutputRef, Record, Rewind, ToolResult, User
 from holdfast.core.redaction import Redactor
 from holdfast.engine.history import History
-from holdfast.errors import HoldfastWarning, StoreUnavailable
+from holdfast.errors import HoldfastWarning, NoSuchSession, StoreUnavailable
 from holdfast.ports import ANY_HEAD, Noted
 from holdfast.stores.audit import MemoryAudit
 from holdfast.stores.jsonl import JsonlStore
@@ -577,6 +577,21 @@ def test_sessions_are_found_by_id_label_and_key() -> None:
     shelf = Shelf(User(content="hello"))
     for name in ("current", "s", "main/s", "The notes", "The no"):
         assert said(shelf.read(name)) == ["hello"], name
+
+
+def test_a_session_that_vanishes_meanwhile_betrays_no_other() -> None:
+    """The store's own error names sessions that are near; the reply does not."""
+
+    class Vanishing(MemoryStore):
+        def last(self, key: SessionKey, *_args: Any, **_more: Any) -> Any:
+            raise NoSuchSession(str(key), ["s-of-somebody-else"])
+
+    store = Vanishing()
+    store.create(KEY)
+    reply = History(store, caller=OWN).read("s")
+
+    assert reply["status"] == "forbidden"
+    assert "somebody" not in str(reply)
 
 
 def test_an_exact_id_is_found_without_listing_anything() -> None:

@@ -19,7 +19,7 @@ from holdfast.core.bounded import first_within, stated
 from holdfast.core.cursors import cursor
 from holdfast.core.limits import HISTORY_MESSAGE_SHARE
 from holdfast.core.records import Assistant, ToolUse, tool_calls
-from holdfast.core.sanitising import Shown, forms, is_message, is_result, shown
+from holdfast.core.sanitising import Shown, forms, is_message, is_result, shown, without_results
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -81,7 +81,7 @@ def units_back(newest_first: Iterable[Record], *, include_tools: bool) -> Iterat
                 yield Unit((record, *reversed(after)))
             else:
                 yield from _alone(after)
-                yield Unit((record,))
+                yield Unit((record if include_tools else without_results(record),))
             after = []
     yield from _alone(after)
 

@@ -132,6 +132,16 @@ def is_result(record: Record) -> bool:
     return kinds == {"tool_result"}
 
 
+def without_results(record: Record) -> Record:
+    """A message without the results that stand among its blocks."""
+    if not isinstance(record, User) or not isinstance(record.content, list):
+        return record
+    kept = [block for block in record.content if block.get("type") != "tool_result"]
+    if len(kept) == len(record.content):
+        return record
+    return msgspec.structs.replace(record, content=kept)
+
+
 def call_names(records: Iterable[Record]) -> dict[str, str]:
     """The name of the tool for the id of each call."""
     names: dict[str, str] = {}

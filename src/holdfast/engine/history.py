@@ -130,9 +130,37 @@ class History:
         self._cap = max_bytes
         self.audit: Audit = audit or (FileAudit(root) if root else MemoryAudit())
 
-    def read(self, session: str = CURRENT, **asked: Any) -> Json:
-        """The reply as data. What may be asked is in `text`; refusals are replies, too."""
-        return _parsed(self.text(session, **asked))
+    def read(
+        self,
+        session: str = CURRENT,
+        *,
+        limit: int | None = None,
+        include_tools: bool = False,
+        query: str = "",
+        cursor: str | None = "",
+        around: str = "",
+        output_ref: str = "",
+        output_ref_max_chars: int | None = None,
+        output_ref_offset: int | None = None,
+    ) -> Json:
+        """A page of messages, or a part of an output, as data; refusals are replies, too.
+
+        The newest `limit` messages; those before a `cursor`; those `around` a record; or those in
+        which all words of a `query` are. With `output_ref`, an offloaded payload instead.
+        """
+        return _parsed(
+            self.text(
+                session,
+                limit=limit,
+                include_tools=include_tools,
+                query=query,
+                cursor=cursor,
+                around=around,
+                output_ref=output_ref,
+                output_ref_max_chars=output_ref_max_chars,
+                output_ref_offset=output_ref_offset,
+            )
+        )
 
     def text(
         self,
@@ -147,7 +175,7 @@ class History:
         output_ref_max_chars: Any = None,
         output_ref_offset: Any = None,
     ) -> str:
-        """The reply as compact JSON, at most `max_bytes` of UTF-8."""
+        """The same as compact JSON, at most `max_bytes` of UTF-8, for whatever a model asks."""
         action: Action = "output" if output_ref else "search" if query else "read"
 
         def give() -> tuple[str, str]:
@@ -228,6 +256,9 @@ class History:
 
     def _explained(self, error: Exception) -> tuple[str, str]:
         """An error as a refusal. Others than the operator are not told about the store."""
+        if isinstance(error, NoSuchSession) and self._caller != OPERATOR:
+            # Its hint would name sessions that are nobody's business.
+            return "forbidden", decide(self._caller, None, self._find).reason
         if isinstance(error, NoSuchRecord | NoSuchOutput | NoSuchSession):
             return "not_found", _sentence(error)
         if isinstance(error, UsageError):
