@@ -514,3 +514,26 @@ def test_commands_work_where_no_request_fits(tmp_path: Path) -> None:
     seat("/new other")
     assert not seat("/switch initial").is_refused
     assert "(other)" in seat("/list").text
+
+
+def test_output_reads_what_was_moved_out(tmp_path: Path) -> None:
+    """By the ref that the notice names: the beginning, some lines, or what matches."""
+
+    def build() -> str:
+        """Build."""
+        return "".join(f"step {n}\n" for n in range(20_000)) + "the end \x1b[31m\n"
+
+    seat = Seat(tmp_path, calls(("c1", "build", {})), tools=[build])
+    seat.say("build it")
+    (told,) = [one for one in seat.notices if one.startswith("[offload]")]
+    ref = told.split("/output ")[1].split()[0]
+    assert seat(f"/output {ref}").text.startswith("step 0\nstep 1\n")
+    assert seat(f"/output {ref} 101:102").text.splitlines()[:2] == ["step 100", "step 101"]
+    assert "step 19999" in seat(f"/output {ref} 9999$").text
+    assert "\x1b" not in seat(f"/output {ref} -1:").text
+    command = find("output")
+    assert command is not None
+    assert [one.text for one in command.choices(seat.desk)] == [ref]
+    assert seat("/output").is_refused
+    assert seat("/output ../../etc/passwd").is_refused
+    assert seat(f"/output {ref} [").is_refused

@@ -7,11 +7,13 @@ refused with what comes nearest, and never taken for something said to the model
 from __future__ import annotations
 
 import difflib
+import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.facts import checked_label, title_of
+from holdfast.core.limits import REF_CHARS
 from holdfast.core.records import Assistant, Compaction, ToolResult, User, text_of, tool_calls
 from holdfast.core.text import cut, ellipsis
 from holdfast.errors import AmbiguousName, CannotFit, HoldfastError, NoSuchSession
@@ -35,6 +37,8 @@ _LISTED_MAX: Final = 50
 _LEDGER_MAX: Final = 40
 _NOTES_MAX: Final = 30
 _HISTORY_SHOWN: Final = 10
+_OUTPUT_CHARS: Final = 4_000
+_RANGE: Final = re.compile(r"-?\d*:-?\d*|\d+")
 _PREVIEW_CHARS: Final = 200
 _RESULT_PREVIEW_CHARS: Final = 100
 _TURNS_MAX: Final = 1_000
@@ -512,6 +516,36 @@ def _history_line(record: Record) -> Line:
             return line(head, record.kind)
 
 
+def _output(desk: Desk, argument: str) -> Answer:
+    """An output that was moved out: its beginning, some lines, or the lines that match."""
+    ref, _, part = argument.partition(" ")
+    part = part.strip()
+    if not ref:
+        return refused(f"Usage: {_named('output').usage}", "/context list shows the records")
+    is_range = _RANGE.fullmatch(part) is not None
+    found = desk.session.output_read(
+        ref,
+        lines=part if is_range else None,
+        pattern=part if part and not is_range else None,
+        max_chars=_OUTPUT_CHARS,
+    )
+    shown = [line(_printable(text)) for text in found.text.splitlines()]
+    return said(*shown, line(Cell(f"{found.kind}, ref {found.ref}: {found.note}", "dim")))
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+
+
+def _outputs(desk: Desk) -> Iterable[Choice]:
+    """The newest outputs that were moved out."""
+    for record in reversed(desk.session.store.last(desk.session.key, _LISTED_MAX)):
+        if isinstance(record, ToolResult) and record.output_ref is not None:
+            ref = record.output_ref
+            about = f"{record.name or 'a tool'}, {ref.chars or ref.bytes:,} characters"
+            yield Choice(ref.sha256[:REF_CHARS], about)
+
+
 def _one_line(text: str, chars: int = _PREVIEW_CHARS) -> str:
     words = " ".join(text[: 4 * chars].split())
     plain = words if words.isprintable() else "".join(filter(str.isprintable, words))
@@ -632,6 +666,13 @@ COMMANDS: Final = (
         aliases=("notes",),
     ),
     Command("history", "the last messages", _history, "[n]"),
+    Command(
+        "output",
+        "read an output that was moved out: its beginning, lines, or what matches",
+        _output,
+        "<ref> [a:b or pattern]",
+        choices=_outputs,
+    ),
     Command("continue", "answer what was interrupted", _continue),
     Command("model", "which model, or another one", _model, "[name]", choices=_models),
     Command("help", "this list", _help, "[command]", choices=_names),
