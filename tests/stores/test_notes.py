@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX
 from holdfast.core.notebook import same_note
+from holdfast.core.redaction import Redactor
 from holdfast.errors import (
     BadId,
     NoSuchNote,
@@ -171,6 +172,16 @@ def test_secrets_are_refused_and_told_without_the_secret(tmp_path: Path, secret:
     ]
     assert "hunter2" not in kept.refused[0].text
     assert "abcdefghij12345" not in str(kept)
+
+
+def test_values_that_the_application_registered_are_refused(tmp_path: Path) -> None:
+    """They need not look like secrets."""
+    store = made(tmp_path, redactor=Redactor({"door": "swordfish 7"}))
+
+    (refused,) = store.append(["Say swordfish 7 at the door"]).refused
+
+    assert refused.text == "Say [masked: door] at the door"
+    assert texts(store) == []
 
 
 def test_nothing_to_note_makes_no_file(tmp_path: Path) -> None:

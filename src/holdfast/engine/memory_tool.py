@@ -16,7 +16,7 @@ import msgspec
 from holdfast.core.limits import MEMORY_FILE_CHARS_MAX, MEMORY_LINES_MAX, MEMORY_VIEW_CHARS
 from holdfast.core.messages import Tool
 from holdfast.core.notebook import forged
-from holdfast.core.redaction import masks_in, without_secrets
+from holdfast.core.redaction import masks_in
 from holdfast.core.text import cut, scrub
 from holdfast.engine.tools import ToolFunction, ToolOutput
 from holdfast.errors import HoldfastError, NoSuchNote, PathRejected
@@ -234,7 +234,8 @@ class _Memory:
                 "Error: Comments that begin with `<!-- hf:` say where a note came from, and only "
                 "Holdfast writes them. Nothing was written. Leave them out."
             )
-        if masks_in(without_secrets(text)) > masks_in(without_secrets(old)):
+        mask = self._notes.redactor.text
+        if masks_in(mask(text)) > masks_in(mask(old)):
             raise _Refusal(
                 "Error: This holds what looks like a password, key or token, and notes are no "
                 "place for it. Nothing was written. Leave it out."

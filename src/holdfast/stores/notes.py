@@ -28,7 +28,7 @@ from holdfast.core.notebook import (
     same_note,
     without_provenance,
 )
-from holdfast.core.redaction import has_secret, without_secrets
+from holdfast.core.redaction import Redactor
 from holdfast.core.text import cut, ellipsis
 from holdfast.errors import NoSuchNote, NotDurable, PathRejected, StoreUnavailable, UsageError
 from holdfast.stores.files import Disk, open_file, write_new, write_whole
@@ -52,6 +52,7 @@ _JOURNAL: Final = ".appending"
 _MARKS: Final = ".flushed"
 _DAY: Final = re.compile(r"\d{4,}-\d{2}-\d{2}(?=\.md\Z)")
 _TRIES: Final = 5
+_SHOWN_CHARS: Final = 80
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -127,14 +128,19 @@ class NoteStore:
         *,
         clock: Clock = time.time,
         zone: tzinfo | None = None,
+        redactor: Redactor | None = None,
         disk: Disk | None = None,
     ) -> None:
-        """`zone` is the user's; the machine's where it is not given."""
+        """`zone` is the user's; the machine's where it is not given.
+
+        What the `redactor` would mask is not noted.
+        """
         check_name("agent", agent)
         parts = ("agents", agent, "memory", *((OWNERS, _owner_name(owner)) if owner else ()))
         hidden = () if owner else (OWNERS,)
         self._disk = disk or Disk()
         self.folder = NoteFolder(os.fspath(root), parts, hidden=hidden, disk=self._disk)
+        self.redactor = redactor or Redactor()
         self._clock = clock
         self._zone = zone
         self._seen: dict[str, _Seen] = {}
@@ -163,7 +169,7 @@ class NoteStore:
         `once` names what the notes came from: what was added under that name before, and taken
         out by a person since, is not added again.
         """
-        offered, refused = _offered(notes)
+        offered, refused = _offered(notes, self.redactor)
         with self.folder.changing() as folder:
             self._finish(folder)
             if once and once in self._marks(folder):
@@ -376,17 +382,20 @@ def _owner_name(owner: str) -> str:
     return f"{plain}-{digest}" if plain else digest
 
 
-def _offered(notes: Iterable[str]) -> tuple[dict[str, str], tuple[Refused, ...]]:
+def _offered(
+    notes: Iterable[str], redactor: Redactor
+) -> tuple[dict[str, str], tuple[Refused, ...]]:
     """What may be noted, each once, and what may not."""
     offered: dict[str, str] = {}
     refused: list[Refused] = []
     for said in notes:
         text = inert(said)
         key = same_note(text)
+        masked = inert(redactor.text(said))
         if not key:
             refused.append(Refused("", "it says nothing"))
-        elif has_secret(said) or has_secret(text):
-            shown = cut(without_secrets(inert(said)), 80, marker=ellipsis).text
+        elif masked != text or redactor.text(text) != text:
+            shown = cut(redactor.text(masked), _SHOWN_CHARS, keep="head", marker=ellipsis).text
             refused.append(Refused(shown, "it holds what looks like a password, key or token"))
         else:
             offered.setdefault(key, text)

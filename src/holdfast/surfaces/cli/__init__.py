@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from holdfast import __version__, config
 from holdfast.errors import CannotFit, HoldfastError, HoldfastWarning, UsageError
-from holdfast.surfaces.cli.app import App
+from holdfast.surfaces.cli.app import App, add_common
 from holdfast.surfaces.cli.output import Output
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _NAMES = {
     "records": ("append", "log", "show", "rewind", "branches"),
     "outputs": ("output",),
     "history": ("history", "audit"),
+    "memory": ("memory",),
     "transfer": ("import", "export"),
     "reseed": ("reseed",),
     "inspect": ("inspect",),
@@ -47,9 +48,10 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if "invalid choice: " in message:
             asked = message.split("'")[1]
-            known = [name for names in _NAMES.values() for name in names]
+            known = message.partition("(choose from ")[2].rstrip(")").replace("'", "").split(", ")
             close = difflib.get_close_matches(asked, known, n=2)
-            hint = f"did you mean `{'` or `'.join(close)}`?" if close else "see `holdfast --help`"
+            help_ = f"see `{self.prog} --help`"
+            hint = f"did you mean `{'` or `'.join(close)}`?" if close else help_
             message = f"unknown command `{asked}`\nhint: {hint}"
         self.exit(EXIT_USAGE, f"error: {message}\n")
 
@@ -124,6 +126,10 @@ def _load(file: str) -> tuple[Command, ...]:
             from holdfast.surfaces.cli import history
 
             return history.COMMANDS
+        case "memory":
+            from holdfast.surfaces.cli import memory
+
+            return memory.COMMANDS
         case "transfer":
             from holdfast.surfaces.cli import transfer
 
@@ -166,9 +172,9 @@ def _build_parser(asked: str | None) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="holdfast", description="Durable sessions and a bounded context for LLM agents."
     )
-    _add_common(parser, is_default_set=True)
+    add_common(parser, is_default_set=True)
     common = _Parser(add_help=False)
-    _add_common(common, is_default_set=False)
+    add_common(common, is_default_set=False)
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
     parser.set_defaults(command=None)
     verbs = parser.add_subparsers(metavar="COMMAND", title="commands")
@@ -184,12 +190,3 @@ def _build_parser(asked: str | None) -> argparse.ArgumentParser:
         command.add_arguments(verb)
         verb.set_defaults(command=command)
     return parser
-
-
-def _add_common(parser: argparse.ArgumentParser, *, is_default_set: bool) -> None:
-    """Options that may stand before the command or after it; what is not given stays as it was."""
-    none, no = (None, False) if is_default_set else (argparse.SUPPRESS, argparse.SUPPRESS)
-    group = parser.add_argument_group("everywhere")
-    group.add_argument("--root", default=none, help="the folder (HOLDFAST_ROOT, .sessions)")
-    group.add_argument("--agent", default=none, help="of new sessions (HOLDFAST_AGENT, main)")
-    group.add_argument("--json", action="store_true", default=no, help="print JSON for programs")

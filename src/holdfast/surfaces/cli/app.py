@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.jsonl import JsonlStore
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
     from holdfast.config import Settings
@@ -51,3 +51,12 @@ class Command:
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace, App], int]
     epilog: str = ""
+
+
+def add_common(parser: argparse.ArgumentParser, *, is_default_set: bool) -> None:
+    """Options that may stand before the command or after it; what is not given stays as it was."""
+    none, no = (None, False) if is_default_set else (argparse.SUPPRESS, argparse.SUPPRESS)
+    group = parser.add_argument_group("everywhere")
+    group.add_argument("--root", default=none, help="the folder (HOLDFAST_ROOT, .sessions)")
+    group.add_argument("--agent", default=none, help="of new sessions (HOLDFAST_AGENT, main)")
+    group.add_argument("--json", action="store_true", default=no, help="print JSON for programs")
