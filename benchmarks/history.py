@@ -64,18 +64,17 @@ class Hostile:
 
 
 def hostile(seed: int = 41) -> Hostile:
-    """Long messages; in half of them a key, at the beginning and at the end, where cuts keep it."""
+    """Long messages; the newest hold a key each, at both ends, where a cut would keep it."""
     rnd = random.Random(seed)
     words = [
         f"{a}{b}" for a in ("mar", "tol", "ves", "run", "sil") for b in ("a", "en", "ito", "us")
     ]
-    holders = set(rnd.sample(range(MESSAGES), KEYS - 1)) | {MESSAGES - 1}
     messages: list[tuple[str, str]] = []
     secrets: list[str] = []
     for number in range(MESSAGES):
         filler = " ".join(rnd.choices(words, k=MESSAGE_BYTES // 5))
         text = f"Message {number} about the {WORD}. {filler}"[: MESSAGE_BYTES - 400]
-        if number in holders:
+        if number >= MESSAGES - KEYS:
             key, secret = planted(rnd, len(secrets))
             secrets.append(secret)
             text = f"{key}\n{text}\n{key}"
@@ -194,8 +193,8 @@ def hermes_calls(history: Hostile, place: Path) -> dict[str, Call]:
     return {
         "session_search, query": lambda: session_search(query=WORD, **own),
         "session_search, the session": lambda: session_search(session_id="hostile", **own),
-        "session_search, scroll to the end": lambda: session_search(
-            session_id="hostile", around_message_id=ids[-1], window=20, **own
+        "session_search, 20 messages around one": lambda: session_search(
+            session_id="hostile", around_message_id=ids[-21], window=20, **own
         ),
     }
 
@@ -408,7 +407,7 @@ INTRO = """# Reading another session, measured
 What one call gives to an agent that reads another session, and what it costs as sessions grow.
 
 **Read this first.**
-The hostile history is made up: {messages} messages of {message:,} bytes, in {keys} of them a key of one of 23 kinds, at the beginning *and* at the end of the message, where a cut would keep it. All systems get the same texts. None of the keys is real.
+The hostile history is made up: {messages} messages of {message:,} bytes; the newest {keys} hold a key each, of 23 kinds, at the beginning *and* at the end of the message, where a cut would keep it. All systems get the same texts. None of the keys is real.
 The systems do different things: Holdfast gives the newest page or the newest matches of one session; Hermes finds sessions and shows what is around a match; ADK and Pydantic look for the best matches. So bytes and keys can be compared, times only roughly.
 Each reads as its own documents show, with its defaults. A mask of ours shows up to six characters of a key's prefix and its last four; *in part* counts keys of which any {piece} characters in a row came back.
 Times are medians of calls made in turns in one process, as multiples of Holdfast's newest page; ours includes the check of who may read and the line in the audit log, which is synced to disk.

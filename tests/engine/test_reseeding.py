@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversations import sound_logs
+from tests.shared_data import need_data
 
 from holdfast import (
     ANY_HEAD,
@@ -20,8 +21,10 @@ from holdfast import (
     MemoryStore,
     SessionKey,
     User,
+    importers,
     reseed,
 )
+from holdfast.core import reseed as core
 from holdfast.core.redaction import Redactor
 from holdfast.core.tokens import Estimator
 from holdfast.errors import (
@@ -31,6 +34,7 @@ from holdfast.errors import (
     StoreUnavailable,
     UsageError,
 )
+from holdfast.importers.files import load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -198,6 +202,21 @@ def test_the_marker_says_where_all_of_it_is() -> None:
 
     assert text.startswith("[Earlier history ")
     assert "All of it: session main/trip.]" in text
+
+
+@pytest.mark.parametrize("cap", [0, 9, 77, 1_000, 12_288, 64_000])
+def test_real_sessions_are_retold_within_any_cap(cap: int) -> None:
+    """With the newest words at the end, and a marker where something is missing."""
+    folder = need_data() / "agents" / "claude-code" / "entire"
+    for path in sorted(folder.glob("*.jsonl.gz"))[:8]:
+        for session in importers.read(load(str(path)), path.name):
+            whole = core.reseed(session.records, 10**9, messages_max=10**9)
+            told = core.reseed(session.records, cap)
+
+            assert len(told.text) <= cap
+            assert told.messages + told.omitted == whole.messages
+            assert told.text.endswith(whole.text[-min(cap, 4) :].lstrip() if cap else "")
+            assert told.is_whole or cap < 10 or told.text.startswith("[")
 
 
 # No secret leaves

@@ -257,8 +257,8 @@ def _marked(
 
 def _is_enough(room: int, history: _History, cap: int) -> bool:
     """Whether a marker leaves room for the newest message, or for half of the cap if it is long."""
-    newest = len(history.told[-1].text) if history.told else cap + 1
-    return room >= (newest if newest <= cap else cap - cap // 2)
+    newest = [history.told[-1].text, history.told[-1].newest.text] if history.told else []
+    return room >= max((len(one) for one in newest if len(one) <= cap), default=cap - cap // 2)
 
 
 def _filled(history: _History, cap: int, room: int) -> _Page:
@@ -271,8 +271,9 @@ def _filled(history: _History, cap: int, room: int) -> _Page:
     summary_size = len(summary) + len(_SEPARATOR) if summary else 0
     if not page.takes([len(told) - 1]):
         asked_size = len(told[asked].text) + len(_SEPARATOR) if asked is not None else 0
-        share = max(min(cap // 2, room), room - summary_size - asked_size)
-        page.texts[len(told) - 1] = told[-1].within(share)
+        newest = len(told[-1].newest.text)
+        share = max(newest if newest <= room else 0, min(cap // 2, room))
+        page.texts[len(told) - 1] = told[-1].within(max(share, room - summary_size - asked_size))
     if asked is not None and not page.takes([asked]):
         _take_part(page, history, asked, summary_size)
     page.summary = _summary_within(summary, page.left)
@@ -344,8 +345,8 @@ def _fitted_to_tokens(history: _History, tokens: int, counter: Counter) -> _Page
     high = min(len(history.whole()), tokens * _CHARS_PER_TOKEN_MAX)
     if fits(high):
         return _fitted(history, high)
-    newest = len(history.told[-1].text) if history.told else 0
-    low = newest if newest < high and fits(newest) else 0
+    newest = [history.told[-1].text, history.told[-1].newest.text] if history.told else []
+    low = next((len(one) for one in newest if len(one) < high and fits(len(one))), 0)
     while high - low > 1 + low // _PRECISION:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

@@ -70,8 +70,10 @@ class Line(msgspec.Struct, frozen=True):
     def text(self) -> str:
         return f"{self.label}{self.body}"
 
-    def ending(self, room: int) -> str:
-        """The end of it within `room`; with its label where there is room for more than that."""
+    def within(self, room: int) -> str:
+        """Both its ends where there is room for them, else its end; bare where there is little."""
+        if room >= RESEED_BOTH_ENDS_CHARS:
+            return cut(self.text, room, marker=left_out(self.record)).text
         if len(self.text) <= room:
             return self.text
         rest = room - len(self.label) - 2
@@ -93,22 +95,20 @@ class Told(msgspec.Struct, frozen=True):
     def text(self) -> str:
         return _SEPARATOR.join(line.text for line in self.lines)
 
+    @property
+    def newest(self) -> Line:
+        return self.lines[-1]
+
     def within(self, room: int) -> str:
-        """As much of it as fits: both ends where there is room for them, else its end."""
-        text = self.text
-        if len(text) <= room:
-            return text
-        if room >= RESEED_BOTH_ENDS_CHARS:
-            records = {line.record for line in self.lines}
-            marker = left_out(records.pop() if len(records) == 1 else "")
-            return cut(text, room, marker=marker).text
+        """As much of it as fits: its newest lines, or what fits of the newest."""
         kept: list[str] = []
+        left = room
         for line in reversed(self.lines):
-            left = room - sum(len(one) + len(_SEPARATOR) for one in kept)
-            if kept and len(line.text) > left:
+            if len(line.text) > left:
                 break
-            kept.append(line.ending(left))
-        return _SEPARATOR.join(reversed(kept))
+            kept.append(line.text)
+            left -= len(line.text) + len(_SEPARATOR)
+        return _SEPARATOR.join(reversed(kept)) or self.newest.within(room)
 
 
 def retold(
