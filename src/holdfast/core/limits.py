@@ -144,6 +144,22 @@ SIDECAR_CHARS: Final = 1_200
 SIDECAR_BYTES_MAX: Final = 1024 * 1024
 """A larger file is none of ours."""
 
+PASSAGE_CHARS_MAX: Final = 1_000
+"""What a search finds at once: about 250 tokens, all of which the offline embeddings can read."""
+RECALL_LIMIT: Final = 6
+RECALL_LIMIT_MAX: Final = 100
+"""How many hits a search gives, unless asked otherwise, and at most."""
+RECALL_QUERY_CHARS_MAX: Final = 8_000
+"""Of a query; the rest of a longer one is not looked for."""
+RECALL_CANDIDATES_MAX: Final = 400
+"""How many passages are looked at closely, whatever the limit: so that more hits are only more."""
+RECALL_POSTINGS_MAX: Final = 24_000
+"""How many places one query looks up, the rarest terms first."""
+RECALL_EMBED_MAX: Final = 32
+"""How many new passages a search embeds before it answers; with more it answers by text alone."""
+INJECTION_CHARS: Final = 4_000
+"""What recalled memory may take of a prompt, markers and all."""
+
 assert BATCH_RECORDS_MAX > 1
 assert 6 * RESULT_CHARS_MAX < LINE_BYTES_MAX
 assert READ_BLOCK_BYTES < LINE_BYTES_MAX
@@ -155,3 +171,4 @@ assert RESEED_LEAST_CHARS < RESEED_BOTH_ENDS_CHARS < RESEED_CHARS < RESEED_CHARS
 assert NOTE_CHARS_MAX < MEMORY_VIEW_CHARS < MEMORY_FILE_CHARS_MAX < NOTE_FILE_BYTES_MAX
 assert CHECKPOINT_CUT_CHARS < CHECKPOINT_CHARS
 assert 8 * SIDECAR_ITEMS_MAX * SIDECAR_ITEM_CHARS < SIDECAR_BYTES_MAX
+assert RECALL_LIMIT < RECALL_LIMIT_MAX < RECALL_CANDIDATES_MAX < RECALL_POSTINGS_MAX

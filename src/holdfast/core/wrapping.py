@@ -15,7 +15,11 @@ from holdfast.core.view import SUMMARY_LABEL
 ASK: Final = "[Summary request: at most "
 """What a request for a summary begins with, and no other message."""
 
-TAGS: Final = ("conversation_so_far", "transcript", "previous_summary", "focus", "known_notes")
+TAGS: Final = (
+    *("conversation_so_far", "transcript", "previous_summary", "focus", "known_notes"),
+    *("prior_session_context", "session_summary"),
+    "recalled_memory",
+)
 LABELS: Final = ("User", "Assistant", "Result", "Note")
 """Who or what an entry of a transcript is from."""
 
