@@ -27,6 +27,7 @@ _NAMES = {
     "memory": ("memory",),
     "transfer": ("import", "export"),
     "reseed": ("reseed",),
+    "checkpoint": ("checkpoint",),
     "inspect": ("inspect",),
     "context": ("context",),
     "simulate": ("simulate",),
@@ -138,6 +139,10 @@ def _load(file: str) -> tuple[Command, ...]:
             from holdfast.surfaces.cli import reseed
 
             return reseed.COMMANDS
+        case "checkpoint":
+            from holdfast.surfaces.cli import checkpoint
+
+            return checkpoint.COMMANDS
         case "inspect":
             from holdfast.surfaces.cli import inspect
 
