@@ -110,6 +110,41 @@ def test_masks_are_not_masked_again_and_hide_nothing() -> None:
     assert PLAIN.text("password=[masked] api_key: [masked: sk-ant…wxyz]").count("masked") == 2
 
 
+def test_guesses_go_around_masks_and_known_values_take_them_along() -> None:
+    """Whatever a library says, nothing is masked for ever."""
+    everything = Redactor(find=lambda text: [(0, len(text))])
+    once = everything.text("some words [masked] and [masked: private key]")
+    assert once == "[masked][masked][masked][masked: private key]"
+    assert everything.text(once) is once
+    assert Redactor(find=lambda text: [(0, 0), (0, 4)]).text("word [masked]") == f"{MASK} [masked]"
+    assert Redactor({"X": "x[masked"}).text("ax[masked] b") == "a[masked: X] b"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('password: "hunter two words"', None),
+        ('password: "open sesame"', None),
+        ("password: correct-horse-battery-staple", "password: [masked: correc…aple]"),
+        ("password: not-required", None),
+        ("password: Correct-Horse-5", f"password: {MASK}"),
+        ('password = "opensesame"', f'password = "{MASK}"'),
+        ("password = opensesameopen", f"password = {MASK}"),
+        ("token: opensesameopen", None),
+        ('token: "opensesameopen"', f'token: "{MASK}"'),
+        ('"token": "12345678"', f'"token": "{MASK}"'),
+        ("token: 12345678", None),
+        ("sk-lf-1234abcd-5678-ef90", "[masked: sk-lf-…ef90]"),
+        ("password: 'it\\'s 4 quotes'", None),
+        ("password: 'it\\'s4quotes' x", f"password: '{MASK}' x"),
+        ("PASSWORD=$(pass show db)", None),
+    ],
+)
+def test_values_of_names_are_judged_by_how_they_stand(text: str, shown: str | None) -> None:
+    """In quotes a value is one for certain; bare it may be the next word."""
+    assert PLAIN.text(text) == (text if shown is None else shown)
+
+
 # known values
 
 

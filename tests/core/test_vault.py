@@ -110,6 +110,19 @@ def test_deep_values_are_sealed_too() -> None:
     for _ in range(DEPTH_MAX + 20):
         value = [value]
     assert "deploy-me-42" not in str(VAULT.sealed_value(value))
+    assert "<secret:" in str(VAULT.opened(VAULT.sealed_value(value), "deploy"))
+
+
+def test_numbers_pictures_and_signatures_stay() -> None:
+    """A short value is in many of them by chance; a long one in their place is sealed."""
+    vault = Vault({"PIN": "9021", "LONG": "correct-horse-battery"})
+    picture = "iVBORw9021" * 10
+    value = {"n": 9021, "data": picture, "deep": [1.5, True, None]}
+    assert vault.sealed_value(value) is value
+    assert vault.opened({**value, "p": "<secret:PIN>"}, "x") == {**value, "p": "9021"}
+    assert vault.sealed_value({"data": "correct-horse-battery".rjust(80, "A")}) == {
+        "data": "A" * 59 + "<secret:LONG>"
+    }
 
 
 def test_bad_secrets_are_refused_and_none_is_shown() -> None:

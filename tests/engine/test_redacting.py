@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,3 +66,27 @@ def test_library_that_was_asked_for_and_is_missing_is_told() -> None:
     with pytest.warns(HoldfastWarning, match=r"holdfast\[secrets\]"):
         asked = redactor(library=True)
     assert asked.text(f"{TOKENS['GitHub']} ") != f"{TOKENS['GitHub']} "
+
+
+def test_library_that_fails_does_not_hurt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does what it finds and says not to be shown."""
+
+    class Scanner:
+        def __init__(self, rules: object) -> None:
+            pass
+
+        def scan(self, data: bytes) -> list[SimpleNamespace]:
+            if b"fail" in data:
+                raise TimeoutError
+            place = {"start_offset": 0, "end_offset": 4}
+            return [SimpleNamespace(visible=False, location=place)]
+
+    library = SimpleNamespace(Scanner=Scanner, Rules=lambda cache_dir: None)
+    monkeypatch.setitem(sys.modules, "kingfisher_sdk", library)
+    redacting._scanner.cache_clear()
+    try:
+        for words in ("this will fail now", "this will not, but is hidden"):
+            assert redactor().text(words) is words
+            assert TOKENS["GitHub"] not in redactor().text(f"{words} {TOKENS['GitHub']}")
+    finally:
+        redacting._scanner.cache_clear()

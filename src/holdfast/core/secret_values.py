@@ -47,6 +47,8 @@ _PASSWORD_CHARS: Final = 4
 _TOKEN_CHARS: Final = 8
 _PHRASE_CHARS: Final = 12
 """Letters alone are taken for a credential from here on."""
+_PHRASE_HYPHENS: Final = 3
+"""And words with so many hyphens between them for a passphrase."""
 
 
 def is_sample(value: str) -> bool:
@@ -105,7 +107,7 @@ def is_named_secret(value: str, *, is_password: bool, is_quoted: bool) -> bool:
     if _is_random(value):
         return True
     if _NAME_LIKE.fullmatch(value):
-        return False
+        return is_password and value.count("-") >= _PHRASE_HYPHENS
     if is_password and is_quoted:
         return True
     if is_password:

@@ -123,3 +123,15 @@ def test_damaged_lines_are_masked_as_text() -> None:
     assert TOKEN.encode() not in shown
     assert last == b'{"type": "user"}'
     assert masking.count == 1
+
+
+def test_line_that_is_too_long_for_a_record_is_masked_in_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing piles up in memory."""
+    monkeypatch.setattr("holdfast.surfaces.cli.masking.LINE_BYTES_MAX", 1_000)
+    pieces = [b"x" * 600, b" " + TOKEN.encode() + b" " + b"y" * 600, b"z" * 10]
+    shown = list(Masking({}).log(pieces))
+    assert len(shown) == 2
+    assert TOKEN.encode() not in b"".join(shown)
+    assert b"".join(shown).endswith(b"yzzzzzzzzzz")
