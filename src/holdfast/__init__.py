@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from holdfast.core.window import Window
     from holdfast.engine.async_session import AsyncSession
     from holdfast.engine.history import History
+    from holdfast.engine.memory_tool import memory_tool
     from holdfast.engine.outputs import Outputs, output_tool
     from holdfast.engine.prepare import Prepared, prepare
     from holdfast.engine.redacting import redactor
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from holdfast.stores.blobs import FileBlobs
     from holdfast.stores.jsonl import JsonlStore
     from holdfast.stores.memory import MemoryBlobs, MemoryStore
+    from holdfast.stores.notes import Note, NoteStore
 
 _HOMES = {
     "holdfast.core.access": ("OPERATOR", "Access", "Caller"),
@@ -126,6 +128,7 @@ _HOMES = {
     "holdfast.core.window": ("Window",),
     "holdfast.engine.async_session": ("AsyncSession",),
     "holdfast.engine.history": ("History",),
+    "holdfast.engine.memory_tool": ("memory_tool",),
     "holdfast.engine.outputs": ("Outputs", "output_tool"),
     "holdfast.engine.prepare": ("Prepared", "prepare"),
     "holdfast.engine.redacting": ("redactor",),
@@ -140,6 +143,7 @@ _HOMES = {
     "holdfast.stores.blobs": ("FileBlobs",),
     "holdfast.stores.jsonl": ("JsonlStore",),
     "holdfast.stores.memory": ("MemoryBlobs", "MemoryStore"),
+    "holdfast.stores.notes": ("Note", "NoteStore"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -186,6 +190,8 @@ __all__ = [
     "MemoryStore",
     "Model",
     "ModelError",
+    "Note",
+    "NoteStore",
     "OffloadFailed",
     "OutputOffloaded",
     "OutputRef",
@@ -227,6 +233,7 @@ __all__ = [
     "async_model",
     "classify",
     "cut",
+    "memory_tool",
     "model",
     "output_tool",
     "prepare",
