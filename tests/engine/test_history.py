@@ -281,6 +281,7 @@ def test_wrong_arguments_are_refused_as_data() -> None:
     refused: list[dict[str, Any]] = [
         {"include_tools": "perhaps"},
         {"query": 3},
+        {"query": "x " * 1_000},
         {"cursor": ["x"]},
         {"around": {}},
         {"cursor": "a", "around": "b"},
@@ -524,6 +525,22 @@ def test_an_output_fits_any_cap(cap: int) -> None:
 
     assert len(text.encode()) <= cap
     assert cap < 2 or isinstance(json.loads(text), dict)
+
+
+def test_pages_of_an_output_come_to_an_end_whatever_the_cap() -> None:
+    """Where there is no room for a character, nobody is sent to the same place again."""
+    shelf = Shelf()
+    sha256, _ids = offloaded(shelf, "x" * 3_000)
+    for cap in range(2, 900, 97):
+        offset: int | None = 0
+        for _page in range(3_001):
+            reply = shelf.history(max_bytes=cap).read(
+                "s", output_ref=sha256, output_ref_offset=offset
+            )
+            offset = reply.get("output", {}).get("nextOffset")
+            if offset is None:
+                break
+        assert offset is None
 
 
 def test_an_output_is_redacted_and_says_so() -> None:

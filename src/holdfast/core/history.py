@@ -1,8 +1,8 @@
 """What another agent may read of a session: a page of messages, within a cap that always holds.
 
 The cap is on the whole reply, as compact JSON in UTF-8, and it holds for every cap from 0 up. What
-gives way, in this order: older messages; the texts of the newest; the newest itself, for a
-placeholder; the fields of the reply. So the newest message is in every reply that has room for one.
+gives way, in this order: older messages; the texts of the newest; fields of the reply; the newest
+itself, for a placeholder. So the newest message is in every reply that has room for one.
 
 A reply is true to what happened: its flags, its counts, its own length, and a cursor that goes on
 exactly where it ends.
@@ -20,6 +20,7 @@ from holdfast.core.cursors import cursor
 from holdfast.core.limits import HISTORY_MESSAGE_SHARE
 from holdfast.core.records import Assistant, ToolUse, tool_calls
 from holdfast.core.sanitising import Shown, forms, is_message, is_result, shown, without_results
+from holdfast.core.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -44,6 +45,9 @@ _FEWER: Final = (
     *("sessionKey", "messages", "output", "truncated", "droppedMessages", "contentTruncated"),
     *("contentRedacted", "cursor", "bytes"),
 )
+_MESSAGE_BYTES_MIN: Final = 50
+"""No message is smaller, so as many as that in one unit cannot be shown together."""
+_SCOPE_CHARS_MAX: Final = 200
 _FIELDS: Final = (_EVERYTHING, _FEWER, ("messages", "truncated"), ("messages",))
 """What a reply has, and what it has where there is less and less room."""
 
@@ -252,8 +256,10 @@ def scope_of(caller: Caller) -> str:
         case "agent":
             return f"agent {caller.agent}"
         case _:
+            if not caller.agent:
+                return "every session"
             others = f" and {', '.join(caller.agents)}" if caller.agents else ""
-            return f"agent {caller.agent}{others}" if caller.agent else "every session"
+            return cut(f"agent {caller.agent}{others}", _SCOPE_CHARS_MAX, keep="head").text
 
 
 def _replies(page: Page, key: SessionKey, cap: int) -> Iterator[bytes]:
@@ -262,14 +268,14 @@ def _replies(page: Page, key: SessionKey, cap: int) -> Iterator[bytes]:
     for count in range(len(chosen), 0, -1):
         yield _reply(page, key, chosen[:count], _EVERYTHING)
     if page.candidates:
-        yield from _small_replies(page, key)
+        yield from _small_replies(page, key, cap)
     for fields in (*_FIELDS[:3], ("truncated",)):
         yield _reply(page, key, (), fields)
 
 
-def _small_replies(page: Page, key: SessionKey) -> Iterator[bytes]:
+def _small_replies(page: Page, key: SessionKey, cap: int) -> Iterator[bytes]:
     first = page.candidates[0].first
-    smaller = [Candidate(first, messages) for messages in _smaller(page)]
+    smaller = [Candidate(first, messages) for messages in _smaller(page, cap)]
     for fields in _FIELDS:
         yield from (_reply(page, key, (one,), fields) for one in smaller)
     for message in _placeholders(page):
@@ -293,9 +299,9 @@ def _chosen(candidates: Sequence[Candidate], cap: int) -> list[Candidate]:
     return chosen
 
 
-def _smaller(page: Page) -> Iterator[tuple[Shown, ...]]:
+def _smaller(page: Page, cap: int) -> Iterator[tuple[Shown, ...]]:
     """The first unit with less and less of it; then of it only the message that must be there."""
-    if len(page.essential) > 1:
+    if 1 < len(page.essential) <= cap // _MESSAGE_BYTES_MIN:
         yield from zip(*(forms(one, page.words) for one in page.essential), strict=True)
     if page.essential:
         yield from ((one,) for one in forms(page.essential[page.wanted], page.words))

@@ -14,6 +14,7 @@ from holdfast.core.limits import (
     EXCERPT_CHARS_MIN,
     HISTORY_LIMIT_MESSAGES,
     HISTORY_LIMIT_MESSAGES_MAX,
+    PATTERN_CHARS_MAX,
 )
 from holdfast.core.text import cut
 
@@ -95,6 +96,11 @@ def _yes_or_no(name: str, value: Any) -> bool:
 
 
 def _text(name: str, value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    raise Refused("invalid", f"`{name}` has to be a text, not {cut(repr(value), 40).text}")
+    if value is not None and not isinstance(value, str):
+        raise Refused("invalid", f"`{name}` has to be a text, not {cut(repr(value), 40).text}")
+    text = value or ""
+    if len(text) > PATTERN_CHARS_MAX:
+        raise Refused(
+            "invalid", f"`{name}` has {len(text):,} characters; give at most {PATTERN_CHARS_MAX:,}"
+        )
+    return text

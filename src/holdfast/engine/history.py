@@ -34,6 +34,7 @@ from holdfast.core.limits import (
     HISTORY_BYTES_MAX,
     HISTORY_LIMIT_MESSAGES_MAX,
     HISTORY_SEARCH_CHARS_MAX,
+    ID_CHARS_MAX,
     LABEL_CHARS_MAX,
 )
 from holdfast.core.records import Assistant, ToolUse
@@ -86,6 +87,7 @@ _RECORDS_MAX: Final = 8_192
 """How many records are read at once: few at first, twice as many each time."""
 _GLANCE: Final = 8
 """How much cheaper it is to see that a text has no match than to redact it."""
+_SESSION_CHARS_MAX: Final = 2 * ID_CHARS_MAX + 1
 _NAME_CHARS: Final = 160
 """Of what a caller asked for, in a refusal."""
 _REWOUND: Final = (
@@ -272,6 +274,8 @@ class History:
         """The session of that name, if the caller may read it."""
         if not isinstance(name, str) or not name.strip():
             raise Refused("invalid", f"no session is named; give its id, or `{CURRENT}`")
+        if len(name) > _SESSION_CHARS_MAX:
+            raise Refused("invalid", f"no session has a name of {len(name):,} characters")
         subject = self._subject(name.strip())
         verdict = decide(self._caller, subject, self._find)
         if subject is None or not verdict.is_allowed:
@@ -454,7 +458,8 @@ class History:
             output |= {"sha256": found.sha256, "sha256Verified": True}
         output |= {"bytes": found.bytes, "kind": found.kind, "truncated": is_cut}
         output |= {"text": part.text[:chars], "offset": part.offset}
-        output["nextOffset"] = part.offset + chars if is_cut else None
+        # Where there is room for nothing, the same offset again would lead nowhere.
+        output["nextOffset"] = part.offset + chars if is_cut and chars else None
         if part.note and not part.text:
             output["note"] = part.note
         return {
