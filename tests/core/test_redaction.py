@@ -395,6 +395,19 @@ def test_stream_of_any_length_holds_little() -> None:
     assert held_most < 300_000
 
 
+@pytest.mark.parametrize("between", ["\n", " ", ", and then ", "\nwords and words\n" * 9])
+def test_long_stream_parts_no_secret_from_what_gives_it_away(between: str) -> None:
+    """A text of many parts, full of secrets known by their context: the same as in one piece."""
+    secrets = [context.format(secret) for context, secret in IN_CONTEXT.values()]
+    many = between.join([*secrets, *TOKENS.values()] * 60)
+    text = (many * (300_000 // len(many) + 1))[:400_000]
+    pieces = [text[start : start + 1_777] for start in range(0, len(text), 1_777)]
+    shown = "".join(PLAIN.stream(pieces))
+    assert not any(secret in shown for _context, secret in IN_CONTEXT.values())
+    assert not any(token in shown for token in TOKENS.values())
+    assert shown == PLAIN.text(text)
+
+
 def test_stream_without_any_break_goes_on() -> None:
     """One word of a megabyte, or one key of a megabyte, does not pile up."""
     for text in ("x1" * 500_000, "sk-" + "a1" * 500_000):

@@ -34,12 +34,15 @@ _HINTED_CHARS: Final = 18
 """From here on a mask shows the first 6 and the last 4 characters."""
 _HINT: Final = r"[A-Za-z0-9+/=_.~:%-]"
 _MASKED_SIGN: Final = "[masked"
+_CONTEXT_CHARS: Final = 256
+"""As far before a secret something can stand by which it is known."""
+_HEAD_CHARS: Final = 512
 _SHORT_CHARS: Final = 48
 """Texts up to here are mostly names of fields, and come again and again."""
 _STEPS: Final = 8
 """How many times the length of the longest secret is looked at in one go."""
 _STRONG_CHARS: Final = 8
-"""A known value of this length is not in base64 by chance."""
+"""A known value of this length, in whatever form, is not in base64 by chance."""
 
 
 def handle(name: str) -> str:
@@ -153,9 +156,10 @@ class Redactor:
 
     def payload(self, text: str) -> str:
         """Left alone, unless it is no payload at all but a secret in its place."""
-        is_known = any(len(value) >= _STRONG_CHARS and value in text for value in self._values)
-        is_shaped = any(span.start == 0 for span in credentials.spans(text))
-        return self.text(text) if is_known or is_shaped or text in self._values else text
+        is_known = any(len(form) >= _STRONG_CHARS and form in text for form in self._forms)
+        head = text[:_HEAD_CHARS]
+        is_shaped = any(span.start == 0 for span in credentials.spans(head))
+        return self.text(text) if is_known or is_shaped else text
 
     def number(self, number: float) -> float | str:
         if self._has_numbers and any(value in str(number) for value in self._values):
@@ -274,14 +278,17 @@ def _touched(span: Span, masks: Sequence[tuple[int, int]]) -> Sequence[tuple[int
 
 
 def _place_to_part(text: str, found: Sequence[Replacement], wanted: int) -> int:
-    """Where a text can be parted: not in a secret, and after a line or a word if possible."""
-    for sign in ("\n", " ", ""):
-        place = text.rfind(sign, 0, wanted) + len(sign)
-        over = next((one for one in found if one.start < place < one.end), None)
-        if place and over is None:
+    """Where a text can be parted: after a line or a word if possible, and neither in a secret nor
+    between a secret and what gives it away."""
+    limit = wanted
+    while limit > 0:
+        place = text.rfind("\n", 0, limit) + 1 or text.rfind(" ", 0, limit) + 1 or limit
+        over = [one for one in found if one.start - _CONTEXT_CHARS < place < one.end]
+        if not over:
             return place
-    assert over is not None
-    return over.start or over.end
+        limit = min(place - 1, over[0].start - _CONTEXT_CHARS)
+    ends = [one.end for one in found if one.end <= wanted]
+    return ends[-1] if ends else found[0].end
 
 
 _BY_SHAPE: Final = Redactor()
