@@ -11,6 +11,7 @@ import hashlib
 import time
 import warnings
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -384,9 +385,7 @@ class History:
 
     def _around(self, key: SessionKey, asked: Asked) -> Page:
         """The messages around a record, older and newer ones in turn."""
-        anchor = self._store.find(key, asked.around)
-        if anchor.id != asked.around:
-            raise NoSuchRecord(asked.around, key.session)
+        anchor = self._anchor(key, asked.around)
         start, tools = self._unit_start(key, anchor), asked.include_tools
         newer = units_forward(self._store.read(key, start=start), include_tools=tools)
         older = units_back(self._back(key, start), include_tools=tools)
@@ -401,6 +400,16 @@ class History:
         page = gathering.page(str(key), self._scope, has_older=next(older, None) is not None)
         has_newer = gathering.is_short_of_newer or next(newer, None) is not None
         return msgspec.structs.replace(page, has_newer=has_newer)
+
+    def _anchor(self, key: SessionKey, record: str) -> Record:
+        """The record of that id; it is mostly one that was shown a moment ago."""
+        for one in islice(self._back(key, None), _RECORDS_MAX):
+            if one.id == record:
+                return one
+        found = self._store.find(key, record)
+        if found.id != record:
+            raise NoSuchRecord(record, key.session)
+        return found
 
     def _unit_start(self, key: SessionKey, record: Record) -> str:
         """Where the unit begins that a record belongs to: a result belongs to its call."""
