@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conversations import PNG
 from tests.core.planted_secrets import TOKENS
 
 from holdfast import Session
@@ -525,6 +527,25 @@ def test_an_output_fits_any_cap(cap: int) -> None:
 
     assert len(text.encode()) <= cap
     assert cap < 2 or isinstance(json.loads(text), dict)
+
+
+def test_the_ref_of_every_cut_leads_to_the_rest() -> None:
+    """A long text, arguments, a list, a picture: whatever was cut can be read by its marker."""
+    call = {"type": "tool_use", "id": "c1", "name": "write", "input": {"body": "b" * 9_000}}
+    picture = {"type": "image", "data": PNG, "mimeType": "image/png"}
+    shelf = Shelf(
+        User(content="u" * 9_000),
+        Assistant(content=[call]),
+        ToolResult(tool_use_id="c1", name="write", content="r" * 9_000),
+        User(content=[{"type": "text", "text": f"{number}"} for number in range(900)]),
+        User(content=[picture]),
+    )
+    wanted = ("u" * 9_000, "b" * 9_000, "r" * 9_000, "\n450\n", PNG)
+
+    for message, text in zip(shelf.read(include_tools=True)["messages"], wanted, strict=True):
+        [ref] = set(re.findall(r"ref\"?[: ]+\"?([0-9a-f]{18})", json.dumps(message)))
+        assert ref == message["id"]
+        assert text in shelf.read(output_ref=ref)["output"]["text"]
 
 
 def test_pages_of_an_output_come_to_an_end_whatever_the_cap() -> None:

@@ -66,6 +66,7 @@ from holdfast.errors import (
 from holdfast.stores.audit import FileAudit, MemoryAudit
 from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.memory import MemoryBlobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -116,7 +117,7 @@ class History:
         max_bytes: int = HISTORY_BYTES_MAX,
         agent: str = AGENT_DEFAULT,
     ) -> None:
-        """Blobs and audit log are those of the store's root, where it has one.
+        """Blobs and audit log are those of the store's root, where it has one, else in memory.
 
         `agent` is whose session a bare id means, where the caller is none.
         """
@@ -126,7 +127,7 @@ class History:
         self._store = store
         self._caller = caller
         self._scope = scope_of(caller)
-        self._blobs = blobs or (FileBlobs(root) if root else None)
+        self._blobs: BlobStore = blobs or (FileBlobs(root) if root else MemoryBlobs())
         self._redactor = redactor or default_redactor()
         self._clock = clock
         self._agent = caller.agent or agent
@@ -443,8 +444,6 @@ class History:
 
     def _output(self, key: SessionKey, asked: Asked) -> str:
         """A part of an offloaded payload, as much as fits."""
-        if self._blobs is None:
-            raise Refused("error", "there is no blob store to read outputs from")
         noting = _Noting(self._redactor)
         outputs = Outputs(self._store, self._blobs, redactor=cast("Redactor", noting))
         found = outputs.find(key, asked.output_ref)
