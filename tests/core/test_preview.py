@@ -217,6 +217,11 @@ def test_an_exception_in_the_middle_survives(failure: str, raised: str) -> None:
     assert made.kind == "traceback"
 
 
+def test_frames_without_an_exception_are_no_trace() -> None:
+    """However many of them there are: each is looked at once."""
+    assert shown("    at foo (bar:1)\n" * 100_000, 4_000).kind == "text"
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -46,17 +46,26 @@ class Trace(msgspec.Struct, frozen=True):
 def last_trace(sample: Sample) -> Trace | None:
     """The last trace of an exception in any of the languages that print one."""
     lines = sample.lines
-    for place in range(len(lines) - 1, -1, -1):
+    place = len(lines)
+    while place:
+        place -= 1
         line = lines[place]
         if _PYTHON in line:
             return _python(lines, place)
         if _PANIC.match(line):
             return _panic(lines, place)
-        if line[:1] in " \tC" and _FRAME.match(line, 0, _LINE_CHARS):
-            found = _stack(lines, place)
-            if found is not None:
-                return found
+        if _is_frame(line):
+            last = place
+            while place and _is_frame(lines[place]):
+                place -= 1
+            if _RAISED.match(lines[place]):
+                return Trace(place, last, place)
     return None
+
+
+def _is_frame(line: str) -> bool:
+    """Whether a line is one of those below what was raised, as in Java and JavaScript."""
+    return line[:1] in " \tC" and _FRAME.match(line, 0, _LINE_CHARS) is not None
 
 
 def _python(lines: list[str], start: int) -> Trace:
@@ -74,14 +83,6 @@ def _panic(lines: list[str], place: int) -> Trace:
     near = range(place, max(-1, place - _TRACE_LINES), -1)
     start = next((one for one in near if "panic: " in lines[one][:_LINE_CHARS]), place)
     return Trace(start, min(len(lines), place + _TRACE_LINES) - 1, start)
-
-
-def _stack(lines: list[str], last: int) -> Trace | None:
-    """Frames below what was raised, as in Java and JavaScript."""
-    start = last
-    while start and _FRAME.match(lines[start], 0, _LINE_CHARS):
-        start -= 1
-    return Trace(start, last, start) if _RAISED.match(lines[start]) else None
 
 
 def trace_facts(sample: Sample, trace: Trace, room: int) -> list[str]:
