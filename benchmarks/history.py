@@ -488,6 +488,12 @@ def page(
             ],
         ),
     ]
+    lines += [
+        "An old page is found by reading back from the end, so it costs the way there. A search "
+        "that finds nothing has read everything. The milliseconds are of a machine that was busy "
+        "with other things.",
+        "",
+    ]
     return "\n".join(lines).rstrip() + "\n"
 
 

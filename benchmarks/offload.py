@@ -387,7 +387,7 @@ No model is called: the sessions happened. What came up again later is looked fo
 The agents had limits of their own: the longest result is {longest:,} characters, so the rule of {limit:,} characters alone finds nothing to do here. It is shown on *glued* sessions, in which all that the first half printed is one output.
 The setting *all over 8,000 characters* is stricter than any default. It is there to have more cases.
 A session that happened cannot show what an agent would have done with a preview instead of the whole: it may ask once more, or never find out that something is there. So the figures say what is **in reach**, not what is found.
-The two ways to read are ones that a model has: to search for a word that it is about to use, or to read on from a place. *Proposed* is the other end: whoever knows nothing and makes the one read that the preview proposes.
+The two ways to read are ones that a model has: to search for a word that it is about to use, or to read on from a place. The place must be known: from the preview, which counts lines, or from an earlier search. So a passage that only *lines* reaches is one read for whoever knows where it is, and two for whoever knows only a word of it. *Proposed* is the other end: whoever knows nothing and makes the one read that the preview proposes.
 
 ## How it is counted
 
