@@ -64,5 +64,9 @@ def test_options_pipes_and_folders_do_not_make_another_command() -> None:
     assert len({same_command(one) for one in alike}) == 1
     assert same_command("pytest tests/b.py") != same_command(alike[0])
     assert same_command("--version") == "--version"
+    assert same_command("make > log 2> errors") == same_command("make") != same_command("make x")
+    assert same_command("a | b") != same_command("a")
+    for hostile in (">" * 300 + " x y", "| tail " * 60 + "!", "a=1;" * 80, " \n" * 200 + "-"):
+        same_command(hostile)
     assert without_setup("cd /x && make") == "make"
     assert without_setup("cd /x") == "cd /x"

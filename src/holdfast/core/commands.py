@@ -28,9 +28,10 @@ _BEFORE: Final = re.compile(
     r"\A(?:\s*(?:cd\s+\S+|set\s+-\w+|source\s+\S+|export\s+\w+=\S*|\w+=\S*)\s*(?:&&|;))+"
 )
 _PREFIX: Final = re.compile(r"\A(?:(?:\w+=\S*|timeout(?:\s+-\S+)*\s+\S+|time|sudo|nice|env)\s+)+")
-_AFTER: Final = re.compile(
-    r"(?:\s*(?:\|\s*(?:head|tail|grep|less|cat|tee)\b[^|]*|\d?>&?\s*\S+))+\Z"
-)
+_PIPE: Final = re.compile(r"(?<!\|)\|(?!\|)")
+_SHOWING: Final = frozenset(("head", "tail", "grep", "less", "cat", "tee", "sort", "wc", "cut"))
+"""What a command's output is sent through to be shown; it makes no other command."""
+_REDIRECTION: Final = re.compile(r"[\d&]?>{1,2}(\S*)")
 _OPTION: Final = re.compile(r"-{1,2}\w[\w-]*(?:=\S*)?")
 
 
@@ -57,10 +58,21 @@ def exit_code(result: ToolResult) -> int | None:
 
 def same_command(command: str) -> str:
     """What two commands have in common that do the same but for options, pipes and folders."""
-    bare = _PREFIX.sub("", without_setup(command))
-    bare = _AFTER.sub("", bare)
-    words = [word for word in bare.split() if not _OPTION.fullmatch(word)]
+    stages = _PIPE.split(_PREFIX.sub("", without_setup(command)))
+    while len(stages) > 1 and _first_word(stages[-1]) in _SHOWING:
+        stages.pop()
+    words: list[str] = []
+    is_target = False
+    for word in "|".join(stages).split():
+        redirected = _REDIRECTION.fullmatch(word)
+        if not (is_target or redirected or _OPTION.fullmatch(word)):
+            words.append(word)
+        is_target = redirected is not None and not redirected[1]
     return " ".join(words) or command.strip()
+
+
+def _first_word(stage: str) -> str:
+    return next(iter(stage.split()), "")
 
 
 def without_setup(command: str) -> str:

@@ -32,7 +32,9 @@ _LISTS: Final = frozenset(("task", "tasks", "todo", "todos", "plan", "checklist"
 _ADDS: Final = frozenset(("create", "add", "new", "write", "append"))
 _CHANGES: Final = frozenset(("update", "set", "complete", "finish", "close", "edit", "mark"))
 _NAME_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_BOX: Final = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s*\[([ xX✓✔~-])\]\s+(.+)$", re.MULTILINE)
+_BOX: Final = re.compile(
+    r"^[^\S\n]*(?:[-*+]|\d+[.)])[^\S\n]*\[([ xX✓✔~-])\][^\S\n]+(.+)$", re.MULTILINE
+)
 _FENCED: Final = re.compile(r"(```|~~~).*?(?:\1|\Z)", re.DOTALL)
 _NEW_ID: Final = re.compile(r"#(\w{1,40})|\"(?:id|taskId|task_id)\"\s*:\s*\"?([\w-]{1,40})")
 
