@@ -621,7 +621,7 @@ def test_a_session_that_vanishes_meanwhile_betrays_no_other() -> None:
     """The store's own error names sessions that are near; the reply does not."""
 
     class Vanishing(MemoryStore):
-        def last(self, key: SessionKey, *_args: Any, **_more: Any) -> Any:
+        def back(self, key: SessionKey, *_args: Any, **_more: Any) -> Any:
             raise NoSuchSession(str(key), ["s-of-somebody-else"])
 
     store = Vanishing()
@@ -745,7 +745,7 @@ def test_what_cannot_be_recorded_is_not_given() -> None:
 
 def test_others_are_not_told_about_the_store() -> None:
     class Broken(MemoryStore):
-        def last(self, *_args: Any, **_more: Any) -> Any:
+        def back(self, *_args: Any, **_more: Any) -> Any:
             raise StoreUnavailable("/srv/secret/place is read-only")
 
     store = Broken()

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from holdfast.config import AGENT_DEFAULT
-from holdfast.core.access import OPERATOR, Access, Caller, Subject, Verdict, decide, subject_of
+from holdfast.core.access import (
+    OPERATOR,
+    Access,
+    Caller,
+    Gate,
+    Subject,
+    Verdict,
+    decide,
+    subject_of,
+)
 from holdfast.core.bounded import first_within, largest, listing, refusal, stated
 from holdfast.core.cursors import record_in
 from holdfast.core.history import (
@@ -84,12 +93,11 @@ if TYPE_CHECKING:
 CURRENT: Final = "current"
 """As the name of a session: the caller's own."""
 
-_FIRST_RECORDS: Final = 64
-_RECORDS_MAX: Final = 8_192
-"""How many records are read at once: few at first, twice as many each time."""
 _GLANCE: Final = 8
 """How much cheaper it is to see that a text has no match than to redact it."""
 _SESSION_CHARS_MAX: Final = 2 * ID_CHARS_MAX + 1
+_NEAR_RECORDS: Final = 8_192
+"""How far back a record is looked for by walking; further, the log is read from its beginning."""
 _NAME_CHARS: Final = 160
 """Of what a caller asked for, in a refusal."""
 _REWOUND: Final = (
@@ -314,15 +322,16 @@ class History:
     def _find(self, key: SessionKey) -> Subject | None:
         try:
             return subject_of(key, self._store.header(key))
-        except HoldfastError:
+        except NoSuchSession:
             return None
+        except StoreError:
+            return Subject(key, None)  # it is there, and nobody knows whose it is
 
     def _visible(self) -> list[SessionInfo]:
         infos = self._store.sessions()
         known = {info.key: subject_of(info.key, info) for info in infos}
-        return [
-            info for info in infos if decide(self._caller, known[info.key], known.get).is_allowed
-        ]
+        gate = Gate(self._caller, known.get)
+        return [info for info in infos if gate.verdict(known[info.key]).is_allowed]
 
     def _row(self, info: SessionInfo) -> tuple[Json, bool]:
         label = self._redactor.text(info.label)
@@ -351,7 +360,7 @@ class History:
     def _newest(self, key: SessionKey, asked: Asked) -> Page:
         """The newest messages, or those before a cursor."""
         before = record_in(asked.cursor, key) if asked.cursor else None
-        units = units_back(self._back(key, before), include_tools=asked.include_tools)
+        units = units_back(self._store.back(key, before=before), include_tools=asked.include_tools)
         gathering = Gathering(asked.limit, self._cap, asked.words)
         if asked.words:
             return self._found(key, asked, units, gathering)
@@ -389,7 +398,7 @@ class History:
         anchor = self._anchor(key, asked.around)
         start, tools = self._unit_start(key, anchor), asked.include_tools
         newer = units_forward(self._store.read(key, start=start), include_tools=tools)
-        older = units_back(self._back(key, start), include_tools=tools)
+        older = units_back(self._store.back(key, before=start), include_tools=tools)
         gathering = Gathering(asked.limit, self._cap, asked.words)
         first = next(newer, None)
         if first is not None:
@@ -404,7 +413,7 @@ class History:
 
     def _anchor(self, key: SessionKey, record: str) -> Record:
         """The record of that id; it is mostly one that was shown a moment ago."""
-        for one in islice(self._back(key, None), _RECORDS_MAX):
+        for one in islice(self._store.back(key), _NEAR_RECORDS):
             if one.id == record:
                 return one
         found = self._store.find(key, record)
@@ -417,7 +426,7 @@ class History:
         start = record.id
         if not is_result(record) and not isinstance(record, ToolUse):
             return start
-        for before in self._back(key, start):
+        for before in self._store.back(key, before=start):
             if isinstance(before, Assistant):
                 return before.id
             if isinstance(before, ToolUse):
@@ -425,16 +434,6 @@ class History:
             elif is_message(before) and not is_result(before):
                 break
         return start
-
-    def _back(self, key: SessionKey, before: str | None) -> Iterator[Record]:
-        """The records of a session, newest first, read in ever larger parts."""
-        count = _FIRST_RECORDS
-        while True:
-            newest = self._store.last(key, count, before=before)
-            yield from reversed(newest)
-            if len(newest) < count:
-                return
-            before, count = newest[0].id, min(2 * count, _RECORDS_MAX)
 
     def _cleaned(self, unit: Unit) -> Iterator[Clean]:
         names = call_names(unit.records)
