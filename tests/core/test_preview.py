@@ -345,6 +345,31 @@ def test_json_arrays_show_their_ends() -> None:
     assert 'Last element: {"id":2999}' in made.text
 
 
+def test_json_of_many_kinds_is_described() -> None:
+    """Every kind of value, keys beyond those shown, and names that would break a line."""
+    value = {
+        "numbers": [1, 2.5],
+        "mixed": [None, True, "x", [], {f"key {n}": n for n in range(60)}],
+        "deep": {"er": {"est": 1}},
+        "two\nlines": False,
+        "words": "w" * 3_000,
+        **{f"more {n}": n for n in range(60)},
+    }
+    made = shown(json.dumps(value), 4_000).text
+    for said in (
+        "JSON: an object with 65 keys",
+        "  numbers: an array of 2 (number)",
+        "  mixed: an array of 5 (array, boolean, null, object, text)",
+        "key 39 and 20 more",
+        "    er: an object with 1 keys",
+        "  two lines: boolean false",
+        "  words: text, 3,000 characters",
+        "  … 25 more keys",
+    ):
+        assert f"\n{said}" in made or said.startswith("key"), said
+    assert "more facts" in shown(json.dumps(value), 1_400).text
+
+
 def test_json_lines_are_described_by_their_ends() -> None:
     """How many, and the keys of the first and the last."""
     made = shown(LINES, 2_500)
@@ -365,6 +390,42 @@ def test_json_too_long_to_parse_is_called_what_it_looks_like() -> None:
 def test_what_only_looks_like_json_is_text(bad: str) -> None:
     """Neither a bracket nor endless nesting makes it JSON."""
     assert shown(bad, 1_000).kind == "text"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| a | b |\n|---|---|\n" + "and then words\n" * 400,
+        "NAME  STATUS  AGE\n" + "no-columns-here-at-all\n" * 400,
+        "\n" + "a line without anything\n" * 400,
+        "first, second\n" + "words, and, more, commas, here\n" * 400,
+        "one\n" * 2,
+    ],
+)
+def test_what_only_begins_like_a_table_is_text(text: str) -> None:
+    """The rows have to agree with the first line."""
+    assert shown(text, 1_000).kind == "text"
+
+
+def test_names_of_columns_may_be_quoted() -> None:
+    """With the sign that divides them inside."""
+    made = shown('"id","last, first"\n' + '1,"Doe, Jane"\n' * 400, 2_000).text
+    assert "400 rows below the names of 2 columns: id, last, first" in made
+
+
+def test_traces_that_are_cut_off_are_traces() -> None:
+    """Without what was raised, the last line that is there stands for it."""
+    text = "doing it\n" * 2_000 + TRACE.rsplit("ValueError", 2)[0] + "\n"
+    assert shown(text, 4_000).kind == "traceback"
+    long = "doing it\n" * 2_000 + "thread 'main' panicked at " + "x" * 900 + "\n" + "on\n" * 900
+    assert "The last exception:\n  line 2001: thread 'main' pan" in shown(long, 1_400).text
+
+
+def test_lists_without_room_for_one_entry_are_left_out() -> None:
+    """A heading alone says nothing."""
+    text = "".join(f"def {'long' * 30}_{n}(value):\n    return value\n" for n in range(300))
+    made = shown(text, 1_260).text
+    assert ("Definitions" in made) is ("  line 1" in made)
 
 
 def test_outlines_name_definitions_by_line() -> None:

@@ -83,10 +83,11 @@ def test_outputs_are_found_by_their_record() -> None:
 
 
 def test_outputs_are_found_however_long_ago_they_were() -> None:
-    """A thousand records later, and after a compaction, the ref still works."""
+    """Thousands of records later, and after a compaction, the ref still works."""
     desk = Desk()
     old = desk.offload("old")
-    desk.append(*(User(content=f"said {number}") for number in range(1_000)))
+    for start in range(0, 5_000, 1_000):
+        desk.append(*(User(content=f"said {start + number}") for number in range(1_000)))
     desk.append(Compaction(summary="much was said", first_kept=desk.store.head(KEY)))
     assert desk.outputs.read(KEY, old[:16]).text == "old"
 
@@ -245,9 +246,9 @@ def test_pictures_are_described_and_not_shown() -> None:
     """Media type, bytes, dimensions, and how to have the file."""
     png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (640).to_bytes(4, "big") + (480).to_bytes(4, "big")
     desk = Desk()
-    ref = desk.offload(png + b"\0" * 3_000, kind="image/png")[:16]
+    ref = desk.offload(png + b"\0" * 3_000_000, kind="image/png")[:16]
     part = desk.outputs.read(KEY, ref)
-    assert (part.text, part.kind, part.bytes) == ("", "image/png", 3_024)
+    assert (part.text, part.kind, part.bytes) == ("", "image/png", 3_000_024)
     assert "640 × 480" in part.note
     assert f"holdfast output {ref} -o FILE" in part.note
 
@@ -354,6 +355,14 @@ def test_tool_mistakes_are_answers_that_say_what_to_do(
     answer = call(desk, **{"ref": ref, **arguments})
     assert answer.is_error
     assert said in answer.content
+
+
+def test_tool_answers_nothing_found_with_what_was_searched() -> None:
+    """Nothing found is no mistake."""
+    desk = Desk()
+    answer = call(desk, ref=desk.offload(LOG)[:16], pattern="never")
+    assert not answer.is_error
+    assert "no line matches; the output has 125,000 characters" in answer.content
 
 
 def test_tool_shows_no_more_than_its_session_has_room_for() -> None:

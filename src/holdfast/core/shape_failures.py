@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.shape_samples import counted, entry, listed
+from holdfast.core.text import cut, ellipsis
 
 if TYPE_CHECKING:
     from holdfast.core.shape_samples import Sample
@@ -87,8 +88,9 @@ def _panic(lines: list[str], place: int) -> Trace:
 
 def trace_facts(sample: Sample, trace: Trace, room: int) -> list[str]:
     """What was raised, always, and as much of the end of the trace as there is room for."""
-    raised = entry(sample.number(trace.raised), sample.lines[trace.raised])
     title = "The last exception:"
+    raised = entry(sample.number(trace.raised), sample.lines[trace.raised])
+    raised = cut(raised, max(0, room - len(title) - 2), keep="head", marker=ellipsis).text
     left = room - len(title) - len(raised) - 2
     if left < 0:
         return []

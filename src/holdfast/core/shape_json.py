@@ -19,8 +19,8 @@ _KEY: Final = re.compile(r'"((?:[^"\\]|\\.){1,80})"\s*:')
 _HEAD_CHARS: Final = 20_000
 _KEYS_SHOWN: Final = 40
 _ELEMENT_CHARS: Final = 300
+_NAME_CHARS: Final = 80
 _DEPTH: Final = 2
-_NOTHING: Final = object()
 
 
 def json_in(text: str) -> Any:
@@ -55,7 +55,8 @@ def json_facts(value: Any, text: str, room: int) -> list[str]:
     if value is UNPARSED:
         bare = text.lstrip()
         what = "object" if bare[0] == "{" else "array"
-        keys = list(dict.fromkeys(_KEY.findall(bare[:_HEAD_CHARS])))[:_KEYS_SHOWN]
+        found = dict.fromkeys(_KEY.findall(bare[:_HEAD_CHARS]))
+        keys = [_name(key) for key in list(found)[:_KEYS_SHOWN]]
         named = f"; keys near its beginning: {', '.join(keys)}" if keys else ""
         return [_line(f"It looks like a JSON {what}, too long to be parsed here{named}", room)]
     facts = [f"JSON: {_described(value)}", *_inside(value, 1)]
@@ -105,20 +106,24 @@ def _inside(value: Any, depth: int) -> list[str]:
         first = next((item for item in value if isinstance(item, dict)), None)
         if first is None:
             return []
-        keys = ", ".join(cut(key, 80, marker=ellipsis).text for key in list(first)[:_KEYS_SHOWN])
+        keys = ", ".join(map(_name, list(first)[:_KEYS_SHOWN]))
         more = f" and {len(first) - _KEYS_SHOWN:,} more" if len(first) > _KEYS_SHOWN else ""
         return [f"{'  ' * depth}keys of the first object: {keys}{more}"]
     if not isinstance(value, dict):
         return []
     lines = []
     for key, item in list(value.items())[:_KEYS_SHOWN]:
-        name = cut(key, 80, marker=ellipsis).text
-        lines.append(f"{'  ' * depth}{name}: {_described(item)}")
+        lines.append(f"{'  ' * depth}{_name(key)}: {_described(item)}")
         if depth < _DEPTH:
             lines += _inside(item, depth + 1)
     if len(value) > _KEYS_SHOWN:
         lines.append(f"{'  ' * depth}… {len(value) - _KEYS_SHOWN:,} more keys")
     return lines
+
+
+def _name(key: str) -> str:
+    """A key in one line of bounded length."""
+    return cut(key.replace("\n", " "), _NAME_CHARS, marker=ellipsis).text
 
 
 def _kind(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -66,11 +67,11 @@ def _lines(text: str) -> list[str]:
     return lines
 
 
-def ends_of(lines: Sequence[str], count: int) -> list[str]:
-    """The first and the last lines that are not blank, `count` of each at most."""
-    first = [line for line in lines[: 4 * count] if line.strip()][:count]
-    rest = lines[max(4 * count, len(lines) - 4 * count) :]
-    return first + [line for line in rest if line.strip()][-count:]
+def ends_of(lines: Sequence[str], most: int) -> list[str]:
+    """The first and the last lines that are not blank, `most` of each."""
+    first = [line for line in lines[: 4 * most] if line.strip()][:most]
+    rest = lines[max(4 * most, len(lines) - 4 * most) :]
+    return first + [line for line in rest if line.strip()][-most:]
 
 
 def entry(number: int, line: str, *, note: str = "") -> str:
@@ -86,7 +87,7 @@ def listed(entries: Sequence[str], room: int) -> list[str]:
     left = room - len(_more(len(entries))) - 1
     head: list[str] = []
     tail: list[str] = []
-    for place in range(len(entries)):
+    for place in count():
         # The last one first: how something ended tells more than how it began.
         at, side = (place // 2, head) if place % 2 else (-1 - place // 2, tail)
         left -= len(entries[at]) + 1
@@ -109,10 +110,10 @@ def fitting(lines: Sequence[str], room: int) -> list[str]:
     return shown
 
 
-def counted(count: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
     """A number of things, one of them in the singular."""
-    return f"1 {what}" if count == 1 else f"{count:,} {what}s"
+    return f"1 {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def _more(count: int) -> str:
-    return f"  … {count:,} more"
+def _more(number: int) -> str:
+    return f"  … {number:,} more"

@@ -60,24 +60,19 @@ def _markdown(sample: Sample) -> Table | None:
 
 
 def _delimited(sample: Sample) -> Table | None:
-    if any(line.strip() for line in sample.lines[:1]):
-        for sign, how in _DELIMITERS:
-            width = _width(sample.lines[0], sign)
-            if width < 2 or '""' in sample.lines[0]:
-                continue
-            if _mostly(
-                [_width(line, sign) == width for line in ends_of(sample.lines, _ENDS_LINES)]
-            ):
-                names = [
-                    one.strip().strip('"')
-                    for one in _QUOTED.sub(_safe, sample.lines[0]).split(sign)
-                ]
-                return Table(how, [one.replace("\0", sign) for one in names], _rows(sample))
+    heading = sample.lines[0]
+    looked_at = ends_of(sample.lines, _ENDS_LINES)
+    for sign, how in _DELIMITERS:
+        width = _width(heading, sign)
+        if width > 1 and _mostly([_width(line, sign) == width for line in looked_at]):
+            return Table(how, _names(heading, sign), _rows(sample))
     return None
 
 
-def _safe(quoted: re.Match[str]) -> str:
-    return re.sub("[\t,;]", "\0", quoted[0])
+def _names(heading: str, sign: str) -> list[str]:
+    """The names between the signs, where a sign in quotes is part of a name."""
+    parts = _QUOTED.sub(lambda one: one[0].replace(sign, "\0"), heading).split(sign)
+    return [one.strip().strip('"').replace("\0", sign) for one in parts]
 
 
 def _width(line: str, sign: str) -> int:
@@ -87,7 +82,8 @@ def _width(line: str, sign: str) -> int:
 def _rows(sample: Sample) -> int:
     """Lines below the first that begin a row: a quoted field may go over several."""
     rows, is_open = -1, False
-    for line in sample.lines:
+    for place, line in enumerate(sample.lines):
+        is_open &= place != sample.gap  # nobody knows what was open before what is missing
         rows += not is_open and bool(line.strip())
         is_open ^= line.count('"') % 2 == 1
     return rows

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _HASH: Final = re.compile("[0-9a-f]{12,64}")
 _RECORD: Final = re.compile(rf"@?[A-Za-z0-9][A-Za-z0-9_.:-]{{0,{ID_CHARS_MAX - 1}}}")
 _FIRST_PAGE_RECORDS: Final = 64
-_PAGES_RECORDS: Final = 32_768
+_PAGES_RECORDS: Final = 4_096
 """Refs are mostly asked for soon after; the newest records are looked at before all of them."""
 _READABLE: Final = ("application/json", "application/xml", "image/svg+xml")
 """Media types that are text whatever their name says."""
