@@ -138,6 +138,13 @@ def test_guesses_go_around_masks_and_known_values_take_them_along() -> None:
         ("password: 'it\\'s 4 quotes'", None),
         ("password: 'it\\'s4quotes' x", f"password: '{MASK}' x"),
         ("PASSWORD=$(pass show db)", None),
+        ("DB_PASS=s3same", f"DB_PASS={MASK}"),
+        ("bypass=s3same, tests_that_pass: 12", None),
+        ("<password>s3same</password>", f"<password>{MASK}</password>"),
+        ("machine x login me password s3same", f"machine x login me password {MASK}"),
+        ('{"auth": "bWU6b3BlbiBzZXNhbWU4"}', '{"auth": "[masked: bWU6b3…bWU4]"}'),
+        (f"AWS_SESSION_TOKEN={'aB3/' * 300}", "AWS_SESSION_TOKEN=[masked: aB3/aB…aB3/]"),
+        (f"token='{'aB3/' * 300}' x", "token='[masked: aB3/aB…aB3/]' x"),
     ],
 )
 def test_values_of_names_are_judged_by_how_they_stand(text: str, shown: str | None) -> None:
@@ -446,6 +453,10 @@ HOSTILE = {
     "masks": "[masked]" * 3_000,
     "calls": "password=" + "a(" * 60_000,
     "equals": "?key=" * 24_000,
+    "calls of names": "password=a(" * 11_000,
+    "names of names": "password=$" * 12_000,
+    "quotes that do not close": "password=`a'" * 10_000,
+    "tags": "<token>a<" * 13_000,
     "capital dots": "İ" * 60_000,
 }
 

@@ -34,7 +34,7 @@ _CODE: Final = re.compile(
     """
 )
 _NAME_LIKE: Final = re.compile(
-    r"[a-z]+(?:[_-][a-z]+)+|[A-Z]+(?:_[A-Z]+)+|[a-z]+(?:[A-Z][a-z]*)+|(?:[A-Z][a-z]+){2,}"
+    r"_*(?:[a-z]+(?:[_-][a-z]+)+|[A-Z]+(?:_[A-Z]+)+|[a-z]+(?:[A-Z][a-z]*)+|(?:[A-Z][a-z]+){2,})"
 )
 """How people and programs name things: words put together, without a digit."""
 _RUN: Final = re.compile(r"[A-Za-z0-9]{16,}")

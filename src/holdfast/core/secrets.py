@@ -154,7 +154,7 @@ _SHAPES: Final = (
         _shape(
             word,
             rf"{word}\\*[\"']?[ \t]{{0,8}}:[ \t]{{0,8}}\\*[\"']?"
-            r"([\w.-]{1,64}=[^\r\n\"'\\]{4,4096})",
+            r"([\w.-]{1,64}=[^\r\n\"'\\]{4,})",
             has_digit,
         )
         for word in ("ookie", "OOKIE")
@@ -162,7 +162,7 @@ _SHAPES: Final = (
     _shape(
         "=",
         r"(?i:[?&;](?:key|sig|signature|auth|jwt|code|x-(?:amz|goog)-(?:signature|credential)))"
-        r"=([^\s&\"'`#<>\\]{16,2048})",
+        r"=([^\s&\"'`#<>\\]{16,})",
         has_digit,
     ),
     _shape(
@@ -170,40 +170,55 @@ _SHAPES: Final = (
         r"[ \t](?:-u|--user)[ \t=]{1,8}[\"']?[^\s:\"'$]{1,64}:([^\s\"'$]{3,})",
         lambda one: not is_sample(one),
     ),
+    _shape(  # .netrc
+        "login",
+        r"login[ \t\r\n]{1,8}\S{1,128}[ \t\r\n]{1,8}password[ \t\r\n]{1,8}([^\s\"'`]{4,})",
+        has_digit,
+    ),
+    _shape(  # Docker
+        "auth", r"\bauth\\{0,3}\"[ \t]{0,8}:[ \t]{0,8}\\{0,3}\"([A-Za-z0-9+/]{12,}=*)", has_digit
+    ),
     _shape("sshpass", r"sshpass[ \t]{1,8}-p[ \t]{0,8}[\"']?([^\s\"'$]{3,})", _always),
     _shape("_KEY", r"_KEY\\*[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\*[\"'`]?([A-Za-z0-9+/=_-]{16,})"),
 )
 
 _PASSWORDS: Final = (
     *("password", "passwd", "passphrase", "passcode", "pwd", "passwort", "kennwort", "contraseña"),
-    *("mot de passe", "senha", "пароль", "密码", "密碼", "パスワード"),
+    *("mot de passe", "senha", "пароль", "密码", "密碼", "パスワード", "pass", "pw"),
 )
 _STEMS: Final = (
     *(*_PASSWORDS, "secret", "token", "credential", "credentials", "cvv", "cvc", "key"),
     *("card_number", "cardnumber", "card-number", "connectionstring", "connection_string"),
 )
 """How names of credentials end, in small letters."""
-_KEY_OF: Final = re.compile(
-    r"(?:api|access|auth|private|signing|encryption|account|subscription|master|secret|service"
-    r"|license)[_-]?\Z"
-)
-"""What stands before `key` where it names a credential."""
-_KEY_OF_CHARS: Final = 16
+_BEFORE: Final = {
+    "key": re.compile(
+        r"(?:api|access|auth|private|signing|encryption|account|subscription|master|secret|service"
+        r"|license)[_-]?\Z"
+    ),
+    "pass": re.compile(r"(?:[_-]|db|user|root|admin|smtp|ftp)\Z"),
+    "pw": re.compile(r"(?:[_-]|db|user|root|admin)\Z"),
+}
+"""What stands before a word that names a credential only then."""
+_BEFORE_CHARS: Final = 16
 _SUFFIX: Final = re.compile(r"[_-]?(?:\d{1,2}|prod(?:uction)?|dev|test|staging|live|value)\Z")
 _VALUE: Final = r"""
     (?:
         (?P<quote>\\{0,3}["'`])(?P<quoted>(?:(?!(?P=quote))[^\r\n]|(?<=\\)(?P=quote)){1,400})
         (?P=quote)
-      | \\{0,3}["'`]?(?P<bare>[^\s"'`,;&\\]{4,400})
+      | \\{0,3}["'`]?(?P<bare>[^\s"'`,;&<\\]{4,400})
     )
 """
 _ASSIGNED: Final = re.compile(
     rf"""(?ix)
     (?:[_-]?(?:\d{{1,2}}|prod(?:uction)?|dev|test|staging|live|value))?\\{{0,3}}["'`]?\]?
-    (?:[ \t]{{0,20}}(?:=>|:=|[:=：])|[ ](?:is|ist|es|est)(?=[ ])|は|是)[ \t]{{0,20}} {_VALUE}
+    (?:[ \t]{{0,20}}(?:=>|:=|[:=：])|>(?=[^\s=<>])|[ ](?:is|ist|es|est)(?=[ ])|は|是)
+    [ \t]{{0,20}} {_VALUE}
     """
 )
 """What follows a name: a sign or a word, and the value."""
+_REST: Final = re.compile(r"[^\s\"'`,;&<\\]*")
+"""What follows of a value that is longer than is needed to judge it."""
 _SPACED: Final = re.compile(rf"(?x)[ \t]{{1,8}}(?!-) {_VALUE}")
 _FLAG: Final = re.compile(r"(?<![\w-])--?[a-z-]{0,24}\Z")
 _FLAG_CHARS: Final = 28
@@ -251,9 +266,10 @@ def _stem_of(name: str) -> str:
 
 
 def _is_name(stem: str, lowered: str, place: int) -> bool:
-    if stem != "key":
-        return True
-    return _KEY_OF.search(lowered, max(0, place - _KEY_OF_CHARS), place) is not None
+    before = _BEFORE.get(stem)
+    return (
+        before is None or before.search(lowered, max(0, place - _BEFORE_CHARS), place) is not None
+    )
 
 
 def _lowered(text: str) -> str:
@@ -283,25 +299,29 @@ def _named(stem: str, text: str, lowered: str) -> Iterator[Span]:
     place = lowered.find(stem)
     while place >= 0:
         end = place + len(stem)
-        match = _ASSIGNED.match(text, end)
-        if match is None and _FLAG.search(lowered, max(0, place - _FLAG_CHARS), place):
-            match = _SPACED.match(text, end)
-        if match is not None and _is_name(stem, lowered, place):
-            span = _value(match, is_password=stem in _PASSWORDS)
-            if span is not None:
-                yield span
-                end = span.end
+        span = _value(stem, text, lowered, place) if _is_name(stem, lowered, place) else None
+        if span is not None:
+            yield span
+            end = span.end
         place = lowered.find(stem, end)
 
 
-def _value(match: re.Match[str], *, is_password: bool) -> Span | None:
+def _value(stem: str, text: str, lowered: str, place: int) -> Span | None:
+    """The credential after a name, if there is one."""
+    match = _ASSIGNED.match(text, place + len(stem))
+    if match is None and _FLAG.search(lowered, max(0, place - _FLAG_CHARS), place):
+        match = _SPACED.match(text, place + len(stem))
+    if match is None:
+        return None
     is_quoted = match["bare"] is None
     start, end = match.span("quoted" if is_quoted else "bare")
     if not is_quoted:
         end = start + len(match["bare"].rstrip(".:)]}>|"))
-    value = match.string[start:end]
-    is_one = is_named_secret(value, is_password=is_password, is_quoted=is_quoted)
-    return Span(start, end) if is_one else None
+    is_password = stem in _PASSWORDS
+    if not is_named_secret(text[start:end], is_password=is_password, is_quoted=is_quoted):
+        return None
+    rest = None if is_quoted or end < match.end() else _REST.match(text, end)
+    return Span(start, rest.end() if rest else end)
 
 
 def _private_keys(text: str) -> Iterator[Span]:
