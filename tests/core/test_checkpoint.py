@@ -145,6 +145,13 @@ def test_reading_a_broken_state_never_raises(
         assert taken([*log_of, User(id="b", content="hello")]).requests[-1].text == "hello"
 
 
+def test_records_that_were_never_stored_go_by_their_place() -> None:
+    """A transcript of another tool may have no ids."""
+    records: list[Record] = [User(content="one"), User(content="two"), User(content="three")]
+    state = taken(records, previous=taken(records[:2]))
+    assert [one.text for one in state.requests] == ["one", "two", "three"]
+
+
 # What is found
 
 

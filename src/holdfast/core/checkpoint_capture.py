@@ -35,6 +35,7 @@ from holdfast.core.limits import (
 from holdfast.core.moments import iso_utc
 from holdfast.core.phrases import holds, says_nothing
 from holdfast.core.records import Checkpoint, Flush, Header
+from holdfast.core.replay import with_ids
 from holdfast.core.sayings import answered, said
 from holdfast.core.statements import is_decision, is_rule, same_words, sentences
 from holdfast.core.tasks import boxes
@@ -76,7 +77,7 @@ def capture(
     the records must be the whole path. `extra` sets fields; what it sets holds until it is set to
     something else, or to None, which leaves the field to code again.
     """
-    path = list(records)
+    path = with_ids(list(records))
     start = _place_after(path, previous.upto) if previous is not None else None
     reading = _Reading(previous if previous is not None and start is not None else State(), session)
     for record in path[start or 0 :]:

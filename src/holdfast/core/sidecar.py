@@ -15,6 +15,7 @@ import msgspec
 from holdfast.core.checkpoint_text import inert
 from holdfast.core.limits import SIDECAR_CHARS, SIDECAR_ITEM_CHARS, SIDECAR_ITEMS_MAX
 from holdfast.core.records import Header
+from holdfast.core.replay import with_ids
 from holdfast.core.sayings import answered, said
 from holdfast.core.text import cut, ellipsis
 from holdfast.core.wrapping import tagged
@@ -64,7 +65,7 @@ def advance(sidecar: Sidecar, records: Iterable[Record]) -> Sidecar:
     They may begin with the record that the summary was read up to. Where that record is not among
     them, they are taken for the whole path, and what is not on it is forgotten.
     """
-    path = list(records)
+    path = with_ids(list(records))
     start = _place_after(path, sidecar.upto)
     before = sidecar if start is not None else _empty(sidecar)
     items = {(one.speaker, one.text): one for one in before.items}
