@@ -206,6 +206,21 @@ def test_patterns_that_take_too_long_are_given_up() -> None:
     assert refused.value.hint
 
 
+@pytest.mark.parametrize(
+    "pattern", ["(?R)", "(a(?1)?b)", "(?P<x>a)(?&x)", "(?P<x>a)(?P>x)", "(?+1)"]
+)
+def test_patterns_that_call_themselves_are_refused(pattern: str) -> None:
+    """They would take all the memory there is before any deadline."""
+    with pytest.raises(UsageError, match="calls itself"):
+        matcher(pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"\(\?R\)", "(?i)a", "(?-i:a)", "(?:a)?", "(?P<x>a)(?P=x)"])
+def test_patterns_that_only_look_like_it_are_taken(pattern: str) -> None:
+    """Groups, flags and what is meant literally."""
+    assert matcher(pattern)("(?R) aa", 0) is not None
+
+
 def test_patterns_without_special_characters_are_plain_words() -> None:
     """They need no deadline: whoever searches 200 MB for a word gets it."""
     match = matcher("a b", seconds=0.0)

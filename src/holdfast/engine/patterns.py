@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.excerpts import Match
 
+_RECURSION: Final = re.compile(r"\(\?(?:R\)|[+-]?\d|&|P>)")
+"""A pattern that calls itself takes memory without end long before the deadline."""
 _SPECIAL: Final = frozenset(r"\.^$*+?{}[]|()")
 
 
@@ -25,6 +28,11 @@ def matcher(
     """What finds a pattern in one line after another, and gives up after `seconds` in all."""
     if not _SPECIAL.intersection(pattern):
         return _finder(pattern)
+    if _RECURSION.search(pattern):
+        raise UsageError(
+            f"{pattern[:80]!r} calls itself, which is not allowed here",
+            hint="write a pattern without `(?R)`, `(?1)` and the like",
+        )
     import regex  # type: ignore[import-untyped]
 
     try:
@@ -41,7 +49,7 @@ def matcher(
         began = clock()
         try:
             found = compiled.search(text, start, timeout=max(left, 0.001))
-        except TimeoutError:
+        except (TimeoutError, MemoryError):
             raise _too_slow(pattern, seconds) from None
         left -= clock() - began
         if left <= 0:
