@@ -147,9 +147,17 @@ def test_a_full_disk_does_not_keep_the_operator_from_the_files() -> None:
         assert reseed(stored(*TRIP), KEY, identity=OPERATOR, audit=FullAudit()).text
 
 
-def test_a_session_that_is_not_there_is_named() -> None:
+def test_only_the_operator_is_told_that_a_session_is_not_there() -> None:
+    """To everybody else, what is missing and what is not theirs look the same."""
+    missing = SessionKey("main", "else")
+
     with pytest.raises(NoSuchSession, match="else"):
-        reseed(stored(), SessionKey("main", "else"), identity=OPERATOR)
+        reseed(stored(), missing, identity=OPERATOR)
+    with pytest.raises(AccessDenied) as nothing_there:
+        reseed(stored(), missing, identity="bob")
+    with pytest.raises(AccessDenied) as not_theirs:
+        reseed(stored(*TRIP), KEY, identity="bob")
+    assert str(nothing_there.value).replace("else", "trip") == str(not_theirs.value)
 
 
 # How much of it

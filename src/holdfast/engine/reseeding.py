@@ -15,7 +15,7 @@ from holdfast.core import reseed as core
 from holdfast.core.access import OPERATOR, Access, Caller, Subject, decide, subject_of
 from holdfast.core.limits import RESEED_MESSAGES_MAX
 from holdfast.engine.redacting import redactor as usual_redactor
-from holdfast.errors import AccessDenied, HoldfastWarning, StoreError, UsageError
+from holdfast.errors import AccessDenied, HoldfastWarning, NoSuchSession, StoreError, UsageError
 from holdfast.providers.tokenizers import counter_for
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def reseed(
     """
     _check(cap=cap, tokens=tokens, window=window)
     caller = identity if isinstance(identity, Caller) else _owner(key, identity)
-    verdict = decide(caller, _subject(store, key), lambda other: _subject(store, other))
+    verdict = decide(caller, _subject(store, key, caller), lambda one: _subject(store, one, caller))
     if not verdict.is_allowed:
         _record(audit, caller, _access(key, caller, clock(), verdict))
         raise _denied(key, caller)
@@ -90,17 +90,21 @@ def _owner(key: SessionKey, name: str) -> Caller:
 def _denied(key: SessionKey, caller: Caller) -> AccessDenied:
     whom = f"`{caller.owner}`" if caller.owner else "a caller without an owner"
     return AccessDenied(
-        f"session `{key}` is not retold for {whom}: it has another owner, or the caller may not "
-        "read it",
+        f"session `{key}` is not retold for {whom}: there is no such session, or it is not theirs",
         hint="name the session's owner as `identity` (`--for OWNER`), or start the backend anew",
     )
 
 
-def _subject(store: SessionStore, key: SessionKey) -> Subject:
+def _subject(store: SessionStore, key: SessionKey, caller: Caller) -> Subject | None:
+    """The session of that key. Only the operator is told that there is none."""
     try:
         return subject_of(key, store.header(key))
     except StoreError:
         return Subject(key, None)  # damaged: nobody knows whose it is
+    except NoSuchSession:
+        if caller == OPERATOR:
+            raise
+        return None
 
 
 def _access(
