@@ -59,10 +59,10 @@ class Shelf:
                 case _:
                     raise AssertionError(effect)
 
-    def get(self, sha256: str) -> bytes:
-        if sha256 not in self.held:
-            raise BlobMissing(f"blob {sha256[:12]} is not in the store")
-        return self.held[sha256]
+    def get(self, ref: OutputRef) -> bytes:
+        if ref.sha256 not in self.held:
+            raise BlobMissing(f"blob {ref.sha256[:12]} is not in the store")
+        return self.held[ref.sha256]
 
 
 def result(content: Any, **more: Any) -> ToolResult:

@@ -43,7 +43,7 @@ def refs_of(record: Record) -> tuple[OutputRef, ...]:
     return ()
 
 
-def restored(record: Record, get: Callable[[str], bytes]) -> Record:
+def restored(record: Record, get: Callable[[OutputRef], bytes]) -> Record:
     """A record with its pictures and other binary where they were; `get` gives a payload.
 
     What cannot be had is said in its place: a picture that is lost must not lose the session.
@@ -116,17 +116,17 @@ def _ref(value: object) -> OutputRef | None:
         return None
 
 
-def _restored(content: Any, get: Callable[[str], bytes]) -> Any:
+def _restored(content: Any, get: Callable[[OutputRef], bytes]) -> Any:
     if not isinstance(content, list) or not any(IN_BLOCK in block for block in content):
         return content
     return [_restored_block(block, get) if IN_BLOCK in block else block for block in content]
 
 
-def _restored_block(block: Json, get: Callable[[str], bytes]) -> Json:
+def _restored_block(block: Json, get: Callable[[OutputRef], bytes]) -> Json:
     whole = block
     for path, ref in block_refs(block):
         try:
-            data = get(ref.sha256)
+            data = get(ref)
         except HoldfastError as error:
             return {"type": "text", "text": f"[{_named(ref)} cannot be shown: {error}]"}
         prefix = prefix_of(leaf_at(whole, path))

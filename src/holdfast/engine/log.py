@@ -11,6 +11,7 @@ import msgspec
 from holdfast.core.records import Compaction, Rewind, Undo
 from holdfast.core.refs import restored
 from holdfast.core.vault import Vault
+from holdfast.engine.outputs import payload_of
 from holdfast.errors import LogConflict, NoSuchRecord
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Log:
 
     def _whole(self, record: Record) -> Record:
         """A record as a model sees it: with the pictures that were moved out of it."""
-        return record if self._blobs is None else restored(record, self._blobs.get)
+        return record if self._blobs is None else restored(record, payload_of(self._blobs))
 
     def _load(self, window: int | None) -> None:
         live = self.store.live(self.key, window=window)

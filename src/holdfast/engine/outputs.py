@@ -40,7 +40,7 @@ from holdfast.engine.tools import ToolFunction, ToolOutput, tool_function
 from holdfast.errors import AmbiguousName, HoldfastError, NoSuchOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from holdfast.core.excerpts import Selection
     from holdfast.core.ids import SessionKey
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 
 _HASH: Final = re.compile("[0-9a-f]{12,64}")
 _RECORD: Final = re.compile(rf"@?[A-Za-z0-9][A-Za-z0-9_.:-]{{0,{ID_CHARS_MAX - 1}}}")
-_FIRST_PAGE_RECORDS: Final = 64
-_PAGES_RECORDS: Final = 4_096
-"""Refs are mostly asked for soon after; the newest records are looked at before all of them."""
 _READABLE: Final = ("application/json", "application/xml", "image/svg+xml")
 """Media types that are text whatever their name says."""
 _HEADER_CHARS: Final = 280
@@ -200,17 +197,16 @@ class Outputs:
         return Excerpt(found.ref, found.kind, "", bytes=found.bytes, note=note)
 
     def _newest_first(self, key: SessionKey) -> Iterator[Record]:
-        """The records of a session: the newest first, then all that were ever written."""
-        seen, count = 0, _FIRST_PAGE_RECORDS
-        while count <= _PAGES_RECORDS:
-            newest = self._store.last(key, count)
-            yield from reversed(newest[: len(newest) - seen])
-            if len(newest) < count:
-                break
-            seen, count = len(newest), count * 8
+        """The records of a session: from the head back, then those on abandoned branches."""
+        yield from self._store.back(key)
         for entry in self._store.read_all(key):
-            if entry.standing in ("path", "branch") and not isinstance(entry.record, Header):
+            if entry.standing == "branch" and not isinstance(entry.record, Header):
                 yield entry.record
+
+
+def payload_of(blobs: BlobStore) -> Callable[[OutputRef], bytes]:
+    """What gives whole payloads by their refs, for records that get them back."""
+    return lambda ref: b"".join(blobs.chunks(ref.sha256, size=ref.bytes))
 
 
 def output_tool(
@@ -270,6 +266,8 @@ def _found_record(record: Record) -> Found:
 
 def _record_text(record: Record) -> tuple[str, str]:
     """What a record says, and of which kind that is."""
+    if record.extra:  # fields that this version does not know are what it says, too
+        return _indented(encode(record)), "json"
     match record:
         case User(content=content) | Assistant(content=content) | ToolResult(content=content):
             if _is_plain(content):

@@ -13,6 +13,7 @@ from holdfast.core.records import Assistant, Header, Model, Record
 from holdfast.core.refs import restored
 from holdfast.core.replay import with_ids
 from holdfast.core.window import Window
+from holdfast.engine.outputs import payload_of
 from holdfast.errors import NoSuchSession, UsageError
 
 if TYPE_CHECKING:
@@ -98,7 +99,9 @@ def _of_session(app: App, name: str, window: int | None) -> Conversation:
         found = (
             app.store.read(key) if window is None else app.store.live(key, window=window).records
         )
-        records = [restored(one, app.blobs.get) for one in found if not isinstance(one, Header)]
+        records = [
+            restored(one, payload_of(app.blobs)) for one in found if not isinstance(one, Header)
+        ]
     provider, model = _model_in(records)
     return Conversation(str(key), records, provider=provider, model=model)
 
