@@ -35,8 +35,8 @@ from holdfast.core.refs import (
     leaf_at,
     prefix_of,
     with_leaf,
+    without_refs,
 )
-from holdfast.core.refs import refs_of as refs_of
 from holdfast.core.text import cut, scrub
 from holdfast.core.tokens import Estimator
 from holdfast.errors import StoreError
@@ -116,7 +116,7 @@ def moved_out(content: Content, name: str = "") -> Flow[Content]:
         return content
     blocks: list[Json] = []
     for block in content:
-        bare = _without_refs(block)
+        bare = without_refs(block)
         found = (
             list(_binaries(bare, ())) if _is_long(bare) and bare.get("type") not in _TEXTS else []
         )
@@ -258,13 +258,6 @@ def _media_type(block: Json, path: tuple[str, ...]) -> str:
         if isinstance(beside, dict) and isinstance(beside.get(name), str):
             return str(beside[name])[:80]
     return "image/png" if block.get("type") == "image" else ""
-
-
-def _without_refs(block: Json) -> Json:
-    """A block as somebody handed it in: refs are ours to give."""
-    if IN_BLOCK not in block:
-        return block
-    return {name: item for name, item in block.items() if name != IN_BLOCK}
 
 
 def _without_ref(details: Any) -> Any:

@@ -147,6 +147,13 @@ def _emptied_block(block: Json) -> Json:
     return block
 
 
+def without_refs(block: Json) -> Json:
+    """A block as it is outside our logs: refs are ours to give, and of use only to us."""
+    if IN_BLOCK not in block:
+        return block
+    return {name: item for name, item in block.items() if name != IN_BLOCK}
+
+
 def note_of(block: Json) -> str | None:
     """What to say of a block whose payload is not here; None where it is, or never was away."""
     for path, ref in block_refs(block):

@@ -33,11 +33,11 @@ from holdfast.core.records import (
     encode,
     text_of,
 )
-from holdfast.core.refs import AS_TEXT, refs_of
+from holdfast.core.refs import AS_TEXT, refs_of, restored, without_refs
 from holdfast.core.text import cut, scrub
 from holdfast.engine.patterns import matcher
 from holdfast.engine.tools import ToolFunction, ToolOutput, tool_function
-from holdfast.errors import AmbiguousName, HoldfastError, NoSuchOutput
+from holdfast.errors import AmbiguousName, HoldfastError, NoSuchOutput, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -207,6 +207,24 @@ class Outputs:
 def payload_of(blobs: BlobStore) -> Callable[[OutputRef], bytes]:
     """What gives whole payloads by their refs, for records that get them back."""
     return lambda ref: b"".join(blobs.chunks(ref.sha256, size=ref.bytes))
+
+
+def whole(record: Record, blobs: BlobStore) -> Record:
+    """A record with everything that was moved out of it, for who has no blobs; what cannot be had
+    stays as it is."""
+    get = payload_of(blobs)
+    record = restored(record, get)
+    if isinstance(record, User | ToolResult) and isinstance(record.content, list):
+        record = msgspec.structs.replace(record, content=list(map(without_refs, record.content)))
+    if not isinstance(record, ToolResult) or record.output_ref is None:
+        return record
+    try:
+        text = get(record.output_ref).decode(errors="replace")
+    except StoreError:
+        return record
+    blocks = record.content[1:] if isinstance(record.content, list) else []
+    content = [{"type": "text", "text": text}, *blocks] if blocks else text
+    return msgspec.structs.replace(record, content=content, output_ref=None)
 
 
 def output_tool(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,9 @@ from tests.importers.same_conversation import CONVERSATIONS
 from tests.importers.samples import SAMPLES, document, jsonl
 from tests.shared_data import need_data
 
+from holdfast import Session
 from holdfast.core.limits import BATCH_RECORDS_MAX
+from holdfast.testing import ScriptedModel, calls
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -254,3 +257,25 @@ def test_import_of_a_real_folder_is_sound(cli: Cli) -> None:
     assert len(first.lines) == 6
     assert all(one["exists"] for one in again.lines)
     assert cli("verify").status == 0
+
+
+def test_export_as_a_message_list_has_what_was_moved_out(cli: Cli, tmp_path: Path) -> None:
+    """Other tools have no blobs of ours: they get texts and pictures whole."""
+    picture = base64.b64encode(bytes(range(256)) * 100).decode()
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png"}}
+    image["source"] = {**image["source"], "data": picture}  # type: ignore[dict-item]
+    model = ScriptedModel([calls(("c1", "look", {})), "done"], window=200_000)
+
+    def look() -> list[Any]:
+        """Look."""
+        return [{"type": "text", "text": "far " * 40_000}, image]
+
+    with Session.open("s", model=model, tools=[look], root=cli.root) as session:
+        session.say("go")
+
+    text = cli("export", "s", "--format", "anthropic").out
+
+    assert len(cli("export", "s").out) < 20_000
+    assert "far " * 40_000 in text
+    assert picture in text
+    assert "output_ref" not in text

@@ -287,7 +287,10 @@ def _export(args: argparse.Namespace, app: App) -> int:
     skipped: list[Skipped] = []
     masking = None if args.raw else Masking(app.settings.secrets)
     if args.format != "holdfast":
-        chunks, skipped = _message_list(app.store.read(key), args.format, masking)
+        from holdfast.engine.outputs import whole
+
+        records = (whole(one, app.blobs) for one in app.store.read(key))
+        chunks, skipped = _message_list(records, args.format, masking)
     else:
         chunks = (
             (encode(record) + b"\n" for record in app.store.read(key))
