@@ -255,6 +255,21 @@ def test_of_150_messages_and_a_summary_the_newest_99_are_told() -> None:
     assert "number 50\n" not in told.text
 
 
+def test_the_request_is_told_however_many_steps_it_took() -> None:
+    """Neither 150 steps nor what the system said meanwhile takes its place."""
+    steps = [one for _ in range(150) for one in called("ls", "ok")]
+    reminder = User(content="Remember your tasks.", extra={"meta": True})
+    records = said([User(content="Old."), *steps[:2], User(content="Clean it all up."), *steps])
+
+    for log in (records, said([*records, reminder])):
+        told = retold(log)
+
+        assert told.messages == 100
+        assert "User: Clean it all up.\n\n[… " in told.text
+        assert "User: Old." not in told.text
+    assert retold(said([*records, reminder])).text.endswith("System note: Remember your tasks.")
+
+
 @pytest.mark.parametrize(
     ("window", "cap"),
     [

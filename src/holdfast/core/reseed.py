@@ -118,7 +118,7 @@ class _History(msgspec.Struct, frozen=True):
     summary: str
     """With its label; empty where there is none."""
     told: list[Told]
-    before: int
+    unread: int
     """Messages that are too many."""
     source: str
 
@@ -131,13 +131,13 @@ def _read(
 ) -> _History:
     boundary, kept = _since_boundary(records)
     summary = boundary.summary.strip() if boundary is not None else ""
-    said, told, before = retold(
+    said, told, unread = retold(
         without_doubles(kept),
         summary=summary,
         messages_max=max(1, messages_max - bool(summary)),
         redactor=redactor,
     )
-    return _History(f"{SUMMARY}{said}" if said else "", told, before, source)
+    return _History(f"{SUMMARY}{said}" if said else "", told, unread, source)
 
 
 def _since_boundary(records: Sequence[Record]) -> tuple[Compaction | None, list[Record]]:
@@ -180,7 +180,7 @@ class _Page:
 
     @property
     def omitted(self) -> int:
-        return self._history.before + len(self._history.told) - len(self.texts)
+        return self._history.unread + len(self._history.told) - len(self.texts)
 
     @property
     def shortened(self) -> int:
@@ -218,14 +218,15 @@ class _Page:
     def _messages(self) -> Iterator[str]:
         last = None
         for at in sorted(self.texts):
-            if last is not None and at > last + 1:
-                yield _gap(at - last - 1)
+            place = self._history.told[at].place
+            if last is not None and place > last + 1:
+                yield _gap(place - last - 1)
             yield self.texts[at]
-            last = at
+            last = place
 
 
 def _fitted(history: _History, cap: int) -> _Page:
-    if not history.before and len(history.whole()) <= cap:
+    if not history.unread and len(history.whole()) <= cap:
         page = _Page(history, cap)
         page.summary = history.summary
         page.takes(range(len(history.told)))
@@ -286,7 +287,7 @@ def _filled(history: _History, cap: int, room: int) -> _Page:
 
 def _take_part(page: _Page, history: _History, place: int, summary_size: int) -> None:
     """What fits of the message that the newest ones answer."""
-    room = page.left - len(_gap(len(history.told))) - len(_SEPARATOR)
+    room = page.left - len(_gap(history.told[-1].place)) - len(_SEPARATOR)
     share = max(room // 2, room - summary_size)
     if share >= RESEED_LEAST_CHARS:
         page.texts[place] = history.told[place].within(share)
@@ -297,8 +298,8 @@ def _fill_turns(page: _Page, told: Sequence[Told]) -> None:
     for turn in _turns(told):
         if page.takes(turn):
             continue
-        users = [at for at in turn if told[at].is_user]
-        steps = [at for at in turn if not told[at].is_user]
+        users = [at for at in turn if told[at].is_said]
+        steps = [at for at in turn if not told[at].is_said]
         if steps and (steps[-1] in page.texts or page.takes([*users, steps[-1]])):
             for at in reversed(steps):
                 if not page.takes([at]):
@@ -319,9 +320,9 @@ def _turns(told: Sequence[Told]) -> Iterator[list[int]]:
 
 def _asked_before(told: Sequence[Told]) -> int | None:
     """Where the newest thing is that the user said, if it is not the newest of all."""
-    if told[-1].is_user:
+    if told[-1].is_said:
         return None
-    return next((at for at in range(len(told) - 2, -1, -1) if told[at].is_user), None)
+    return next((at for at in range(len(told) - 2, -1, -1) if told[at].is_said), None)
 
 
 def _summary_within(summary: str, room: int) -> str:

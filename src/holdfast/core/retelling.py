@@ -87,8 +87,11 @@ class Line(msgspec.Struct, frozen=True):
 class Told(msgspec.Struct, frozen=True):
     """A message: what a user said, or a step of the assistant with its calls and their results."""
 
+    place: int
+    """Its number among all messages."""
     turn: int
-    is_user: bool
+    is_said: bool
+    """Whether it is what a user said."""
     lines: tuple[Line, ...]
 
     @property
@@ -118,24 +121,24 @@ def retold(
     messages_max: int | None = None,
     redactor: Redactor | None = None,
 ) -> tuple[str, list[Told], int]:
-    """The summary, the newest messages, and how many messages there were before those."""
+    """The summary, the newest messages, and how many more there are."""
     thread = Thread()
     notes: set[str] = set()
     for record in records:
         thread.feed(record)
         if isinstance(record, User) and record.extra.get("meta") is True:
             notes.add(record.id)
-    units = [one for one in _in_turns(thread.units()) if _tells(one[1])]
-    start = 0 if messages_max is None else max(0, len(units) - messages_max)
-    drafts = [(turn, unit, list(_drafts(unit, notes, redactor))) for turn, unit in units[start:]]
-    raw = [summary, *(draft.body for *_, lines in drafts for draft in lines)]
+    messages = list(_messages(thread.units(), notes))
+    chosen = _newest(messages, messages_max)
+    drafts = [list(_drafts(one.unit, notes, redactor)) for one in chosen]
+    raw = [summary, *(draft.body for lines in drafts for draft in lines)]
     clean = iter(raw if redactor is None else redactor.texts(raw))
     said = escaped(next(clean).strip())
     told = [
-        Told(turn, unit.is_user, tuple(_finished(draft, next(clean)) for draft in lines))
-        for turn, unit, lines in drafts
+        Told(one.place, one.turn, one.is_said, tuple(_finished(d, next(clean)) for d in lines))
+        for one, lines in zip(chosen, drafts, strict=True)
     ]
-    return said, told, start
+    return said, told, len(messages) - len(told)
 
 
 def escaped(text: str) -> str:
@@ -165,18 +168,36 @@ class _Draft(msgspec.Struct, frozen=True):
     closing: str = ""
 
 
-def _in_turns(units: Sequence[Unit]) -> Iterator[tuple[int, Unit]]:
-    """Each unit with the place where its turn began."""
+class _Message(msgspec.Struct, frozen=True):
+    """A unit before it is told."""
+
+    place: int
+    turn: int
+    is_said: bool
+    """Whether it is what a user said."""
+    unit: Unit
+
+
+def _messages(units: Sequence[Unit], notes: set[str]) -> Iterator[_Message]:
+    """Every unit that has more than thinking in it, with the place where its turn began."""
     starts = frozenset(turns_of(units))
-    turn = 0
+    place = turn = 0
     for at, unit in enumerate(units):
         turn = at if at in starts else turn
-        yield turn, unit
+        if any(not isinstance(block, Thinking) for part in unit.parts for block in part.blocks):
+            yield _Message(place, turn, unit.is_user and unit.first not in notes, unit)
+            place += 1
 
 
-def _tells(unit: Unit) -> bool:
-    """Whether there is anything in it but thinking."""
-    return any(not isinstance(block, Thinking) for part in unit.parts for block in part.blocks)
+def _newest(messages: Sequence[_Message], count: int | None) -> Sequence[_Message]:
+    """The newest ones; what the user said last is among them, however long ago that was."""
+    if count is None or len(messages) <= count:
+        return messages
+    newest = messages[-count:]
+    if count == 1 or any(one.is_said for one in newest):
+        return newest
+    said = next((one for one in reversed(messages) if one.is_said), None)
+    return newest if said is None else [said, *newest[1:]]
 
 
 def _drafts(unit: Unit, notes: set[str], redactor: Redactor | None) -> Iterator[_Draft]:
