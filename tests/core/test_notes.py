@@ -14,7 +14,7 @@ from holdfast.core.notes import (
     NOTE_CHARS,
     NOTES_MAX,
     SILENT,
-    Note,
+    Statement,
     ask_for_notes,
     durable,
     flushed,
@@ -62,7 +62,7 @@ RULES = [
 def test_what_the_user_lays_down_is_noted(rule: str) -> None:
     """In many languages, with the record it was said in."""
     records = said([User(content=f"Hello there.\n{rule}\nThanks a lot")])
-    assert durable(records) == (Note(rule, "r00000", "rule"),)
+    assert durable(records) == (Statement(rule, "r00000", "rule"),)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,71 @@ def test_what_the_user_lays_down_is_noted(rule: str) -> None:
         "it somehow always lists the branches twice",
         "+    // Always written as steps_count",
         "if (never) { return always; }",
+        "I'd like to book a flight to Chicago, please.",
+        "Make sure the test passes with the new flag.",
+        "Don't hesitate to reach out if you have any questions.",
+        "Don't do it yet, I want to look at the plan.",
+        "I can't remember the number of my reservation.",
+        "Actually, never mind.",
+        "But we never get that far in the loop.",
+        "The variable is assigned but never used in line 7.",
+        "I like the idea of a buffer.",
+        "Let's go with option 2, please.",
+        "Here are a few guidelines to keep in mind:",
+        "Please always provide EXACTLY ONE action, found 2 actions.",
+        "<output>\nYou must always commit.\nFrom now on, use tabs.\n</output>",
+        "I am in Chiang Mai until Sunday.",
+        "src/app.py:12:4: always true, from now on an error",
     ],
 )
 def test_passing_remarks_are_not_noted(text: str) -> None:
     """Questions, code, chat and tasks are gone with the session."""
     assert durable(said([User(content=text)])) == ()
+
+
+@pytest.mark.parametrize(
+    ("fact", "kind"),
+    [
+        ("The deadline for the report is Friday, 20 November.", "fact"),
+        ("It has to be done by March 3rd.", "fact"),
+        ("My user ID is raj_brown_5782.", "fact"),
+        ("The release branch is release/2.4.", "fact"),
+        ("Our budget is 1,500 euros.", "fact"),
+        ("The database is called `orders`.", "fact"),
+        ("I'm allergic to peanuts.", "rule"),
+        ("I really enjoy hiking and jazz.", "rule"),
+        ("My favourite colour is green.", "rule"),
+        ("Whenever I say stop, save the file.", "rule"),
+        ("We decided to keep the old schema.", "decision"),
+        ("我叫周立。", "rule"),
+    ],
+)
+def test_facts_tastes_and_deadlines_are_noted(fact: str, kind: str) -> None:
+    """What can be looked up later, and what is true of the person."""
+    assert durable(said([User(content=f"Hello.\n{fact}")])) == (Statement(fact, "r00000", kind),)  # type: ignore[arg-type]
+
+
+def test_a_sentence_that_points_back_brings_what_it_points_to() -> None:
+    """Alone, nobody would know what is meant."""
+    text = "Now to method names. From now on, always start them with `p_`. Thanks."
+    assert noted(said([User(content=text)])) == [
+        "Now to method names. From now on, always start them with `p_`."
+    ]
+
+
+def test_of_a_long_message_only_its_ends_were_said() -> None:
+    """What is between them was pasted: a plan, a log, somebody's instructions."""
+    pasted = "\n".join(f"Always check rule {number}." for number in range(200))
+    text = f"Never push to main.\n\nThe document:\n\n{pasted}\n\nI prefer short answers."
+    assert noted(said([User(content=text)])) == ["Never push to main.", "I prefer short answers."]
+
+
+@given(st.text(st.sampled_from("<>/ab \n"), max_size=60))
+def test_tags_in_any_disorder_do_no_harm(text: str) -> None:
+    """What is in none of them is still heard."""
+    assert noted(said([User(content=f"{text}</a></b>\n")])) == []
+    whole = f"Never push to main.\n{text}"
+    assert noted(said([User(content=whole)])) == ["Never push to main."]
 
 
 def test_decisions_are_noted_whoever_took_them() -> None:
@@ -95,8 +155,8 @@ def test_decisions_are_noted_whoever_took_them() -> None:
         ]
     )
     assert durable(records) == (
-        Note("Let's go with SQLite for the cache.", "r00000", "decision"),
-        Note("We decided to keep the old schema.", "r00001", "decision"),
+        Statement("Let's go with SQLite for the cache.", "r00000", "decision"),
+        Statement("We decided to keep the old schema.", "r00001", "decision"),
     )
 
 

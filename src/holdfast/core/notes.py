@@ -1,21 +1,23 @@
 """What is worth keeping for good from records that are about to be cut.
 
-`durable` needs no model: it finds what the user laid down (rules, preferences, what to remember)
-and what was decided, by the words such sentences are made with, in several languages. It takes a
-sentence as it was said and never a credential. Where a model is asked as well (`ask_for_notes`,
-`read_notes`), its answer adds to these and replaces none; silence is an answer.
+`durable` needs no model: it finds what the user laid down (rules, preferences, what to remember,
+deadlines, names and numbers) and what was decided, by the words such sentences are made with, in
+several languages. It takes a sentence as it was said and never a credential. Where a model is
+asked as well (`ask_for_notes`, `read_notes`), its answer adds to these and replaces none; silence
+is an answer.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.records import Assistant, Flush, User, text_of
 from holdfast.core.redaction import has_secret
-from holdfast.core.statements import is_decision, is_rule, same_words, sentences
+from holdfast.core.standing import Kind, decided_by_agent, laid_down_by_user
+from holdfast.core.statements import same_words
 from holdfast.core.text import cut
 from holdfast.core.wrapping import escaped, tagged, unwrapped
 
@@ -31,10 +33,8 @@ NOTE_CHARS: Final = 300
 SILENT: Final = "<SILENT>"
 """What a model answers that has nothing to save."""
 
-Kind = Literal["rule", "decision"]
 
-
-class Note(msgspec.Struct, frozen=True):
+class Statement(msgspec.Struct, frozen=True):
     """A statement that outlives its session, and the record it was said in."""
 
     text: str
@@ -48,14 +48,14 @@ def durable(
     known: Iterable[str] = (),
     notes_max: int = NOTES_MAX,
     chars_max: int = NOTE_CHARS,
-) -> tuple[Note, ...]:
+) -> tuple[Statement, ...]:
     """What the records lay down, oldest first; `known` are the notes that were saved before.
 
     Where there are more than `notes_max`, what the user said goes before what the agent decided,
     and the newest before the oldest.
     """
     seen = {same_words(text) for text in known}
-    found: dict[str, Note] = {}
+    found: dict[str, Statement] = {}
     for record in records:
         for note in _notes_in(record):
             key = same_words(note.text)
@@ -142,34 +142,20 @@ def is_silent(text: str) -> bool:
     return bare in ("", SILENT, SILENT.strip("<>"), "NO_REPLY", "NOREPLY", "NONE", "(NONE)")
 
 
-def _notes_in(record: Record) -> list[Note]:
+def _notes_in(record: Record) -> list[Statement]:
     match record:
         case User() if record.extra.get("meta") is not True:
-            return _said(record.id, text_of(record.content))
+            said = laid_down_by_user(text_of(record.content))
+            return [Statement(text, record.id, kind) for text, kind in said]
         case Assistant():
-            return _decided(record.id, text_of(record.content))
+            decided = decided_by_agent(text_of(record.content))
+            return [Statement(text, record.id, "decision") for text in decided]
         case _:
             return []
 
 
-def _said(record: str, text: str) -> list[Note]:
-    notes = []
-    for sentence in sentences(text):
-        if is_decision(sentence):
-            notes.append(Note(sentence, record, "decision"))
-        elif is_rule(sentence):
-            notes.append(Note(sentence, record, "rule"))
-    return notes
-
-
-def _decided(record: str, text: str) -> list[Note]:
-    return [
-        Note(sentence, record, "decision") for sentence in sentences(text) if is_decision(sentence)
-    ]
-
-
-def _best(notes: list[Note], count: int) -> list[Note]:
+def _best(notes: list[Statement], count: int) -> list[Statement]:
     """As many as there may be, in the order they were said in."""
-    order = sorted(range(len(notes)), key=lambda place: (notes[place].kind != "rule", -place))
+    order = sorted(range(len(notes)), key=lambda place: (notes[place].kind == "decision", -place))
     kept = set(order[: max(0, count)])
     return [note for place, note in enumerate(notes) if place in kept]

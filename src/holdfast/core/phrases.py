@@ -60,14 +60,15 @@ PLANS: Final = (
 )
 """What a text begins with that only says what will be done."""
 
-RULES: Final = (
-    # English
+_RULES_ENGLISH: Final = (
     r"always|never|from now on|going forward|only ever|under no circumstances|no matter what",
     r"remember|keep in mind|don't forget|dont forget|note that|make sure",
     r"do not|don't|must(?: not|n't)?|avoid|as a rule|the rule is|by default|important:",
     r"(?:i|we)(?:'d)? (?:prefer|like|want|hate|dislike)|prefer(?:ably|s)?",
     r"(?:my|our) (?:name|team|time ?zone|convention|policy|style|language|e-?mail|address)",
     r"call me|(?:i|we) (?:always|never|use|work|live|am allergic)",
+)
+RULES_ELSEWHERE: Final = (
     # German
     r"immer|niemals?|nie|ab (?:jetzt|sofort)|auf keinen fall",
     r"merke? dir|denke? daran|vergiss nicht|bitte (?:kein\w*|nicht|immer|nur)",
@@ -76,7 +77,7 @@ RULES: Final = (
     r"siempre|nunca|recuerda|prefiero|preferimos|a partir de ahora",
     r"no (?:uses?|toques?|olvides?|debes)",
     r"sempre|lembre-se|prefiro|a partir de agora|não (?:use|esqueça|deve)",
-    r"mai|ricorda(?:ti)? che|preferisco|d'ora in poi|non dimenticare",
+    r"non (?:\w+ ){1,3}?mai|mai più|ricorda(?:ti)? che|preferisco|d'ora in poi|non dimenticare",
     # French, Dutch
     r"toujours|jamais|rappelle[- ]toi|souviens[- ]toi|n'oubliez? pas|désormais",
     r"(?:je|nous) préf[èé]r\w+|il (?:ne )?faut",
@@ -84,6 +85,9 @@ RULES: Final = (
     # Russian
     r"всегда|никогда|запомни\w*|помни|не забудь\w*|предпочита\w+|нельзя|впредь",
 )
+"""The same in languages with other words for it."""
+
+RULES: Final = (*_RULES_ENGLISH, *RULES_ELSEWHERE)
 """Words with which somebody lays something down."""
 
 RULES_WIDE: Final = (
