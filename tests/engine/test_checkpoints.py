@@ -13,12 +13,13 @@ from holdfast.core.records import Assistant, Checkpoint, Compaction, Record, Rew
 from holdfast.core.sidecar import Sidecar, advance
 from holdfast.engine import checkpoints
 from holdfast.engine.running_summary import refreshed
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastWarning, UsageError
 from holdfast.importers.checkpoints import read_checkpoint
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sidecars import FileSidecars
+from holdfast.testing import ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,6 +120,28 @@ def test_a_fresh_session_begins_with_the_state_and_a_fork_with_its_records(
     fork = SessionKey("main", "fork")
     store.fork(KEY, fork, at=None)
     assert requests(taken(store, fork)) == ["Write a haiku."]
+
+
+def test_a_model_adds_what_code_cannot_see(store: SessionStore) -> None:
+    """In one call without tools; the answer counts in later checkpoints too."""
+    say(store, "Write a haiku about src/rain.py.")
+    model = ScriptedModel(['{"learnings": ["The haiku in src/rain.py needs a season word."]}'])
+    state = checkpoints.enriched(model, taken(store), list(store.read(KEY)))
+    assert state.learnings == ("The haiku in src/rain.py needs a season word.",)
+    assert len(model.requests) == 1
+    assert "tools" not in model.requests[0]
+    checkpoints.save(store, KEY, state)
+    say(store, "Go on.")
+    assert taken(store).learnings == state.learnings
+
+
+def test_a_model_that_fails_leaves_the_state_as_it_was(store: SessionStore) -> None:
+    say(store, "Write a haiku.")
+    before = taken(store)
+    model = ScriptedModel([ConnectionError("no network")])
+    with pytest.warns(HoldfastWarning, match="no network"):
+        assert checkpoints.enriched(model, before, list(store.read(KEY))) is before
+    assert checkpoints.enriched(ScriptedModel(window=100), before, list(store.read(KEY))) is before
 
 
 def test_the_summary_is_what_the_log_says_whatever_happens(

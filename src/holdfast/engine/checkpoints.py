@@ -7,21 +7,32 @@ usable one; where that lies on an abandoned branch, or is not to be read, the wh
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+import warnings
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core.checkpoint import Bad, Loaded, State, newest, read_state, to_json
+from holdfast.core.checkpoint_asking import SYSTEM, ask, read_enrichment
 from holdfast.core.checkpoint_capture import capture
+from holdfast.core.messages import Message, Prompt, Text
 from holdfast.core.records import Checkpoint
+from holdfast.core.tokens import Estimator
+from holdfast.core.transcript import parts
+from holdfast.errors import HoldfastWarning
 from holdfast.ports import ANY_HEAD
+from holdfast.providers import requests
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from holdfast.core.ids import SessionKey
     from holdfast.core.records import Record
-    from holdfast.ports import Clock, SessionStore
+    from holdfast.ports import Clock, Model, SessionStore
+
+_ANSWER_TOKENS: Final = 2_000
+_ASKED_SHARE: Final = 0.8
+"""Of the model's window: tokens are estimated here."""
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -59,6 +70,26 @@ def save(store: SessionStore, key: SessionKey, state: State) -> str:
     Two that are written at the same moment are two records: none replaces the other.
     """
     return store.append(key, [record_of(state)], expect=ANY_HEAD).ids[0]
+
+
+def enriched(model: Model, state: State, records: Sequence[Record]) -> State:
+    """The state with what a model adds to it, in one call; as it was where that comes to nothing.
+
+    The model is shown the newest records that it has room for, as data and without tools.
+    """
+    counter = Estimator()
+    room = int(_ASKED_SHARE * model.window.tokens) - _ANSWER_TOKENS - counter.count(ask(state))
+    transcript = next(iter(parts(records, max(0, room), 1, counter)), "")
+    if not transcript:
+        return state
+    question = Message("user", (Text(ask(state, transcript)),))
+    prompt = Prompt((question,), system=SYSTEM, output_tokens=_ANSWER_TOKENS)
+    try:
+        reply = model.send(requests.render(prompt, model.target))
+    except Exception as error:  # a helper never hurts; whatever a client raises
+        warnings.warn(f"no model added to the checkpoint: {error}", HoldfastWarning, stacklevel=2)
+        return state
+    return read_enrichment(reply, state, transcript)
 
 
 def load(store: SessionStore, key: SessionKey) -> Loaded:

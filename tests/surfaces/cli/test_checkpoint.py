@@ -74,6 +74,21 @@ def test_secrets_are_masked_unless_asked(cli: Cli) -> None:
         assert key in cli("checkpoint", "trip", "--raw", *more).out
 
 
+def test_the_running_summary_is_shown_and_kept(cli: Cli) -> None:
+    done = cli("checkpoint", "trip", "--summary", "--max-chars", "600")
+    assert "- User: Book a train to Turin." in done.out
+    assert len(done.out) <= 600
+    assert (cli.root / "agents/main/sessions/trip.summary.json").exists()
+    told = cli("checkpoint", "trip", "--summary", "--json").json
+    assert [one["speaker"] for one in told["summary"]["items"]] == ["user", "assistant"]
+
+
+def test_a_model_that_adds_nothing_changes_nothing(cli: Cli) -> None:
+    plain = cli("checkpoint", "trip", "--json").json["state"]
+    asked = cli("checkpoint", "trip", "--model", "offline", "--json").json["state"]
+    assert asked["pending_tasks"] == plain["pending_tasks"]
+
+
 def test_one_that_cannot_be_used_is_named(cli: Cli) -> None:
     with JsonlStore(cli.root) as store:
         [bad] = store.append(KEY, [Checkpoint(state={"carry": "x"})], expect=ANY_HEAD).ids

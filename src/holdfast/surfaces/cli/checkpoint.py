@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from holdfast.core.checkpoint import to_json
 from holdfast.core.checkpoint_text import render
 from holdfast.core.limits import CHECKPOINT_CHARS
@@ -32,8 +34,12 @@ def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
         help=f"how much to show ({CHECKPOINT_CHARS})",
     )
     parser.add_argument("--raw", action="store_true", help="do not mask secrets")
+    parser.add_argument("--model", metavar="NAME", help="let a model add what code cannot see")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--save", action="store_true", help="write it to the session's log")
+    action.add_argument(
+        "--summary", action="store_true", help="the running summary of what was said instead"
+    )
     action.add_argument("--list", action="store_true", help="those that were written")
     action.add_argument(
         "--import",
@@ -49,13 +55,21 @@ def _checkpoint(args: argparse.Namespace, app: App) -> int:
     key = app.session(args.session)
     if args.list:
         return _list(app, key)
+    if args.summary:
+        return _summary(args, app, key)
     if args.place is not None:
         return _show(args, app, key, *_imported(app, key, args.place))
     taken = checkpoints.take(app.store, key, trigger="asked")
     for bad in taken.passed_over:
         app.out.warn(f"checkpoint record `{bad.record}` was passed over: {bad.reason}")
-    record = checkpoints.save(app.store, key, taken.state) if args.save else ""
-    return _show(args, app, key, taken.state, record)
+    state = taken.state
+    if args.model is not None:
+        from holdfast.providers.models import model
+
+        with app.out.busy(f"asking {args.model}"):
+            state = checkpoints.enriched(model(args.model), state, list(app.store.read(key)))
+    record = checkpoints.save(app.store, key, state) if args.save else ""
+    return _show(args, app, key, state, record)
 
 
 def _show(args: argparse.Namespace, app: App, key: SessionKey, state: State, record: str) -> int:
@@ -74,12 +88,41 @@ def _show(args: argparse.Namespace, app: App, key: SessionKey, state: State, rec
             }
         )
         return 0
-    sys.stdout.write(text)
-    if sys.stdout.isatty():
-        sys.stdout.write("\n")
+    _write(text)
     if record:
         app.out.note(f"written as record {record}")
     return 0
+
+
+def _summary(args: argparse.Namespace, app: App, key: SessionKey) -> int:
+    from holdfast.core.sidecar import render as shown
+    from holdfast.engine.running_summary import refreshed
+    from holdfast.stores.sidecars import FileSidecars
+
+    found = refreshed(app.store, key, FileSidecars(app.settings.root))
+    redactor = _redactor(args)
+    text = shown(found, args.max_chars, redactor=redactor)
+    if app.out.is_json:
+        plain = msgspec.to_builtins(found)
+        app.out.json(
+            {
+                "session": key.session,
+                "agent": key.agent,
+                "text": text,
+                "chars": len(text),
+                "summary": plain if redactor is None else redactor.value(plain),
+            }
+        )
+        return 0
+    _write(text)
+    return 0
+
+
+def _write(text: str) -> None:
+    """The text and nothing after it: its cap counts every character."""
+    sys.stdout.write(text)
+    if sys.stdout.isatty():
+        sys.stdout.write("\n")
 
 
 def _redactor(args: argparse.Namespace) -> Redactor | None:
