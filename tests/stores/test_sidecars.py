@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -10,9 +11,9 @@ import pytest
 
 from holdfast.core.ids import SessionKey
 from holdfast.core.sidecar import Item, Sidecar
-from holdfast.stores.files import Disk
 from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.sidecars import FileSidecars
+from holdfast.testing.disk import FaultyDisk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,20 +70,31 @@ def test_a_huge_file_is_left_alone(sidecars: FileSidecars) -> None:
     assert sidecars.load(KEY) is None
 
 
-class FullDisk(Disk):
-    """Takes nothing any more."""
-
-    def write(self, fd: int, data: bytes | memoryview) -> int:
-        raise OSError(28, "No space left on device")
-
-
-def test_what_cannot_be_written_leaves_the_old_one_whole(sidecars: FileSidecars) -> None:
+@pytest.mark.parametrize("room", range(0, 84, 7))
+def test_what_cannot_be_written_leaves_the_old_one_whole(sidecars: FileSidecars, room: int) -> None:
+    """Wherever in the middle of it the disk is full; and the next one is written again."""
     sidecars.save(KEY, SOME)
-    full = FileSidecars(sidecars.root, disk=FullDisk())
+    disk = FaultyDisk()
+    disk.fill(room=room)
+    full = FileSidecars(sidecars.root, disk=disk)
     assert not full.save(KEY, Sidecar(upto="r2"))
     assert sidecars.load(KEY) == SOME
     folder = os.path.dirname(file_of(sidecars))
     assert not [name for name in os.listdir(folder) if name.endswith(".tmp")]
+    disk.heal()
+    assert full.save(KEY, Sidecar(upto="r2"))
+
+
+def test_a_sync_that_fails_is_no_save(sidecars: FileSidecars) -> None:
+    """Whichever of the two is there then is whole."""
+    disk = FaultyDisk()
+    disk.fail("sync", errno.EIO)
+    disk.fail("sync_folder", errno.EIO, at=1)
+    failing = FileSidecars(sidecars.root, disk=disk)
+    assert not failing.save(KEY, SOME)
+    assert sidecars.load(KEY) is None
+    assert not failing.save(KEY, SOME)
+    assert sidecars.load(KEY) == SOME
 
 
 def test_a_session_that_is_gone_leaves_no_words_behind(sidecars: FileSidecars) -> None:
