@@ -152,7 +152,7 @@ def _sections(state: State, scale: int, redactor: Redactor | None) -> list[_Sect
         ("Commands", 13, _commands(state), 5, 160, True),
         ("Errors and what was tried next", 15, _errors(state), 3, 300, True),
         ("Failed approaches (do not repeat)", 1, state.failed_approaches, 3, 240, True),
-        ("Remaining tasks", 0, state.pending_tasks, 5, 160, False),
+        ("Remaining tasks", 0, state.pending_tasks, 10, 160, False),
         ("Last exchange", 3, exchange, 2, 1_200, False),
     ]  # fmt: skip
     found = []
