@@ -28,6 +28,7 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.policies import CALLS_MIN, data_folder, read_sessions
+
 from holdfast import MemoryStore, SessionKey, importers
 from holdfast.core.access import OPERATOR
 from holdfast.core.checkpoint_capture import capture

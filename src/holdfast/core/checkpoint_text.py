@@ -36,7 +36,10 @@ _NEXT: Final = "**New request:**"
 _HEAD_SHARE: Final = 10
 """The name and the time of a checkpoint may take this part of the cap."""
 _FIRST_RANKS: Final = 7
-"""Sections up to this rank get two entries in a round."""
+_PAIR_RANKS: Final = 0
+"""Sections up to these ranks get two entries in a round; the latter in the first one, too."""
+_EXCHANGE: Final = "Last exchange"
+"""Half of it would be a question without its answer."""
 _ENTRY_SHARE: Final = 8
 """A tight cap leaves this part of itself to an entry."""
 _ENTRY_CHARS_MIN: Final = 48
@@ -153,7 +156,7 @@ def _sections(state: State, scale: int, redactor: Redactor | None) -> list[_Sect
         ("Errors and what was tried next", 15, _errors(state), 3, 300, True),
         ("Failed approaches (do not repeat)", 1, state.failed_approaches, 3, 240, True),
         ("Remaining tasks", 0, state.pending_tasks, 10, 160, False),
-        ("Last exchange", 3, exchange, 2, 1_200, False),
+        (_EXCHANGE, 3, exchange, 2, 1_200, False),
     ]  # fmt: skip
     found = []
     for title, rank, entries, count, chars, is_newest_first in made:
@@ -263,10 +266,10 @@ def _fill(shown: Sequence[_Shown], room: int, cap: int) -> None:
     by_rank = sorted(shown, key=lambda one: one.section.rank)
     limit = max(_ENTRY_CHARS_MIN, cap // _ENTRY_SHARE)
     left = room
-    for _round in range(max((len(one.section.entries) for one in shown), default=0)):
+    for round_ in range(max((len(one.section.entries) for one in shown), default=0)):
         for one in by_rank:
-            is_first = one.section.rank <= _FIRST_RANKS and bool(_round)
-            for _entry in range(2 if is_first else 1):
+            is_first = one.section.rank <= (_FIRST_RANKS if round_ else _PAIR_RANKS)
+            for _entry in range(2 if is_first or one.section.title == _EXCHANGE else 1):
                 left -= _give(one, limit, left)
     for one in by_rank:
         left -= _lengthen(one, left)
