@@ -65,6 +65,16 @@ _STANDING: Final = (
     r"(?:must|should) (?:always|never)",
     r"(?:please|want you to|like you to|need you to|make sure (?:to|you)|remember to|be sure to)"
     r" (?:always|never)",
+    r"(?:to|(?<=, )) ?(?:always|never) (?!(?:be|been|know|mind|get|have|forget)\b)\w+",
+    # conventions
+    r"when(?:ever)? (?:you(?:'re| are)? )?(?:nam|writ|creat|commit|answer|reply|respond|review|test"
+    r"|deploy|us|add|mak|design|document|translat|format|quot)\w* [\w ]{2,50}, (?:please|always"
+    r"|never|try|make|use|start|end|begin|add|include|avoid|don't|do not|i(?:'d| would| want| need)"
+    r"|you (?:should|must|need))",
+    r"(?:start|begin|prefix|end|suffix)(?:ing)? (?:\w+ ){0,5}?names? with",
+    r"(?:to|in|for|with) all (?:of )?(?:your|our|my|future) \w+",
+    r"for (?:all|every|each) (?:new |future )?(?:functions?|methods?|class(?:es)?|files?|tests?"
+    r"|commits?|variables?|answers?|repl(?:y|ies)|modules?|scripts?|messages?|e-?mails?|meetings?)",
     # habits and tastes
     r"(?:i|we) (?:always|never|usually|normally|typically) (?!get|got|see|saw|find|found|had|have"
     r"|know|knew|thought|think|want|need|could|would|received|did|been|ever|feel|felt|wonder|end"
