@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.core.checkpoint import State, to_json
+from holdfast.core.checkpoint_text import render
 from holdfast.core.ids import SessionKey
+from holdfast.core.messages import text_of_blocks
+from holdfast.core.projection import project
 from holdfast.core.records import Assistant, Checkpoint, Compaction, Record, Rewind, User
 from holdfast.core.sidecar import Sidecar, advance
+from holdfast.core.window import Window
 from holdfast.engine import checkpoints
 from holdfast.engine.running_summary import refreshed
 from holdfast.errors import HoldfastWarning, UsageError
@@ -20,6 +24,7 @@ from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sidecars import FileSidecars
 from holdfast.testing import ScriptedModel
+from holdfast.testing.scripted import SCRIPTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,6 +125,32 @@ def test_a_fresh_session_begins_with_the_state_and_a_fork_with_its_records(
     fork = SessionKey("main", "fork")
     store.fork(KEY, fork, at=None)
     assert requests(taken(store, fork)) == ["Write a haiku."]
+
+
+def test_ten_fresh_sessions_neither_nest_nor_grow_and_know_what_was_said(
+    store: SessionStore,
+) -> None:
+    """A haiku, and follow-ups that only make sense after it, each in a session of its own."""
+    say(store, "Write a haiku.")
+    old, sizes = KEY, []
+    for number in range(10):
+        state = checkpoints.take(store, old, trigger="reset", clock=clock).state
+        new = SessionKey("main", f"fresh-{number}")
+        head = store.create(new, parent_session=str(old), reason="reset")
+        summary = Compaction(summary=render(state, 4_000), method="extract", reason="reset")
+        asked = User(content=f"Make it about rain, {number}.")
+        records: list[Record] = [checkpoints.record_of(state), summary, asked]
+        store.append(new, records, expect=head)
+        plan = project(list(store.read(new)), Window(64_000, "test"), SCRIPTED)
+        shown = text_of_blocks(plan.prompt.messages[0].blocks)
+        answer = f"Make it about rain, {number - 1}. Done." if number else "Write a haiku. Done."
+        assert f"- Assistant: {answer}" in shown
+        assert shown.count("# Checkpoint\n") == shown.count("</conversation_so_far>") == 1
+        sizes.append(len(shown))
+        store.append(new, [Assistant(content=f"{asked.content} Done.")], expect=ANY_HEAD)
+        old = new
+    assert len(set(sizes[6:])) == 1, sizes
+    assert taken(store, old).original_request == "Write a haiku."
 
 
 def test_a_model_adds_what_code_cannot_see(store: SessionStore) -> None:
