@@ -193,6 +193,26 @@ def test_nothing_to_note_makes_no_file(tmp_path: Path) -> None:
     assert list(NoteStore(tmp_path / "none", "main").notes()) == []
 
 
+def test_one_note_needs_no_list(tmp_path: Path) -> None:
+    """A text is not taken for a list of letters."""
+    store = made(tmp_path)
+    store.append("The demo is on Friday.")
+    assert texts(store) == ["The demo is on Friday."]
+
+
+def test_a_file_that_goes_away_while_notes_are_read_is_left_out(tmp_path: Path) -> None:
+    """One that was asked for by name is an error."""
+    store = made(tmp_path)
+    store.put("a.md", None, b"one\n")
+    store.put("b.md", None, b"two\n")
+    notes = store.notes()
+    assert next(notes).text == "one"
+    Path(store.path, "b.md").unlink()
+    assert list(notes) == []
+    with pytest.raises(NoSuchNote):
+        list(store.notes("b.md"))
+
+
 # Days
 
 

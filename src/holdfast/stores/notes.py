@@ -158,18 +158,19 @@ class NoteStore:
 
     def append(
         self,
-        notes: Iterable[str],
+        notes: str | Iterable[str],
         *,
         session: str = "",
         records: Sequence[str] = (),
         once: str = "",
     ) -> Kept:
-        """Add what is new to the file of the day.
+        """Add what is new, one note or several, to the file of the day.
 
         `once` names what the notes came from: what was added under that name before, and taken
         out by a person since, is not added again.
         """
-        offered, refused = _offered(notes, self.redactor)
+        several = [notes] if isinstance(notes, str) else notes
+        offered, refused = _offered(several, self.redactor)
         with self.folder.changing() as folder:
             self._finish(folder)
             if once and once in self._marks(folder):
@@ -290,24 +291,24 @@ class NoteStore:
             return set(file.read().decode(errors="replace").split("\n"))
 
     def _mark(self, folder: int, once: str) -> None:
-        # Not synced: without it the same notes are looked for again, and found.
-        fd = open_file(folder, _MARKS, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        try:
-            write_whole(fd, f"\n{once}\n".encode(), self._disk)
-        finally:
-            os.close(fd)
+        # Neither synced nor insisted on: without it the same notes are looked for again, and found.
+        with suppress(OSError):
+            fd = open_file(folder, _MARKS, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            try:
+                write_whole(fd, f"\n{once}\n".encode(), self._disk)
+            finally:
+                os.close(fd)
 
     # Looking
 
     def notes(self, path: str | None = None) -> Iterator[Note]:
         """Every note, file by file in the order of their names, or those of one file."""
-        for name in [path] if path is not None else [file.path for file in self.files()]:
-            try:
-                text = self.text(name)
-            except PathRejected:
-                continue  # it became something else meanwhile
-            for entry in entries(text):
-                yield _note(name, entry)
+        if path is not None:
+            yield from (_note(path, entry) for entry in entries(self.text(path)))
+            return
+        for file in self.files():
+            with suppress(PathRejected, NoSuchNote):  # it became something else meanwhile
+                yield from self.notes(file.path)
 
     def files(self) -> list[NoteFile]:
         """Every file of notes and what it can be told by."""
