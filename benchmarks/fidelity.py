@@ -322,7 +322,7 @@ def reach(records: Sequence[Record], needs: Sequence[Need]) -> Reach:
         found.needed += 1
         query = max(need.lines, key=len)[:200] if need.lines else need.text
         reply = history.read(str(KEY), query=query, include_tools=True)
-        wanted = need.lines or (need.text,)
+        wanted = need.lines or (" ".join(need.text.split()),)
         ids = [one.get("id") for one in reply.get("messages", ()) if isinstance(one, dict)]
         if _holds(reply, wanted):
             found.shown += 1
@@ -482,12 +482,21 @@ def page(found: Measured, files: Files, facts: dict[str, str], window: int, sess
           f"{1 - len(reached.missed) / reached.needed:.2%}")],
     )  # fmt: skip
     if reached.missed:
-        lines += ["Not found: " + ", ".join(f"`{one}`" for one in sorted(set(reached.missed))[:40])]
-        lines += [""]
+        lines += [_not_found(sorted(set(reached.missed))), ""]
     lines += [FILES.format(sessions=files.sessions, changed=files.changed, read=files.read).strip()]
     lines += ["", f"Differences: {len(files.differences)}.", ""]
     lines += [f"- {one}" for one in files.differences[:60]]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _not_found(missed: Sequence[str]) -> str:
+    """What it was, and why as far as that is known."""
+    said = [f"Not found: {', '.join(f'`{one}`' for one in missed[:40])}."]
+    if any(one.isdecimal() for one in missed):
+        said.append("A number among a call's arguments (a timeout, say) is no text to the search.")
+    if any(" " in one for one in missed):
+        said.append("The search wants all words of a phrase, and newer messages had them apart.")
+    return " ".join(said)
 
 
 def _plural(what: str) -> str:
