@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from holdfast.core.ids import SessionKey
     from holdfast.core.messages import Tool
     from holdfast.core.projection import Plan, project
+    from holdfast.core.recalled import Hit
     from holdfast.core.records import (
         Assistant,
         Checkpoint,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from holdfast.engine.async_session import AsyncSession
     from holdfast.engine.history import History
     from holdfast.engine.memory_tool import memory_tool
+    from holdfast.engine.memory_tools import memory_tools
     from holdfast.engine.outputs import Outputs, output_tool
     from holdfast.engine.prepare import Prepared, prepare
     from holdfast.engine.redacting import redactor
@@ -119,6 +121,7 @@ _HOMES = {
         *("OutputRef", "Prune", "Record", "Rewind", "ToolResult", "ToolUse", "Undo", "Unknown"),
         "User",
     ),
+    "holdfast.core.recalled": ("Hit",),
     "holdfast.core.redaction": ("Redactor",),
     "holdfast.core.replies": ("Delta", "Reply"),
     "holdfast.core.reseed": ("Reseed",),
@@ -129,6 +132,7 @@ _HOMES = {
     "holdfast.engine.async_session": ("AsyncSession",),
     "holdfast.engine.history": ("History",),
     "holdfast.engine.memory_tool": ("memory_tool",),
+    "holdfast.engine.memory_tools": ("memory_tools",),
     "holdfast.engine.outputs": ("Outputs", "output_tool"),
     "holdfast.engine.prepare": ("Prepared", "prepare"),
     "holdfast.engine.redacting": ("redactor",),
@@ -180,6 +184,7 @@ __all__ = [
     "FlushStarted",
     "Header",
     "History",
+    "Hit",
     "HoldfastError",
     "Interrupted",
     "JsonlStore",
@@ -234,6 +239,7 @@ __all__ = [
     "classify",
     "cut",
     "memory_tool",
+    "memory_tools",
     "model",
     "output_tool",
     "prepare",

@@ -1,4 +1,4 @@
-"""The command about notes: memory add, list, show."""
+"""The command about memory: add, list and show notes; search and get are in memory_search."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from holdfast.engine.notes import newest
 from holdfast.engine.redacting import redactor
 from holdfast.errors import NoSuchNote, UsageError
 from holdfast.stores.notes import MEMORY, NoteStore
+from holdfast.surfaces.cli import memory_search
 from holdfast.surfaces.cli.app import App, Command, add_common
 from holdfast.surfaces.cli.output import Cell, Row
 
@@ -29,7 +30,8 @@ _REFUSED = 1
 _EXAMPLE = """examples:
   holdfast memory add "Releases go out on Tuesdays."
   holdfast memory list --last 10
-  holdfast memory show MEMORY"""
+  holdfast memory show MEMORY
+  holdfast memory search "when do we release" --scope all"""
 
 
 def _add_memory(parser: argparse.ArgumentParser) -> None:
@@ -138,7 +140,20 @@ _VERBS: dict[str, Verb] = {
     "add": ("Note something, unless it is noted already", _add_add, _add),
     "list": ("List notes, the newest first", _add_list, _list),
     "show": ("Print a file of notes", _add_show, _show),
+    "search": (
+        "Find what notes and past sessions say about something",
+        memory_search.add_search,
+        memory_search.search,
+    ),
+    "get": ("Print what stands at a citation", memory_search.add_get, memory_search.get),
+    "index": (
+        "Bring the index of memory up to date, vectors and all",
+        memory_search.add_index,
+        memory_search.index,
+    ),
 }
 """What each is for, its arguments, and what it does."""
 
-COMMANDS = (Command("memory", "Add, list and show notes", _add_memory, _memory, epilog=_EXAMPLE),)
+COMMANDS = (
+    Command("memory", "Add, list, show and search notes", _add_memory, _memory, epilog=_EXAMPLE),
+)

@@ -1,0 +1,46 @@
+"""Long texts in passages: what a search finds, shows and cites.
+
+A passage ends where a sentence does, if one does in time. Together the passages are the text:
+nothing is between them but space, and nothing is in two of them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.limits import PASSAGE_CHARS_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SENTENCES: Final = re.compile(
+    r"[^\n.!?。！？]*(?:[.!?](?!\s)[^\n.!?。！？]*)*(?:[.!?。！？]+\s*|\n\s*|\Z)"
+)
+
+
+def passages(text: str, chars_max: int = PASSAGE_CHARS_MAX) -> list[str]:
+    """The text in parts of at most `chars_max` characters; parts without any word are left out."""
+    assert chars_max > 0, chars_max
+    return [one for one in _gathered(text, chars_max) if one.strip()]
+
+
+def _gathered(text: str, chars_max: int) -> Iterator[str]:
+    """Sentences, as many as fit together."""
+    start = end = 0
+    for found in _SENTENCES.finditer(text):
+        if found.end() - start > chars_max:
+            yield text[start:end]
+            start = end
+        while found.end() - start > chars_max:
+            cut = _word_end(text, start, start + chars_max)
+            yield text[start:cut]
+            start = cut
+        end = found.end()
+    yield text[start:end]
+
+
+def _word_end(text: str, start: int, end: int) -> int:
+    """Where to cut a sentence that is too long: behind a word in the second half, if there is."""
+    space = text.rfind(" ", (start + end) // 2, end)
+    return space + 1 if space >= 0 else end

@@ -1,0 +1,194 @@
+"""The terms of a text: what a search compares.
+
+A word counts by its stem, so that "deployed" finds "deploys". An identifier counts whole and by its
+parts, so that both `parse_config` and "config parser" find it. Scripts that put no spaces between
+words count by characters and pairs of them. Case and accents do not count. The same text gives
+the same terms always, in one pass over it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+JOINER: Final = "_"
+"""Between the parts of an identifier that counts whole, whatever joined them in the text."""
+HYPHEN: Final = "-"
+"""Between the parts of a word that has hyphens, which is no identifier."""
+TERM_CHARS_MAX: Final = 64
+"""Nobody asks for longer ones; their parts still count."""
+
+_UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+"""Thai, Lao, Burmese, Khmer, kana, Han and Hangul."""
+_MARKED: Final = "\u0300-\u036f\u0900-\u0dff"
+"""Combining accents, and scripts whose vowels are marks: parts of words all the same."""
+_WORD: Final = rf"(?:[^\W_]|[{_MARKED}])+"
+_TOKENS: Final = re.compile(
+    rf"[{_UNSPACED}]+"
+    rf"|(?:(?![{_UNSPACED}]){_WORD})(?:['’,](?=\w)(?![{_UNSPACED}]){_WORD}"
+    rf"|[_.\-/\\:@+#](?![{_UNSPACED}]){_WORD})*"
+)
+_IS_UNSPACED: Final = re.compile(rf"[{_UNSPACED}]")
+_JOINTS: Final = re.compile(r"[_.\-/\\:@+#]+")
+_HYPHENATED: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
+_SEGMENTS: Final = re.compile(r"[/\\:@]+")
+_HUMPS: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*|[0-9]+")
+_IDENTIFIER_CHARS_MIN: Final = 4
+_POSSESSIVE: Final = re.compile(r"['’]s?$|['’]s(?=\W)")
+
+
+def terms(text: str) -> list[str]:
+    """Every term of a text in the order they stand, repetitions and all."""
+    return list(_terms(text))
+
+
+def is_common(term: str) -> bool:
+    return term in COMMON
+
+
+def is_identifier(term: str) -> bool:
+    """Whether a term is a name or a number rather than a word: such a one is meant exactly."""
+    if JOINER in term:
+        return True
+    is_long = len(term) >= _IDENTIFIER_CHARS_MIN
+    return is_long and any("0" <= character <= "9" for character in term)
+
+
+def _terms(text: str) -> Iterator[str]:
+    for found in _TOKENS.finditer(text):
+        token = found[0]
+        if _IS_UNSPACED.match(token):
+            yield from _pairs(token)
+        elif token.isalpha() and (token.islower() or token.istitle()):
+            yield stem(_folded(token))
+        else:
+            yield from _compound(token)
+
+
+def _pairs(run: str) -> Iterator[str]:
+    """The characters of a text without spaces, each also together with the next."""
+    run = unicodedata.normalize("NFKC", run)
+    for place, character in enumerate(run):
+        yield character
+        if place + 1 < len(run):
+            yield run[place : place + 2]
+
+
+def _compound(token: str) -> Iterator[str]:
+    """A token with joints, humps, digits or apostrophes in it: whole, and its parts."""
+    token = token.replace(",", "") if _is_number(token) else token
+    segments = [one for one in _SEGMENTS.split(token) if one]
+    if len(segments) > 1:
+        yield from _whole(token)
+    for segment in segments:
+        for piece in segment.split(","):
+            yield from _segment(piece)
+
+
+def _segment(segment: str) -> Iterator[str]:
+    parts = [one for one in _JOINTS.split(segment) if one]
+    if len(parts) > 1:
+        yield from _whole(segment)
+    for part in parts:
+        plain = _without_apostrophes(part)
+        humps = _HUMPS.findall(plain) if _has_humps(plain) else []
+        yield stem(_folded(plain))
+        if len(humps) > 1:
+            yield from (stem(hump.lower()) for hump in humps)
+
+
+def _whole(token: str) -> Iterator[str]:
+    joiner = HYPHEN if _HYPHENATED.fullmatch(token) else JOINER
+    name = joiner.join(_folded(_without_apostrophes(part)) for part in _JOINTS.split(token))
+    if len(name) <= TERM_CHARS_MAX:
+        yield name
+
+
+def _is_number(token: str) -> bool:
+    return "," in token and token.replace(",", "").replace(".", "").isdigit()
+
+
+def _has_humps(word: str) -> bool:
+    return word.isascii() and not word.islower() and not word.isupper() and not word.istitle()
+
+
+def _without_apostrophes(word: str) -> str:
+    if "'" in word or "’" in word:
+        word = _POSSESSIVE.sub("", word).replace("'", "").replace("’", "")
+    return word
+
+
+@lru_cache(maxsize=65_536)
+def _folded(word: str) -> str:
+    """Lower case, without accents, cut to a length that a search can be made for."""
+    word = word.lower() if word.isascii() else _plain(word)
+    return word[:TERM_CHARS_MAX]
+
+
+def _plain(word: str) -> str:
+    word = unicodedata.normalize("NFKD", word.casefold())
+    return "".join(one for one in word if not "\u0300" <= one <= "\u036f")
+
+
+# Stemming: the inflections of English, and none of its derivations, after the manner of Porter's
+# first step. Too little rather than too much: "universe" is not "university".
+
+_VOWELS: Final = frozenset("aeiouy")
+_DOUBLED: Final = frozenset("bdfgmnprt")
+_STEM_CHARS_MIN: Final = 4
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """What the forms of an English word have in common. Other words mostly stay as they are."""
+    if len(word) < _STEM_CHARS_MIN or not (word.isascii() and word.isalpha()):
+        return word
+    word = _singular(word)
+    for ending in ("ing", "ed", "ly"):
+        if word.endswith(ending) and _has_vowel(word[: -len(ending)]):
+            return _mended(word[: -len(ending)])
+    return _mended(word) if word.endswith(("e", "y")) else word
+
+
+def _singular(word: str) -> str:
+    if word.endswith("sses") or (word.endswith("ies") and len(word) > _STEM_CHARS_MIN):
+        return word[:-2]
+    if word.endswith(("xes", "ches", "shes", "zes")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def _mended(word: str) -> str:
+    """One spelling for what is left: no doubled consonant, no final `e`, `i` for a final `y`."""
+    if len(word) > _STEM_CHARS_MIN - 1 and word[-1] == word[-2] and word[-1] in _DOUBLED:
+        return word[:-1]
+    if word.endswith("e") and len(word) > _STEM_CHARS_MIN - 1:
+        return word[:-1]
+    if word.endswith("y") and len(word) > _STEM_CHARS_MIN - 1 and word[-2] not in _VOWELS:
+        return f"{word[:-1]}i"
+    return word
+
+
+def _has_vowel(word: str) -> bool:
+    return len(word) > 1 and any(letter in _VOWELS for letter in word)
+
+
+# Common words
+
+
+_COMMON_WORDS: Final = """
+    a about after again all also am an and any are as at be because been before being both but by
+    can could did do does done down each few for from further get give go got had has have having
+    he her here hi him his how i if in into is it its just know let like make me more most my no nor
+    not now of off on once one only or other our out over own please same she should so some such
+    take tell than that the their them then there these they this those through to too under until
+    up us use very want was we were what when where which while who whom why will with would you
+    your im ive dont id youre thats
+"""
+COMMON: Final = frozenset(map(stem, _COMMON_WORDS.split()))
+"""Words that hardly tell one text from another, as they are after stemming. They count for less."""
