@@ -18,7 +18,7 @@ from tests.engine.sessions import boundaries, check_requests, is_summary_request
 from holdfast.core.course import cut_in
 from holdfast.core.effects import Append, Call, Keep, Start
 from holdfast.core.messages import Text
-from holdfast.core.records import Assistant, Flush, ToolResult, User, tool_calls
+from holdfast.core.records import Assistant, Checkpoint, Flush, ToolResult, User, tool_calls
 from holdfast.core.refs import refs_of
 from holdfast.core.replies import Reply
 from holdfast.engine.common import blobs_of
@@ -244,7 +244,9 @@ def _check_acknowledged(run: Run, after: list[Record]) -> None:
         else effects[:-1]
     )
     appended = [one for effect in finished if isinstance(effect, Append) for one in effect.records]
-    new = [one for one in after if one.id not in {b.id for b in run.before}]
+    known = {one.id for one in run.before}
+    # A checkpoint is stored by an effect of its own.
+    new = [one for one in after if one.id not in known and not isinstance(one, Checkpoint)]
     assert len(new) >= len(appended), "something that was acknowledged is missing"
     wanted = [one.kind for one in appended]
     assert [one.kind for one in new[: len(wanted)]] == wanted

@@ -217,7 +217,9 @@ def test_p7_overflow_is_answered_by_less_and_told(tmp_path: Path) -> None:
     assert seat.model.refused
     assert any(one.startswith("[guard] Context overflow") for one in seat.notices)
     kept = [one for one in seat.records() if isinstance(one, ToolResult)]
-    assert [len(str(one.content)) > 25_000 for one in kept] == [True] * 4
+    session = seat.desk.session
+    sizes = [session.output_read(one.id).total_chars for one in kept]
+    assert [size > 25_000 for size in sizes] == [True] * 4
 
 
 def test_p7_overflow_that_never_ends_is_one_clear_error(tmp_path: Path) -> None:

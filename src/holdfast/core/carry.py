@@ -42,6 +42,7 @@ _ERRORS_SHARE: Final = 0.1
 _CHANGED_SHARE: Final = 0.08
 _READ_SHARE: Final = 0.04
 _OUTPUTS_SHARE: Final = 0.04
+_LATELY_SHARE: Final = 0.06
 """Of the cap, at most. Prose is what a summary has beside our sections, if a model wrote it; where
 there is some, words get that much less, and so they do for what is laid down in messages that are
 not shown whole. Names get what is left."""
@@ -64,7 +65,8 @@ _NAMES: Final = "## Names that came up"
 _CHANGED: Final = "## Files changed"
 _READ: Final = "## Files read"
 _OUTPUTS: Final = "## Outputs kept by reference"
-_SECTIONS: Final = (_LAID, _SAID, _OPEN, _ERRORS, _CHANGED, _READ, _OUTPUTS, _NAMES)
+_LATELY: Final = "## What the assistant said lately"
+_SECTIONS: Final = (_LAID, _SAID, _LATELY, _OPEN, _ERRORS, _CHANGED, _READ, _OUTPUTS, _NAMES)
 _HEADING: Final = re.compile(r"#{1,6} \S")
 _OTHERS: Final = re.compile(r"\(([\d,]+) others? not listed\)")
 _EARLIER: Final = re.compile(r"\(([\d,]+) earlier ones? not listed\)")
@@ -159,6 +161,8 @@ class Digest(msgspec.Struct, frozen=True):
     read: Files = Files()
     outputs: tuple[str, ...] = ()
     """The output it holds by reference, or those that an earlier carry lists."""
+    lately: tuple[str, ...] = ()
+    """What an earlier carry has of a running summary."""
 
 
 def carry(
@@ -190,10 +194,12 @@ def carry_digests(
     previous: str | None = None,
     prose: str = "",
     names_tokens: int = NAMES_TOKENS,
+    lately: Sequence[str] = (),
 ) -> Carry:
     """The same for records that were looked at before.
 
     `prose` is a model's summary of everything so far; that of an earlier carry gives way to it.
+    `lately` are the lines of a running summary, the newest last.
     """
     assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
     if previous:
@@ -208,6 +214,7 @@ def carry_digests(
         prose,
         _section(_LAID, _laid_lines(laid)),
         _section(_SAID, [quoted for _said, quoted in words]),
+        _section(_LATELY, _lately(digests, lately, int(cap_tokens * _LATELY_SHARE), counter)),
         _section(_OPEN, _open_items(digests, int(cap_tokens * _OPEN_SHARE), counter)),
         _section(_ERRORS, _errors(digests, int(cap_tokens * _ERRORS_SHARE), counter)),
         _section(_CHANGED, _listed(changed)),
@@ -387,8 +394,10 @@ def read_back(text: str) -> list[Digest]:
     ranked = {name: high * (low / high) ** (rank / len(names)) for rank, name in enumerate(names)}
     files = [_files_in(sections[title]) for title in (_CHANGED, _READ)]
     outputs = tuple(line for line in sections[_OUTPUTS] if _OUTPUT.fullmatch(line))
+    said_lately = tuple(line.removeprefix("- ") for line in sections[_LATELY])
     rest = Digest(
         "",
+        lately=said_lately,
         names=ranked,
         open_items=items or None,
         changed=files[0],
@@ -719,6 +728,16 @@ def _output_of(record: ToolResult) -> tuple[str, ...]:
         return ()
     name = _WORD.sub("", record.name or "") or "a tool"
     return (f"{ref.sha256[:REF_CHARS]}: {name}, {ref.chars or ref.bytes:,} characters",)
+
+
+def _lately(
+    digests: Sequence[Digest], new: Sequence[str], room: int, counter: Counter
+) -> list[str]:
+    """The newest lines of a running summary; those of an earlier carry where there is none."""
+    lines = new or [line for one in digests for line in one.lately]
+    plain = (" ".join(line.split()) for line in lines)
+    listed = [f"- {line}" for line in plain if line]
+    return _within(listed[::-1], room - counter.count(_LATELY), counter)[::-1]
 
 
 def _outputs(digests: Sequence[Digest], room: int, counter: Counter) -> list[str]:

@@ -16,11 +16,12 @@ import msgspec
 from holdfast.core import notes, summaries
 from holdfast.core.carry import prose_cap
 from holdfast.core.course import Bounds, cost_of, cut_in
-from holdfast.core.effects import Append, Call, Cancelled, Deny, Failed, Now, Read, Tell
+from holdfast.core.effects import Append, Call, Cancelled, Deny, Failed, Mark, Now, Read, Tell
 from holdfast.core.events import (
     CallFailed,
     CallFinished,
     CallStarted,
+    CheckpointSaved,
     CompactionFinished,
     CompactionStarted,
     FlushFinished,
@@ -156,6 +157,9 @@ class _Work:
             held = yield from self._hold(denied.reason)
             if held is not None or self._reason == "asked":
                 return held
+        if round_ == 0:
+            manner = "manual" if self._reason == "asked" else "auto"
+            yield from mark(self._course, f"pre_compact_{manner}")
         yield from self._flush(covered, made)
         plan = yield from self._with_prose(plan, covered)
         yield from self._commit(plan, round_)
@@ -182,9 +186,7 @@ class _Work:
         decisions: list[Record] = [
             self._signed(made) if one is made else one for one in plan.decisions
         ]
-        learned = course.window_record()
-        if learned is not None:
-            decisions.append(learned)  # or the next run would not see it behind the boundary
+        decisions += course.standing()
         newest = self._records[-1].id if self._records else ""
         is_last = round_ >= _ROUNDS_MAX - 1
         stored = yield Append(decisions, unless_cut=not is_last, since=newest)
@@ -414,6 +416,15 @@ class _Work:
             self._usages.append(outcome.usage)
         yield Tell(CallFinished(purpose, tokens, usage, cost, outcome.stop, after - before))
         return outcome
+
+
+def mark(course: Course, trigger: str) -> Flow[None]:
+    """Store what the session is doing, before it goes out of sight. It never stands in the way."""
+    if course.terms.checkpoints == "off":
+        return
+    record: str | None = yield Mark(trigger)
+    if record is not None:
+        yield Tell(CheckpointSaved(record, trigger))
 
 
 def covered_by(made: Compaction, records: Sequence[Record]) -> list[Record]:

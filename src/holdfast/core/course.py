@@ -11,14 +11,14 @@ from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.offload import room_for
 from holdfast.core.prices import price_of
 from holdfast.core.projection import project
-from holdfast.core.records import Assistant, Compaction, Model
+from holdfast.core.records import Assistant, Compaction, Mode, Model
 from holdfast.core.refs import holds_outputs
 from holdfast.core.vault import Vault
 from holdfast.core.window import Window, budget_for, output_reserve
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.core.dialects import Target
     from holdfast.core.messages import Tool
@@ -57,6 +57,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     summary_seconds: float = 120.0
     notes: Literal["extract", "model", "off"] = "extract"
     """Who says what is worth noting before a cut."""
+    checkpoints: Literal["cuts", "turns", "off"] = "cuts"
+    """When what the session is doing is stored as a state: before each cut, or also after each turn
+    and when it is closed."""
     steps: int = 50
     """Steps of one turn, at most."""
     recovery_calls: int = 4
@@ -104,12 +107,16 @@ class Course:
         self.poor_summaries = 0
         """In a row; two of them, and the model is not asked for a while."""
         self._pressed_at: int | None = None
+        self.is_fresh = False
+        """Whether the next request after an answer goes to a session of its own."""
         self.running: set[str] = set()
         """Tool calls that are being carried out: they have no result yet, and were not
         interrupted."""
         self._learned: Window | None = None
         self.vault = Vault({})
         """Values that are stored as handles."""
+        self.lately: Callable[[Sequence[Record]], Sequence[str]] = _nothing
+        """The lines of the running summary after some records."""
         self.keeps_outputs = False
         """Whether there is a place to move large outputs to."""
         self._budget_tokens: int | None = None
@@ -143,6 +150,12 @@ class Course:
                 if record.window is not None and record.window > 0:
                     self.learn_window(record.window, "learned from the provider")
                 return
+
+    def standing(self) -> list[Record]:
+        """What every boundary repeats, or the next run would not see it behind it."""
+        learned = self.window_record()
+        fresh = [Mode(mode="fresh")] if self.is_fresh else []
+        return [*fresh, *([learned] if learned is not None else [])]
 
     def window_record(self) -> Model | None:
         """What has to be in the log for the next run to know it too."""
@@ -179,6 +192,7 @@ class Course:
             "at_most": min(most) if most else None,
             "pressure": pressure,
             "prose": prose,
+            "lately": lambda: self.lately(records),
             "memory": self.memory,
         }
         plan = project(records, self.window, bounds.target or terms.target, **options)
@@ -222,6 +236,10 @@ class Course:
             write=max(write, 1.0) if target.cache == "none" else write,
             is_broken=is_other,
         )
+
+
+def _nothing(_records: Sequence[Record]) -> Sequence[str]:
+    return ()
 
 
 def cut_in(plan: Plan) -> Compaction | None:

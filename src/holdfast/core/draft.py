@@ -44,6 +44,7 @@ class Draft:
         memory: Memory,
         correction: Correction,
         prose: str = "",
+        lately: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self.view = view
         self.units = view.units
@@ -62,6 +63,7 @@ class Draft:
         self.has_images = False
         self._records = records
         self._prose = prose
+        self._lately = lately
         self._memory = memory
         self._correction = correction
         self.sizes = self._weighed(view.units)
@@ -182,6 +184,7 @@ class Draft:
             self._digests(),
             previous=self._previous(),
             prose=self._prose,
+            lately=self._lately(),
             cap_tokens=max(0, math.floor(tokens / self._correction.factor) - 60),
             counter=self._memory.scale.counter,
         ).text

@@ -57,6 +57,13 @@ class Keep(msgspec.Struct, frozen=True):
     data: bytes
 
 
+class Mark(msgspec.Struct, frozen=True):
+    """Stores a checkpoint of the session as it is; gives its record, or None where that was not
+    possible."""
+
+    trigger: str
+
+
 class Call(msgspec.Struct, frozen=True):
     """Sends a prompt; gives a `Reply` or a `Failed`."""
 
@@ -114,7 +121,7 @@ class Deny(msgspec.Struct, frozen=True):
     reason: str = "denied"
 
 
-Effect: TypeAlias = Now | Read | Append | Keep | Call | Start | Next | Wait | Tell
+Effect: TypeAlias = Now | Read | Append | Keep | Mark | Call | Start | Next | Wait | Tell
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 

@@ -120,6 +120,21 @@ class OffloadFailed(msgspec.Struct, frozen=True):
     reason: str
 
 
+class CheckpointSaved(msgspec.Struct, frozen=True):
+    """What the session is doing is in the log as a state."""
+
+    record: str
+    trigger: str
+
+
+class SessionReset(msgspec.Struct, frozen=True):
+    """A fresh session goes on where another was left; it knows what that one was doing."""
+
+    old: str
+    new: str
+    reason: str
+
+
 class PruneStarted(msgspec.Struct, frozen=True):
     """Old results are about to be shown shorter. Denied, that is done only if nothing fits
     without it."""
@@ -214,6 +229,8 @@ Event: TypeAlias = (
     | ToolFinished
     | OutputOffloaded
     | OffloadFailed
+    | CheckpointSaved
+    | SessionReset
     | PruneStarted
     | Pruned
     | CompactionStarted

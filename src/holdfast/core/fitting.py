@@ -108,8 +108,11 @@ def cut_now(draft: Draft, budget: Budget, policy: Policy) -> None:
     while start > draft.start and draft.sizes[start - 1] <= room:
         start -= 1
         room -= draft.sizes[start]
-    carry_tokens = min(policy.carry_cap(budget.tokens), int(_ASKED_SHARE * total))
-    if start > draft.start and draft.frees(start) > carry_tokens:
+    # What an earlier cut left keeps its room: it stands for more than the units do.
+    carried = draft.total - total
+    wanted = carried + int(_ASKED_SHARE * total)
+    carry_tokens = min(policy.carry_cap(budget.tokens), wanted)
+    if start > draft.start and draft.frees(start) + carried > carry_tokens:
         draft.reasons.append("asked for")
         draft.cut(start, carry_tokens)
 

@@ -25,7 +25,7 @@ from holdfast.core.weighing import Correction, Weight
 from holdfast.core.window import RATIO_ESTIMATED, Budget, Window, budget_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.core.dialects import Target
     from holdfast.core.messages import Message, Tool
@@ -106,12 +106,14 @@ def project(
     at_most: int | None = None,
     pressure: Pressure = "usual",
     prose: str = "",
+    lately: Callable[[], Sequence[str]] = tuple,
     memory: Memory | None = None,
 ) -> Plan:
     """What to send after `records`, the path to the head, oldest first.
 
     `at_most` bounds the whole request where a larger one was refused; `prose` is what a model wrote
-    about what is being cut, and stands before what code says about it.
+    about what is being cut, and stands before what code says about it; `lately` gives the lines of
+    a running summary where something is cut.
 
     Raises `CannotFit`, with the sums, where no request fits the window.
     """
@@ -133,7 +135,7 @@ def project(
         floor=floor,
         at_most=at_most,
     )
-    draft = Draft(view, records, memory, correction, prose)
+    draft = Draft(view, records, memory, correction, prose, lately)
     before = draft.total
     fit_media(draft, target.dialect)
     fit_count(draft, target.dialect, policy, budget.tokens)

@@ -203,6 +203,14 @@ class Model(_Record, frozen=True, tag="model", kw_only=True):
     window: int | None = None
 
 
+class Mode(_Record, frozen=True, tag="mode", kw_only=True):
+    """How the session goes on after an answer: in the same log, or each time in a fresh session."""
+
+    mode: Literal["continue", "fresh"]
+    continued_in: str | None = None
+    """The fresh session that goes on from here."""
+
+
 class Unknown(_Record, frozen=True, tag="", kw_only=True):
     """A record of a type this version does not know: kept, carried and reported."""
 
@@ -227,6 +235,7 @@ _Known: TypeAlias = (
     | Flush
     | Label
     | Model
+    | Mode
 )
 Record: TypeAlias = _Known | Unknown
 
@@ -234,7 +243,7 @@ BY_TYPE: Final[dict[str, type[_Known]]] = {
     str(struct.__struct_config__.tag): struct
     for struct in (
         *(Header, User, Assistant, ToolResult, ToolUse, Compaction),
-        *(Prune, Rewind, Undo, Checkpoint, Flush, Label, Model),
+        *(Prune, Rewind, Undo, Checkpoint, Flush, Label, Model, Mode),
     )
 }
 MESSAGES: Final = ("user", "assistant", "tool_result")

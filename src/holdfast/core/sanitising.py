@@ -403,6 +403,10 @@ def _texts(value: Any) -> Iterator[str]:
     match value:
         case str():
             yield value
+        case bool():
+            pass
+        case int() | float():
+            yield str(value)
         case list():
             for item in value:
                 yield from _texts(item)

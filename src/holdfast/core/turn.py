@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core import results
 from holdfast.core.calibration import Prediction, margin, was_cut
-from holdfast.core.compacting import fit
+from holdfast.core.compacting import fit, mark
 from holdfast.core.course import cost_of
 from holdfast.core.effects import (
     Append,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.course import Course
     from holdfast.core.effects import Flow
+    from holdfast.core.events import Event
     from holdfast.core.projection import Plan
     from holdfast.core.records import Content, Record
     from holdfast.core.recovery import Remedy
@@ -69,6 +70,11 @@ def turn(course: Course, content: Content) -> Flow[Reply]:
     """Store what the user says and answer it."""
     yield from add_user(course, content)
     return (yield from answer(course))
+
+
+def tell(event: Event) -> Flow[None]:
+    """Say what happened to those who listen."""
+    yield Tell(event)
 
 
 def add_user(course: Course, content: Content, name: str | None = None) -> Flow[str]:
@@ -113,7 +119,10 @@ def answer_once(course: Course) -> Flow[Reply]:
 def _to_its_end(course: Course, flow: Flow[Reply]) -> Flow[Reply]:
     """However a turn ends, the session is sound and everybody knows."""
     try:
-        return (yield from flow)
+        reply = yield from flow
+        if course.terms.checkpoints == "turns" and not reply.calls:
+            yield from mark(course, "query_complete")
+        return reply
     except Cancelled as cancelled:
         yield from _leave(course, cancelled)
         raise

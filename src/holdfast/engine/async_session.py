@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from holdfast.core import turn
 from holdfast.core.compacting import compact
@@ -118,6 +118,8 @@ class AsyncSession(Held):
         await self.close()
 
     async def close(self) -> None:
+        if self._owned:
+            await finished(self._leave)
         for one in self._owned:
             close = getattr(one, "close", None)
             if one is self.store:
@@ -131,6 +133,7 @@ class AsyncSession(Held):
 
     async def say(self, content: Content, *, hear: Hear | None = None) -> Reply:
         make_ready(self._model)
+        await self._begin()
         return await self._drive(turn.turn(self._course, content), hear)
 
     async def resume(self, *, hear: Hear | None = None) -> Reply | None:
@@ -144,6 +147,7 @@ class AsyncSession(Held):
         async def work() -> None:
             try:
                 make_ready(self._model)
+                await self._begin()
                 flow = turn.turn(self._course, content)
                 await self._drive(flow, pieces.put_nowait, watch=pieces.put_nowait)
             finally:
@@ -227,8 +231,24 @@ class AsyncSession(Held):
     async def rename(self, label: str) -> None:
         await finished(self._rename, label)
 
-    async def checkpoint(self) -> str:
-        return await finished(self._checkpoint)
+    async def checkpoint(self, trigger: str = "asked", **fields: Any) -> str:
+        async with self._turn:
+            return await finished(self._checkpoint, trigger, fields)
+
+    @property
+    def mode(self) -> Literal["continue", "fresh"]:
+        return self._mode
+
+    async def set_mode(self, mode: Literal["continue", "fresh"]) -> None:
+        async with self._turn:
+            await finished(self._set_mode, mode)
+
+    async def _begin(self) -> None:
+        """What comes before a turn: in fresh mode, a session of its own."""
+        async with self._turn:
+            reset = await finished(self._renewed)
+        if reset is not None:
+            await self._drive(turn.tell(reset), is_turn=False)
 
     async def reset(self, label: str = "") -> Self:
         fresh = type(self)(

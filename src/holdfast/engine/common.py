@@ -5,16 +5,19 @@ from __future__ import annotations
 import inspect
 import random
 import time
+import warnings
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 import msgspec
 
 from holdfast import config
 from holdfast.core import turn
-from holdfast.core.carry import carry
+from holdfast.core.checkpoint_text import render
 from holdfast.core.course import Course, Terms
 from holdfast.core.economy import Policy
 from holdfast.core.effects import Failed
+from holdfast.core.events import SessionReset
 from holdfast.core.ids import SessionKey, is_name, new_session_id
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.offload import READS_OUTPUTS, room_for
@@ -25,6 +28,7 @@ from holdfast.core.records import (
     Compaction,
     Flush,
     Label,
+    Mode,
     Prune,
     Rewind,
     ToolResult,
@@ -35,6 +39,8 @@ from holdfast.core.text import cut
 from holdfast.core.tokens import Estimator
 from holdfast.core.vault import Vault
 from holdfast.core.window import Window, budget_for, check_floor
+from holdfast.engine.checkpoints import record_of
+from holdfast.engine.continuity import Continuity
 from holdfast.engine.drive import Listeners, World
 from holdfast.engine.log import Log
 from holdfast.engine.outputs import Outputs, output_tool
@@ -45,6 +51,8 @@ from holdfast.engine.totals import Totals
 from holdfast.errors import (
     AccessDenied,
     BadSetting,
+    HoldfastError,
+    HoldfastWarning,
     NoSuchOutput,
     NoSuchSession,
     SessionExists,
@@ -69,7 +77,10 @@ if TYPE_CHECKING:
     from holdfast.core.vault import Secret
     from holdfast.engine.tools import ToolFunction
     from holdfast.ports import AsyncModel, BlobStore, Clock, Hear, Model, SessionStore
+    from holdfast.stores.notes import NoteStore
 
+_NEAR_RECORDS: Final = 50
+"""How far from the end a session says where it goes on."""
 FIRST_LABEL: Final = "initial"
 """What the first session is called where nobody says."""
 
@@ -100,6 +111,7 @@ class Options(TypedDict, total=False):
     summary_tokens: int
     summary_seconds: float
     notes: Literal["extract", "model", "off"]
+    checkpoints: Literal["cuts", "turns", "off"]
     steps: int
     recovery_calls: int
     waits: int
@@ -125,27 +137,35 @@ class Held:
         clock: Clock = time.time,
         owned: Sequence[Any] = (),
     ) -> None:
-        self.key = key
         self.store = store
         self.blobs = blobs if blobs is not None else blobs_of(store)
-        self._options = options = checked_options(options)
+        self._options = checked_options(options)
+        self._models = (model, summariser)
         self._owned = list(owned)
         """What is closed with the session: what it opened itself, and nothing else."""
         self._clock = clock
+        self._vault = Vault(self._options.get("secrets", {}))
+        self._listeners = Listeners()
+        self._attach(self._newest_of(key))
+
+    def _attach(self, key: SessionKey) -> None:
+        """Hold this session; who listens goes on listening."""
+        self.key = key
+        options, (model, summariser) = self._options, self._models
         self._toolbox = Toolbox(options.get("tools", ()))
         reader = self._reader(model, options)
-        self._vault = Vault(options.get("secrets", {}))
         self._toolbox = Toolbox(
             options.get("tools", ()), unlisted=[reader] if reader else [], vault=self._vault
         )
-        self._log = Log(store, key, clock, self.blobs, self._vault)
+        self._log = Log(self.store, key, self._clock, self.blobs, self._vault)
         self._world = World(
             log=self._log,
-            listeners=Listeners(),
+            listeners=self._listeners,
             toolbox=self._toolbox,
             blobs=self.blobs,
+            mark=self._mark,
             rules=options.get("rules", ()),
-            clock=clock,
+            clock=self._clock,
         )
         self._course = Course(
             _terms(options, model, self._toolbox, summariser, reader), memory_for(model.target)
@@ -153,9 +173,35 @@ class Held:
         self._course.vault = self._vault
         self._course.keeps_outputs = self.blobs is not None
         self._guard = turn.Guard(self._course, self._named)
-        self._course.recall_window(self._log.read(self._course.window.tokens))
+        records = self._log.read(self._course.window.tokens)
+        self._course.recall_window(records)
+        self._course.is_fresh = _mode_in(records) == "fresh"
+        self._continuity = Continuity(
+            self.store,
+            key,
+            owner=self._owner(),
+            takes_notes=self._course.terms.notes != "off",
+            clock=self._clock,
+        )
+        self._continuity.opened(records)
+        self._course.lately = self._continuity.lately
         self._totals: Totals | None = None
         self._log.on_append(self._count)
+        self._log.on_append(self._continuity.heard)
+
+    def _newest_of(self, key: SessionKey) -> SessionKey:
+        """Where a session in fresh mode is now: each of its sessions names the next."""
+        seen = {key}
+        while True:
+            newest = islice(self.store.back(key), _NEAR_RECORDS)
+            found = next((one for one in newest if isinstance(one, Mode)), None)
+            if found is None or found.mode != "fresh" or not is_name(found.continued_in or ""):
+                return key
+            following = SessionKey(key.agent, found.continued_in or "")
+            if following in seen or not _exists(self.store, following):
+                return key
+            seen.add(following)
+            key = following
 
     def _reader(self, model: Model | AsyncModel, options: Options) -> ToolFunction | None:
         """What reads outputs back, where we run the tools and the caller has none of that name."""
@@ -201,6 +247,11 @@ class Held:
     def cancel(self) -> None:
         """Call the running turn off, from any thread. It ends with the next thing it would do."""
         self._world.is_cancelled.set()
+
+    @property
+    def note_store(self) -> NoteStore | None:
+        """Where the notes of this session go; none where its store keeps no files."""
+        return self._continuity.notes
 
     def resolve(self, arguments: Json, tool: str) -> Json:
         """The arguments of a call with the values of registered secrets in place of their handles,
@@ -256,27 +307,24 @@ class Held:
         records = self.store.read(self.key)
         return [note for one in records if isinstance(one, Flush) for note in one.notes]
 
-    def _carry(self) -> str:
-        """What code would carry over of the whole path."""
-        budget = self._plan().budget.tokens
-        records = list(self.store.read(self.key))
-        boundary = next((one for one in reversed(records) if isinstance(one, Compaction)), None)
-        made = carry(
-            records,
-            cap_tokens=self._course.terms.policy.carry_cap(budget),
-            counter=self._course.memory.scale.counter,
-            previous=boundary.carry or boundary.summary if boundary is not None else None,
-        )
-        return made.text
+    def _mark(self, trigger: str) -> str | None:
+        """Store a checkpoint; None where that comes to nothing, which costs nobody a turn."""
+        try:
+            return self._checkpoint(trigger)
+        except (HoldfastError, OSError) as error:
+            text = f"no checkpoint of session `{self.key}` was stored: {error}"
+            warnings.warn(text, HoldfastWarning, stacklevel=2)
+            return None
 
-    def _checkpoint(self, trigger: str = "asked") -> str:
-        stored = self._log.append([Checkpoint(state={"carry": self._carry()}, trigger=trigger)])
+    def _checkpoint(self, trigger: str, extra: Mapping[str, Any] | None = None) -> str:
+        stored = self._log.append([record_of(self._continuity.state(trigger, extra))])
         assert stored is not None
         return stored[0].id
 
     def _reset(self, label: str) -> SessionKey:
-        """A fresh session that still knows what this one was doing."""
-        text = self._carry()
+        """A fresh session that still knows what this one was doing, by its checkpoint."""
+        self._checkpoint("reset")
+        state = self._continuity.state("reset")
         new = SessionKey(self.key.agent, new_session_id(random.getrandbits(48)))
         head = self.store.create(
             new,
@@ -286,10 +334,49 @@ class Held:
             reason="reset",
             owner=self._owner(),
         )
-        if text:
-            seed = Compaction(summary=text, method="extract", reason=f"reset of {self.key.session}")
-            self.store.append(new, [seed], expect=head)
+        seeds: list[Record] = [record_of(state), *self._course.standing()]
+        text = render(state)
+        if state.request_count and text:
+            reason = f"reset of {self.key.session}"
+            seeds.append(Compaction(summary=text, method="extract", reason=reason))
+        self.store.append(new, [self._vault.sealed(one) for one in seeds], expect=head)
         return new
+
+    def _renewed(self) -> SessionReset | None:
+        """In fresh mode, what is said after an answer is said in a session of its own."""
+        if not self._course.is_fresh:
+            return None
+        if not any(isinstance(one, Assistant) for one in self._records()):
+            return None
+        old, new = self.key, self._reset(self._label())
+        self._log.append([Mode(mode="fresh", continued_in=new.session)])
+        self._attach(new)
+        return SessionReset(old.session, new.session, "fresh mode")
+
+    def _set_mode(self, mode: str) -> None:
+        if mode not in ("continue", "fresh"):
+            raise BadSetting(f"`mode` cannot be {_shown(mode)}", hint='give "continue" or "fresh"')
+        if mode != self._mode:
+            self._log.append([Mode(mode=mode)])  # type: ignore[arg-type]
+            self._course.is_fresh = mode == "fresh"
+
+    @property
+    def _mode(self) -> Literal["continue", "fresh"]:
+        return "fresh" if self._course.is_fresh else "continue"
+
+    def _leave(self) -> None:
+        """Before the session is let go of."""
+        if self._course.terms.checkpoints == "turns" and self._is_unmarked():
+            self._mark("close")
+
+    def _is_unmarked(self) -> bool:
+        """Whether something was said since the newest checkpoint."""
+        for record in reversed(self._records()):
+            if isinstance(record, Checkpoint):
+                return False
+            if isinstance(record, User | Assistant):
+                return True
+        return False
 
     def _owner(self) -> str:
         """Whose session it is. Where its header cannot be read, nobody's: it cannot be guessed."""
@@ -328,6 +415,7 @@ class Held:
 
     def _move(self, to: str, what: str) -> Undone:
         self._log.append([Rewind(to=to)])
+        self._continuity.forget()
         return Undone(what, self._log.head)
 
     def _undo(self, record: str | None = None) -> Undone:
@@ -417,7 +505,11 @@ _KINDS: Final[tuple[tuple[str, Any, str], ...]] = (
     ("policy", Policy, "a `holdfast.Policy`"),
 )
 """Options whose mistakes would come to light only with the first request."""
-_WORDS: Final = {"summary": ("model", "extract"), "notes": ("extract", "model", "off")}
+_WORDS: Final = {
+    "summary": ("model", "extract"),
+    "notes": ("extract", "model", "off"),
+    "checkpoints": ("cuts", "turns", "off"),
+}
 
 
 def check_window(options: Options, model: Model | AsyncModel) -> None:
@@ -456,6 +548,11 @@ def _terms(
 
 _PLAIN: Final = Options.__annotations__.keys() - {"tools", "window", "price", "rules", "secrets"}
 """Options that are terms as they stand."""
+
+
+def _mode_in(records: Sequence[Record]) -> str:
+    """How a session goes on; the newest word counts."""
+    return next((one.mode for one in reversed(records) if isinstance(one, Mode)), "continue")
 
 
 def _turn_starts(path: Sequence[Record]) -> list[int]:

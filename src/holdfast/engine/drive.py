@@ -26,6 +26,7 @@ from holdfast.core.effects import (
     Deny,
     Failed,
     Keep,
+    Mark,
     Next,
     Now,
     Outcome,
@@ -85,6 +86,8 @@ class World(msgspec.Struct, kw_only=True):
     listeners: Listeners
     toolbox: Toolbox
     blobs: BlobStore | None = None
+    mark: Callable[[str], str | None] = lambda _trigger: None
+    """Stores a checkpoint; gives its record."""
     rules: Sequence[Rule] = ()
     """The caller's own rules for naming failures."""
     clock: Clock = time.time
@@ -187,6 +190,8 @@ class Blocking:
                 )
             case Keep():
                 return world.keep(effect.data)
+            case Mark():
+                return world.mark(effect.trigger)
             case Call():
                 return self._call(effect)
             case Start():
@@ -319,6 +324,8 @@ class Awaiting:
                 )
             case Keep():
                 return await finished(world.keep, effect.data)
+            case Mark():
+                return await finished(world.mark, effect.trigger)
             case Call():
                 return await self._call(effect)
             case Start():

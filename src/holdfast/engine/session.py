@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from holdfast import config
 from holdfast.core import turn
@@ -123,6 +123,8 @@ class Session(Held):
         """Let go of what was opened here: the store, and a model that was given by name.
 
         Everything that was said is durable already."""
+        if self._owned:
+            self._leave()
         for one in self._owned:
             close = getattr(one, "close", None)
             if close is not None:
@@ -133,6 +135,7 @@ class Session(Held):
     def say(self, content: Content, *, hear: Hear | None = None) -> Reply:
         """Say something and get the answer, tools and all. `hear` gets the reply as it comes."""
         make_ready(self._model)
+        self._begin()
         return self._drive(turn.turn(self._course, content), hear)
 
     def resume(self, *, hear: Hear | None = None) -> Reply | None:
@@ -148,6 +151,7 @@ class Session(Held):
         def work() -> None:
             try:
                 make_ready(self._model)
+                self._begin()
                 flow = turn.turn(self._course, content)
                 self._drive(flow, pieces.put, watch=pieces.put, span=span)
             except BaseException as error:
@@ -250,9 +254,32 @@ class Session(Held):
         """Give the session another label."""
         self._rename(label)
 
-    def checkpoint(self) -> str:
-        """Store what a fresh session would have to know; returns the record."""
-        return self._checkpoint()
+    def checkpoint(self, trigger: str = "asked", **fields: Any) -> str:
+        """Store what the session is doing as a state; returns the record.
+
+        `fields` of the state are set by you and hold until you set them otherwise: `objective`,
+        `pending_tasks`, `key_decisions`… (docs/checkpoints.md).
+        """
+        with self._turn:
+            return self._checkpoint(trigger, fields)
+
+    @property
+    def mode(self) -> Literal["continue", "fresh"]:
+        """How the session goes on after an answer."""
+        return self._mode
+
+    def set_mode(self, mode: Literal["continue", "fresh"]) -> None:
+        """`continue`: in the same log. `fresh`: what is said next starts a session that knows this
+        one by its checkpoint; this object goes on with it, and `SessionReset` says so."""
+        with self._turn:
+            self._set_mode(mode)
+
+    def _begin(self) -> None:
+        """What comes before a turn: in fresh mode, a session of its own."""
+        with self._turn:
+            reset = self._renewed()
+        if reset is not None:
+            self._drive(turn.tell(reset), is_turn=False)
 
     def reset(self, label: str = "") -> Self:
         """A fresh session that still knows what this one was doing. It takes over what this one

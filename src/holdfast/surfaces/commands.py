@@ -12,9 +12,19 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.checkpoint import State, read_state
+from holdfast.core.checkpoint_text import render
 from holdfast.core.facts import checked_label, title_of
 from holdfast.core.limits import REF_CHARS
-from holdfast.core.records import Assistant, Compaction, ToolResult, User, text_of, tool_calls
+from holdfast.core.records import (
+    Assistant,
+    Checkpoint,
+    Compaction,
+    ToolResult,
+    User,
+    text_of,
+    tool_calls,
+)
 from holdfast.core.text import cut, ellipsis
 from holdfast.errors import AmbiguousName, CannotFit, HoldfastError, NoSuchSession
 from holdfast.providers.models import NAMES
@@ -28,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection import Plan
     from holdfast.core.records import Record
     from holdfast.engine.status import Status
+    from holdfast.stores.notes import Note
     from holdfast.surfaces.answers import Row, Tone
     from holdfast.surfaces.desk import Desk
 
@@ -38,6 +49,7 @@ _LEDGER_MAX: Final = 40
 _NOTES_MAX: Final = 30
 _HISTORY_SHOWN: Final = 10
 _OUTPUT_CHARS: Final = 4_000
+_CHECKPOINT_CHARS: Final = 1_500
 _RANGE: Final = re.compile(r"-?\d*:-?\d*|\d+")
 _PREVIEW_CHARS: Final = 200
 _RESULT_PREVIEW_CHARS: Final = 100
@@ -454,8 +466,13 @@ def _took_back(desk: Desk, what: str, hint: str) -> Answer:
 
 
 def _checkpoint(desk: Desk, _argument: str) -> Answer:
-    record = desk.session.checkpoint()
+    session = desk.session
+    record = session.checkpoint()
+    stored = session.store.find(session.key, record)
+    state = read_state(stored.state) if isinstance(stored, Checkpoint) else ""
+    text = render(state, _CHECKPOINT_CHARS) if isinstance(state, State) else ""
     return said(
+        *(line(Cell(_printable(one), "dim")) for one in text.splitlines()),
         line("Checkpoint stored: ", Cell(record, "name")),
         line(Cell("/reset starts a fresh session that knows it", "dim")),
     )
@@ -469,22 +486,35 @@ def _continue(_desk: Desk, _argument: str) -> Answer:
 
 
 def _memory(desk: Desk, query: str) -> Answer:
-    wanted = query.casefold().split()
-    found = [
-        (info, ts, note)
-        for info, ts, note in desk.notes()
-        if all(word in note.casefold() for word in wanted)
-    ]
+    found = desk.notes(query)
     if not found:
         about = f" about: {title_of(query)}" if query else ""
-        return said(f"No notes{about}.", line(Cell("notes are saved before a compaction", "dim")))
+        hint = "notes are saved before a compaction; `holdfast memory add` writes one"
+        return said(f"No notes{about}.", line(Cell(hint, "dim")))
     lines = [
-        line(Cell(f"{_moment(ts)[:10]} {info.key.session}  ", "dim"), _one_line(note))
-        for info, ts, note in found[:_NOTES_MAX]
+        line(Cell(f"{note.path}#L{note.line}  ", "dim"), _one_line(note.text), _from(note))
+        for note in found[:_NOTES_MAX]
     ]
     rest = len(found) - len(lines)
     more = [line(Cell(f"… and {rest:,} more: /memory <words> searches", "dim"))] if rest else []
     return said(*lines, *more)
+
+
+def _from(note: Note) -> Cell:
+    return Cell(f"  ({note.session})" if note.session else "", "dim")
+
+
+def _mode(desk: Desk, argument: str) -> Answer:
+    session = desk.session
+    if argument in ("continue", "fresh"):
+        session.set_mode("fresh" if argument == "fresh" else "continue")
+    elif argument:
+        return refused(f"Usage: {_named('mode').usage}")
+    about = {
+        "continue": "what you say next goes on in this session",
+        "fresh": "what you say next starts a session that knows this one by its checkpoint",
+    }
+    return said(f"Mode: {session.mode} ({about[session.mode]})")
 
 
 def _history(desk: Desk, argument: str) -> Answer:
@@ -657,10 +687,17 @@ COMMANDS: Final = (
         "undo", "take back the last rewind, compaction or turn", _undo, "[record]", choices=_cuts
     ),
     Command("checkpoint", "store what a fresh session would have to know", _checkpoint),
+    Command(
+        "mode",
+        "go on in one session, or in a fresh one after each answer",
+        _mode,
+        "[continue or fresh]",
+        choices=_of(Choice("continue", "one session"), Choice("fresh", "one for each request")),
+    ),
     Command("reset", "a fresh session that knows what this one was doing", _reset, "[label]"),
     Command(
         "memory",
-        "notes that were saved before compactions, in all sessions",
+        "notes of all sessions, the newest first",
         _memory,
         "[words]",
         aliases=("notes",),

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.facts import checked_label
 from holdfast.core.ids import Named, SessionKey, new_session_id, resolve
-from holdfast.core.records import Flush
 from holdfast.engine.common import FIRST_LABEL
+from holdfast.engine.notes import newest
 from holdfast.engine.session import Session
 from holdfast.engine.tools import Toolbox
 from holdfast.providers.models import model as find_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from holdfast.engine.common import Options
     from holdfast.engine.status import Status
     from holdfast.ports import Clock, Model, SessionInfo, SessionStore
+    from holdfast.stores.notes import Note
 
 
 class Desk:
@@ -108,13 +109,10 @@ class Desk:
     def status(self) -> Status:
         return self.session.status()
 
-    def notes(self) -> Iterator[tuple[SessionInfo, float, str]]:
-        """What was noted in all sessions of the agent, the newest first."""
-        for info in self.infos():
-            flushes = [one for one in self.store.read(info.key) if isinstance(one, Flush)]
-            for flush in reversed(flushes):
-                for note in flush.notes:
-                    yield info, flush.ts, note
+    def notes(self, words: str = "") -> list[Note]:
+        """What was noted for the agent, of all sessions, the newest first."""
+        store = self.session.note_store
+        return newest(store.notes(), words=words) if store is not None else []
 
     def close(self) -> None:
         if self._session is not None:
