@@ -19,6 +19,7 @@ from holdfast.core.records import (
     Compaction,
     Flush,
     Label,
+    Mode,
     Model,
     OutputRef,
     Prune,
@@ -254,11 +255,39 @@ def owned(root: Path) -> None:
     made.store.close()
 
 
+def continued(root: Path) -> None:
+    """Added with the record type `mode` and the refs in blocks, details and compactions."""
+    made = Maker(root, "continued")
+    made.store.create(made.key, label="fresh each time")
+    ref = {"sha256": "5" * 64, "bytes": 30_000, "kind": "image/png"}
+    picture = {"type": "image", "data": "", "mimeType": "image/png", "output_refs": {"data": ref}}
+    made.append(
+        Mode(mode="fresh"),
+        User(content=[{"type": "text", "text": "look"}, picture]),
+        Assistant(content=[{"type": "tool_use", "id": "c1", "name": "log", "input": {}}]),
+        ToolResult(
+            tool_use_id="c1",
+            content="[Preview …]",
+            details={"exitCode": 0, "output_ref": {**ref, "kind": "details"}},
+            output_ref=OutputRef(
+                sha256="6" * 64, bytes=150_000, kind="log", lines=2_000, chars=150_000
+            ),
+        ),
+        Assistant(content="seen"),
+        Compaction(
+            summary="They looked.",
+            outputs=[{"ref": "6" * 16, "record": "r", "tool": "log", "chars": 150_000}],
+        ),
+        Mode(mode="fresh", continued_in="0123456789ab"),
+    )
+    made.store.close()
+
+
 def main() -> None:
     root = Path(sys.argv[1])
     if root.exists():
         sys.exit(f"{root} is there already; frozen files are not written again")
-    for make in (every_type, unknown, branches, torn, damaged, undone, owned):
+    for make in (every_type, unknown, branches, torn, damaged, undone, owned, continued):
         make(root)
     for note in root.glob("agents/*/sessions/*.writer"):
         note.unlink()

@@ -30,6 +30,8 @@ SHA256 = """
 5dab92adf2117b8d4dcb84997a48fce9f94c421f7a0bac59e79879841d63fd8d  seed/two-tools.jsonl
 c8b9c5cd17aa3156b6405ed7cab50ac1ae1b75d21417d734b4993bdccc5f4102  v1/branches.expected.json
 f193d1d28f880f6b6a3635ef3fabe9697db2a70ce3c6fc5c1e5764c8b38ca5ee  v1/branches.jsonl
+9304fb8829fe68961967e07200ad5b9dfbc180bc4f836dfc9a8df007216ba484  v1/continued.expected.json
+7b62132bcb91595832e81f02fcd7f7c9c9a47b9849cdb096d2d4a83c1c597cf6  v1/continued.jsonl
 ab81edacdf0b982fc52d623a5d1c58548909cf9b07480bf6c2a5138dcedda1fe  v1/damaged.expected.json
 9f33a7d26afa317a9e70ff8ab99405423e6b29edec4652548b8893305b8583dd  v1/damaged.jsonl
 e41c40eadd78c644c2542c9bf34913e5caaa7d4f6b2eb0054575e24da0ae9c2b  v1/every-type.blob.zst
@@ -149,8 +151,9 @@ def test_corpus_of_the_current_version_has_every_record_type(
 ) -> None:
     """A new record type comes with a frozen log that holds it."""
     every = store.verify(placed(tmp_path, CORPUS / "v1" / "every-type.jsonl"))
-    later = (CORPUS / "v1" / "undone.jsonl").read_text().splitlines()
-    types = {json.loads(line)["type"] for line in later}
+    later = [CORPUS / "v1" / f"{name}.jsonl" for name in ("undone", "continued")]
+    lines = [line for path in later for line in path.read_text().splitlines()]
+    types = {json.loads(line)["type"] for line in lines}
     assert set(every.counts) | types == set(BY_TYPE)
 
 
