@@ -115,8 +115,8 @@ class Course:
         self._learned: Window | None = None
         self.vault = Vault({})
         """Values that are stored as handles."""
-        self.lately: Callable[[Sequence[Record]], Sequence[str]] = _nothing
-        """The lines of the running summary after some records."""
+        self.lately: Callable[[Sequence[Record]], Sequence[tuple[str, str]]] = _nothing
+        """The lines of the running summary after some records, each with the record it is of."""
         self.keeps_outputs = False
         """Whether there is a place to move large outputs to."""
         self._budget_tokens: int | None = None
@@ -238,7 +238,7 @@ class Course:
         )
 
 
-def _nothing(_records: Sequence[Record]) -> Sequence[str]:
+def _nothing(_records: Sequence[Record]) -> Sequence[tuple[str, str]]:
     return ()
 
 

@@ -44,7 +44,7 @@ class Draft:
         memory: Memory,
         correction: Correction,
         prose: str = "",
-        lately: Callable[[], Sequence[str]] = tuple,
+        lately: Callable[[], Sequence[tuple[str, str]]] = tuple,
     ) -> None:
         self.view = view
         self.units = view.units
@@ -184,10 +184,15 @@ class Draft:
             self._digests(),
             previous=self._previous(),
             prose=self._prose,
-            lately=self._lately(),
+            lately=self._said_lately(),
             cap_tokens=max(0, math.floor(tokens / self._correction.factor) - 60),
             counter=self._memory.scale.counter,
         ).text
+
+    def _said_lately(self) -> list[str]:
+        """The lines of the running summary about what is not shown any more."""
+        shown = {part.record for unit in self.units[self.start :] for part in unit.parts}
+        return [line for record, line in self._lately() if record not in shown]
 
     def drop_pins_but_last(self) -> None:
         """Of the turn a cut fell into, keep only what was said last."""

@@ -106,14 +106,14 @@ def project(
     at_most: int | None = None,
     pressure: Pressure = "usual",
     prose: str = "",
-    lately: Callable[[], Sequence[str]] = tuple,
+    lately: Callable[[], Sequence[tuple[str, str]]] = tuple,
     memory: Memory | None = None,
 ) -> Plan:
     """What to send after `records`, the path to the head, oldest first.
 
     `at_most` bounds the whole request where a larger one was refused; `prose` is what a model wrote
     about what is being cut, and stands before what code says about it; `lately` gives the lines of
-    a running summary where something is cut.
+    a running summary, with their records, where something is cut.
 
     Raises `CannotFit`, with the sums, where no request fits the window.
     """

@@ -334,11 +334,12 @@ class Held:
             reason="reset",
             owner=self._owner(),
         )
-        seeds: list[Record] = [record_of(state), *self._course.standing()]
+        seeds: list[Record] = [record_of(state)]
         text = render(state)
         if state.request_count and text:
             reason = f"reset of {self.key.session}"
             seeds.append(Compaction(summary=text, method="extract", reason=reason))
+        seeds += self._course.standing()  # behind the boundary, where the next run looks
         self.store.append(new, [self._vault.sealed(one) for one in seeds], expect=head)
         return new
 

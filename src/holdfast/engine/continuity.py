@@ -74,7 +74,7 @@ class Continuity:
 
     # The running summary
 
-    def lately(self, records: Sequence[Record]) -> Sequence[str]:
+    def lately(self, records: Sequence[Record]) -> Sequence[tuple[str, str]]:
         """What the assistant said, line by line, up to the newest of the records."""
         try:
             if self._sidecar is None:
@@ -82,7 +82,7 @@ class Continuity:
             newest = advance(self._sidecar or Sidecar(), records)
         except _FAILURES:
             return ()
-        return [item.text for item in newest.items if item.speaker == "assistant"]
+        return [(item.record, item.text) for item in newest.items if item.speaker == "assistant"]
 
     def keep_up(self) -> None:
         """Bring the running summary up to date, in its file as well."""

@@ -1,0 +1,285 @@
+"""What a session must not forget when its context is cut, reset or restarted."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.engine.sessions import KINDS, Bench, check_requests, texts
+
+from holdfast.core.checkpoint import State, read_state
+from holdfast.core.events import CheckpointSaved, CompactionFinished, SessionReset
+from holdfast.core.records import Checkpoint, Compaction, Flush, Mode, User
+from holdfast.errors import BadSetting
+from holdfast.ports import ANY_HEAD
+from holdfast.stores.jsonl import JsonlStore
+from holdfast.testing.scripted import ScriptedModel, calls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HAIKU = "An old silent pond / a frog jumps into the pond / splash! Silence again."
+
+
+@pytest.fixture(params=KINDS)
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(request.param)
+    made.store = JsonlStore(str(tmp_path))
+    yield made
+    made.store.close()
+    made.close()
+
+
+def states(bench: Bench, name: str = "s") -> list[State]:
+    found = [read_state(one.state) for one in bench.records(name) if isinstance(one, Checkpoint)]
+    assert all(isinstance(one, State) for one in found)
+    return [one for one in found if isinstance(one, State)]
+
+
+# Fresh and continue: the story of a bot whose sessions overflowed
+
+
+def test_a_fresh_session_knows_what_was_said_before(bench: Bench) -> None:
+    """Write a haiku, then make it about rain: the second request has no history and knows it."""
+    model = ScriptedModel([HAIKU, "Rain on the old pond", "gladly"], window=32_000)
+    session = bench.open(model, "tg_42")
+    bench.do(session.set_mode("fresh"))
+    first = session.id
+    bench.say(session, "Write a haiku")
+    assert session.id == first
+    bench.say(session, "make it about rain")
+    assert session.id != first
+    (reset,) = bench.of(SessionReset)
+    assert (reset.old, reset.new) == (first, session.id)
+    request = model.requests[1]
+    assert HAIKU in texts(request)
+    assert len(request["messages"]) == 1
+    said = [one.content for one in bench.records(session.id) if isinstance(one, User)]
+    assert said == ["make it about rain"]
+    header = bench.store.header(session.key)
+    assert (header.parent_session, header.reason) == (f"main/{first}", "reset")
+    check_requests(model)
+
+
+def test_ten_fresh_sessions_neither_nest_nor_grow(bench: Bench) -> None:
+    model = ScriptedModel(otherwise="Well, that is done now.", window=32_000)
+    session = bench.open(model, "tg_42", label="bot")
+    bench.do(session.set_mode("fresh"))
+    for number in range(12):
+        bench.say(session, f"request number {number}, about parcel P-{number:03d}")
+    sizes = [len(texts(one)) for one in model.requests]
+    assert max(sizes[5:]) < 2 * sizes[4]
+    assert texts(model.requests[-1]).count("# Checkpoint") == 1
+    assert "request number 0" in texts(model.requests[-1])
+    assert len(bench.of(SessionReset)) == 11
+    assert len({one.key for one in bench.store.sessions()}) == 12
+
+
+def test_the_mode_and_the_place_survive_a_restart(bench: Bench, tmp_path: Path) -> None:
+    """Opened by its first name, a bot is where it was."""
+    session = bench.open(ScriptedModel(["one", "two"], window=32_000), "tg_42")
+    bench.do(session.set_mode("fresh"))
+    bench.say(session, "first")
+    bench.say(session, "second")
+    place = session.id
+    bench.store.close()
+    bench.store = JsonlStore(str(tmp_path))
+    model = ScriptedModel(["three"], window=32_000)
+    again = bench.open(model, "tg_42")
+    assert (again.id, again.mode) == (place, "fresh")
+    bench.say(again, "third")
+    assert again.id != place
+    assert "second" in texts(model.requests[0])
+    bench.do(again.set_mode("continue"))
+    at = again.id
+    bench.say(bench.open(ScriptedModel(["four"], window=32_000), at), "fourth")
+    assert bench.open([], at).id == at
+
+
+def test_a_mode_survives_a_compaction(bench: Bench) -> None:
+    model = ScriptedModel(otherwise="fine " * 50, window=200_000)
+    session = bench.open(model, summary="extract", notes="off")
+    for number in range(6):
+        bench.say(session, f"message {number} " + "with words " * 100)
+    bench.do(session.set_mode("fresh"))
+    assert bench.do(session.compact()).outcome == "applied"
+    kinds = [one.kind for one in bench.records()]
+    assert kinds.index("compaction") < len(kinds) - 1 - kinds[::-1].index("mode")
+    assert bench.open([]).mode == "fresh"
+
+
+def test_a_mode_that_is_none_is_refused(bench: Bench) -> None:
+    session = bench.open([])
+    with pytest.raises(BadSetting):
+        bench.do(session.set_mode("later"))
+    assert not [one for one in bench.records() if isinstance(one, Mode)]
+
+
+def test_300_messages_in_one_session_never_overflow(bench: Bench, tmp_path: Path) -> None:
+    """Continue mode, a small window that the provider enforces, a restart in between."""
+
+    def answer(request: Any) -> str:
+        return f"Noted: {texts(request)[-40:]}. " + "I shall keep that in mind. " * 12
+
+    model = ScriptedModel(otherwise=answer, window=16_000, limit=16_000)
+    session = bench.open(model, "tg_7", summary="extract")
+    for number in range(150):
+        bench.say(session, f"Message {number}: parcel P-{number:04d} goes to shelf {number % 9}.")
+        if number == 75:
+            bench.store.close()
+            bench.store = JsonlStore(str(tmp_path))
+            session = bench.open(model, "tg_7", summary="extract")
+        if number % 50 == 49:
+            status = bench.do(session.status())
+            assert status.turns == number + 1
+            assert 0 < status.share < 1
+            assert status.compactions == len(
+                [one for one in bench.records("tg_7") if isinstance(one, Compaction)]
+            )
+    assert model.refused == []
+    assert bench.of(CompactionFinished)
+    assert bench.of(SessionReset) == []
+    assert "P-0149" in texts(model.requests[-1])
+
+
+# Checkpoints
+
+
+def test_a_checkpoint_is_stored_before_every_cut(bench: Bench) -> None:
+    model = ScriptedModel(otherwise="fine " * 60, window=200_000)
+    session = bench.open(model, summary="extract")
+    for number in range(6):
+        bench.say(session, f"message {number}: please weigh parcel {number}. " + "word " * 200)
+    bench.do(session.compact())
+    kinds = [one.kind for one in bench.records()]
+    assert kinds.index("checkpoint") < kinds.index("compaction")
+    (saved,) = bench.of(CheckpointSaved)
+    assert saved.trigger == "pre_compact_manual"
+    (state,) = states(bench)
+    assert state.request_count == 6
+    assert state.last_exchange.user.startswith("message 5")
+
+
+def test_a_checkpoint_that_cannot_be_stored_costs_no_cut(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_args: Any, **_more: Any) -> Any:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("holdfast.engine.checkpoints.capture", broken)
+    session = bench.open(ScriptedModel(otherwise="fine " * 60, window=200_000), summary="extract")
+    for number in range(6):
+        bench.say(session, f"message {number} " + "word " * 200)
+    with pytest.warns(UserWarning, match="no checkpoint"):
+        assert bench.do(session.compact()).outcome == "applied"
+
+
+def test_turns_and_closing_can_be_marked_as_well(bench: Bench) -> None:
+    session = bench.open(
+        ScriptedModel([calls(("c1", "look", {})), "done", "sure"], window=32_000),
+        checkpoints="turns",
+        tools=[look],
+    )
+    bench.say(session, "look at it")
+    assert [one.trigger for one in states(bench)] == ["query_complete"]
+    bench.do(session.checkpoint("phase_boundary", current_objective="ship it"))
+    newest = states(bench)[-1]
+    assert (newest.trigger, newest.current_objective) == ("phase_boundary", "ship it")
+    bench.say(session, "and again")
+    assert states(bench)[-1].current_objective == "ship it"
+    assert states(bench)[-1].tools_used == {"look": 1}
+
+
+def look() -> str:
+    """Look."""
+    return "nothing"
+
+
+def test_none_are_stored_where_none_are_wanted(bench: Bench) -> None:
+    model = ScriptedModel(otherwise="fine " * 60, window=200_000)
+    session = bench.open(model, summary="extract", checkpoints="off")
+    for number in range(6):
+        bench.say(session, f"message {number} " + "word " * 200)
+    bench.do(session.compact())
+    assert states(bench) == []
+
+
+# Notes and the running summary
+
+
+def test_what_is_noted_before_a_cut_is_in_a_file_of_the_day(bench: Bench, tmp_path: Path) -> None:
+    model = ScriptedModel(otherwise="fine " * 60, window=200_000)
+    session = bench.open(model, summary="extract")
+    bench.say(session, "Remember: never deploy on Fridays.")
+    for number in range(6):
+        bench.say(session, f"message {number} " + "word " * 200)
+    bench.do(session.compact())
+    (file,) = (tmp_path / "agents" / "main" / "memory").glob("20*.md")
+    text = file.read_text()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d\.md", file.name)
+    assert text.count("never deploy on Fridays") == 1
+    assert "main/s" in text
+    assert session.note_store is not None
+    assert [one.text for one in session.note_store.notes()] == session_notes(bench, session)
+
+
+def session_notes(bench: Bench, session: Any) -> list[str]:
+    return list(bench.do(session.notes()))
+
+
+def test_notes_that_a_crash_kept_out_of_the_files_are_put_in(bench: Bench, tmp_path: Path) -> None:
+    session = bench.open([])
+    flush = Flush(notes=["The port is 8443", "Deploys go to Frankfurt"])
+    bench.store.append(session.key, [flush], expect=ANY_HEAD)
+    assert not (tmp_path / "agents" / "main" / "memory").exists()
+    for _ in range(2):
+        again = bench.open([])
+        assert again.note_store is not None
+        assert len(list(again.note_store.notes())) == 2
+
+
+def test_notes_of_one_owner_are_not_those_of_another(bench: Bench) -> None:
+    ann, bob = (bench.open([], name, owner=name) for name in ("ann", "bob"))
+    ann.note_store.append(["Ann likes tea"])
+    assert [one.text for one in ann.note_store.notes()] == ["Ann likes tea"]
+    assert list(bob.note_store.notes()) == []
+
+
+def test_a_folder_that_cannot_be_written_costs_no_turn(bench: Bench, tmp_path: Path) -> None:
+    model = ScriptedModel(otherwise="fine " * 60, window=200_000)
+    session = bench.open(model, summary="extract")
+    (tmp_path / "agents" / "main" / "memory").write_text("somebody's file")
+    bench.say(session, "Remember: never deploy on Fridays.")
+    for number in range(6):
+        bench.say(session, f"message {number} " + "word " * 200)
+    assert bench.do(session.compact()).outcome == "applied"
+    assert bench.do(session.notes())
+
+
+def test_what_the_assistant_said_lately_is_in_what_a_cut_leaves(bench: Bench) -> None:
+    answers = [f"Parcel {number} weighs {number + 2} kg exactly." for number in range(8)]
+    model = ScriptedModel(answers, otherwise="well", window=200_000)
+    session = bench.open(model, summary="extract")
+    for number in range(8):
+        bench.say(session, f"weigh parcel {number} " + "and take care of it " * 60)
+    bench.do(session.compact())
+    bench.say(session, "what do you know?")
+    text = texts(model.requests[-1])
+    assert "## What the assistant said lately" in text
+    assert "Parcel 4 weighs 6 kg exactly." in text
+
+
+def test_a_running_summary_stands_beside_the_log(bench: Bench, tmp_path: Path) -> None:
+    session = bench.open(ScriptedModel(["hello", "yes"], window=32_000))
+    bench.say(session, "[SESSION_SUMMARY] is what I write")
+    path = tmp_path / "agents" / "main" / "sessions" / "s.summary.json"
+    assert "[SESSION_SUMMARY] is what I write" in path.read_text()
+    path.write_text("{ torn")
+    os.chmod(path, 0o400)
+    bench.say(session, "again")
+    assert "again" in path.read_text()
+    bench.do(session.rewind(turns=1))
+    assert bench.store.verify(session.key).is_sound
