@@ -65,8 +65,8 @@ def memory(store: JsonlStore) -> Memory:
     return Memory.open(store.root, with_vectors=False)
 
 
-def _texts(memory: Memory, query: str, scope: Scope = "all", **options: int) -> list[str]:
-    return [hit.text for hit in memory.search(query, scope=scope, **options)]
+def _texts(memory: Memory, query: str, scope: Scope = "all", limit: int = 6) -> list[str]:
+    return [hit.text for hit in memory.search(query, scope=scope, limit=limit)]
 
 
 def test_a_note_written_a_moment_ago_is_found(memory: Memory, root: str) -> None:
@@ -154,10 +154,11 @@ def test_more_hits_are_only_more(memory: Memory, store: JsonlStore, root: str) -
         KEY, [User(content=f"server {n} is slow on day {n}") for n in range(20)], expect=None
     )
     NoteStore(root, "main").append([f"the server number {n} was replaced" for n in range(20)])
-    for scope in ("notes", "sessions", "all"):
-        many = _texts(memory, "slow server", scope, limit=30)  # type: ignore[arg-type]
+    scopes: tuple[Scope, ...] = ("notes", "sessions", "all")
+    for scope in scopes:
+        many = _texts(memory, "slow server", scope, limit=30)
         for limit in range(1, 10):
-            assert _texts(memory, "slow server", scope, limit=limit) == many[:limit]  # type: ignore[arg-type]
+            assert _texts(memory, "slow server", scope, limit=limit) == many[:limit]
 
 
 def test_sessions_do_not_drown_notes(memory: Memory, store: JsonlStore, root: str) -> None:
@@ -323,3 +324,24 @@ def test_the_tools_answer_within_their_cap_and_refuse_in_words(
     assert search.function(query="x", scope="mars").is_error
     assert get.function(citation="nowhere").is_error
     assert "Nothing" in search.function(query="pears").content
+
+
+def test_an_index_that_breaks_is_made_anew(memory: Memory, store: JsonlStore, root: str) -> None:
+    """It is only a cache: what is damaged under our hands costs a reading, not an answer."""
+    store.append(KEY, [User(content=f"about bananas {n}") for n in range(50)], expect=None)
+    assert _texts(memory, "bananas")
+    memory.close()
+    path = f"{root}/recall.sqlite3"
+    with open(path, "r+b") as file:
+        size = file.seek(0, 2)
+        file.seek(4096)
+        file.write(b"\xff" * (size - 4096))
+
+    assert len(_texts(memory, "bananas")) == 6
+
+
+def test_without_a_root_nothing_is_found_and_nothing_is_made(tmp_path: Path) -> None:
+    memory = Memory.open(str(tmp_path / "missing"), with_vectors=False)
+
+    assert memory.search("anything", scope="all") == []
+    assert not (tmp_path / "missing").exists()

@@ -53,7 +53,7 @@ from holdfast.core.sayings import answered, said
 from holdfast.core.terms import is_common, terms
 from holdfast.core.text import cut, scrub
 from holdfast.engine.redacting import redactor as default_redactor
-from holdfast.errors import AccessDenied, HoldfastError, NoSuchRecord, UsageError
+from holdfast.errors import AccessDenied, HoldfastError, NoSuchRecord, StoreUnavailable, UsageError
 from holdfast.providers.embeddings import Vectors, find_embedder
 from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.notes import NoteStore
@@ -108,6 +108,7 @@ class Memory:
         self._vectors: tuple[tuple[int, int], Vectors] | None = None
         self.notice = ""
         """What the last search could not do, if anything."""
+        self._owned: JsonlStore | None = None
 
     @classmethod
     def open(
@@ -121,14 +122,17 @@ class Memory:
         with_vectors: bool = True,
     ) -> Memory:
         """The memory of an agent, or of one of the owners it serves, below a root."""
-        return cls(
-            JsonlStore(root),
+        store = JsonlStore(root)
+        memory = cls(
+            store,
             NoteStore(root, agent, owner),
             index=Recall(os.path.join(root, INDEX_FILE)),
             embedder=find_embedder() if with_vectors else None,
             redactor=redactor,
             caller=caller or Caller(agent, None, owner=owner, visibility="agent"),
         )
+        memory._owned = store
+        return memory
 
     def __enter__(self) -> Memory:
         return self
@@ -137,7 +141,10 @@ class Memory:
         self.close()
 
     def close(self) -> None:
+        """Let go of the index, and of a store that was opened here."""
         self._index.close()
+        if self._owned is not None:
+            self._owned.close()
 
     # Asking
 
@@ -158,6 +165,15 @@ class Memory:
         _check(scope, limit)
         query = cut(scrub(query), RECALL_QUERY_CHARS_MAX, keep="head").text
         self.notice = ""
+        try:
+            return self._search(query, scope, limit, before, refresh=refresh)
+        except StoreUnavailable:
+            # The index gave up its file, and begins anew: it is only a cache.
+            return self._search(query, scope, limit, before, refresh=True)
+
+    def _search(
+        self, query: str, scope: Scope, limit: int, before: float | None, *, refresh: bool
+    ) -> list[Hit]:
         if refresh:
             self.refresh(scope)
         sources = {one.id: one for one in self._searched(scope, before)}

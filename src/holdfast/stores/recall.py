@@ -288,13 +288,17 @@ class Recall:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
+        import sqlite3
+
         with self._mutex:
-            yield self._connected()
+            try:
+                yield self._connected()
+            except sqlite3.Error as error:
+                raise self._given_up(error) from error
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._mutex:
-            db = self._connected()
+        with self._reading() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -303,6 +307,22 @@ class Recall:
                 with suppress(Exception):
                     db.execute("ROLLBACK")
                 raise
+
+    def _given_up(self, error: sqlite3.Error) -> StoreUnavailable:
+        """The file does not work: it is put aside if it is damaged, and left alone if it is busy.
+
+        Whoever tries again gets a new one.
+        """
+        import sqlite3
+
+        self._disconnect()
+        if isinstance(error, sqlite3.OperationalError):
+            self._path = _MEMORY
+        else:
+            self._set_aside()
+        return StoreUnavailable(
+            f"the index of memory cannot be used: {error}", hint="it is made anew: search again"
+        )
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is not None and self._pid == os.getpid():
@@ -334,12 +354,6 @@ class Recall:
                 self._set_aside()
         self._path = _MEMORY
         return _open(_MEMORY)
-
-    def restart(self) -> None:
-        """After an error of the file: put it aside and begin a new one."""
-        with self._mutex:
-            self._disconnect()
-            self._set_aside()
 
     def _disconnect(self) -> None:
         if self._connection is not None and self._pid == os.getpid():
