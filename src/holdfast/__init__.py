@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         FlushFinished,
         FlushStarted,
         Interrupted,
+        MemoryRecalled,
         OffloadFailed,
         OutputOffloaded,
         Pruned,
@@ -102,7 +103,8 @@ _HOMES = {
     "holdfast.core.events": (
         *("CallFailed", "CallFinished", "CallStarted", "CompactionFinished", "CompactionStarted"),
         *("Event", "FlushFinished", "FlushStarted", "Interrupted", "OffloadFailed"),
-        *("CheckpointSaved", "OutputOffloaded", "PruneStarted", "Pruned", "SessionReset"),
+        *("CheckpointSaved", "MemoryRecalled", "OutputOffloaded", "PruneStarted", "Pruned"),
+        "SessionReset",
         *(
             "ToolFinished",
             "ToolStarted",
@@ -196,6 +198,7 @@ __all__ = [
     "Memory",
     "MemoryAudit",
     "MemoryBlobs",
+    "MemoryRecalled",
     "MemoryStore",
     "Mode",
     "Model",

@@ -10,11 +10,18 @@ import pytest
 from tests.engine.sessions import KINDS, Bench, check_requests, texts
 
 from holdfast.core.checkpoint import State, read_state
-from holdfast.core.events import CheckpointSaved, CompactionFinished, SessionReset
+from holdfast.core.events import (
+    CheckpointSaved,
+    CompactionFinished,
+    MemoryRecalled,
+    SessionReset,
+)
 from holdfast.core.records import Checkpoint, Compaction, Flush, Mode, User
-from holdfast.errors import BadSetting
+from holdfast.engine.memory import Memory
+from holdfast.errors import BadSetting, StoreUnavailable
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.notes import NoteStore
 from holdfast.testing.scripted import ScriptedModel, calls
 
 if TYPE_CHECKING:
@@ -283,3 +290,42 @@ def test_a_running_summary_stands_beside_the_log(bench: Bench, tmp_path: Path) -
     assert "again" in path.read_text()
     bench.do(session.rewind(turns=1))
     assert bench.store.verify(session.key).is_sound
+
+
+# Memory
+
+
+def memory_at(root: Path) -> Memory:
+    return Memory.open(str(root), with_vectors=False)
+
+
+def test_memory_is_asked_once_about_what_the_user_says(bench: Bench, tmp_path: Path) -> None:
+    """The block is data, stays where it was put, and is not repeated."""
+    NoteStore(str(tmp_path), "main").append(["Releases go out on Tuesdays.", "Ann likes tea."])
+    model = ScriptedModel([calls(("c1", "look", {})), "On Tuesdays.", "yes"], window=32_000)
+    with memory_at(tmp_path) as memory:
+        session = bench.open(model, memory=memory, tools=[look])
+        bench.say(session, "When do releases go out?")
+        bench.say(session, "So the releases go out on Tuesdays?")
+    first, second, third = map(texts, model.requests)
+    assert first.count("Releases go out on Tuesdays.") == 1
+    assert "Ann likes tea" not in first
+    assert second.startswith(first[: first.index("ephemeral")])
+    assert third.count("Releases go out on Tuesdays.") == 1
+    assert len(bench.of(MemoryRecalled)) == 1
+    assert bench.store.sessions()[0].title == "When do releases go out?"
+    check_requests(model)
+    state = bench.do(session.checkpoint())
+    assert state
+    assert states(bench)[-1].original_request == "When do releases go out?"
+
+
+def test_a_memory_that_fails_costs_no_turn(bench: Bench, tmp_path: Path) -> None:
+    class Broken(Memory):
+        def search(self, *_args: Any, **_more: Any) -> Any:
+            raise StoreUnavailable("the index is gone")
+
+    model = ScriptedModel(["fine"], window=32_000)
+    session = bench.open(model, memory=Broken(None, None))
+    with pytest.warns(UserWarning, match="memory could not be asked"):
+        assert bench.say(session, "hello there").text == "fine"

@@ -117,6 +117,8 @@ class Course:
         """Values that are stored as handles."""
         self.lately: Callable[[Sequence[Record]], Sequence[tuple[str, str]]] = _nothing
         """The lines of the running summary after some records, each with the record it is of."""
+        self.recalls = False
+        """Whether memory is asked about what the user says."""
         self.keeps_outputs = False
         """Whether there is a place to move large outputs to."""
         self._budget_tokens: int | None = None

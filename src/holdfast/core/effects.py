@@ -64,6 +64,12 @@ class Mark(msgspec.Struct, frozen=True):
     trigger: str
 
 
+class Recall(msgspec.Struct, frozen=True):
+    """Gives what memory has on something, as a block of data, or nothing. It never fails."""
+
+    query: str
+
+
 class Call(msgspec.Struct, frozen=True):
     """Sends a prompt; gives a `Reply` or a `Failed`."""
 
@@ -121,7 +127,7 @@ class Deny(msgspec.Struct, frozen=True):
     reason: str = "denied"
 
 
-Effect: TypeAlias = Now | Read | Append | Keep | Mark | Call | Start | Next | Wait | Tell
+Effect: TypeAlias = Now | Read | Append | Keep | Mark | Recall | Call | Start | Next | Wait | Tell
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 

@@ -135,6 +135,13 @@ class SessionReset(msgspec.Struct, frozen=True):
     reason: str
 
 
+class MemoryRecalled(msgspec.Struct, frozen=True):
+    """What memory has on what the user said stands beside it, once, as data."""
+
+    record: str
+    chars: int
+
+
 class PruneStarted(msgspec.Struct, frozen=True):
     """Old results are about to be shown shorter. Denied, that is done only if nothing fits
     without it."""
@@ -231,6 +238,7 @@ Event: TypeAlias = (
     | OffloadFailed
     | CheckpointSaved
     | SessionReset
+    | MemoryRecalled
     | PruneStarted
     | Pruned
     | CompactionStarted

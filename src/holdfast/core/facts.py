@@ -46,7 +46,7 @@ class Facts(msgspec.Struct):
                 self.reason = item.reason
             case Label(label=label, target=None):
                 self.label = label
-            case User(content=content) if not self.title:
+            case User(content=content, extra=extra) if not self.title and not extra.get("meta"):
                 self.title = title_of(text_of(content))
 
 

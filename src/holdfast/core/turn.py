@@ -25,6 +25,7 @@ from holdfast.core.effects import (
     Now,
     Outcome,
     Read,
+    Recall,
     Tell,
     Wait,
 )
@@ -33,6 +34,7 @@ from holdfast.core.events import (
     CallFinished,
     CallStarted,
     Interrupted,
+    MemoryRecalled,
     TroubleNoticed,
     TurnCancelled,
     TurnFailed,
@@ -43,7 +45,7 @@ from holdfast.core.events import (
 from holdfast.core.failures import Symptoms, classify, classify_finish
 from holdfast.core.messages import INTERRUPTED, ToolCall
 from holdfast.core.offload import moved_out
-from holdfast.core.records import Assistant, Compaction, ToolResult, User
+from holdfast.core.records import Assistant, Compaction, ToolResult, User, text_of
 from holdfast.core.recovery import Recovery, gave_up
 from holdfast.core.replies import Reply
 from holdfast.core.usage import read_usage
@@ -85,13 +87,26 @@ def add_user(course: Course, content: Content, name: str | None = None) -> Flow[
     if course.keeps_outputs:
         content = yield from moved_out(content)
     left = yield from _interruptions(course)
+    recalled = yield from _recalled(course, content)
     said = User(content=content, name=name)
-    stored = yield Append((*left, said))
+    stored = yield Append((*left, *recalled, said))
+    for one in stored[len(left) : -1]:
+        yield Tell(MemoryRecalled(one.id, len(text_of(one.content))))
     if left:
         yield Tell(Interrupted(tuple(one.tool_use_id for one in left)))
     record: str = stored[-1].id
     yield Tell(TurnStarted(record))
     return record
+
+
+def _recalled(course: Course, content: Content) -> Flow[list[User]]:
+    """What memory has on it, as a record of its own before the user's words: it stays where it
+    was put, so that the prefix stays the same, and nobody takes it for something said."""
+    query = text_of(content)
+    if not course.recalls or not query.strip():
+        return []
+    block: str = yield Recall(query)
+    return [User(content=block, extra={"meta": True, "injected": "memory"})] if block else []
 
 
 def resume(course: Course) -> Flow[Reply | None]:

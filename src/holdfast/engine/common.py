@@ -34,6 +34,7 @@ from holdfast.core.records import (
     ToolResult,
     Undo,
     User,
+    text_of,
 )
 from holdfast.core.text import cut
 from holdfast.core.tokens import Estimator
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection import Plan
     from holdfast.core.records import Json, Record
     from holdfast.core.vault import Secret
+    from holdfast.engine.memory import Memory
     from holdfast.engine.tools import ToolFunction
     from holdfast.ports import AsyncModel, BlobStore, Clock, Hear, Model, SessionStore
     from holdfast.stores.notes import NoteStore
@@ -116,6 +118,10 @@ class Options(TypedDict, total=False):
     recovery_calls: int
     waits: int
     wait_seconds: float
+    memory: Memory
+    """What is asked, once, about everything the user says."""
+    recall: Literal["notes", "sessions", "all"]
+    """Which part of the memory; the notes where nobody says."""
     secrets: Mapping[str, str | Secret]
     """Values by name that are stored as handles (`<secret:NAME>`), which tools get resolved."""
     rules: Sequence[Rule]
@@ -164,6 +170,7 @@ class Held:
             toolbox=self._toolbox,
             blobs=self.blobs,
             mark=self._mark,
+            recall=self._recall,
             rules=options.get("rules", ()),
             clock=self._clock,
         )
@@ -171,6 +178,7 @@ class Held:
             _terms(options, model, self._toolbox, summariser, reader), memory_for(model.target)
         )
         self._course.vault = self._vault
+        self._course.recalls = "memory" in options
         self._course.keeps_outputs = self.blobs is not None
         self._guard = turn.Guard(self._course, self._named)
         records = self._log.read(self._course.window.tokens)
@@ -188,6 +196,16 @@ class Held:
         self._totals: Totals | None = None
         self._log.on_append(self._count)
         self._log.on_append(self._continuity.heard)
+
+    def _recall(self, query: str) -> str:
+        """What memory has to say, without what the view says already; nothing where it fails."""
+        memory = self._options["memory"]
+        try:
+            hits = memory.search(query, scope=self._options.get("recall", "notes"))
+            return memory.injection(hits, known=_texts_of(self._records()))
+        except (HoldfastError, OSError) as error:
+            warnings.warn(f"memory could not be asked: {error}", HoldfastWarning, stacklevel=2)
+            return ""
 
     def _newest_of(self, key: SessionKey) -> SessionKey:
         """Where a session in fresh mode is now: each of its sessions names the next."""
@@ -510,6 +528,7 @@ _WORDS: Final = {
     "summary": ("model", "extract"),
     "notes": ("extract", "model", "off"),
     "checkpoints": ("cuts", "turns", "off"),
+    "recall": ("notes", "sessions", "all"),
 }
 
 
@@ -547,8 +566,16 @@ def _terms(
     )
 
 
-_PLAIN: Final = Options.__annotations__.keys() - {"tools", "window", "price", "rules", "secrets"}
+_PLAIN: Final = Options.__annotations__.keys() - {
+    *("tools", "window", "price", "rules", "secrets", "memory", "recall")
+}
 """Options that are terms as they stand."""
+
+
+def _texts_of(records: Sequence[Record]) -> list[str]:
+    """What is in view already."""
+    texts = [text_of(one.content) for one in records if isinstance(one, User | Assistant)]
+    return [*texts, *(one.summary for one in records if isinstance(one, Compaction))]
 
 
 def _mode_in(records: Sequence[Record]) -> str:

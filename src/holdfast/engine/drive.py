@@ -31,6 +31,7 @@ from holdfast.core.effects import (
     Now,
     Outcome,
     Read,
+    Recall,
     Start,
     Tell,
     Wait,
@@ -88,6 +89,8 @@ class World(msgspec.Struct, kw_only=True):
     blobs: BlobStore | None = None
     mark: Callable[[str], str | None] = lambda _trigger: None
     """Stores a checkpoint; gives its record."""
+    recall: Callable[[str], str] = lambda _query: ""
+    """Gives what memory has on something."""
     rules: Sequence[Rule] = ()
     """The caller's own rules for naming failures."""
     clock: Clock = time.time
@@ -192,6 +195,8 @@ class Blocking:
                 return world.keep(effect.data)
             case Mark():
                 return world.mark(effect.trigger)
+            case Recall():
+                return world.recall(effect.query)
             case Call():
                 return self._call(effect)
             case Start():
@@ -326,6 +331,8 @@ class Awaiting:
                 return await finished(world.keep, effect.data)
             case Mark():
                 return await finished(world.mark, effect.trigger)
+            case Recall():
+                return await finished(world.recall, effect.query)
             case Call():
                 return await self._call(effect)
             case Start():
