@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "importers": _STORED,
     "engine": _ENGINE,
     "surfaces": _ENGINE | {"engine", "importers", "holdfast"},
-    "integrations": _STORED | {"config", "engine", "holdfast"},
+    "integrations": _STORED | {"config", "engine", "importers", "holdfast"},
     "testing": _ENGINE | {"engine", "importers", "holdfast"},
     # The package itself offers names of the rooms below the surfaces; `__main__` is a way in.
     "holdfast": _ENGINE | {"engine"},

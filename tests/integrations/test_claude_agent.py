@@ -1,0 +1,99 @@
+"""The hook of the Claude Agent SDK, called as the SDK calls it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.core.ids import SessionKey
+from holdfast.engine import checkpoints
+from holdfast.integrations.claude_agent import PreCompact
+from holdfast.stores.jsonl import JsonlStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SESSION = "0f1e2d3c-0000-4000-8000-000000000001"
+
+
+def transcript(path: Path) -> Path:
+    """A session as Claude Code writes it."""
+    call = {
+        "type": "tool_use",
+        "id": "toolu_1",
+        "name": "Write",
+        "input": {"file_path": "/work/notes.md", "content": "# Notes\n"},
+    }
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "File created"}
+    said: list[tuple[str, dict[str, Any]]] = [
+        ("user", {"role": "user", "content": "Write the notes. Never touch main.py."}),
+        ("assistant", {"role": "assistant", "model": "claude-x", "content": [call]}),
+        ("user", {"role": "user", "content": [result]}),
+        (
+            "assistant",
+            {"role": "assistant", "content": [{"type": "text", "text": "The notes are written."}]},
+        ),
+    ]
+    lines = [
+        {
+            "type": kind,
+            "sessionId": SESSION,
+            "uuid": f"u{number}",
+            "parentUuid": f"u{number - 1}" if number else None,
+            "timestamp": f"2026-01-01T00:00:0{number}.000Z",
+            "cwd": "/work",
+            "message": {**message, "id": f"msg_{number}"},
+        }
+        for number, (kind, message) in enumerate(said)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def called(hook: PreCompact, **given: Any) -> dict[str, Any]:
+    about = {"hook_event_name": "PreCompact", "session_id": SESSION, "trigger": "auto", **given}
+    return asyncio.run(hook(about, None, {"signal": None}))
+
+
+def test_a_checkpoint_is_stored_and_given_back(tmp_path: Path) -> None:
+    path = transcript(tmp_path / "session.jsonl")
+    root = str(tmp_path / "root")
+    hook = PreCompact(root=root)
+    for _ in range(2):
+        answer = called(hook, transcript_path=str(path))
+    assert answer["continue_"] is True
+    message = answer["systemMessage"]
+    assert len(message) <= 2_000
+    for words in ("Write the notes.", "/work/notes.md", "The notes are written."):
+        assert words in message
+    with JsonlStore(root) as store:
+        states = list(checkpoints.each(store, SessionKey("claude-code", SESSION)))
+    assert [one.trigger for _record, one in states] == ["pre_compact_auto"] * 2
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"transcript_path": "/nowhere/at/all.jsonl"},
+        {"transcript_path": None},
+        {"session_id": "../../etc"},
+    ],
+)
+def test_whatever_goes_wrong_the_compaction_goes_on(tmp_path: Path, given: dict[str, Any]) -> None:
+    path = transcript(tmp_path / "session.jsonl")
+    hook = PreCompact(root=str(tmp_path / "root"))
+    with pytest.warns(UserWarning, match="no checkpoint before the compaction"):
+        answer = called(hook, **{"transcript_path": str(path), **given})
+    assert answer == {"continue_": True}
+
+
+def test_a_file_that_is_no_transcript_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "noise"
+    path.write_bytes(b"\0\1\2" * 100)
+    with pytest.warns(UserWarning, match="no checkpoint"):
+        assert called(PreCompact(root=str(tmp_path)), transcript_path=str(path)) == {
+            "continue_": True
+        }
