@@ -57,6 +57,7 @@ DATA = Path(os.environ.get("HOLDFAST_DATA", PROJECT.parent / "shared" / "data"))
 CACHE = PROJECT / "benchmarks" / ".cache" / "vectors.sqlite3"
 DEPTHS = (5, 10)
 HITS = 100
+SIZES = (1_000, 10_000, 100_000)
 DAY = 86_400.0
 GOALS = {"longmemeval": 0.09, "realmem": 0.08}
 """How far ahead of plain BM25, in recall@5, with vectors."""
@@ -387,7 +388,7 @@ def speed() -> Iterator[tuple[int, float, float]]:
     ]
     chance = random.Random(20_261_116)
     asked = chance.sample(questions, 60)
-    for size in (1_000, 10_000, 100_000):
+    for size in SIZES:
         memory = _grown(texts, size, chance)
         taken = []
         for query in asked:

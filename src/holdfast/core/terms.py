@@ -189,6 +189,9 @@ _COMMON_WORDS: Final = """
     take tell than that the their them then there these they this those through to too under until
     up us use very want was we were what when where which while who whom why will with would you
     your im ive dont id youre thats
+    ago between during ever many mention much often previous remind since total
+    chat conversation discuss
 """
 COMMON: Final = frozenset(map(stem, _COMMON_WORDS.split()))
-"""Words that hardly tell one text from another, as they are after stemming. They count for less."""
+"""Words that hardly tell one text from another, or that questions about the past are made with, as
+they are after stemming. They count for less."""

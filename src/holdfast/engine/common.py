@@ -299,6 +299,7 @@ class Held:
             agent=self.key.agent,
             label=self._label(),
             head=self._log.head,
+            mode=self._mode,
         )
 
     def _count(self, records: Sequence[Record]) -> None:

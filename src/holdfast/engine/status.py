@@ -45,6 +45,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     turns_left: int | None
     """Turns like the ones in view until the next compaction."""
     head: str
+    mode: str = "continue"
+    """How the session goes on after an answer: `continue` or `fresh`."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -59,7 +61,15 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def status_of(
-    plan: Plan, totals: Totals, policy: Policy, *, session: str, agent: str, label: str, head: str
+    plan: Plan,
+    totals: Totals,
+    policy: Policy,
+    *,
+    session: str,
+    agent: str,
+    label: str,
+    head: str,
+    mode: str,
 ) -> Status:
     """From the next request and the sums so far."""
     compact_at = int(policy.compact * policy.working_budget(plan.budget.tokens))
@@ -87,6 +97,7 @@ def status_of(
         unpriced=totals.unpriced,
         turns_left=_turns_left(plan.kept, plan.tokens.messages, compact_at),
         head=head,
+        mode=mode,
         warnings=plan.warnings,
     )
 

@@ -43,16 +43,16 @@ class Totals(msgspec.Struct):
         helper = (terms.summary_target or terms.target).model
         for record in records:
             match record:
-                case User():
-                    self.turns += 1
+                case User(extra=extra):
+                    self.turns += not extra.get("meta")
                 case ToolResult():
                     self.tools += 1
                 case Assistant():
                     self.calls += 1
                     price = terms.price_for(record.model or terms.target.model)
                     self._charge(record.usage, record.provider, price)
-                case Compaction():
-                    self.compactions += 1
+                case Compaction(covers=covers):
+                    self.compactions += covers is not None  # or it is what the session began with
                     if record.usage:
                         price = terms.price_for(record.model or helper)
                         self._charge(record.usage, None, price, record.cost)

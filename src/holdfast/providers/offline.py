@@ -176,8 +176,16 @@ def _answer(asked: str, messages: Sequence[Json], tools: Sequence[Tool]) -> list
         return _said(f"{ABOUT}{_offer(tools)}")
     if not _is_question(asked):
         return _said(NOTED)
-    quotes = _quotes(asked, _passages(messages[:-1], tools))
+    quotes = _quotes(asked, _passages(_known(messages), tools))
     return _said(quotes or f"{NOTHING} {ABOUT}{_offer(tools)}")
+
+
+def _known(messages: Sequence[Json]) -> list[Json]:
+    """What was there before the question: where a session begins with a summary, that stands in
+    the same message."""
+    last = messages[-1]
+    given = [one for one in _blocks(last) if _summary_in(str(one.get("text", "")))]
+    return [*messages[:-1], *([{**last, "content": given}] if given else [])]
 
 
 def _is_question(asked: str) -> bool:

@@ -20,6 +20,7 @@ import msgspec
 
 from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_POSTINGS_MAX
 from holdfast.core.ranking import rarity
+from holdfast.core.terms import is_common
 from holdfast.errors import PathRejected, StoreUnavailable
 from holdfast.stores.files import FILE_MODE
 
@@ -198,7 +199,8 @@ class Recall:
         """The passages of the allowed sources that hold terms of the query.
 
         The rarest terms are looked up first, and all of their places; of terms that are
-        everywhere, as many of the newest as there is room for.
+        everywhere, as many of the newest as there is room for. Common words are looked up only
+        where there is nothing else.
         """
         inside_total = sum(one.passages for one in allowed.values())
         weights: defaultdict[int, float] = defaultdict(float)
@@ -212,7 +214,7 @@ class Recall:
             }
             room = RECALL_POSTINGS_MAX
             for term in _rarest_first(everywhere):
-                if room <= 0:
+                if room <= 0 or (weights and is_common(term)):
                     break
                 is_whole = everywhere[term] <= room
                 found = _instances(db, term) if is_whole else _places(db, _quoted([term]), room)
@@ -442,8 +444,10 @@ def _forget(db: sqlite3.Connection, source: int) -> None:
 
 
 def _rarest_first(holding: Mapping[str, int]) -> list[str]:
-    """The terms that are there at all."""
-    return sorted(filter(holding.get, holding), key=lambda term: (holding[term], term))
+    """The terms that are there at all; common words last, however rare they are here."""
+    return sorted(
+        filter(holding.get, holding), key=lambda term: (is_common(term), holding[term], term)
+    )
 
 
 def _count(db: sqlite3.Connection, term: str) -> int:

@@ -263,7 +263,8 @@ def _status(desk: Desk, _argument: str) -> Answer:
 
 def _session(status: Status) -> str:
     label = f" ({title_of(status.label)})" if status.label else ""
-    return f"{status.session}{label}, agent {status.agent}"
+    mode = ", a fresh session for each request" if status.mode == "fresh" else ""
+    return f"{status.session}{label}, agent {status.agent}{mode}"
 
 
 def _when_compacted(status: Status) -> str:

@@ -9,9 +9,11 @@ from holdfast.core.events import (
     CompactionFinished,
     FlushFinished,
     Interrupted,
+    MemoryRecalled,
     OffloadFailed,
     OutputOffloaded,
     Pruned,
+    SessionReset,
     ToolFinished,
     TroubleNoticed,
     WindowLearned,
@@ -38,6 +40,11 @@ def notice(event: Any, *, attempt: int = 1) -> Line | None:
         case OffloadFailed():
             what = f"{event.bytes:,} bytes of `{event.tool}` could not be kept"
             return _tagged("offload", f"{what}: {event.reason}", is_bad=True)
+        case SessionReset():
+            what = f"session {event.new} goes on from {event.old}, which stays as it is"
+            return _tagged("fresh", what)
+        case MemoryRecalled():
+            return _tagged("memory", f"{event.chars:,} characters of what is known about that")
         case Pruned():
             return _pruned(event)
         case CompactionFinished(outcome="applied") if event.reason != "asked":
