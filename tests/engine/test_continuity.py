@@ -18,6 +18,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.records import Checkpoint, Compaction, Flush, Mode, User
 from holdfast.engine.memory import Memory
+from holdfast.engine.session import Session
 from holdfast.errors import BadSetting, StoreUnavailable
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl import JsonlStore
@@ -150,6 +151,13 @@ def test_300_messages_in_one_session_never_overflow(bench: Bench, tmp_path: Path
     assert bench.of(CompactionFinished)
     assert bench.of(SessionReset) == []
     assert "P-0149" in texts(model.requests[-1])
+
+
+def test_the_offline_model_quotes_what_a_fresh_session_knows(tmp_path: Path) -> None:
+    with Session.open("bot", model="offline", root=str(tmp_path)) as session:
+        session.set_mode("fresh")
+        session.say("Remember: never deploy on Fridays")
+        assert "never deploy on Fridays" in session.say("What did I say about Fridays?").text
 
 
 # Checkpoints

@@ -233,7 +233,8 @@ def _newest_words(messages: Sequence[Json]) -> str:
     last = max(
         (at for at, one in enumerate(blocks) if one.get("type") == "tool_result"), default=-1
     )
-    return text_of(blocks[last + 1 :]).strip()
+    said = [one for one in blocks[last + 1 :] if not _summary_in(str(one.get("text", "")))]
+    return text_of(said).strip()
 
 
 def _last_order(messages: Sequence[Json]) -> tuple[str, list[Json]]:
