@@ -15,11 +15,9 @@ import msgspec
 from holdfast.core.images import data_uris, is_image, payload_bytes
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.records import OutputRef
-from holdfast.core.refs import IN_BLOCK
+from holdfast.core.refs import IN_BLOCK, ref_in, with_leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from holdfast.core.records import Json
 
 _HOLDERS: Final = (
@@ -48,7 +46,7 @@ def with_refs(block: Json) -> Json:
     for path, value in held.items():
         ref = ref_in(value)
         if ref is not None and isinstance(path, str):
-            whole = _placed(whole, path.split("."), ref)
+            whole = with_leaf(whole, path.split("."), ref)
     return whole if isinstance(whole, dict) else block
 
 
@@ -165,23 +163,3 @@ def _measured(data: str) -> tuple[int, str]:
 def _note(media_type: str, data: str, ref: str) -> str:
     size, _sha256 = _measured(data)
     return f"[{media_type or 'data'}, {size:,} bytes, left out; ref {ref}]"
-
-
-def ref_in(value: object) -> OutputRef | None:
-    """The ref that a JSON value spells, if it is one."""
-    try:
-        return msgspec.convert(value, OutputRef)
-    except msgspec.ValidationError:
-        return None
-
-
-def _placed(value: Any, path: Sequence[str], ref: OutputRef) -> Any:
-    if not path:
-        return ref
-    name, *rest = path
-    if isinstance(value, dict) and name in value:
-        return {**value, name: _placed(value[name], rest, ref)}
-    if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
-        place = int(name)
-        return [*value[:place], _placed(value[place], rest, ref), *value[place + 1 :]]
-    return value

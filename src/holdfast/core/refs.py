@@ -34,7 +34,7 @@ def refs_of(record: Record) -> tuple[OutputRef, ...]:
     """Every ref that a record holds, the text of a result first."""
     if isinstance(record, ToolResult):
         details = record.details if isinstance(record.details, dict) else {}
-        found = [record.output_ref, _ref(details.get(IN_DETAILS))]
+        found = [record.output_ref, ref_in(details.get(IN_DETAILS))]
         return (*(ref for ref in found if ref is not None), *_refs_in(record.content))
     if isinstance(record, User):
         return tuple(_refs_in(record.content))
@@ -104,12 +104,13 @@ def _refs_in(content: object) -> Iterator[OutputRef]:
 def block_refs(block: Json) -> Iterator[tuple[tuple[str, ...], OutputRef]]:
     held = block.get(IN_BLOCK)
     for path, value in held.items() if isinstance(held, dict) else ():
-        ref = _ref(value)
+        ref = ref_in(value)
         if ref is not None:
             yield tuple(path.split(".")), ref
 
 
-def _ref(value: object) -> OutputRef | None:
+def ref_in(value: object) -> OutputRef | None:
+    """The ref that a JSON value spells, if it is one."""
     try:
         return msgspec.convert(value, OutputRef)
     except msgspec.ValidationError:
@@ -186,7 +187,7 @@ def leaf_at(value: Any, path: Sequence[str]) -> Any:
     return value
 
 
-def with_leaf(value: Any, path: Sequence[str], leaf: str) -> Any:
+def with_leaf(value: Any, path: Sequence[str], leaf: Any) -> Any:
     if not path:
         return leaf
     name, *rest = path

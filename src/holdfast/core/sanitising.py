@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from holdfast.core.binaries import placeholder, ref_in, told, with_refs, without_payloads
+from holdfast.core.binaries import placeholder, told, with_refs, without_payloads
 from holdfast.core.limits import (
     HISTORY_DEPTH_MAX,
     HISTORY_ITEMS_MAX,
@@ -20,7 +20,7 @@ from holdfast.core.limits import (
     REF_CHARS,
 )
 from holdfast.core.records import Assistant, OutputRef, ToolResult, ToolUse, User, encode
-from holdfast.core.refs import IN_DETAILS
+from holdfast.core.refs import IN_DETAILS, ref_in
 from holdfast.core.shrinking import (
     TEXT_CHARS_MIN,
     Cutter,
