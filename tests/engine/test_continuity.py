@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from typing import TYPE_CHECKING, Any
@@ -337,3 +338,57 @@ def test_a_memory_that_fails_costs_no_turn(bench: Bench, tmp_path: Path) -> None
     session = bench.open(model, memory=Broken(None, None))
     with pytest.warns(UserWarning, match="memory could not be asked"):
         assert bench.say(session, "hello there").text == "fine"
+
+
+# Dying in the middle
+
+
+def test_a_reset_that_dies_anywhere_leaves_the_old_session_where_it_was(tmp_path: Path) -> None:
+    """Killed before each write: opened again, the bot answers, knows what it knew, and every
+    request is in exactly one session."""
+
+    class Dying(JsonlStore):
+        left = 10**9
+
+        def _count(self) -> None:
+            type(self).left -= 1
+            if type(self).left < 0:
+                raise KeyboardInterrupt
+
+        def create(self, *args: Any, **more: Any) -> str:
+            self._count()
+            return super().create(*args, **more)
+
+        def append(self, *args: Any, **more: Any) -> Any:
+            self._count()
+            return super().append(*args, **more)
+
+    for writes in range(8):
+        root = tmp_path / str(writes)
+        Dying.left = 10**9
+        with Session.open("bot", model=_haiku(), store=Dying(str(root))) as bot:
+            bot.set_mode("fresh")
+            bot.say("Write a haiku")
+            Dying.left = writes
+            with contextlib.suppress(KeyboardInterrupt):
+                bot.say("make it about rain")
+        Dying.left = 10**9
+        model = _haiku()
+        with Session.open("bot", model=model, store=Dying(str(root))) as again:
+            if again.resume() is None:
+                again.say("and another one")
+        assert HAIKU in texts(model.requests[-1])
+        with JsonlStore(str(root)) as store:
+            said = [
+                record.content
+                for info in store.sessions()
+                for record in store.read(info.key)
+                if isinstance(record, User)
+            ]
+            assert len(said) == len(set(map(str, said)))
+            assert said.count("Write a haiku") == 1
+            assert all(store.verify(info.key).is_sound for info in store.sessions())
+
+
+def _haiku() -> ScriptedModel:
+    return ScriptedModel(otherwise=HAIKU, window=32_000)
