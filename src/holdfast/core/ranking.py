@@ -62,10 +62,18 @@ class Weights(msgspec.Struct, frozen=True):
     """For holding the rare names and numbers of the query."""
     again: float = 0.8
     """What is left of a score for each hit from the same source that is shown before it."""
+    beside_shown: float = 0.8
+    """And where the passage next to it is among them: who reads one is led to the other."""
 
 
 NOTE_WEIGHTS: Final = Weights(
-    source=0.2, source_alone=0.2, source_best=0.0, source_mean=0.0, again=0.97
+    neighbour=0.1,
+    source=0.2,
+    source_alone=0.2,
+    source_best=0.0,
+    source_mean=0.0,
+    again=0.97,
+    beside_shown=1.0,
 )
 """A file of notes is no conversation: what stands beside a note says little about it."""
 
@@ -276,9 +284,12 @@ def _spread(
     """
     by_id = {one.id: one for one in candidates}
     shown: Counter[int] = Counter()
+    places: set[tuple[int, int]] = set()
 
     def worth(one: Candidate) -> tuple[bool, float, float, int]:
         left = scores[one.id] * weights.again ** shown[one.source]
+        if not places.isdisjoint(((one.source, one.place - 1), (one.source, one.place + 1))):
+            left *= weights.beside_shown
         # Of equals the newer, then the one that was written later.
         return not one.is_exact, -left, -(one.ts or 0.0), -one.id
 
@@ -294,4 +305,5 @@ def _spread(
             continue
         order.append(Ranked(one.id, -value))
         shown[one.source] += 1
+        places.add((one.source, one.place))
     return order
