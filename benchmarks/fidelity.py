@@ -39,7 +39,7 @@ from holdfast.core.projection import project
 from holdfast.core.records import Assistant, Compaction, ToolResult, to_json, tool_calls
 from holdfast.core.sidecar import Sidecar, advance
 from holdfast.core.sidecar import render as render_sidecar
-from holdfast.core.view import Memory
+from holdfast.core.view import Remembered
 from holdfast.core.weighing import Scale
 from holdfast.core.window import Window, budget_for
 from holdfast.engine.history import History
@@ -221,7 +221,7 @@ def compacted(
     """The log up to the last place, with a cut at each of them."""
     log: list[Record] = []
     read, made = 0, 0
-    memory = Memory(Scale(transcript.counter))
+    memory = Remembered(Scale(transcript.counter))
     for place in places:
         call = transcript.calls[place]
         log += transcript.records[read : call.records]
@@ -235,18 +235,18 @@ def compacted(
 
 def shown(log: list[Record], transcript: Transcript, window: int) -> str:
     """Everything a model would read after these records."""
-    plan = _project(log, transcript, window, Memory(Scale(transcript.counter)), "hold")
+    plan = _project(log, transcript, window, Remembered(Scale(transcript.counter)), "hold")
     return "\n".join(text_in(b) for one in plan.prompt.messages for b in one.blocks)
 
 
 def kept_text(log: list[Record], transcript: Transcript, window: int) -> str:
     """The same without what the cuts left behind."""
-    plan = _project(log, transcript, window, Memory(Scale(transcript.counter)), "hold")
+    plan = _project(log, transcript, window, Remembered(Scale(transcript.counter)), "hold")
     return "\n".join(text_in(b) for unit in plan.kept for part in unit.parts for b in part.blocks)
 
 
 def _project(
-    log: list[Record], transcript: Transcript, window: int, memory: Memory, how: Pressure
+    log: list[Record], transcript: Transcript, window: int, memory: Remembered, how: Pressure
 ) -> Plan:
     return project(
         log,

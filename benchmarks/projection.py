@@ -26,7 +26,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 from holdfast.core.dialects import target
 from holdfast.core.projection import Plan, project
 from holdfast.core.records import Assistant, Record, ToolResult, User
-from holdfast.core.view import Memory
+from holdfast.core.view import Remembered
 from holdfast.core.weighing import Scale
 from holdfast.core.window import Window
 from holdfast.providers.tokenizers import counter_for
@@ -80,12 +80,12 @@ def peers_messages(records: list[Record]) -> list[Any]:
     return made
 
 
-def plan(records: list[Record], memory: Memory) -> Plan:
+def plan(records: list[Record], memory: Remembered) -> Plan:
     return project(records, WINDOW, AIM, memory=memory, floor=0)
 
 
-def fresh() -> Memory:
-    return Memory(Scale(_counter()))
+def fresh() -> Remembered:
+    return Remembered(Scale(_counter()))
 
 
 def _counter() -> Any:

@@ -14,6 +14,7 @@ from holdfast.core.records import (
     Flush,
     Header,
     Label,
+    Mode,
     Model,
     OutputRef,
     Prune,
@@ -255,6 +256,10 @@ _OWN: dict[type, dict[str, SearchStrategy[Any]]] = {
         "model": words(),
         "provider": _maybe(words()),
         "window": _maybe(counts()),
+    },
+    Mode: {
+        "mode": st.sampled_from(("continue", "fresh")),
+        "continued_in": _maybe(words()),
     },
 }
 

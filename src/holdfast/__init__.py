@@ -73,10 +73,11 @@ if TYPE_CHECKING:
     from holdfast.core.reseed import Reseed
     from holdfast.core.text import Cut, cut
     from holdfast.core.vault import Secret, Vault
-    from holdfast.core.view import Memory
+    from holdfast.core.view import Remembered
     from holdfast.core.window import Window
     from holdfast.engine.async_session import AsyncSession
     from holdfast.engine.history import History
+    from holdfast.engine.memory import Memory
     from holdfast.engine.memory_tool import memory_tool
     from holdfast.engine.memory_tools import memory_tools
     from holdfast.engine.outputs import Outputs, output_tool
@@ -132,11 +133,12 @@ _HOMES = {
     "holdfast.core.reseed": ("Reseed",),
     "holdfast.core.text": ("Cut", "cut"),
     "holdfast.core.vault": ("Secret", "Vault"),
-    "holdfast.core.view": ("Memory",),
+    "holdfast.core.view": ("Remembered",),
     "holdfast.core.window": ("Window",),
     "holdfast.engine.async_session": ("AsyncSession",),
     "holdfast.engine.history": ("History",),
     "holdfast.engine.memory_tool": ("memory_tool",),
+    "holdfast.engine.memory": ("Memory",),
     "holdfast.engine.memory_tools": ("memory_tools",),
     "holdfast.engine.outputs": ("Outputs", "output_tool"),
     "holdfast.engine.prepare": ("Prepared", "prepare"),
@@ -217,6 +219,7 @@ __all__ = [
     "Pruned",
     "Record",
     "Redactor",
+    "Remembered",
     "Reply",
     "Reseed",
     "Rewind",

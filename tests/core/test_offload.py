@@ -221,7 +221,7 @@ def test_a_picture_that_cannot_be_kept_stays_where_it_is() -> None:
 
 def test_refs_that_somebody_hands_in_are_taken_away() -> None:
     """Or a tool could have another session's payload shown by naming its hash."""
-    foreign = {"sha256": "0" * 64, "bytes": 9, "kind": "image/png"}
+    foreign: dict[str, Any] = {"sha256": "0" * 64, "bytes": 9, "kind": "image/png"}
     block = {"type": "image", "data": "", "output_refs": {"data": foreign}}
     given = result(
         [block], details={"output_ref": foreign, "n": 1}, output_ref=OutputRef(**foreign)

@@ -27,7 +27,7 @@ from holdfast.core.records import (
 )
 from holdfast.core.steps import Part
 from holdfast.core.tokens import Estimator, count_prompt, count_results
-from holdfast.core.view import Memory
+from holdfast.core.view import Remembered
 from holdfast.core.window import Window
 from holdfast.errors import CannotFit
 from holdfast.providers.requests import render, validate
@@ -399,7 +399,7 @@ def test_bigger_window_later_gets_everything_back() -> None:
 @given(messy_logs(), st.sampled_from((4_000, 32_000)))
 def test_same_log_same_bytes(records: list[Record], window: int) -> None:
     """With and without a memory of earlier projections."""
-    memory = Memory()
+    memory = Remembered()
     try:
         for count in range(0, len(records), 3):
             plan_for(records[:count], window, memory=memory)
@@ -577,7 +577,7 @@ def test_usage_that_says_nothing_is_not_an_anchor(usage: dict[str, Any] | None) 
 
 def test_memory_is_only_a_memory() -> None:
     """The same object for another window, another target or another log changes nothing."""
-    memory = Memory()
+    memory = Remembered()
     one, other = long_log(20), said([User(content="something else")])
     for records in (one, other, one[:40], one):
         for window in (16_000, 64_000):
@@ -604,7 +604,7 @@ def test_policy_protects_what_it_names() -> None:
 
 def test_a_memory_does_not_hold_on_to_what_the_view_has_left() -> None:
     """A session that lives for months: what was weighed is let go of when the view turns."""
-    memory = Memory()
+    memory = Remembered()
     records: list[Record] = []
     most = 0
     for turn in range(70):

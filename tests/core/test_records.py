@@ -131,6 +131,7 @@ _VALID: dict[str, dict[str, Any]] = {
     "flush": {"type": "flush"},
     "label": {"type": "label", "label": "l"},
     "model": {"type": "model", "model": "m"},
+    "mode": {"type": "mode", "mode": "fresh"},
     "novel": {"type": "novel"},
 }
 

@@ -14,9 +14,9 @@ from holdfast.core.dialects import target
 from holdfast.core.effects import Append, Call, Cancelled, Next, Now, Outcome, Read, Start, Tell
 from holdfast.core.messages import INTERRUPTED
 from holdfast.core.records import Assistant, ToolResult, ToolUse, User
-from holdfast.core.results import unanswered
 from holdfast.core.replies import Reply
-from holdfast.core.view import Memory
+from holdfast.core.results import unanswered
+from holdfast.core.view import Remembered
 from holdfast.core.window import Window
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Hand:
     def __init__(self, records: Sequence[Record] = (), answers: Sequence[Any] = ()) -> None:
         self.records: list[Record] = said(records)
         self.answers = list(answers)
-        self.course = Course(TERMS, Memory())
+        self.course = Course(TERMS, Remembered())
         self.effects: list[str] = []
         self.started: list[Any] = []
 

@@ -253,7 +253,9 @@ def test_cancelled_while_the_summariser_hangs(kind: Any) -> None:
 
             return hang()
 
-    session = bench.open(["ok"], summary_model=Hanging(), summary_seconds=600.0, notes="off")
+    session = bench.open(
+        ["ok"], summary_model=Hanging(), summary_seconds=600.0, notes="off", checkpoints="off"
+    )
     for number in range(8):
         words = f"question {number} " + "word " * 300
         bench.store.append(

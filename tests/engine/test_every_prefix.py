@@ -22,7 +22,7 @@ from holdfast.core.projection import Plan, project
 from holdfast.core.records import Assistant, Compaction, Record, User, text_of
 from holdfast.core.text import scrub
 from holdfast.core.tokens import count_prompt, count_results
-from holdfast.core.view import Memory
+from holdfast.core.view import Remembered
 from holdfast.core.weighing import Scale
 from holdfast.core.window import Window
 from holdfast.errors import CannotFit, HoldfastError
@@ -67,7 +67,7 @@ class Replay:
     def __init__(self, window: int, dialect: str, scale: Scale) -> None:
         self.window = Window(window)
         self.target = Target(DIALECTS[dialect])
-        self.memory = Memory(scale)
+        self.memory = Remembered(scale)
         self.log: list[Record] = []
         self.sent: list[tuple[Role, Block]] = []
         self.newest = ""

@@ -46,7 +46,8 @@ def tool_names(request: Any) -> list[str]:
 
 
 def ref_in(request: Any) -> str:
-    return re.findall(r'output_read\(ref="([0-9a-f]+)"', texts(request))[-1]
+    found: list[str] = re.findall(r'output_read\(ref="([0-9a-f]+)"', texts(request))
+    return found[-1]
 
 
 def result_in(records: Any) -> ToolResult:
@@ -147,7 +148,11 @@ def test_a_tool_of_the_callers_own_by_that_name_is_left_alone(bench: Bench) -> N
         """Mine."""
         return f"mine: {ref}"
 
-    script = [calls(("c1", "build", {})), calls(("c2", "output_read", {"ref": "x"})), "ok"]
+    script: list[Any] = [
+        calls(("c1", "build", {})),
+        calls(("c2", "output_read", {"ref": "x"})),
+        "ok",
+    ]
     model = ScriptedModel(script, window=200_000)
     session = bench.open(model, tools=[build, output_read])
     bench.say(session, "go")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection import Plan, Pressure
     from holdfast.core.records import Record
     from holdfast.core.usage import Usage
-    from holdfast.core.view import Memory
+    from holdfast.core.view import Remembered
 
 _TTL_SECONDS: Final = {"5m": 300.0, "1h": 3_600.0}
 
@@ -95,7 +95,7 @@ class Bounds(msgspec.Struct, frozen=True):
 class Course:
     """One session while its process lives. Nothing here is needed to go on after a crash."""
 
-    def __init__(self, terms: Terms, memory: Memory) -> None:
+    def __init__(self, terms: Terms, memory: Remembered) -> None:
         self.terms = terms
         self.memory = memory
         self.ceiling: int | None = None

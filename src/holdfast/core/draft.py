@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.messages import Thinking
     from holdfast.core.records import Record
     from holdfast.core.steps import Part, Unit
-    from holdfast.core.view import Memory, View
+    from holdfast.core.view import Remembered, View
     from holdfast.core.weighing import Correction
 
 NOTE_FIRST: Final = note("[The beginning of this conversation is not shown.]")
@@ -41,7 +41,7 @@ class Draft:
         self,
         view: View,
         records: Sequence[Record],
-        memory: Memory,
+        memory: Remembered,
         correction: Correction,
         prose: str = "",
         lately: Callable[[], Sequence[tuple[str, str]]] = tuple,

@@ -20,7 +20,7 @@ from holdfast.core.media import fit_count, fit_media
 from holdfast.core.messages import Prompt
 from holdfast.core.replay import with_ids
 from holdfast.core.steps import Repair, messages_of
-from holdfast.core.view import Memory
+from holdfast.core.view import Remembered
 from holdfast.core.weighing import Correction, Weight
 from holdfast.core.window import RATIO_ESTIMATED, Budget, Window, budget_for
 
@@ -107,7 +107,7 @@ def project(
     pressure: Pressure = "usual",
     prose: str = "",
     lately: Callable[[], Sequence[tuple[str, str]]] = tuple,
-    memory: Memory | None = None,
+    memory: Remembered | None = None,
 ) -> Plan:
     """What to send after `records`, the path to the head, oldest first.
 
@@ -117,7 +117,7 @@ def project(
 
     Raises `CannotFit`, with the sums, where no request fits the window.
     """
-    policy, cache, memory = policy or Policy(), cache or Cache(), memory or Memory()
+    policy, cache, memory = policy or Policy(), cache or Cache(), memory or Remembered()
     records = with_ids(records)
     view = memory.read(records, window.tokens, target)
     learned = Correction(view.calibration.factor, view.calibration.per_result)
@@ -214,7 +214,7 @@ class _Anchor(msgspec.Struct, frozen=True):
     """What every request has beside what we see."""
 
 
-def _anchor(view: View, memory: Memory, learned: Correction, static: int) -> _Anchor | None:
+def _anchor(view: View, memory: Remembered, learned: Correction, static: int) -> _Anchor | None:
     """From the last reported size; None where that was of something else than we see."""
     call = view.last_call
     if call is None:
@@ -235,7 +235,7 @@ def _anchor(view: View, memory: Memory, learned: Correction, static: int) -> _An
     return _Anchor(Correction(learned.factor * scale, learned.per_result * scale), hidden)
 
 
-def _basis(memory: Memory, *, is_anchored: bool) -> Literal["measured", "exact", "estimated"]:
+def _basis(memory: Remembered, *, is_anchored: bool) -> Literal["measured", "exact", "estimated"]:
     if is_anchored:
         return "measured"
     return "exact" if memory.scale.counter.is_exact else "estimated"

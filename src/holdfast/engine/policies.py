@@ -18,7 +18,7 @@ from holdfast.core.projection import project
 from holdfast.core.pruning import can_clear, cleared
 from holdfast.core.records import Compaction
 from holdfast.core.steps import Unit, turns_of
-from holdfast.core.view import SUMMARY_LABEL, Memory
+from holdfast.core.view import SUMMARY_LABEL, Remembered
 from holdfast.core.weighing import Scale
 from holdfast.core.window import Window
 from holdfast.engine.transcripts import Piece
@@ -293,7 +293,7 @@ class _Projecting:
         self._transcript = transcript
         self._terms = terms
         self._policy = policy
-        self._memory = Memory(Scale(transcript.counter))
+        self._memory = Remembered(Scale(transcript.counter))
         self._system = _filler(transcript, terms.static)
         self._log: list[Record] = []
         self._read = 0

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.dialects import CallIds
 from holdfast.core.images import image_rule
 from holdfast.core.projection import Plan, project
-from holdfast.core.view import Memory
+from holdfast.core.view import Remembered
 from holdfast.core.weighing import Scale
 from holdfast.errors import BadSetting, InvalidRequest
 from holdfast.providers.requests import render, validate
@@ -33,10 +33,10 @@ class Prepared(msgspec.Struct, frozen=True):
     """Tool call ids as the log and as the provider know them."""
 
 
-def memory_for(target: Target) -> Memory:
+def memory_for(target: Target) -> Remembered:
     """An empty memory that counts as the target's model does, as well as we can."""
     rule = image_rule(target.model, target.provider or target.dialect.name)
-    return Memory(Scale(counter_for(target.model or None), rule))
+    return Remembered(Scale(counter_for(target.model or None), rule))
 
 
 def prepare(records: Sequence[Record], window: Window, target: Target, **options: Any) -> Prepared:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.core.inspection import Inspection
     from holdfast.core.messages import Tool
     from holdfast.core.records import Record
-    from holdfast.core.view import Memory
+    from holdfast.core.view import Remembered
     from holdfast.core.window import Window
 
 
@@ -47,7 +47,7 @@ def kept_at(
     *,
     system: str = "",
     tools: tuple[Tool, ...] = (),
-    memory: Memory,
+    memory: Remembered,
 ) -> Kept:
     """What a projection at one window keeps."""
     try:
