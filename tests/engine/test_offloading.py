@@ -12,9 +12,17 @@ from tests.engine.sessions import KINDS, Bench, check_requests, texts
 
 from holdfast.core.events import OffloadFailed, OutputOffloaded
 from holdfast.core.limits import PREVIEW_CHARS
-from holdfast.core.records import Compaction, ToolResult, User, text_of
+from holdfast.core.records import (
+    Compaction,
+    Prune,
+    PruneDecision,
+    ToolResult,
+    User,
+    text_of,
+)
 from holdfast.core.refs import refs_of
 from holdfast.errors import NoSuchOutput, StoreUnavailable
+from holdfast.ports import ANY_HEAD
 from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.memory import MemoryBlobs
@@ -255,3 +263,28 @@ def test_collecting_leaves_what_a_session_holds(bench: Bench, tmp_path: Path) ->
     store.empty_trash()
     assert len(blobs.collect(store.mentioned_hashes(), grace_seconds=-1)) == 1
     store.close()
+
+
+def test_what_was_cleared_in_the_view_can_be_read_by_its_record(bench: Bench) -> None:
+    """The note that stands for a cleared result names the record, and the tool takes that."""
+
+    def page(number: int) -> str:
+        """A page."""
+        return f"the word of page {number} is W{number:04d}; " * 120
+
+    def read_it(request: Any) -> Any:
+        assert "W0000" not in texts(request).replace("It named: W0000", "")
+        (record,) = set(re.findall(r"Record (\w+) has all of it", texts(request)))
+        return calls(("r1", "output_read", {"ref": record, "pattern": "W0000"}))
+
+    steps = [calls((f"c{number}", "page", {"number": number})) for number in range(2)]
+    model = ScriptedModel([*steps, "seen", read_it, "it is W0000"], window=200_000)
+    session = bench.open(model, tools=[page])
+    bench.say(session, "read two pages")
+    assert tool_names(model.requests[-1]) == ["page"]
+    decision = PruneDecision(record=result_in(bench.records()).id, action="clear")
+    bench.store.append(session.key, [Prune(decisions=[decision])], expect=ANY_HEAD)
+    bench.say(session, "what is the word of page 0?")
+    assert tool_names(model.requests[-1]) == ["page", "output_read"]
+    assert "the word of page 0 is W0000; the word" in texts(model.requests[-1])
+    check_requests(model)

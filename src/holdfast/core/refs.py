@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.limits import REF_CHARS
-from holdfast.core.records import Compaction, OutputRef, ToolResult, User
+from holdfast.core.records import Compaction, OutputRef, Prune, ToolResult, User
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -83,10 +83,12 @@ def named_outputs(records: Sequence[Record]) -> list[Json]:
 
 
 def holds_outputs(records: Sequence[Record]) -> bool:
-    """Whether something was moved out that a model may want to read."""
+    """Whether something is out of sight that a model may want to read: moved out, or shown short
+    by a recorded decision."""
     return any(
         (isinstance(one, ToolResult) and one.output_ref is not None)
         or (isinstance(one, Compaction) and bool(one.outputs))
+        or (isinstance(one, Prune) and bool(one.decisions))
         for one in records
     )
 
