@@ -288,3 +288,14 @@ def test_what_was_cleared_in_the_view_can_be_read_by_its_record(bench: Bench) ->
     assert tool_names(model.requests[-1]) == ["page", "output_read"]
     assert "the word of page 0 is W0000; the word" in texts(model.requests[-1])
     check_requests(model)
+
+
+def test_the_tool_is_left_out_where_it_would_leave_no_room(bench: Bench) -> None:
+    """The provider refuses anything but a tiny request: reading back must not cost the turn."""
+    too_long = RuntimeError("prompt is too long")
+    model = ScriptedModel(["hello", "well", too_long, "smaller", "fine"], window=8_000)
+    session = bench.open(model, tools=[build], floor=4_000, summary="extract")
+    for words in ("one", "two", "three"):
+        bench.say(session, words)
+    bench.do(session.add_result("nobody", LOG))
+    assert bench.say(session, "still there?").text == "fine"

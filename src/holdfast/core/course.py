@@ -15,7 +15,7 @@ from holdfast.core.records import Assistant, Compaction, Mode, Model
 from holdfast.core.refs import holds_outputs
 from holdfast.core.vault import Vault
 from holdfast.core.window import Window, budget_for, output_reserve
-from holdfast.errors import BadSetting
+from holdfast.errors import BadSetting, CannotFit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -197,7 +197,14 @@ class Course:
             "lately": lambda: self.lately(records),
             "memory": self.memory,
         }
-        plan = project(records, self.window, bounds.target or terms.target, **options)
+        target = bounds.target or terms.target
+        try:
+            plan = project(records, self.window, target, **options)
+        except CannotFit:
+            if options["tools"] == terms.tools:
+                raise
+            # To be able to read back must not cost the turn.
+            plan = project(records, self.window, target, **{**options, "tools": terms.tools})
         self._budget_tokens = plan.budget.tokens
         return plan
 
