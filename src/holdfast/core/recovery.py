@@ -32,6 +32,8 @@ _SHRINK: Final = (0.7, 0.6, 0.5, 0.4)
 _SMALLER: Final = 0.9
 """A request after a refusal is at most this much of it."""
 _MARGIN: Final = 0.95
+_BELIEVED_SHARE: Final = 0.1
+"""Of the window: a smaller request was not refused for its size."""
 _COUNTS_APART: Final = 20
 """No two counts of one request are further apart than this."""
 _OUTPUT_MIN: Final = 512
@@ -111,9 +113,14 @@ class Recovery:
         self._refused = None
 
     def succeeded(self) -> None:
-        """Remember what was too large where nobody said what would not be."""
-        if self._refused_sizes:
-            self._course.ceiling = int(_MARGIN * min(self._refused_sizes))
+        """Remember what was too large where nobody said what would not be.
+
+        What takes a small part of the window was refused for some other reason: to keep to that
+        would leave no room for the next turn."""
+        least = _BELIEVED_SHARE * self._course.window.tokens
+        sizes = [size for size in self._refused_sizes if size >= least]
+        if sizes:
+            self._course.ceiling = int(_MARGIN * min(sizes))
 
     def exhausted(self, error: CannotFit) -> HoldfastError:
         """What to raise where nothing smaller exists: the refusal, if that is why."""
