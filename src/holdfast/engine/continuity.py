@@ -75,13 +75,10 @@ class Continuity:
     # The running summary
 
     def lately(self, records: Sequence[Record]) -> Sequence[tuple[str, str]]:
-        """What the assistant said, line by line, up to the newest of the records."""
-        try:
-            if self._sidecar is None:
-                self.keep_up()
-            newest = advance(self._sidecar or Sidecar(), records)
-        except _FAILURES:
-            return ()
+        """What the assistant said, line by line, up to the newest of the records.
+
+        By what is at hand: a flow asks for it, and a flow touches nothing outside."""
+        newest = advance(self._sidecar or Sidecar(), records)
         return [(item.record, item.text) for item in newest.items if item.speaker == "assistant"]
 
     def keep_up(self) -> None:
