@@ -392,3 +392,33 @@ def test_a_reset_that_dies_anywhere_leaves_the_old_session_where_it_was(tmp_path
 
 def _haiku() -> ScriptedModel:
     return ScriptedModel(otherwise=HAIKU, window=32_000)
+
+
+def test_what_is_still_to_be_done_survives_cuts(bench: Bench) -> None:
+    """Also where a tool keeps the list entry by entry: no later call repeats all of it."""
+    numbers = iter(range(1, 100))
+
+    def task_create(subject: str) -> str:
+        """Add a task."""
+        return f"Task #{next(numbers)} created: {subject}"
+
+    def task_update(task_id: str, status: str) -> str:
+        """Change a task."""
+        return f"Task #{task_id} is {status}"
+
+    tasks = [f"weigh parcel {number}" for number in range(1, 5)]
+    steps: list[Any] = [
+        calls((f"c{n}", "task_create", {"subject": one})) for n, one in enumerate(tasks)
+    ]
+    done = calls(("d1", "task_update", {"task_id": "2", "status": "completed"}))
+    model = ScriptedModel([*steps, done, "listed"], otherwise="well " * 80, window=200_000)
+    session = bench.open(model, tools=[task_create, task_update], summary="extract")
+    bench.say(session, "plan it")
+    for _ in range(3):
+        for number in range(6):
+            bench.say(session, f"message {number} " + "word " * 200)
+        assert bench.do(session.compact()).outcome == "applied"
+    bench.say(session, "what is left?")
+    text = texts(model.requests[-1])
+    items = text[text.index("## Open items") :].split("\n## ")[0]
+    assert [one in items for one in tasks] == [True, False, True, True]

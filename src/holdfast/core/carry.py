@@ -195,11 +195,13 @@ def carry_digests(
     prose: str = "",
     names_tokens: int = NAMES_TOKENS,
     lately: Sequence[str] = (),
+    pending: Sequence[str] = (),
 ) -> Carry:
     """The same for records that were looked at before.
 
     `prose` is a model's summary of everything so far; that of an earlier carry gives way to it.
-    `lately` are the lines of a running summary, the newest last.
+    `lately` are the lines of a running summary, the newest last; `pending` is what is still to be
+    done, where somebody keeps such a list over more than these records.
     """
     assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
     if previous:
@@ -215,7 +217,7 @@ def carry_digests(
         _section(_LAID, _laid_lines(laid)),
         _section(_SAID, [quoted for _said, quoted in words]),
         _section(_LATELY, _lately(digests, lately, int(cap_tokens * _LATELY_SHARE), counter)),
-        _section(_OPEN, _open_items(digests, int(cap_tokens * _OPEN_SHARE), counter)),
+        _section(_OPEN, _open_items(digests, pending, int(cap_tokens * _OPEN_SHARE), counter)),
         _section(_ERRORS, _errors(digests, int(cap_tokens * _ERRORS_SHARE), counter)),
         _section(_CHANGED, _listed(changed)),
         _section(_READ, _listed(read)),
@@ -642,8 +644,11 @@ def _laid_in(lines: Sequence[str]) -> Laid:
 # The rest
 
 
-def _open_items(digests: Sequence[Digest], room: int, counter: Counter) -> list[str]:
-    newest = next((one.open_items for one in reversed(digests) if one.open_items is not None), ())
+def _open_items(
+    digests: Sequence[Digest], pending: Sequence[str], room: int, counter: Counter
+) -> list[str]:
+    lists = (one.open_items for one in reversed(digests) if one.open_items is not None)
+    newest = pending or next(lists, ())
     lines = [f"- {_one_line(item, _ITEM_CHARS)}" for item in newest[:_ITEMS_MAX] if item.strip()]
     return _within(lines, room, counter)
 

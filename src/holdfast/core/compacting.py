@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
     from holdfast.core.course import Course
     from holdfast.core.dialects import Target
-    from holdfast.core.effects import Flow
+    from holdfast.core.effects import Flow, Marked
     from holdfast.core.events import Reason
-    from holdfast.core.projection import Plan
+    from holdfast.core.projection import Plan, Pressure
     from holdfast.core.records import Json, Record
     from holdfast.core.replies import Reply
     from holdfast.core.window import Window
@@ -61,6 +61,8 @@ _NOTES_TOKENS: Final = 1_000
 _JUDGED_RECORDS: Final = 600
 """A summary is held against the newest of what it replaces; to hold it against a whole long
 history would take longer than to make it."""
+_PRESSURES: Final[dict[str, Pressure]] = {"asked": "cut", "overflow": "hold"}
+"""How a plan is made anew, by why it was made."""
 _SUMMARY_ROOM: Final = 0.85
 """Of a summariser's window; the rest is for what its provider adds and we do not see."""
 
@@ -135,6 +137,7 @@ class _Work:
         self._bounds = bounds
         self._reason: Reason = reason
         self._focus = focus
+        self._pending: tuple[str, ...] = ()
         self._calls = 0
         self._usages: list[Json] = []
         self._costs: list[float | None] = []
@@ -159,11 +162,20 @@ class _Work:
                 return held
         if round_ == 0:
             manner = "manual" if self._reason == "asked" else "auto"
-            yield from mark(self._course, f"pre_compact_{manner}")
+            marked = yield from mark(self._course, f"pre_compact_{manner}")
+            plan = self._with_tasks(plan, marked)
         yield from self._flush(covered, made)
         plan = yield from self._with_prose(plan, covered)
         yield from self._commit(plan, round_)
         return None
+
+    def _with_tasks(self, plan: Plan, marked: Marked | None) -> Plan:
+        """The plan with what is still to be done in what is left behind."""
+        if marked is None or not marked.pending:
+            return plan
+        self._pending = marked.pending
+        again = self._plan(pressure=_PRESSURES.get(self._reason, "usual"))
+        return plan if cut_in(again) is None else again
 
     def _hold(self, why: str) -> Flow[Plan | None]:
         """The request without a cut, where it fits."""
@@ -225,6 +237,7 @@ class _Work:
         return sum(known) if known else None
 
     def _plan(self, **options: Any) -> Plan:
+        options["pending"] = self._pending
         return self._course.plan(self._records, self._now, self._bounds, **options)
 
     # Notes
@@ -418,13 +431,14 @@ class _Work:
         return outcome
 
 
-def mark(course: Course, trigger: str) -> Flow[None]:
+def mark(course: Course, trigger: str) -> Flow[Marked | None]:
     """Store what the session is doing, before it goes out of sight. It never stands in the way."""
     if course.terms.checkpoints == "off":
-        return
-    record: str | None = yield Mark(trigger)
-    if record is not None:
-        yield Tell(CheckpointSaved(record, trigger))
+        return None
+    marked: Marked | None = yield Mark(trigger)
+    if marked is not None:
+        yield Tell(CheckpointSaved(marked.record, trigger))
+    return marked
 
 
 def covered_by(made: Compaction, records: Sequence[Record]) -> list[Record]:

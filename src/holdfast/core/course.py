@@ -176,6 +176,7 @@ class Course:
         *,
         pressure: Pressure = "usual",
         prose: str = "",
+        pending: Sequence[str] = (),
         output: int | None = None,
     ) -> Plan:
         """The next request after `records`."""
@@ -194,6 +195,7 @@ class Course:
             "at_most": min(most) if most else None,
             "pressure": pressure,
             "prose": prose,
+            "pending": pending,
             "lately": lambda: self.lately(records),
             "memory": self.memory,
         }

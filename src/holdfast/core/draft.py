@@ -45,6 +45,7 @@ class Draft:
         correction: Correction,
         prose: str = "",
         lately: Callable[[], Sequence[tuple[str, str]]] = tuple,
+        pending: Sequence[str] = (),
     ) -> None:
         self.view = view
         self.units = view.units
@@ -64,6 +65,7 @@ class Draft:
         self._records = records
         self._prose = prose
         self._lately = lately
+        self._pending = pending
         self._memory = memory
         self._correction = correction
         self.sizes = self._weighed(view.units)
@@ -185,6 +187,7 @@ class Draft:
             previous=self._previous(),
             prose=self._prose,
             lately=self._said_lately(),
+            pending=self._pending,
             cap_tokens=max(0, math.floor(tokens / self._correction.factor) - 60),
             counter=self._memory.scale.counter,
         ).text

@@ -58,10 +58,18 @@ class Keep(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Stores a checkpoint of the session as it is; gives its record, or None where that was not
+    """Stores a checkpoint of the session as it is; gives a `Marked`, or None where that was not
     possible."""
 
     trigger: str
+
+
+class Marked(msgspec.Struct, frozen=True):
+    """A checkpoint that is in the log."""
+
+    record: str
+    pending: tuple[str, ...] = ()
+    """What is still to be done."""
 
 
 class Recall(msgspec.Struct, frozen=True):

@@ -107,13 +107,15 @@ def project(
     pressure: Pressure = "usual",
     prose: str = "",
     lately: Callable[[], Sequence[tuple[str, str]]] = tuple,
+    pending: Sequence[str] = (),
     memory: Remembered | None = None,
 ) -> Plan:
     """What to send after `records`, the path to the head, oldest first.
 
     `at_most` bounds the whole request where a larger one was refused; `prose` is what a model wrote
     about what is being cut, and stands before what code says about it; `lately` gives the lines of
-    a running summary, with their records, where something is cut.
+    a running summary, with their records, where something is cut; `pending` is what is still to be
+    done.
 
     Raises `CannotFit`, with the sums, where no request fits the window.
     """
@@ -135,7 +137,7 @@ def project(
         floor=floor,
         at_most=at_most,
     )
-    draft = Draft(view, records, memory, correction, prose, lately)
+    draft = Draft(view, records, memory, correction, prose, lately, pending)
     before = draft.total
     fit_media(draft, target.dialect)
     fit_count(draft, target.dialect, policy, budget.tokens)

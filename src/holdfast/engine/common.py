@@ -16,7 +16,7 @@ from holdfast.core import turn
 from holdfast.core.checkpoint_text import render
 from holdfast.core.course import Course, Terms
 from holdfast.core.economy import Policy
-from holdfast.core.effects import Failed
+from holdfast.core.effects import Failed, Marked
 from holdfast.core.events import SessionReset
 from holdfast.core.ids import SessionKey, is_name, new_session_id
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
@@ -68,6 +68,7 @@ from holdfast.stores.memory import MemoryStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from holdfast.core.checkpoint import State
     from holdfast.core.dialects import Target
     from holdfast.core.excerpts import Excerpt
     from holdfast.core.failures import Rule
@@ -326,17 +327,21 @@ class Held:
         records = self.store.read(self.key)
         return [note for one in records if isinstance(one, Flush) for note in one.notes]
 
-    def _mark(self, trigger: str) -> str | None:
+    def _mark(self, trigger: str) -> Marked | None:
         """Store a checkpoint; None where that comes to nothing, which costs nobody a turn."""
         try:
-            return self._checkpoint(trigger)
+            state = self._continuity.state(trigger)
+            return Marked(self._stored(state), state.pending_tasks)
         except (HoldfastError, OSError) as error:
             text = f"no checkpoint of session `{self.key}` was stored: {error}"
             warnings.warn(text, HoldfastWarning, stacklevel=2)
             return None
 
     def _checkpoint(self, trigger: str, extra: Mapping[str, Any] | None = None) -> str:
-        stored = self._log.append([record_of(self._continuity.state(trigger, extra))])
+        return self._stored(self._continuity.state(trigger, extra))
+
+    def _stored(self, state: State) -> str:
+        stored = self._log.append([record_of(state)])
         assert stored is not None
         return stored[0].id
 

@@ -45,7 +45,7 @@ from holdfast.providers.replies import keep_partial, partial_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
-    from holdfast.core.effects import Effect, Flow
+    from holdfast.core.effects import Effect, Flow, Marked
     from holdfast.core.events import Event
     from holdfast.core.failures import Rule
     from holdfast.core.messages import ToolCall
@@ -87,8 +87,8 @@ class World(msgspec.Struct, kw_only=True):
     listeners: Listeners
     toolbox: Toolbox
     blobs: BlobStore | None = None
-    mark: Callable[[str], str | None] = lambda _trigger: None
-    """Stores a checkpoint; gives its record."""
+    mark: Callable[[str], Marked | None] = lambda _trigger: None
+    """Stores a checkpoint."""
     recall: Callable[[str], str] = lambda _query: ""
     """Gives what memory has on something."""
     rules: Sequence[Rule] = ()
