@@ -5,7 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.ranking import Candidate, Weights, asked, essential, ranked, rarity
+from holdfast.core.ranking import (
+    Alike,
+    Candidate,
+    Weights,
+    asked,
+    essential,
+    leaders,
+    often_said,
+    ranked,
+    rarity,
+    telling,
+)
 
 CANDIDATES = st.lists(
     st.builds(
@@ -24,14 +35,16 @@ CANDIDATES = st.lists(
     unique_by=(lambda one: one.id, lambda one: (one.source, one.place)),
 )
 SOURCES = st.dictionaries(st.integers(0, 5), st.floats(0, 50))
+NEAR = st.dictionaries(st.integers(0, 5), st.floats(-1, 1))
+ALIKE = st.builds(Alike, words=SOURCES, meaning=NEAR)
 
 
-@given(CANDIDATES, SOURCES, SOURCES)
+@given(CANDIDATES, SOURCES, NEAR, ALIKE)
 def test_every_candidate_is_ranked_once_and_exact_ones_come_first(
-    candidates: list[Candidate], sources: dict[int, float], means: dict[int, float]
+    candidates: list[Candidate], sources: dict[int, float], means: dict[int, float], alike: Alike
 ) -> None:
     """Fusion loses nothing: an exact hit stands before all that are not."""
-    order = ranked(candidates, sources, means=means, newest=2e9)
+    order = ranked(candidates, sources, means=means, alike=alike, newest=2e9)
     exact = {one.id for one in candidates if one.is_exact}
 
     assert sorted(one.id for one in order) == sorted(one.id for one in candidates)
@@ -90,6 +103,49 @@ def test_what_a_person_said_goes_before_the_same_answer() -> None:
     answered = Candidate(2, source=2, place=0, words=1.0)
 
     assert ranked([answered, told], {})[0].id == 1
+
+
+def test_age_counts_for_little_beside_words_and_meaning() -> None:
+    old = Candidate(1, source=1, place=0, words=3.0, similarity=0.8, ts=1e9)
+    new = Candidate(2, source=2, place=0, words=1.0, similarity=0.4, ts=1.5e9)
+
+    assert ranked([old, new], {}, newest=1.5e9)[0].id == 1
+
+
+@given(CANDIDATES, SOURCES)
+def test_the_leaders_are_the_best_passages_of_the_best_sources(
+    candidates: list[Candidate], sources: dict[int, float]
+) -> None:
+    found = leaders(candidates, sources, newest=2e9)
+
+    assert found == leaders(candidates[::-1], sources, newest=2e9)
+    assert len({one.source for one, _share in found}) == len(found) <= 3
+    assert not found or abs(sum(share for _one, share in found) - 1) < 1e-9
+
+
+def test_what_is_like_the_best_source_goes_before_what_is_not() -> None:
+    best = Candidate(1, source=1, place=0, words=5.0)
+    like = Candidate(2, source=2, place=0, words=1.0)
+    unlike = Candidate(3, source=3, place=0, words=1.1)
+    order = ranked([best, like, unlike], {}, alike=Alike(words={1: 4.0, 2: 3.0}))
+
+    assert [one.id for one in order] == [1, 2, 3]
+
+
+def test_telling_terms_are_said_often_there_and_seldom_elsewhere() -> None:
+    spoken = often_said([*2 * ["the", "kiln", "a", "glaze"], *3 * ["good"], "once"])
+    worth = telling([(1.0, spoken)], {"kiln": 2, "glaze": 90, "good": 99}, 100)
+
+    assert spoken == {"good": 3, "kiln": 2, "glaze": 2}
+    assert next(iter(worth)) == "kiln"
+    assert worth == telling([(1.0, spoken)], {"good": 99, "glaze": 90, "kiln": 2}, 100)
+
+
+def test_only_so_many_terms_are_asked_for_once_more() -> None:
+    spoken = often_said(f"word{n}" for n in range(500) for _again in range(3))
+
+    assert len(telling([(0.5, spoken), (0.5, spoken)], {}, 10)) == 20
+    assert telling([], {}, 0) == {}
 
 
 def test_common_words_are_worth_less_than_others() -> None:

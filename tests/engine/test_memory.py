@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.engine.memory import Scope
 
 KEY = SessionKey("main", "one")
+DAY = 86_400.0
 
 
 class Letters:
@@ -67,6 +68,13 @@ def memory(store: JsonlStore) -> Memory:
 
 def _texts(memory: Memory, query: str, scope: Scope = "all", limit: int = 6) -> list[str]:
     return [hit.text for hit in memory.search(query, scope=scope, limit=limit)]
+
+
+def _say(store: JsonlStore, said: dict[str, list[str]]) -> None:
+    for name, texts in said.items():
+        key = SessionKey("main", name)
+        store.create(key)
+        store.append(key, [User(content=text, ts=DAY) for text in texts], expect=None)
 
 
 def test_a_note_written_a_moment_ago_is_found(memory: Memory, root: str) -> None:
@@ -261,6 +269,39 @@ def test_meaning_finds_what_words_do_not(store: JsonlStore) -> None:
     assert _texts(memory, "aabb", "sessions")[0] == "aaaa bbbb"
     assert _texts(memory, "zzz", "sessions")[0] == "zzz"
     assert memory.notice == ""
+
+
+def test_what_is_about_the_same_matter_comes_before_what_only_shares_a_word(
+    memory: Memory, store: JsonlStore
+) -> None:
+    """The session that answers best says in which words the matter is spoken of elsewhere."""
+    said = {
+        "best": ["My pottery course began.", "The kiln and the glaze.", "A glaze for the kiln."],
+        "same": ["The kiln broke.", "So the glaze ran.", "That course again."],
+        "other": ["The golf lawn.", "Lawn and golf.", "A course of golf."],
+        "another": ["We had soup.", "Then fish, of course."],
+    }
+    _say(store, said)
+    hits = memory.search("pottery course", scope="sessions", limit=20)
+
+    assert [hit.session for hit in hits][:2] == ["main/best", "main/same"]
+    assert memory.search("pottery course", scope="sessions", limit=3) == hits[:3]
+
+
+def test_what_means_the_same_as_the_best_comes_before_what_does_not(store: JsonlStore) -> None:
+    said = {
+        "best": ["harbour aaaaaaa", "bbbbbbbb"],
+        "same": ["harbour b", "bbbbbbbbb"],
+        "other": ["harbour p", "ppppppppp"],
+        "another": ["harbour k", "kkkkkkkkk"],
+    }
+    _say(store, said)
+    with Memory(store, None, embedder=Letters()) as memory:
+        hits = memory.search("harbour aaaaaaa", scope="sessions", limit=20)
+        again = memory.search("harbour aaaaaaa", scope="sessions", limit=2)
+
+    assert [hit.session for hit in hits][:2] == ["main/best", "main/same"]
+    assert again == hits[:2]
 
 
 def test_a_search_does_not_wait_for_many_vectors(store: JsonlStore) -> None:

@@ -80,6 +80,34 @@ def test_only_allowed_sources_are_found(index: Recall) -> None:
     assert matches.holding == {"garden": 1}
 
 
+def test_what_stands_around_a_passage_is_of_its_source(index: Recall) -> None:
+    _put(index, "a", "alpha")
+    _put(index, "b", *(f"beta {n}" for n in range(100)))
+    _put(index, "c", "gamma")
+    (first, *_rest) = sorted(index.matches({"beta": 1.0}, (), _sources(index)).best)
+
+    assert [row.text for row in index.around(first)] == [f"beta {n}" for n in range(33)]
+    assert [row.text for row in index.around(first + 50)] == [f"beta {n}" for n in range(18, 83)]
+
+
+def test_what_sources_share_is_counted_in_the_allowed_ones(index: Recall) -> None:
+    _put(index, "a", "kiln kiln", "kiln")
+    _put(index, "b", "kiln")
+    _put(index, "c", "glaze")
+    allowed = {id_: one for id_, one in _sources(index).items() if one.name != "b"}
+    a, c = (next(i for i, one in allowed.items() if one.name == name) for name in "ac")
+    holding = index.holding(["kiln", "glaz", "nowhere"])
+
+    assert holding == {"kiln": 3, "glaz": 1, "nowhere": 0}
+    assert index.shared(holding, allowed) == {"kiln": {a: 3}, "glaz": {c: 1}}
+
+
+def test_terms_that_are_everywhere_are_not_looked_up_for_what_is_shared(index: Recall) -> None:
+    _put(index, "a", "kiln")
+
+    assert index.shared({"kiln": 1_000_000}, _sources(index)) == {}
+
+
 def test_the_index_outlives_the_process_and_is_private(index: Recall, tmp_path: Path) -> None:
     _put(index, "main/one", "about apples")
     index.close()

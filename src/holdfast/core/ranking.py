@@ -2,9 +2,11 @@
 
 Words are weighed by BM25, and meaning by vectors where there are any; both are scaled to the best
 of their kind and added. Around a passage counts what stands next to it and what its source as a
-whole says; what a person said counts a little more than what was answered, and of equals the newer
-is first. A passage that holds exactly what was asked for is shown before all others, and more hits
-from one source come later the more of it has been shown.
+whole says; what a person said counts a little more than what was answered, and the newer more than
+the older. What the sources that answer best say is asked for once more: a matter is seldom spoken
+of only once, and not always in the words of the query. A passage that holds exactly what was asked
+for is shown before all others, and more hits from one source come later the more of it has been
+shown.
 
 The order does not depend on how many hits are wanted: the first three of six are the three of
 three.
@@ -32,6 +34,13 @@ _SOURCE_SATURATION: Final = 2.0
 _COMMON_WEIGHT: Final = 0.2
 _EXACT_TERMS_MAX: Final = 6
 """A longer query is a question, and no passage has to hold all of its words."""
+_LEADERS: Final = 3
+"""How many sources say what else to ask for. More of them are more often wrong."""
+_SAID_OFTEN: Final = 2
+_TERMS_OF_LEADER: Final = 40
+_TELLING_TERMS: Final = 20
+"""How often a leading source has to say a term, how many of its terms are weighed, and how many
+of all are asked for."""
 _DAY_SECONDS: Final = 86_400.0
 
 
@@ -53,11 +62,19 @@ class Weights(msgspec.Struct, frozen=True):
     """Of how near the three best passages of the source come in meaning."""
     source_mean: float = 0.6
     """Of how near the source as a whole does."""
+    alike_words: float = 2.0
+    """Of what the source has in common, in words, with the sources that answer best."""
+    alike_words_alone: float = 1.0
+    """The same where there are no vectors."""
+    alike_meaning: float = 2.0
+    """Of how near it comes to them in meaning."""
     user: float = 0.05
     """For what a person said."""
-    recency: float = 0.1
+    recency: float = 1.0
+    recency_alone: float = 0.1
+    """For the newest; and where there are no vectors, between equals."""
     recency_days: float = 30.0
-    """For the newest, and after how many days it is half of that."""
+    """After how many days it is half of that."""
     identifier: float = 0.3
     """For holding the rare names and numbers of the query."""
     again: float = 0.8
@@ -72,6 +89,10 @@ NOTE_WEIGHTS: Final = Weights(
     source_alone=0.2,
     source_best=0.0,
     source_mean=0.0,
+    alike_words=0.0,
+    alike_words_alone=0.0,
+    alike_meaning=0.0,
+    recency=0.1,
     again=0.97,
     beside_shown=1.0,
 )
@@ -95,6 +116,13 @@ class Candidate(msgspec.Struct, frozen=True):
     """It holds exactly what was asked for."""
     identifiers: float = 0.0
     """Which share of the rare names in the query it holds."""
+
+
+class Alike(msgspec.Struct, frozen=True):
+    """What sources have in common with those that answer best: in words, and in meaning."""
+
+    words: dict[int, float] = {}
+    meaning: dict[int, float] = {}
 
 
 class Ranked(msgspec.Struct, frozen=True):
@@ -160,6 +188,55 @@ def words_of_sources(
     return dict(found)
 
 
+# What is asked for once more
+
+
+def leaders(
+    candidates: Sequence[Candidate],
+    sources: Mapping[int, float],
+    *,
+    means: Mapping[int, float] | None = None,
+    newest: float = 0.0,
+    weights: Weights | None = None,
+) -> list[tuple[Candidate, float]]:
+    """The best passages of the sources that answer best, one of each, with the share of each."""
+    scores = _scores(candidates, sources, means or {}, Alike(), newest, weights or Weights())
+    best: dict[int, Candidate] = {}
+    for one in sorted(candidates, key=lambda one: (-scores[one.id], -(one.ts or 0.0), -one.id)):
+        best.setdefault(one.source, one)
+        if len(best) == _LEADERS:
+            break
+    total = sum(scores[one.id] for one in best.values())
+    return [(one, scores[one.id] / total) for one in best.values() if scores[one.id] > 0]
+
+
+def often_said(found: Iterable[str]) -> dict[str, int]:
+    """The terms that a source says again and again, and how often."""
+    counted = Counter(term for term in found if not is_common(term))
+    often = counted.most_common(_TERMS_OF_LEADER)
+    return {term: count for term, count in often if count >= _SAID_OFTEN}
+
+
+def telling(
+    said: Sequence[tuple[float, Mapping[str, int]]], holding: Mapping[str, int], total: int
+) -> dict[str, float]:
+    """What sets leading sources apart: the terms to ask for, and what each is worth.
+
+    `said` is the share of each leader with its terms; `holding`, how many of all passages hold a
+    term. A long source has no more to say in this than a short one.
+    """
+    worth: defaultdict[str, float] = defaultdict(float)
+    for share, counts in said:
+        weighed = {
+            term: (1 + math.log(count)) * rarity(holding.get(term, 0), total)
+            for term, count in counts.items()
+        }
+        length = math.hypot(*weighed.values()) or 1.0
+        for term, value in weighed.items():
+            worth[term] += share * value / length
+    return dict(sorted(worth.items(), key=lambda one: (-one[1], one[0]))[:_TELLING_TERMS])
+
+
 # The order
 
 
@@ -168,16 +245,17 @@ def ranked(
     sources: Mapping[int, float],
     *,
     means: Mapping[int, float] | None = None,
+    alike: Alike | None = None,
     newest: float = 0.0,
     weights: Weights | None = None,
 ) -> list[Ranked]:
     """The candidates in the order they are shown, best first.
 
-    `sources` and `means` say what whole sources are worth, in words and in meaning; `newest`, when
-    the latest was said.
+    `sources` and `means` say what whole sources are worth, in words and in meaning; `alike`, what
+    they have in common with the best of them; `newest`, when the latest was said.
     """
     weights = weights or Weights()
-    scores = _scores(candidates, sources, means or {}, newest, weights)
+    scores = _scores(candidates, sources, means or {}, alike or Alike(), newest, weights)
     return _spread(candidates, scores, weights)
 
 
@@ -185,6 +263,7 @@ def _scores(
     candidates: Sequence[Candidate],
     sources: Mapping[int, float],
     means: Mapping[int, float],
+    alike: Alike,
     newest: float,
     weights: Weights,
 ) -> dict[int, float]:
@@ -192,8 +271,9 @@ def _scores(
     has_meaning = any(one.similarity is not None for one in candidates)
     own = _own(candidates, weights)
     beside = _beside(candidates, own)
-    whole = _whole(candidates, sources, means, weights, has_meaning=has_meaning)
+    whole = _whole(candidates, sources, means, alike, weights, has_meaning=has_meaning)
     most = _most(weights, has_meaning=has_meaning)
+    recency = weights.recency if has_meaning else weights.recency_alone
     scores = {}
     for one in candidates:
         score = own[one.id] + weights.neighbour * beside[one.id]
@@ -202,7 +282,7 @@ def _scores(
         score += weights.identifier * one.identifiers
         if one.ts is not None:
             days = max(0.0, newest - one.ts) / _DAY_SECONDS
-            score += weights.recency * 0.5 ** (days / weights.recency_days)
+            score += recency * 0.5 ** (days / weights.recency_days)
         scores[one.id] = score / most
     return scores
 
@@ -210,9 +290,11 @@ def _scores(
 def _most(weights: Weights, *, has_meaning: bool) -> float:
     """What a passage is worth that is the best in everything."""
     own = (1 + weights.similarity * has_meaning) * (1 + weights.neighbour) * (1 + weights.user)
-    whole = weights.source_alone
-    if has_meaning:
-        whole = weights.source + weights.source_best + weights.source_mean
+    if not has_meaning:
+        whole = weights.source_alone + weights.alike_words_alone
+        return own + whole + weights.identifier + weights.recency_alone
+    whole = weights.source + weights.source_best + weights.source_mean
+    whole += weights.alike_words + weights.alike_meaning
     return own + whole + weights.identifier + weights.recency
 
 
@@ -220,23 +302,27 @@ def _whole(
     candidates: Sequence[Candidate],
     sources: Mapping[int, float],
     means: Mapping[int, float],
+    alike: Alike,
     weights: Weights,
     *,
     has_meaning: bool,
 ) -> dict[int, float]:
     """What a passage gains from its source."""
-    words = _scaled(sources)
-    if not has_meaning:
-        return {source: weights.source_alone * worth for source, worth in words.items()}
-    best = _scaled(_nearness(candidates, weights))
-    least = weights.similarity_least
-    mean = _scaled({source: max(0.0, value - least) for source, value in means.items()})
-    return {
-        source: weights.source * words.get(source, 0.0)
-        + weights.source_best * best.get(source, 0.0)
-        + weights.source_mean * mean.get(source, 0.0)
-        for source in {one.source for one in candidates}
-    }
+    if has_meaning:
+        parts = [
+            (weights.source, sources),
+            (weights.source_best, _nearness(candidates, weights)),
+            (weights.source_mean, means),
+            (weights.alike_words, alike.words),
+            (weights.alike_meaning, alike.meaning),
+        ]
+    else:
+        parts = [(weights.source_alone, sources), (weights.alike_words_alone, alike.words)]
+    whole: defaultdict[int, float] = defaultdict(float)
+    for share, values in parts:
+        for source, value in _scaled(values).items():
+            whole[source] += share * value
+    return whole
 
 
 def _own(candidates: Iterable[Candidate], weights: Weights) -> dict[int, float]:
@@ -272,7 +358,7 @@ def _nearness(candidates: Iterable[Candidate], weights: Weights) -> dict[int, fl
 def _scaled(values: Mapping[int, float]) -> dict[int, float]:
     """Between 0 and 1: the best is 1, and nothing is 0."""
     most = max(values.values(), default=0.0)
-    return {key: value / most if most > 0 else 0.0 for key, value in values.items()}
+    return {key: max(0.0, value) / most if most > 0 else 0.0 for key, value in values.items()}
 
 
 def _spread(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from holdfast.config import AGENT_DEFAULT
 from holdfast.core.access import Caller, decide, subject_of
@@ -28,14 +28,18 @@ from holdfast.core.limits import (
 from holdfast.core.passages import passages
 from holdfast.core.ranking import (
     NOTE_WEIGHTS,
+    Alike,
     Candidate,
     Ranked,
     Weights,
     asked,
     essential,
     is_rare_identifier,
+    leaders,
+    often_said,
     ranked,
     rarity,
+    telling,
     weight,
     words_of_sources,
 )
@@ -79,6 +83,8 @@ _SIMILARITY_MIN: Final = 0.3
 _NOTES_EVERY: Final = 3
 """In a search of everything, at least each third hit is a note, as long as there are any."""
 _EMBED_BATCH: Final = 64
+_SOURCES_ALONE: Final = 2
+"""So few sources are compared as they are; what more have in common is left out."""
 
 
 class Memory:
@@ -105,7 +111,7 @@ class Memory:
         self._redactor = redactor or default_redactor()
         self._caller = caller or Caller(AGENT_DEFAULT, None, visibility="agent")
         self._weights = weights
-        self._vectors: tuple[tuple[int, int], Vectors] | None = None
+        self._vectors: tuple[tuple[int, int], Vectors, _Wholes] | None = None
         self.notice = ""
         """What the last search could not do, if anything."""
         self._owned: JsonlStore | None = None
@@ -390,16 +396,40 @@ class Memory:
         sizes = {one.id: one.terms for one in part.values()}
         words = words_of_sources(matches.sources, wanted, sizes)
         newest = max((one.newest or 0.0 for one in part.values()), default=0.0)
+        newest = newest if before is None else min(newest, before)
         by_id = {row.id: row for row in rows}
         is_notes = all(one.kind == "note" for one in part.values())
-        order = ranked(
-            candidates,
-            words,
-            means=self._means(vector, part),
-            newest=newest if before is None else min(newest, before),
-            weights=self._weights or (NOTE_WEIGHTS if is_notes else None),
-        )
+        weights = self._weights or (NOTE_WEIGHTS if is_notes else Weights())
+        means = self._means(vector, part)
+        alike = None
+        if not is_notes:
+            best = leaders(candidates, words, means=means, newest=newest, weights=weights)
+            alike = self._alike(best, vector, part, before)
+        order = ranked(candidates, words, means=means, alike=alike, newest=newest, weights=weights)
         return [(one, by_id[one.id]) for one in order]
+
+    def _alike(
+        self,
+        best: Sequence[tuple[Candidate, float]],
+        vector: bytes | None,
+        part: Mapping[int, Source],
+        before: float | None,
+    ) -> Alike:
+        """What sources have in common with those that answer best."""
+        spoken = [(share, often_said(self._terms_around(one.id, before))) for one, share in best]
+        holding = self._index.holding({term for _share, counts in spoken for term in counts})
+        wanted = telling(spoken, holding, sum(one.passages for one in part.values()))
+        counts = self._index.shared({term: holding[term] for term in wanted}, part)
+        words = words_of_sources(counts, wanted, {one.id: one.terms for one in part.values()})
+        if vector is None or self._vectors is None:
+            return Alike(words)
+        shares = {one.source: share for one, share in best}
+        return Alike(words, self._vectors[2].alike(shares, part))
+
+    def _terms_around(self, passage: int, before: float | None) -> Iterator[str]:
+        for row in self._index.around(passage):
+            if before is None or row.ts is None or row.ts < before:
+                yield from row.terms
 
     def _vector_of(self, query: str) -> bytes | None:
         """The vector of a query; none where there are none to compare it with."""
@@ -423,7 +453,8 @@ class Memory:
     def _load_vectors(self) -> None:
         state = self._index.state()
         if self._vectors is None or self._vectors[0] != state:
-            self._vectors = (state, Vectors(self._index.vectors(), source_of))
+            vectors = self._index.vectors()
+            self._vectors = (state, Vectors(vectors), _Wholes(vectors))
 
     def _near(self, vector: bytes | None, part: Mapping[int, Source]) -> list[int]:
         if vector is None or self._vectors is None:
@@ -436,8 +467,7 @@ class Memory:
     def _means(self, vector: bytes | None, part: Mapping[int, Source]) -> dict[int, float]:
         if vector is None or self._vectors is None:
             return {}
-        found = self._vectors[1].by_group(vector)
-        return {source: value for source, value in found.items() if source in part}
+        return self._vectors[2].near(vector, part)
 
     def _similar(self, vector: bytes | None, ids: Sequence[int]) -> dict[int, float]:
         if vector is None or self._vectors is None:
@@ -464,6 +494,64 @@ class Memory:
             (row.first_line, row.last_line),
             row.ts,
         )
+
+
+class _Wholes:
+    """What whole sources mean: the mean of their vectors, less what all that are searched share.
+
+    Everything that is said to one agent is alike; what tells sources apart is the rest.
+    """
+
+    def __init__(self, vectors: Sequence[tuple[int, bytes]]) -> None:
+        """Ids in rising order, each with its vector."""
+        import numpy
+
+        of_each = [source_of(id_) for id_, _vector in vectors]
+        starts = [n for n, one in enumerate(of_each) if n == 0 or one != of_each[n - 1]]
+        self._places = {of_each[start]: place for place, start in enumerate(starts)}
+        if not starts:
+            return
+        data = b"".join(vector for _id, vector in vectors)
+        rows = numpy.frombuffer(data, dtype=numpy.int8).reshape(len(vectors), -1)
+        sums = numpy.add.reduceat(rows, starts, axis=0, dtype=numpy.int32)
+        self._means = _units(sums.astype(numpy.float32))
+
+    def near(self, vector: bytes, part: Iterable[int]) -> dict[int, float]:
+        """How near each source of the part comes to a vector."""
+        import numpy
+
+        sources, wholes, shared = self._apart(part)
+        if not sources:
+            return {}
+        wanted = numpy.frombuffer(vector, dtype=numpy.int8).astype(numpy.float32)
+        wanted = _units(_units(wanted) - shared)
+        return dict(zip(sources, (wholes @ wanted).tolist(), strict=True))
+
+    def alike(self, shares: Mapping[int, float], part: Iterable[int]) -> dict[int, float]:
+        """How near each source of the part comes to some of them, each by its share."""
+        sources, wholes, _shared = self._apart(part)
+        wanted = [(place, shares[one]) for place, one in enumerate(sources) if one in shares]
+        if not wanted:
+            return {}
+        values = wholes @ sum(share * wholes[place] for place, share in wanted)
+        return dict(zip(sources, values.tolist(), strict=True))
+
+    def _apart(self, part: Iterable[int]) -> tuple[list[int], Any, Any]:
+        """The sources that have vectors, what sets each of them apart, and what they share."""
+        sources = sorted(one for one in part if one in self._places)
+        if not sources:
+            return [], None, 0.0
+        means = self._means[[self._places[one] for one in sources]]
+        # Of two, what they share says nothing about either.
+        shared = means.mean(axis=0) if len(sources) > _SOURCES_ALONE else 0.0
+        return sources, _units(means - shared), shared
+
+
+def _units(rows: Any) -> Any:
+    """Vectors of length one."""
+    import numpy
+
+    return rows / numpy.maximum(numpy.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
 
 
 class _Weighing:

@@ -35,6 +35,10 @@ _VERSION: Final = 1
 _PLACE_BITS: Final = 24
 """The id of a passage is that of its source and its place there: neighbours are one apart."""
 _EXACT_MAX: Final = 50
+_AROUND_PLACES: Final = 32
+"""How far on either side of a passage its source is read."""
+_SHARED_POSTINGS_MAX: Final = 8_000
+"""How many places are looked up for what sources have in common."""
 _INHERITED: Final[list[sqlite3.Connection]] = []
 """Connections of a parent process, which only the parent may close."""
 _MEMORY: Final = ":memory:"
@@ -241,6 +245,41 @@ class Recall:
         with self._reading() as db:
             rows = db.execute(query, list(ids)).fetchall()
         return [Found(row[0], row[1], row[2].split(), *row[3:]) for row in rows]
+
+    def around(self, passage: int) -> list[Found]:
+        """A passage and those of its source that are not far from it, in order."""
+        first = source_of(passage) << _PLACE_BITS
+        last = first + (1 << _PLACE_BITS) - 1
+        query = f"{_SELECT} WHERE passages.id BETWEEN ? AND ? ORDER BY passages.id"
+        ends = (max(first, passage - _AROUND_PLACES), min(last, passage + _AROUND_PLACES))
+        with self._reading() as db:
+            rows = db.execute(query, ends).fetchall()
+        return [Found(row[0], row[1], row[2].split(), *row[3:]) for row in rows]
+
+    def holding(self, wanted: Iterable[str]) -> dict[str, int]:
+        """How many passages hold each of the terms."""
+        with self._reading() as db:
+            return {term: _count(db, term) for term in wanted}
+
+    def shared(
+        self, holding: Mapping[str, int], allowed: Mapping[int, Source]
+    ) -> dict[str, dict[int, int]]:
+        """How often each term stands in which of the allowed sources, the rarest terms first.
+
+        `holding` is how many passages hold them: those that are too many are left out.
+        """
+        found: dict[str, dict[int, int]] = {}
+        room = _SHARED_POSTINGS_MAX
+        with self._reading() as db:
+            for term in _rarest_first(holding):
+                if holding[term] > room:
+                    break
+                places = _instances(db, term)
+                room -= len(places)
+                often = Counter(source_of(id_) for id_ in places if source_of(id_) in allowed)
+                if often:
+                    found[term] = dict(often)
+        return found
 
     # Vectors
 
