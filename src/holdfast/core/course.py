@@ -122,6 +122,7 @@ class Course:
         self.keeps_outputs = False
         """Whether there is a place to move large outputs to."""
         self._budget_tokens: int | None = None
+        self._reads_back = False
 
     @property
     def window(self) -> Window:
@@ -213,7 +214,9 @@ class Course:
     def _tools(self, records: Sequence[Record]) -> tuple[Tool, ...]:
         """The tools of the session; once something was moved out, one to read it as well."""
         reader = self.terms.output_tool
-        if reader is None or not holds_outputs(records):
+        # Once offered it stays: to come and go would break the cached prefix each time.
+        self._reads_back = self._reads_back or holds_outputs(records)
+        if reader is None or not self._reads_back:
             return self.terms.tools
         return (*self.terms.tools, reader)
 
