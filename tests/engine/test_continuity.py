@@ -246,6 +246,16 @@ def session_notes(bench: Bench, session: Any) -> list[str]:
     return list(bench.do(session.notes()))
 
 
+def test_what_is_worth_noting_is_noted_before_a_reset(bench: Bench) -> None:
+    """A fresh session knows it by the checkpoint; a later one finds it among the notes."""
+    session = bench.open(ScriptedModel(["noted", "fine"], window=32_000))
+    bench.say(session, "Remember: never deploy on Fridays.")
+    fresh = bench.do(session.reset())
+    again = bench.do(fresh.reset())
+    assert again.note_store is not None
+    assert [one.text for one in again.note_store.notes()] == ["Remember: never deploy on Fridays."]
+
+
 def test_notes_that_a_crash_kept_out_of_the_files_are_put_in(bench: Bench, tmp_path: Path) -> None:
     session = bench.open([])
     flush = Flush(notes=["The port is 8443", "Deploys go to Frankfurt"])

@@ -25,7 +25,7 @@ def transcript(path: Path) -> Path:
         "type": "tool_use",
         "id": "toolu_1",
         "name": "Write",
-        "input": {"file_path": "/work/notes.md", "content": "# Notes\n"},
+        "input": {"file_path": "/home/ann/notes.md", "content": "# Notes\n"},
     }
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "File created"}
     said: list[tuple[str, dict[str, Any]]] = [
@@ -44,7 +44,7 @@ def transcript(path: Path) -> Path:
             "uuid": f"u{number}",
             "parentUuid": f"u{number - 1}" if number else None,
             "timestamp": f"2026-01-01T00:00:0{number}.000Z",
-            "cwd": "/work",
+            "cwd": "/home/ann",
             "message": {**message, "id": f"msg_{number}"},
         }
         for number, (kind, message) in enumerate(said)
@@ -67,7 +67,7 @@ def test_a_checkpoint_is_stored_and_given_back(tmp_path: Path) -> None:
     assert answer["continue_"] is True
     message = answer["systemMessage"]
     assert len(message) <= 2_000
-    for words in ("Write the notes.", "/work/notes.md", "The notes are written."):
+    for words in ("Write the notes.", "/home/ann/notes.md", "The notes are written."):
         assert words in message
     with JsonlStore(root) as store:
         states = list(checkpoints.each(store, SessionKey("claude-code", SESSION)))

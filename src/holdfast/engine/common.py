@@ -20,6 +20,7 @@ from holdfast.core.effects import Failed, Marked
 from holdfast.core.events import SessionReset
 from holdfast.core.ids import SessionKey, is_name, new_session_id
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.notes import durable, flushed
 from holdfast.core.offload import READS_OUTPUTS, room_for
 from holdfast.core.prices import price_of
 from holdfast.core.records import (
@@ -347,6 +348,7 @@ class Held:
 
     def _reset(self, label: str) -> SessionKey:
         """A fresh session that still knows what this one was doing, by its checkpoint."""
+        self._note_down("reset")
         self._checkpoint("reset")
         state = self._continuity.state("reset")
         new = SessionKey(self.key.agent, new_session_id(random.getrandbits(48)))
@@ -366,6 +368,15 @@ class Held:
         seeds += self._course.standing()  # behind the boundary, where the next run looks
         self.store.append(new, [self._vault.sealed(one) for one in seeds], expect=head)
         return new
+
+    def _note_down(self, trigger: str) -> None:
+        """Save what is worth noting, by code, before the session is left."""
+        if self._course.terms.notes == "off":
+            return
+        records = self._records()
+        found = [note.text for note in durable(records, known=flushed(records))]
+        if found:
+            self._log.append([Flush(notes=found, trigger=trigger)])
 
     def _renewed(self) -> SessionReset | None:
         """In fresh mode, what is said after an answer is said in a session of its own."""

@@ -48,7 +48,8 @@ def found_by_library(text: str) -> Iterator[tuple[int, int]]:
     data = text.encode(errors="replace")
     try:
         findings = scanner.scan(data)
-    except Exception:  # a helper never hurts: our own shapes have looked already
+    except Exception as error:  # a helper never hurts: our own shapes have looked already
+        _warn(f"Kingfisher failed on a text, which Holdfast's own shapes have looked at: {error}")
         return
     for one in findings:
         if one.visible:
@@ -69,5 +70,12 @@ def _scanner() -> Any:
         # Compiling its rules takes seconds. Left to itself it keeps them only where HOME is set.
         cache = os.path.expanduser("~/.cache/kingfisher/rule-cache")
         return kingfisher_sdk.Scanner(kingfisher_sdk.Rules(cache_dir=cache))
-    except Exception:  # it is native code with a cache of its own: whatever fails, we go on
+    except ImportError:
         return None
+    except Exception as error:  # native code with a cache of its own: whatever fails, we go on
+        _warn(f"Kingfisher does not start, so Holdfast's own shapes look alone: {error}")
+        return None
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, HoldfastWarning, stacklevel=3)

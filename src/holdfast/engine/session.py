@@ -257,8 +257,8 @@ class Session(Held):
     def checkpoint(self, trigger: str = "asked", **fields: Any) -> str:
         """Store what the session is doing as a state; returns the record.
 
-        `fields` of the state are set by you and hold until you set them otherwise: `objective`,
-        `pending_tasks`, `key_decisions`… (docs/checkpoints.md).
+        `fields` of the state are set by you and hold until you set them otherwise:
+        `current_objective`, `pending_tasks`, `key_decisions`… (docs/checkpoints.md).
         """
         with self._turn:
             return self._checkpoint(trigger, fields)
