@@ -44,7 +44,7 @@ format: $(VENV)/.stamp ## Format and fix what can be fixed
 	@$(BIN)/ruff check --fix .
 
 recording: $(VENV)/.stamp ## Record the session of the demo anew
-	@$(BIN)/python -m holdfast.testing.recorder --out src/holdfast/surfaces/cli/recording.jsonl.gz
+	@$(BIN)/python -m holdfast.testing.recorder --out src/holdfast/surfaces/cli/demo/recording.jsonl.gz
 
 nightly: $(VENV)/.stamp ## The long runs: 1,000 kills, deep fuzzing
 	@$(BIN)/python -m pytest -m nightly --timeout 3600

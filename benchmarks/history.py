@@ -29,7 +29,7 @@ from pathlib import Path
 
 from holdfast import ANY_HEAD, Assistant, Caller, JsonlStore, SessionKey, User
 from holdfast.core.limits import HISTORY_BYTES_MAX
-from holdfast.engine.history import History
+from holdfast.engine.history.history import History
 
 ROOT = Path(__file__).resolve().parents[1]
 MESSAGES, MESSAGE_BYTES, KEYS = 80, 24_000, 41

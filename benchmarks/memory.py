@@ -37,19 +37,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.ids import SessionKey
-from holdfast.core.passages import passages
-from holdfast.core.records import Assistant, User
-from holdfast.core.terms import terms
-from holdfast.engine.memory import Memory
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import Assistant, User
+from holdfast.core.memory.passages import passages
+from holdfast.core.memory.search_terms import terms
+from holdfast.engine.memory.search import Memory
 from holdfast.providers.embeddings import Vectors, find_embedder
-from holdfast.stores.memory import MemoryStore
-from holdfast.stores.recall import Passage, Recall
+from holdfast.stores.in_memory import MemoryStore
+from holdfast.stores.search_index import Passage, Recall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from holdfast.core.records import Record
+    from holdfast.core.log.records import Record
     from holdfast.providers.embeddings import Embedder
 
 PROJECT = Path(__file__).resolve().parents[1]

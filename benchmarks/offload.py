@@ -23,21 +23,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from holdfast import MemoryBlobs, MemoryStore, SessionKey, importers
-from holdfast.core.effects import Keep
+from holdfast.core.flow.effects import Keep
 from holdfast.core.limits import EXCERPT_CHARS, OFFLOAD_TEXT_CHARS, PREVIEW_CHARS
-from holdfast.core.offload import Room, offloaded, room_for
-from holdfast.core.records import Assistant, ToolResult, User, text_of, tool_calls
-from holdfast.core.window import Window, budget_for
+from holdfast.core.log.records import Assistant, ToolResult, User, text_of, tool_calls
+from holdfast.core.models.window import Window, budget_for
+from holdfast.core.outputs.offload import Room, offloaded, room_for
 from holdfast.engine.outputs import Outputs
-from holdfast.engine.transcripts import facts_in
+from holdfast.engine.simulation.transcripts import facts_in
 from holdfast.errors import UsageError
 from holdfast.providers.tokenizers import counter_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from holdfast.core.effects import Flow
-    from holdfast.core.records import Record
+    from holdfast.core.flow.effects import Flow
+    from holdfast.core.log.records import Record
 
 HERE = Path(__file__).resolve().parent
 STATIC = {200_000: 18_000, 64_000: 18_000, 32_000: 6_000}

@@ -15,8 +15,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from holdfast.core.dialects import target
-from holdfast.providers import anthropic_rules
+from holdfast.core.models.dialects import target
+from holdfast.providers.anthropic import rules as anthropic_rules
 from holdfast.providers.tokenizers import counter_for
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from benchmarks.overflow_cases import MODEL, OUTPUT, SYSTEM, TooLong, folder, wi
 
 import holdfast
 from holdfast import Session
-from holdfast.core.dialects import target
-from holdfast.core.events import CallStarted
-from holdfast.core.ids import SessionKey
-from holdfast.core.records import Assistant, ToolResult, User, text_of
-from holdfast.core.replies import Reply
-from holdfast.core.window import Window
+from holdfast.core.flow.events import CallStarted
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import Assistant, ToolResult, User, text_of
+from holdfast.core.models.dialects import target
+from holdfast.core.models.replies import Reply
+from holdfast.core.models.window import Window
 from holdfast.ports import ANY_HEAD
 from holdfast.providers import tokenizers
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from benchmarks.overflow_cases import Answer, Json, OneModel, Purpose, Turn
 
-    from holdfast.core.records import Record
+    from holdfast.core.log.records import Record
     from holdfast.ports import Hear
 
 KEY = SessionKey("main", "torture")

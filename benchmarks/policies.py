@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import importers
-from holdfast.core.economy import Policy
-from holdfast.core.prices import DEFAULT_MODEL, Price, default_price, price_of
-from holdfast.core.weighing import Correction
-from holdfast.engine.policies import (
+from holdfast.core.models.prices import DEFAULT_MODEL, Price, default_price, price_of
+from holdfast.core.projection.policy import Policy
+from holdfast.core.projection.sizes import Correction
+from holdfast.engine.simulation.policies import (
     ClearResults,
     Compact,
     DoNothing,
@@ -38,8 +38,8 @@ from holdfast.engine.policies import (
     Plays,
     TrimTokens,
 )
-from holdfast.engine.simulation import Run, rules_for, simulate
-from holdfast.engine.transcripts import Transcript
+from holdfast.engine.simulation.simulate import Run, rules_for, simulate
+from holdfast.engine.simulation.transcripts import Transcript
 from holdfast.providers.tokenizers import counter_for
 
 if TYPE_CHECKING:

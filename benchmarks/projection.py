@@ -23,12 +23,12 @@ import msgspec
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, trim_messages
 from langchain_core.messages.utils import count_tokens_approximately
 
-from holdfast.core.dialects import target
-from holdfast.core.projection import Plan, project
-from holdfast.core.records import Assistant, Record, ToolResult, User
-from holdfast.core.view import Remembered
-from holdfast.core.weighing import Scale
-from holdfast.core.window import Window
+from holdfast.core.log.records import Assistant, Record, ToolResult, User
+from holdfast.core.models.dialects import target
+from holdfast.core.models.window import Window
+from holdfast.core.projection.project import Plan, project
+from holdfast.core.projection.sizes import Scale
+from holdfast.core.projection.view import Remembered
 from holdfast.providers.tokenizers import counter_for
 
 if TYPE_CHECKING:

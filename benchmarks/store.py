@@ -30,12 +30,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.ids import SessionKey
-from holdfast.core.records import Assistant, Compaction, Record, ToolResult, User
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import Assistant, Compaction, Record, ToolResult, User
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.files import Disk
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -600,7 +600,7 @@ def importing(bench: Bench) -> list[Row]:
     """
     without = "import sys; sys.modules['typing_extensions'] = None; "
     rows = []
-    for name in ("holdfast", "holdfast.stores.jsonl"):
+    for name in ("holdfast", "holdfast.stores.jsonl.store"):
         for setup, where in ((without, "plain install"), ("", "with typing_extensions")):
             pair = Pair()
             for number in range(bench.plan.imports + 1):

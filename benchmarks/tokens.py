@@ -41,7 +41,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.calibration import (
+from holdfast.core.models.messages import Thinking, ToolAnswer, ToolCall, read_blocks, read_pieces
+from holdfast.core.models.usage import Usage, read_usage
+from holdfast.core.tokens.calibration import (
     CLAUDE_BASE,
     MARGIN_SHARE,
     MARGIN_TOKENS,
@@ -50,17 +52,15 @@ from holdfast.core.calibration import (
     margin,
     predict,
 )
-from holdfast.core.images import image_rule
-from holdfast.core.messages import Thinking, ToolAnswer, ToolCall, read_blocks, read_pieces
-from holdfast.core.tokens import MESSAGE_TOKENS, Estimator, count_block, strips_thinking
-from holdfast.core.usage import Usage, read_usage
+from holdfast.core.tokens.counting import MESSAGE_TOKENS, Estimator, count_block, strips_thinking
+from holdfast.core.tokens.images import image_rule
 from holdfast.providers.tokenizers import Vocabulary, counter_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from holdfast.core.messages import Block
-    from holdfast.core.tokens import Counter as Counts
+    from holdfast.core.models.messages import Block
+    from holdfast.core.tokens.counting import Counter as Counts
 
 PROJECT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("HOLDFAST_DATA", PROJECT.parent / "shared" / "data"))
@@ -589,9 +589,9 @@ RIDGE = 2.0
 
 
 def fit() -> None:
-    """Weights by least squares over the pieces of one half; written to core/weights.py."""
+    """Weights by least squares over one half's pieces, for core/tokens/estimate_weights.py."""
     numpy = importlib.import_module("numpy")
-    from holdfast.core import estimate
+    from holdfast.core.tokens import estimate
 
     assumed = numpy.array(estimate.assumed_weights(), dtype=float) / 1_000
     count = len(assumed)
@@ -613,11 +613,12 @@ def fit() -> None:
 
 
 def _write_weights(weights: list[int]) -> None:
-    path = PROJECT / "src" / "holdfast" / "core" / "weights.py"
+    path = PROJECT / "src" / "holdfast" / "core" / "tokens" / "estimate_weights.py"
     body = textwrap.fill(", ".join(map(str, weights)) + ",", 96)
     lines = "\n".join(f"    {line}" for line in body.split("\n"))
     path.write_text(
-        '"""Written by `benchmarks/tokens.py --fit`; what they mean is in core/estimate.py."""\n\n'
+        '"""Written by `benchmarks/tokens.py --fit`; '
+        'what they mean is in core/tokens/estimate.py."""\n\n'
         "from typing import Final\n\n"
         f"# fmt: off\nWEIGHTS: Final[tuple[int, ...]] = (\n{lines}\n)\n# fmt: on\n"
         '"""In thousandths of a token."""\n'
@@ -671,7 +672,7 @@ class Judged:
 
 
 def judge_classes() -> list[Judged]:
-    from holdfast.core.estimate import estimate
+    from holdfast.core.tokens.estimate import estimate
 
     exact = _o200k()
     found = []
@@ -707,7 +708,7 @@ def judge_classes() -> list[Judged]:
 
 
 def judge_transcripts() -> Judged | None:
-    from holdfast.core.estimate import estimate
+    from holdfast.core.tokens.estimate import estimate
 
     exact = _o200k()
     texts = [one.text for one in transcripts()]
@@ -1064,7 +1065,7 @@ def _count_all(counter: Counts, texts: list[str]) -> None:
 
 
 def _estimate_race(name: str, text: str, bare: Any, rounds: int) -> Speed:
-    from holdfast.core.estimate import estimate, thousandths
+    from holdfast.core.tokens.estimate import estimate, thousandths
 
     size = len(text.encode()) / 1e6
     ours, other = [], []

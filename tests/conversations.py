@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from hypothesis import strategies as st
 
-from holdfast.core.records import (
+from holdfast.core.log.records import (
     Assistant,
     Compaction,
     Label,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from holdfast.core.records import (
+from holdfast.core.log.records import (
     BY_TYPE,
     Assistant,
     Checkpoint,
@@ -26,12 +26,12 @@ from holdfast.core.records import (
     Unknown,
     User,
 )
-from holdfast.core.text import scrub
+from holdfast.core.text.cut import scrub
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-    from holdfast.core.records import Content, Record
+    from holdfast.core.log.records import Content, Record
 
 FRAGMENTS = (
     "plain words ",

@@ -40,6 +40,39 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 }
 """For each room, the others it may import. A room may always import itself."""
 
+ORDER: dict[str, tuple[str, ...]] = {
+    "core": (
+        *("limits", "text", "log", "secrets", "failures", "models", "tokens", "flow", "extract"),
+        *("outputs", "projection", "compaction", "checkpoint", "history", "memory", "turn"),
+    ),
+    "core.outputs": ("describe", "binaries", "excerpts", "preview", "offload"),
+    "stores": (
+        *("files", "blobs", "jsonl", "notes", "search_index", "summary_files", "audit"),
+        "in_memory",
+    ),
+    "providers": (
+        *("wire", "anthropic", "openai_chat", "openai_responses", "gemini", "requests", "replies"),
+        *("failures", "sdks", "tokenizers", "embeddings", "callables", "clients", "offline"),
+        *("local", "models"),
+    ),
+    "importers": (
+        *("common", "apis", "agents", "benchmarks", "checkpoints", "export_messages", "files"),
+    ),
+    "engine": (
+        *("safe_regex", "redactor", "tools", "outputs", "simulation", "memory", "history"),
+        "session",
+    ),
+    "surfaces": ("answers", "chat_context", "slash_commands", "cli"),
+    "surfaces.cli": (
+        *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "verbs"),
+    ),
+    "testing": ("disk", "crash", "scripted", "simulator", "conformance", "loopback", "recorder"),
+}
+"""What is in each folder that has packages, from the ground up: each imports what is before."""
+
+FOLDER_MODULES_MAX = 15
+"""A folder with more modules needs packages."""
+
 CORE_LIBRARY = frozenset(
     (
         *("__future__", "abc", "bisect", "collections", "dataclasses", "difflib", "enum"),
@@ -118,6 +151,8 @@ def violations(package: Path, entries: frozenset[str]) -> list[str]:
     return [
         *(one for module in known.values() for one in _bad_imports(module, known)),
         *(one for module in known.values() for one in _bad_uses(module)),
+        *(one for module in known.values() for one in _against_order(module, known)),
+        *_full_folders(known),
         *_unused(known, entries),
     ]
 
@@ -133,6 +168,34 @@ def _bad_imports(module: Module, known: dict[str, Module]) -> Iterator[str]:
                 yield f"{module.name}:{line}: the core may not use `{name}`"
         elif _room_of(name) not in allowed | {module.room}:
             yield f"{module.name}:{line}: `{module.room}` may not import `{name}`"
+
+
+def _against_order(module: Module, known: dict[str, Module]) -> Iterator[str]:
+    """Imports inside a folder that lead to something above."""
+    imported = list(imports_of(module, known))
+    for folder, order in ORDER.items():
+        own = _part(module.name, folder)
+        above = order[order.index(own) + 1 :] if own in order else ()
+        for name, line in imported:
+            if _part(name, folder) in above:
+                yield f"{module.name}:{line}: `{folder}.{own}` may not import `{name}` above it"
+
+
+def _part(name: str, folder: str) -> str:
+    """The package or module directly in a folder that a module belongs to; empty for others."""
+    rest = name.removeprefix(f"holdfast.{folder}.")
+    return "" if rest == name else rest.split(".")[0]
+
+
+def _full_folders(known: dict[str, Module]) -> Iterator[str]:
+    for folder in sorted(name for name, module in known.items() if module.is_package):
+        files = [
+            name
+            for name, module in known.items()
+            if name.rpartition(".")[0] == folder and not module.is_package
+        ]
+        if len(files) > FOLDER_MODULES_MAX:
+            yield f"{folder}: {len(files)} modules, of {FOLDER_MODULES_MAX} that a folder may have"
 
 
 def _bad_uses(module: Module) -> Iterator[str]:
@@ -201,8 +264,8 @@ def test_package_was_really_looked_at() -> None:
     assert {"errors", "core", "ports", "config", "stores", "surfaces"} <= {
         module.room for module in known.values()
     }
-    imported = {name for name, _line in imports_of(known["holdfast.stores.log"], known)}
-    assert {"os", "holdfast.core.outline", "holdfast.core.records"} <= imported
+    imported = {name for name, _line in imports_of(known["holdfast.stores.jsonl.log"], known)}
+    assert {"os", "holdfast.core.log.tree", "holdfast.core.log.records"} <= imported
 
 
 # The checker must see what it is for: each rule is broken once, in a house that keeps them all.
@@ -211,10 +274,15 @@ SOUND = {
     "__init__.py": "from holdfast.engine.session import Session\n",
     "__main__.py": "from holdfast.surfaces.cli import main\n",
     "errors.py": "class HoldfastError(Exception): ...\n",
-    "ports.py": "from holdfast.core.records import Record\n",
-    "config.py": "import os\nfrom holdfast.core import records\nROOT = os.environ.get('ROOT')\n",
+    "ports.py": "from holdfast.core.log.records import Record\n",
+    "config.py": "import os\nfrom holdfast.core.log import ids\nROOT = os.environ.get('ROOT')\n",
     "core/__init__.py": "",
-    "core/records.py": "import json\nimport msgspec\nfrom holdfast.errors import HoldfastError\n",
+    "core/limits.py": "",
+    "core/log/__init__.py": "",
+    "core/log/ids.py": "from holdfast.core import limits\n",
+    "core/turn/__init__.py": "",
+    "core/turn/turn.py": "from holdfast.core.log import ids, records\n",
+    "core/log/records.py": "import msgspec\nfrom holdfast.errors import HoldfastError\n",
     "stores/__init__.py": "",
     "stores/files.py": "import os, time\n",
     "stores/jsonl.py": "from holdfast import ports\nfrom holdfast.stores import files\n",
@@ -223,6 +291,7 @@ SOUND = {
     "engine/__init__.py": "",
     "engine/session.py": (
         "from holdfast import config\n"
+        "from holdfast.core.turn import turn\n"
         "from holdfast.stores.jsonl import JsonlStore\n"
         "def load():\n"
         "    from holdfast.providers import one\n"
@@ -236,7 +305,7 @@ SOUND = {
         "print(__version__)\n"
     ),
     "importers/__init__.py": "",
-    "importers/other.py": "from holdfast.core.records import Record\n",
+    "importers/other.py": "from holdfast.core.log.records import Record\n",
     "integrations/__init__.py": "",
     "integrations/framework.py": "from holdfast.engine.session import Session\n",
     "testing/__init__.py": "",
@@ -261,14 +330,18 @@ def test_checker_finds_nothing_in_a_sound_house(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "planted", "said"),
     [
-        ("errors.py", "import holdfast.core.records", "`errors` may not import"),
-        ("core/records.py", "from holdfast.ports import Clock", "`core` may not import"),
-        ("core/records.py", "from holdfast.stores import files", "`core` may not import"),
-        ("core/records.py", "from ..stores.files import Disk", "`core` may not import"),
-        ("core/records.py", "from .. import config", "`core` may not import `holdfast.config`"),
-        ("core/records.py", "import holdfast", "`core` may not import `holdfast`"),
+        ("errors.py", "import holdfast.core.log.records", "`errors` may not import"),
+        ("core/log/records.py", "from holdfast.ports import Clock", "`core` may not import"),
+        ("core/log/records.py", "from holdfast.stores import files", "`core` may not import"),
+        ("core/log/records.py", "from ...stores.files import Disk", "`core` may not import"),
         (
-            "core/records.py",
+            "core/log/records.py",
+            "from ... import config",
+            "`core` may not import `holdfast.config`",
+        ),
+        ("core/log/records.py", "import holdfast", "`core` may not import `holdfast`"),
+        (
+            "core/log/records.py",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import holdfast.ports",
             "`core` may not import `holdfast.ports`",
         ),
@@ -292,21 +365,27 @@ def test_checker_finds_nothing_in_a_sound_house(tmp_path: Path) -> None:
         ("__init__.py", "import holdfast.testing", "`holdfast` may not import"),
         ("__main__.py", "import holdfast.stores.files", "`__main__` may not import"),
         ("utils/helpers.py", "import re", "no rule says"),
-        ("core/records.py", "import os", "the core may not use `os`"),
-        ("core/records.py", "from os import path", "the core may not use `os`"),
-        ("core/records.py", "import os.path", "the core may not use `os.path`"),
-        ("core/records.py", "import time", "the core may not use `time`"),
-        ("core/records.py", "def f():\n    import random", "the core may not use `random`"),
-        ("core/records.py", "import logging", "the core may not use `logging`"),
-        ("core/records.py", "import sqlite3", "the core may not use `sqlite3`"),
-        ("core/records.py", "from datetime import date", "the core may not use `datetime`"),
-        ("core/records.py", "import importlib", "the core may not use `importlib`"),
-        ("core/records.py", "stamp = clock.time()", "the core has no clock (`time`)"),
-        ("core/records.py", "stamp = datetime.now()", "the core has no clock (`now`)"),
-        ("core/records.py", "stamp = monotonic()", "the core has no clock (`monotonic`)"),
-        ("core/records.py", "open('x')", "the core touches nothing outside (`open`)"),
-        ("core/records.py", "__import__('os')", "nothing outside (`__import__`)"),
-        ("core/records.py", "print('x')", "only surfaces print"),
+        ("core/limits.py", "from holdfast.core.log import ids", "`core.limits` may not import"),
+        ("core/log/ids.py", "import holdfast.core.turn.turn", "`core.log` may not import"),
+        ("core/log/ids.py", "from holdfast.core import turn", "`core.log` may not import"),
+        ("core/log/ids.py", "from ..turn.turn import Turn", "`core.log` may not import"),
+        ("core/log/ids.py", "def f():\n    from holdfast.core.turn import turn", "above it"),
+        ("stores/files.py", "from holdfast.stores import jsonl", "`stores.files` may not import"),
+        ("core/log/records.py", "import os", "the core may not use `os`"),
+        ("core/log/records.py", "from os import path", "the core may not use `os`"),
+        ("core/log/records.py", "import os.path", "the core may not use `os.path`"),
+        ("core/log/records.py", "import time", "the core may not use `time`"),
+        ("core/log/records.py", "def f():\n    import random", "the core may not use `random`"),
+        ("core/log/records.py", "import logging", "the core may not use `logging`"),
+        ("core/log/records.py", "import sqlite3", "the core may not use `sqlite3`"),
+        ("core/log/records.py", "from datetime import date", "the core may not use `datetime`"),
+        ("core/log/records.py", "import importlib", "the core may not use `importlib`"),
+        ("core/log/records.py", "stamp = clock.time()", "the core has no clock (`time`)"),
+        ("core/log/records.py", "stamp = datetime.now()", "the core has no clock (`now`)"),
+        ("core/log/records.py", "stamp = monotonic()", "the core has no clock (`monotonic`)"),
+        ("core/log/records.py", "open('x')", "the core touches nothing outside (`open`)"),
+        ("core/log/records.py", "__import__('os')", "nothing outside (`__import__`)"),
+        ("core/log/records.py", "print('x')", "only surfaces print"),
         ("stores/files.py", "print('x')", "only surfaces print"),
         ("stores/files.py", "os.environ['X']", "only config reads the environment (`environ`)"),
         ("stores/files.py", "os.getenv('X')", "only config reads the environment (`getenv`)"),
@@ -325,6 +404,29 @@ def test_checker_sees_a_planted_violation(
     assert any(said in one for one in found), found
     module = "holdfast." + file.removesuffix(".py").replace("/", ".")
     assert all(one.startswith(module.removesuffix(".__init__")) for one in found)
+
+
+def test_checker_counts_the_modules_of_a_folder(tmp_path: Path) -> None:
+    """One module more than a folder may have is found."""
+    names = [f"format_{number}" for number in range(FOLDER_MODULES_MAX)]
+    more = {f"importers/{name}.py": "" for name in names}
+    more["importers/__init__.py"] = f"from holdfast.importers import {', '.join(names)}\n"
+
+    found = violations(_build(tmp_path, {**SOUND, **more}), frozenset())
+
+    assert found == ["holdfast.importers: 16 modules, of 15 that a folder may have"]
+
+
+def test_order_names_what_is_there() -> None:
+    """Every folder that has packages has an order, of all that is in it and nothing else."""
+    known = modules_in(PACKAGE)
+    packages = {name.removeprefix("holdfast.") for name, one in known.items() if one.is_package}
+    nested = {name.rpartition(".")[0] for name in packages if "." in name}
+
+    assert set(ORDER) == nested
+    for folder, order in ORDER.items():
+        assert set(order) == {_part(name, folder) for name in known} - {""}, folder
+        assert len(set(order)) == len(order), folder
 
 
 def test_checker_takes_installed_commands_for_used(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import config, errors
-from holdfast.core import findings
-from holdfast.core.records import BY_TYPE
+from holdfast.core.log import damage
+from holdfast.core.log.records import BY_TYPE
 from holdfast.surfaces.cli import commands
 
 REPOSITORY = Path(__file__).parent.parent
@@ -114,4 +114,4 @@ def test_every_record_type_and_finding_is_described() -> None:
     durability_page = (REPOSITORY / "docs" / "durability.md").read_text("utf-8")
 
     assert all(f"| `{kind}` |" in format_page for kind in BY_TYPE)
-    assert all(f"`{kind}`" in durability_page for kind in findings.MEANING)
+    assert all(f"`{kind}`" in durability_page for kind in damage.MEANING)

@@ -47,7 +47,7 @@ def test_the_command_runs_without_the_extras() -> None:
     program = (
         "import sys\n"
         "sys.modules['rich'] = None\n"
-        "from holdfast.surfaces.cli.output import Output\n"
+        "from holdfast.surfaces.cli.terminal import Output\n"
         "sys.stdout.isatty = lambda: True\n"
         "Output(is_json=False).table(('A', '>B'), [['x', '1']])\n"
     )

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from holdfast.core.access import OPERATOR, Access, Caller
-    from holdfast.core.dialects import Target, target
-    from holdfast.core.economy import Cache, Policy
-    from holdfast.core.effects import Cancelled, Deny
-    from holdfast.core.events import (
+    from holdfast.core.failures.classify import Failure, classify
+    from holdfast.core.flow.effects import Cancelled, Deny
+    from holdfast.core.flow.events import (
         CallFailed,
         CallFinished,
         CallStarted,
@@ -43,13 +41,10 @@ if TYPE_CHECKING:
         TurnStarted,
         WindowLearned,
     )
-    from holdfast.core.excerpts import Excerpt
-    from holdfast.core.failures import Failure, classify
-    from holdfast.core.ids import SessionKey
-    from holdfast.core.messages import Tool
-    from holdfast.core.projection import Plan, project
-    from holdfast.core.recalled import Hit
-    from holdfast.core.records import (
+    from holdfast.core.history.access import OPERATOR, Access, Caller
+    from holdfast.core.history.reseed import Reseed
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import (
         Assistant,
         Checkpoint,
         Compaction,
@@ -68,40 +63,45 @@ if TYPE_CHECKING:
         Unknown,
         User,
     )
-    from holdfast.core.redaction import Redactor
-    from holdfast.core.replies import Delta, Reply
-    from holdfast.core.reseed import Reseed
-    from holdfast.core.text import Cut, cut
-    from holdfast.core.vault import Secret, Vault
-    from holdfast.core.view import Remembered
-    from holdfast.core.window import Window
-    from holdfast.engine.async_session import AsyncSession
-    from holdfast.engine.history import History
-    from holdfast.engine.memory import Memory
-    from holdfast.engine.memory_tool import memory_tool
-    from holdfast.engine.memory_tools import memory_tools
+    from holdfast.core.memory.hits import Hit
+    from holdfast.core.models.dialects import Target, target
+    from holdfast.core.models.messages import Tool
+    from holdfast.core.models.replies import Delta, Reply
+    from holdfast.core.models.window import Window
+    from holdfast.core.outputs.excerpts import Excerpt
+    from holdfast.core.projection.policy import Cache, Policy
+    from holdfast.core.projection.project import Plan, project
+    from holdfast.core.projection.view import Remembered
+    from holdfast.core.secrets.redaction import Redactor
+    from holdfast.core.secrets.vault import Secret, Vault
+    from holdfast.core.text.cut import Cut, cut
+    from holdfast.engine.history.history import History
+    from holdfast.engine.history.reseed import reseed
+    from holdfast.engine.memory.anthropic_tool import memory_tool
+    from holdfast.engine.memory.search import Memory
+    from holdfast.engine.memory.tools import memory_tools
     from holdfast.engine.outputs import Outputs, output_tool
-    from holdfast.engine.prepare import Prepared, prepare
-    from holdfast.engine.redacting import redactor
-    from holdfast.engine.reseeding import reseed
-    from holdfast.engine.session import Session
-    from holdfast.engine.status import Status
+    from holdfast.engine.redactor import redactor
+    from holdfast.engine.session.async_session import AsyncSession
+    from holdfast.engine.session.prepare import Prepared, prepare
+    from holdfast.engine.session.session import Session
+    from holdfast.engine.session.status import Status
     from holdfast.engine.tools import ToolOutput
     from holdfast.errors import CannotFit, ContextOverflow, HoldfastError, ModelError
     from holdfast.ports import ANY_HEAD, Audit, BlobStore, SessionStore
     from holdfast.providers.models import async_model, model
     from holdfast.stores.audit import FileAudit, MemoryAudit
     from holdfast.stores.blobs import FileBlobs
-    from holdfast.stores.jsonl import JsonlStore
-    from holdfast.stores.memory import MemoryBlobs, MemoryStore
-    from holdfast.stores.notes import Note, NoteStore
+    from holdfast.stores.in_memory import MemoryBlobs, MemoryStore
+    from holdfast.stores.jsonl.store import JsonlStore
+    from holdfast.stores.notes.notes import Note, NoteStore
 
 _HOMES = {
-    "holdfast.core.access": ("OPERATOR", "Access", "Caller"),
-    "holdfast.core.dialects": ("Target", "target"),
-    "holdfast.core.economy": ("Cache", "Policy"),
-    "holdfast.core.effects": ("Cancelled", "Deny"),
-    "holdfast.core.events": (
+    "holdfast.core.history.access": ("OPERATOR", "Access", "Caller"),
+    "holdfast.core.models.dialects": ("Target", "target"),
+    "holdfast.core.projection.policy": ("Cache", "Policy"),
+    "holdfast.core.flow.effects": ("Cancelled", "Deny"),
+    "holdfast.core.flow.events": (
         *("CallFailed", "CallFinished", "CallStarted", "CompactionFinished", "CompactionStarted"),
         *("Event", "FlushFinished", "FlushStarted", "Interrupted", "OffloadFailed"),
         *("CheckpointSaved", "MemoryRecalled", "OutputOffloaded", "PruneStarted", "Pruned"),
@@ -117,44 +117,44 @@ _HOMES = {
         ),
         "WindowLearned",
     ),
-    "holdfast.core.excerpts": ("Excerpt",),
-    "holdfast.core.failures": ("Failure", "classify"),
-    "holdfast.core.ids": ("SessionKey",),
-    "holdfast.core.messages": ("Tool",),
-    "holdfast.core.projection": ("Plan", "project"),
-    "holdfast.core.records": (
+    "holdfast.core.outputs.excerpts": ("Excerpt",),
+    "holdfast.core.failures.classify": ("Failure", "classify"),
+    "holdfast.core.log.ids": ("SessionKey",),
+    "holdfast.core.models.messages": ("Tool",),
+    "holdfast.core.projection.project": ("Plan", "project"),
+    "holdfast.core.log.records": (
         *("Assistant", "Checkpoint", "Compaction", "Flush", "Header", "Label", "Mode", "Model"),
         *("OutputRef", "Prune", "Record", "Rewind", "ToolResult", "ToolUse", "Undo", "Unknown"),
         "User",
     ),
-    "holdfast.core.recalled": ("Hit",),
-    "holdfast.core.redaction": ("Redactor",),
-    "holdfast.core.replies": ("Delta", "Reply"),
-    "holdfast.core.reseed": ("Reseed",),
-    "holdfast.core.text": ("Cut", "cut"),
-    "holdfast.core.vault": ("Secret", "Vault"),
-    "holdfast.core.view": ("Remembered",),
-    "holdfast.core.window": ("Window",),
-    "holdfast.engine.async_session": ("AsyncSession",),
-    "holdfast.engine.history": ("History",),
-    "holdfast.engine.memory_tool": ("memory_tool",),
-    "holdfast.engine.memory": ("Memory",),
-    "holdfast.engine.memory_tools": ("memory_tools",),
+    "holdfast.core.memory.hits": ("Hit",),
+    "holdfast.core.secrets.redaction": ("Redactor",),
+    "holdfast.core.models.replies": ("Delta", "Reply"),
+    "holdfast.core.history.reseed": ("Reseed",),
+    "holdfast.core.text.cut": ("Cut", "cut"),
+    "holdfast.core.secrets.vault": ("Secret", "Vault"),
+    "holdfast.core.projection.view": ("Remembered",),
+    "holdfast.core.models.window": ("Window",),
+    "holdfast.engine.session.async_session": ("AsyncSession",),
+    "holdfast.engine.history.history": ("History",),
+    "holdfast.engine.memory.anthropic_tool": ("memory_tool",),
+    "holdfast.engine.memory.search": ("Memory",),
+    "holdfast.engine.memory.tools": ("memory_tools",),
     "holdfast.engine.outputs": ("Outputs", "output_tool"),
-    "holdfast.engine.prepare": ("Prepared", "prepare"),
-    "holdfast.engine.redacting": ("redactor",),
-    "holdfast.engine.reseeding": ("reseed",),
-    "holdfast.engine.session": ("Session",),
-    "holdfast.engine.status": ("Status",),
+    "holdfast.engine.session.prepare": ("Prepared", "prepare"),
+    "holdfast.engine.redactor": ("redactor",),
+    "holdfast.engine.history.reseed": ("reseed",),
+    "holdfast.engine.session.session": ("Session",),
+    "holdfast.engine.session.status": ("Status",),
     "holdfast.engine.tools": ("ToolOutput",),
     "holdfast.errors": ("CannotFit", "ContextOverflow", "HoldfastError", "ModelError"),
     "holdfast.ports": ("ANY_HEAD", "Audit", "BlobStore", "SessionStore"),
     "holdfast.providers.models": ("async_model", "model"),
     "holdfast.stores.audit": ("FileAudit", "MemoryAudit"),
     "holdfast.stores.blobs": ("FileBlobs",),
-    "holdfast.stores.jsonl": ("JsonlStore",),
-    "holdfast.stores.memory": ("MemoryBlobs", "MemoryStore"),
-    "holdfast.stores.notes": ("Note", "NoteStore"),
+    "holdfast.stores.jsonl.store": ("JsonlStore",),
+    "holdfast.stores.in_memory": ("MemoryBlobs", "MemoryStore"),
+    "holdfast.stores.notes.notes": ("Note", "NoteStore"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -16,7 +16,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
-from holdfast.core.ids import check_name
+from holdfast.core.log.ids import check_name
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:

@@ -93,8 +93,8 @@ class InvalidRequest(HoldfastError):
 
 
 class ModelError(HoldfastError):
-    """A model did not answer. `failure` (`core.failures.Failure`) says of which class that is, and
-    `__cause__` is what was raised.
+    """A model did not answer. `failure` (`core.failures.classify.Failure`) says of which class that
+    is, and `__cause__` is what was raised.
 
     The session is intact: what was said is in the log, and the turn can be tried again.
     """

@@ -13,14 +13,14 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from holdfast.core.access import Access
-    from holdfast.core.dialects import Target
-    from holdfast.core.findings import Finding
-    from holdfast.core.ids import SessionKey
-    from holdfast.core.outline import Branch
-    from holdfast.core.records import Compaction, Header, Json, Record
-    from holdfast.core.replies import Delta, Reply
-    from holdfast.core.window import Window
+    from holdfast.core.history.access import Access
+    from holdfast.core.log.damage import Finding
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Compaction, Header, Json, Record
+    from holdfast.core.log.tree import Branch
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.replies import Delta, Reply
+    from holdfast.core.models.window import Window
 
     Clock = Callable[[], float]
     """Seconds since 1970."""

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.core.ids import SessionKey
-from holdfast.core.records import (
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import (
     Assistant,
     Checkpoint,
     Compaction,
@@ -33,10 +33,10 @@ from holdfast.core.records import (
 )
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.blobs import FileBlobs
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
-    from holdfast.core.records import Record
+    from holdfast.core.log.records import Record
 
 AGENT = "main"
 

@@ -6,18 +6,18 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Any, Literal
 
-from holdfast.core.records import Assistant, Compaction, ToolResult, User, text_of
-from holdfast.core.wrapping import ASK
-from holdfast.engine.async_session import AsyncSession
-from holdfast.engine.session import Session
+from holdfast.core.log.records import Assistant, Compaction, ToolResult, User, text_of
+from holdfast.core.projection.fences import ASK
+from holdfast.engine.session.async_session import AsyncSession
+from holdfast.engine.session.session import Session
 from holdfast.providers.requests import validate
-from holdfast.stores.memory import MemoryStore
+from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.scripted import ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.core.records import Json, Record
+    from holdfast.core.log.records import Json, Record
     from holdfast.testing.scripted import Answer
 
 Kind = Literal["blocking", "async"]

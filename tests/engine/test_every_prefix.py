@@ -14,17 +14,17 @@ import pytest
 from tests.shared_data import DATA, need_data
 
 from holdfast import importers
-from holdfast.core.dialects import DIALECTS, Target
-from holdfast.core.economy import Cache
-from holdfast.core.images import image_rule
-from holdfast.core.messages import INTERRUPTED, Text, ToolAnswer, ToolCall, text_of_blocks
-from holdfast.core.projection import Plan, project
-from holdfast.core.records import Assistant, Compaction, Record, User, text_of
-from holdfast.core.text import scrub
-from holdfast.core.tokens import count_prompt, count_results
-from holdfast.core.view import Remembered
-from holdfast.core.weighing import Scale
-from holdfast.core.window import Window
+from holdfast.core.log.records import Assistant, Compaction, Record, User, text_of
+from holdfast.core.models.dialects import DIALECTS, Target
+from holdfast.core.models.messages import INTERRUPTED, Text, ToolAnswer, ToolCall, text_of_blocks
+from holdfast.core.models.window import Window
+from holdfast.core.projection.policy import Cache
+from holdfast.core.projection.project import Plan, project
+from holdfast.core.projection.sizes import Scale
+from holdfast.core.projection.view import Remembered
+from holdfast.core.text.cut import scrub
+from holdfast.core.tokens.counting import count_prompt, count_results
+from holdfast.core.tokens.images import image_rule
 from holdfast.errors import CannotFit, HoldfastError
 from holdfast.providers.requests import render, validate
 from holdfast.providers.tokenizers import counter_for
@@ -32,7 +32,7 @@ from holdfast.providers.tokenizers import counter_for
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.core.messages import Block, Role
+    from holdfast.core.models.messages import Block, Role
 
 WINDOWS = (4_000, 8_000, 16_000, 32_000, 128_000, 200_000, 1_000_000)
 COMBINATIONS = [(window, name) for window in WINDOWS for name in DIALECTS]

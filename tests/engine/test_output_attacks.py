@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from tests.stores.opens import watched
 
-from holdfast.core.ids import SessionKey
-from holdfast.core.records import OutputRef, ToolResult, User
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import OutputRef, ToolResult, User
 from holdfast.engine.outputs import Outputs
 from holdfast.errors import (
     BlobDamaged,
@@ -29,7 +29,7 @@ from holdfast.errors import (
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.files import open_file, open_folder
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces.cli import main
 
 if sys.version_info >= (3, 14):

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.ids import SessionKey
 from holdfast.core.limits import EXCERPT_CHARS_MAX, EXCERPT_CHARS_MIN
-from holdfast.core.messages import ToolCall
-from holdfast.core.records import (
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import (
     Assistant,
     Compaction,
     Label,
@@ -24,13 +23,14 @@ from holdfast.core.records import (
     ToolResult,
     User,
 )
-from holdfast.core.redaction import Redactor
+from holdfast.core.models.messages import ToolCall
+from holdfast.core.secrets.redaction import Redactor
 from holdfast.engine.outputs import Outputs, output_tool
-from holdfast.engine.patterns import matcher
+from holdfast.engine.safe_regex import matcher
 from holdfast.engine.tools import Toolbox
 from holdfast.errors import AmbiguousName, BlobDamaged, BlobMissing, NoSuchOutput, UsageError
 from holdfast.ports import ANY_HEAD
-from holdfast.stores.memory import MemoryBlobs, MemoryStore
+from holdfast.stores.in_memory import MemoryBlobs, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,17 +12,17 @@ import msgspec
 import pytest
 
 from holdfast import AsyncSession, Session, TurnFinished, TurnStarted, User, async_model, model
-from holdfast.core.dialects import Target, dialect
-from holdfast.core.events import CompactionFinished
-from holdfast.core.prices import Price, price_of
+from holdfast.core.flow.events import CompactionFinished
+from holdfast.core.models.dialects import Target, dialect
+from holdfast.core.models.prices import Price, price_of
 from holdfast.errors import BadSetting, CannotFit, NoSuchSession, UsageError
-from holdfast.stores.memory import MemoryStore
+from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing import ScriptedModel, calls
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.core.records import Json
+    from holdfast.core.log.records import Json
 
 
 class Closing(ScriptedModel):

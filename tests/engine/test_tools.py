@@ -8,8 +8,8 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from holdfast.core.effects import Outcome
-from holdfast.core.messages import Tool, ToolCall
+from holdfast.core.flow.effects import Outcome
+from holdfast.core.models.messages import Tool, ToolCall
 from holdfast.engine.tools import Toolbox, ToolOutput, outcome_of, outcome_of_error, tool_function
 from holdfast.errors import BadSetting
 

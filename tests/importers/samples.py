@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.records import Assistant, Record, ToolResult, User, text_of, tool_calls
+from holdfast.core.log.records import Assistant, Record, ToolResult, User, text_of, tool_calls
 from holdfast.importers import Imported, read
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.importers.samples import SAMPLES, jsonl
 
-from holdfast.core.ids import is_name
-from holdfast.core.records import decode, encode
+from holdfast.core.log.ids import is_name
+from holdfast.core.log.records import decode, encode
 from holdfast.errors import UsageError
 from holdfast.importers import FORMATS, detect, read
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from tests.shared_data import DATA, need_data
 
-from holdfast.core.ids import is_name
-from holdfast.core.records import (
+from holdfast.core.log.ids import is_name
+from holdfast.core.log.records import (
     Assistant,
     Compaction,
     ToolResult,

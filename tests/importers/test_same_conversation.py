@@ -18,7 +18,7 @@ from tests.importers.same_conversation import (
 from tests.importers.samples import only, shape
 from tests.importers.test_detection import JSON, spoiled
 
-from holdfast.core.records import Assistant, ToolResult, decode, encode
+from holdfast.core.log.records import Assistant, ToolResult, decode, encode
 from holdfast.importers import FORMATS, detect, read
 
 ALL = {**CONVERSATIONS, **STREAMS, **WITHOUT_CALLS}

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.core.ids import SessionKey
-from holdfast.engine import checkpoints
+from holdfast.core.log.ids import SessionKey
+from holdfast.engine.session import checkpoints
 from holdfast.integrations.claude_agent import PreCompact
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
-from holdfast.core.dialects import Target, target
+from holdfast.core.models.dialects import Target, target
 
 Json = dict[str, Any]
 

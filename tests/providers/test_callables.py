@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.providers.wire_replies import Said, anthropic_body, events_of
 
-from holdfast.core.dialects import target
-from holdfast.core.replies import Delta
-from holdfast.core.window import Window
+from holdfast.core.models.dialects import target
+from holdfast.core.models.replies import Delta
+from holdfast.core.models.window import Window
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import as_async, async_from_callable, from_callable
 from holdfast.testing import ScriptedModel
 
 if TYPE_CHECKING:
-    from holdfast.core.replies import Reply
+    from holdfast.core.models.replies import Reply
     from holdfast.ports import AsyncModel, Hear
 
 CLAUDE = target("anthropic", provider="anthropic", model="claude-opus-4-5")

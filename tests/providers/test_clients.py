@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from holdfast.core.messages import Message, Prompt, Text, Tool
-from holdfast.core.records import Assistant, Record, ToolResult, User
-from holdfast.core.usage import read_usage
-from holdfast.core.window import Window
-from holdfast.engine.prepare import prepare
+from holdfast.core.log.records import Assistant, Record, ToolResult, User
+from holdfast.core.models.messages import Message, Prompt, Text, Tool
+from holdfast.core.models.usage import read_usage
+from holdfast.core.models.window import Window
+from holdfast.engine.session.prepare import prepare
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import from_callable
 from holdfast.providers.models import async_model, model
-from holdfast.providers.reading import ReplyFailed
 from holdfast.providers.replies import partial_of
 from holdfast.providers.requests import render
+from holdfast.providers.wire.reading import ReplyFailed
 from holdfast.testing import Answer, Call, Fault, Loopback
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 
-    from holdfast.core.dialects import Name
-    from holdfast.core.replies import Delta, Reply
+    from holdfast.core.models.dialects import Name
+    from holdfast.core.models.replies import Delta, Reply
     from holdfast.ports import AsyncModel, Hear, Model
 
 Json = dict[str, Any]

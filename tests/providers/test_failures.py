@@ -8,10 +8,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.core.failure_cases import NEAR_MISSES, OVERFLOWS
-from tests.core.test_failures import catalogue
+from tests.core.failures.failure_cases import NEAR_MISSES, OVERFLOWS
+from tests.core.failures.test_classify import catalogue
 
-from holdfast.core.failures import Rule, Symptoms
+from holdfast.core.failures.classify import Rule, Symptoms
 from holdfast.errors import CannotFit
 from holdfast.providers.failures import name_failure, symptoms_of
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.core.records import User
-from holdfast.engine.prepare import prepare
+from holdfast.core.log.records import User
+from holdfast.engine.session.prepare import prepare
 from holdfast.errors import BadSetting
 from holdfast.providers.failures import name_failure
 from holdfast.providers.local import CONTEXT_TOKENS, LocalModel, context_length, weights
 from holdfast.providers.models import model
-from holdfast.providers.reading import ReplyFailed
 from holdfast.providers.replies import partial_of
+from holdfast.providers.wire.reading import ReplyFailed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.core.replies import Delta
+    from holdfast.core.models.replies import Delta
 
 
 @pytest.fixture(scope="module")

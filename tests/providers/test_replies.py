@@ -21,19 +21,19 @@ from tests.providers.wire_replies import (
     responses_body,
 )
 
-from holdfast.core.dialects import Target, target
-from holdfast.core.records import Assistant, Record, ToolResult, User, decode, encode
-from holdfast.core.usage import read_usage
-from holdfast.core.window import Window
-from holdfast.engine.prepare import prepare
+from holdfast.core.log.records import Assistant, Record, ToolResult, User, decode, encode
+from holdfast.core.models.dialects import Target, target
+from holdfast.core.models.usage import read_usage
+from holdfast.core.models.window import Window
+from holdfast.engine.session.prepare import prepare
 from holdfast.errors import BadSetting
-from holdfast.providers.reading import ReplyFailed
 from holdfast.providers.replies import Accumulator, partial_of, read_reply, read_reply_async
+from holdfast.providers.wire.reading import ReplyFailed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from holdfast.core.replies import Delta, Reply
+    from holdfast.core.models.replies import Delta, Reply
 
 Json = dict[str, Any]
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import texts
 
-from holdfast.core.text import scrub
-from holdfast.core.tokens import Estimator, tokens_max
+from holdfast.core.text.cut import scrub
+from holdfast.core.tokens.counting import Estimator, tokens_max
 from holdfast.providers import tokenizers
 from holdfast.providers.tokenizers import (
     BASE_VOCABULARY,

@@ -15,16 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.sessions import boundaries, check_requests, is_summary_request, path_of, said
 
-from holdfast.core.course import cut_in
-from holdfast.core.effects import Append, Call, Keep, Start
-from holdfast.core.messages import Text
-from holdfast.core.records import Assistant, Checkpoint, Flush, ToolResult, User, tool_calls
-from holdfast.core.refs import refs_of
-from holdfast.core.replies import Reply
-from holdfast.engine.common import blobs_of
+from holdfast.core.flow.effects import Append, Call, Keep, Start
+from holdfast.core.log.records import Assistant, Checkpoint, Flush, ToolResult, User, tool_calls
+from holdfast.core.log.refs import refs_of
+from holdfast.core.models.messages import Text
+from holdfast.core.models.replies import Reply
+from holdfast.core.turn.run import cut_in
+from holdfast.engine.session.base import blobs_of
 from holdfast.errors import HoldfastError
-from holdfast.stores.jsonl import JsonlStore
-from holdfast.stores.memory import MemoryStore
+from holdfast.stores.in_memory import MemoryStore
+from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing.scripted import ScriptedModel, calls
 from holdfast.testing.simulator import Kill, Killed, SimulatedClock, SimulatedSession, Simulation
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from holdfast.core.records import Record
+    from holdfast.core.log.records import Record
 
 WINDOW = 8_000
 SUMMARY = """### Goal

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.core.ids import SessionKey
-from holdfast.core.records import User
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import User
 from holdfast.ports import ANY_HEAD
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing import KillableWriter, kill_at_random
 from holdfast.testing.crash import BATCH_FIELD, SIZE_FIELD
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.core.records import Record
+    from holdfast.core.log.records import Record
     from holdfast.testing import Acknowledged
 
 KEY = SessionKey("main", "killed")

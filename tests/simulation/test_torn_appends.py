@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.core.ids import SessionKey
-from holdfast.core.records import Assistant, Compaction, Rewind, ToolResult, User
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import Assistant, Compaction, Rewind, ToolResult, User
 from holdfast.ports import ANY_HEAD
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing import RecordingDisk, Sync, Write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from holdfast.core.records import Record
+    from holdfast.core.log.records import Record
 
 KEY = SessionKey("main", "torn")
 

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.stores.reads import bytes_read
 
-from holdfast.core.access import Access
+from holdfast.core.history.access import Access
 from holdfast.core.limits import AUDIT_FIELD_CHARS_MAX, READ_BLOCK_BYTES
 from holdfast.errors import NotDurable, PathRejected, StoreError, StoreUnavailable
 from holdfast.stores.audit import NAME, FileAudit
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 NOTES = """
 import sys
-from holdfast.core.access import Access
+from holdfast.core.history.access import Access
 from holdfast.stores.audit import FileAudit
 root, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 audit = FileAudit(root)

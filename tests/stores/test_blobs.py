@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.stores.opens import watched
 
-from holdfast.core.ids import SessionKey
 from holdfast.core.limits import BLOB_GRACE_SECONDS, READ_BLOCK_BYTES
-from holdfast.core.records import OutputRef, Rewind, ToolResult, User
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import OutputRef, Rewind, ToolResult, User
 from holdfast.errors import (
     BlobDamaged,
     BlobMissing,
@@ -33,7 +33,7 @@ from holdfast.errors import (
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.files import Disk
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

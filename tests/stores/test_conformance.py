@@ -9,10 +9,10 @@ import pytest
 
 from holdfast.stores.audit import FileAudit, MemoryAudit
 from holdfast.stores.blobs import FileBlobs
-from holdfast.stores.jsonl import JsonlStore
-from holdfast.stores.memory import MemoryBlobs, MemoryStore
-from holdfast.testing import conformance
-from holdfast.testing.conformance import (
+from holdfast.stores.in_memory import MemoryBlobs, MemoryStore
+from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.testing.conformance import sessions
+from holdfast.testing.conformance.sessions import (
     AUDIT_CHECKS,
     BLOB_CHECKS,
     SESSION_CHECKS,
@@ -24,9 +24,9 @@ from holdfast.testing.conformance import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.core.ids import SessionKey
-    from holdfast.core.records import Record
-    from holdfast.testing.conformance import AuditCheck, BlobCheck, SessionCheck
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Record
+    from holdfast.testing.conformance.sessions import AuditCheck, BlobCheck, SessionCheck
 
 
 @pytest.mark.parametrize("check", SESSION_CHECKS, ids=lambda check: check.__name__)
@@ -71,8 +71,8 @@ def test_conformance_lists_every_check() -> None:
     listed = {check.__name__ for check in (*SESSION_CHECKS, *BLOB_CHECKS, *AUDIT_CHECKS)}
     written = {
         name
-        for name, function in inspect.getmembers(conformance, inspect.isfunction)
-        if function.__module__ == conformance.__name__
+        for name, function in inspect.getmembers(sessions, inspect.isfunction)
+        if function.__module__ == sessions.__name__
         and list(inspect.signature(function).parameters) in (["store"], ["audit"])
     }
     assert listed == written

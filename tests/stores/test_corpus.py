@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.core.ids import SessionKey
-from holdfast.core.records import BY_TYPE, Header, OutputRef, ToolResult, User, to_json
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import BY_TYPE, Header, OutputRef, ToolResult, User, to_json
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.blobs import FileBlobs
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.stores.opens import watched
 
-from holdfast.core.ids import SessionKey
-from holdfast.core.records import Rewind, User
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import Rewind, User
 from holdfast.errors import (
     BadId,
     HoldfastError,
@@ -29,7 +29,7 @@ from holdfast.errors import (
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.files import Disk, network_filesystem
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -582,10 +582,10 @@ def test_forbidden_log_does_not_hide_the_others(public_root: Path) -> None:
 
 READ_ONLY = """
 import json, sys
-from holdfast.core.ids import SessionKey
-from holdfast.core.records import User
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import User
 from holdfast.stores.blobs import FileBlobs
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 key = SessionKey("main", "work")
 said = {}
 with JsonlStore(sys.argv[1]) as store:

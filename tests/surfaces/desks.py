@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast.core.records import Assistant, User
+from holdfast.core.log.records import Assistant, User
 from holdfast.ports import ANY_HEAD
-from holdfast.stores.jsonl import JsonlStore
-from holdfast.surfaces import commands
-from holdfast.surfaces.cli.chat_notices import notice
-from holdfast.surfaces.desk import Desk
+from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.surfaces import slash_commands
+from holdfast.surfaces.chat_context import Desk
+from holdfast.surfaces.cli.chat.notices import notice
 from holdfast.testing import ScriptedModel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.engine.common import Options
+    from holdfast.engine.session.base import Options
     from holdfast.ports import SessionStore
     from holdfast.surfaces.answers import Answer
 
@@ -37,8 +37,8 @@ class Seat:
         self.desk.open_newest()
 
     def __call__(self, text: str) -> Answer:
-        assert commands.is_command(text)
-        return commands.run(text, self.desk)
+        assert slash_commands.is_command(text)
+        return slash_commands.run(text, self.desk)
 
     def say(self, text: str) -> str:
         return self.desk.session.say(text).text

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.surfaces.cli.test_chat import talk
+from tests.surfaces.cli.chat.test_chat import talk
 from tests.surfaces.desks import Seat
 
-from holdfast.core.ids import SessionKey
-from holdfast.core.records import Assistant, Compaction, ToolResult, User
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
 from holdfast.errors import ContextOverflow
 from holdfast.ports import ANY_HEAD
-from holdfast.providers.measuring import PromptTooLong
+from holdfast.providers.offline.measuring import PromptTooLong
 from holdfast.providers.requests import render, validate
 from holdfast.testing import calls
 

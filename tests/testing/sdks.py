@@ -7,14 +7,14 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.core.dialects import target
-from holdfast.core.messages import Message, Prompt, Text
+from holdfast.core.models.dialects import target
+from holdfast.core.models.messages import Message, Prompt, Text
 from holdfast.providers.requests import render
 
 if TYPE_CHECKING:
-    from holdfast.core.dialects import Name, Target
-    from holdfast.core.messages import Tool
-    from holdfast.core.records import Json
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Name, Target
+    from holdfast.core.models.messages import Tool
     from holdfast.testing import Loopback
 
 TARGETS: dict[str, Target] = {

@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.testing.sdks import BLOCKING, DIALECTS, TARGETS, WAYS, Way, ask, body_of, said, send
 
-from holdfast.core.messages import Message, Prompt, Text, Thinking, Tool, ToolAnswer, ToolCall
-from holdfast.core.tokens import count_prompt
+from holdfast.core.models.messages import (
+    Message,
+    Prompt,
+    Text,
+    Thinking,
+    Tool,
+    ToolAnswer,
+    ToolCall,
+)
+from holdfast.core.tokens.counting import count_prompt
 from holdfast.errors import BadSetting
 from holdfast.providers.tokenizers import counter_for
 from holdfast.testing import (
@@ -29,7 +37,7 @@ from holdfast.testing import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.core.dialects import Name
+    from holdfast.core.models.dialects import Name
 
 READ = Tool("read_file", "Reads a file", {"type": "object", "properties": {"path": {}}})
 LONG = "There are two tests for that, and both of them are about the same thing: " * 3

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.testing.sdks import DIALECTS, Way, ask, body_of, send
 
-from holdfast.core.messages import Message, Prompt, Text
-from holdfast.engine.prompt_cache import CacheRules
+from holdfast.core.models.messages import Message, Prompt, Text
+from holdfast.engine.simulation.prompt_cache import CacheRules
 from holdfast.testing import Loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from holdfast.core.dialects import Name
-    from holdfast.core.records import Json
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Name
 
 MARK = {"type": "ephemeral"}
 HOUR = {"type": "ephemeral", "ttl": "1h"}

@@ -22,15 +22,15 @@ from tests.testing.sdks import (
     send,
 )
 
-from holdfast.core.messages import Tool
-from holdfast.core.usage import read_usage
+from holdfast.core.models.messages import Tool
+from holdfast.core.models.usage import read_usage
 from holdfast.errors import BadSetting
 from holdfast.testing import OVERFLOWS, Answer, Call, Failure, Fault, Loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.core.dialects import Name
+    from holdfast.core.models.dialects import Name
 
 GREP = Tool("grep", "Searches")
 LONG = "This is the beginning of a long answer, and here comes its end. Truly the end."

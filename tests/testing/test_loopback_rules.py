@@ -22,17 +22,17 @@ from tests.testing.sdks import (
     send,
 )
 
-from holdfast.core.dialects import target
-from holdfast.core.messages import Message, Prompt, Text, Tool, ToolAnswer, ToolCall
-from holdfast.core.tokens import count_prompt
+from holdfast.core.models.dialects import target
+from holdfast.core.models.messages import Message, Prompt, Text, Tool, ToolAnswer, ToolCall
+from holdfast.core.tokens.counting import count_prompt
 from holdfast.providers.requests import render
 from holdfast.providers.tokenizers import counter_for
 from holdfast.testing import Answer, Call, Loopback
 from holdfast.testing.loopback.reading import hear
 
 if TYPE_CHECKING:
-    from holdfast.core.dialects import Name
-    from holdfast.core.records import Json
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Name
 
 COUNTER = counter_for("gpt-4o")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.records import (
+from holdfast.core.log.records import (
     Assistant,
     Checkpoint,
     Record,
@@ -17,7 +17,7 @@ from holdfast.core.records import (
     tool_calls,
 )
 from holdfast.errors import UsageError
-from holdfast.surfaces.cli import demo_recording
+from holdfast.surfaces.cli.demo import recording
 from holdfast.testing import recorder
 
 SCRIPT = """
@@ -113,7 +113,7 @@ def test_recording_can_be_replayed(project: Path, tmp_path: Path) -> None:
     records = recorded(project)
     recorder.write(records, tmp_path / "one.jsonl.gz")
     recorder.write(records, tmp_path / "two.jsonl.gz")
-    found = demo_recording.load(str(tmp_path / "one.jsonl.gz"))
+    found = recording.load(str(tmp_path / "one.jsonl.gz"))
 
     assert (tmp_path / "one.jsonl.gz").read_bytes() == (tmp_path / "two.jsonl.gz").read_bytes()
     assert isinstance(records[0], Checkpoint)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.core.dialects import target
-from holdfast.core.replies import Delta, Reply
-from holdfast.core.usage import read_usage
+from holdfast.core.models.dialects import target
+from holdfast.core.models.replies import Delta, Reply
+from holdfast.core.models.usage import read_usage
 from holdfast.providers.failures import name_failure
 from holdfast.providers.replies import partial_of
 from holdfast.testing import PromptTooLong, ScriptedModel, ScriptExhausted, calls
 
 if TYPE_CHECKING:
-    from holdfast.core.replies import Reply as _Reply
+    from holdfast.core.models.replies import Reply as _Reply
 
 REQUEST: dict[str, Any] = {"messages": [{"role": "user", "content": "Well?"}]}
 

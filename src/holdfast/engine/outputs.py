@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.excerpts import Excerpt, excerpt, selection
-from holdfast.core.images import HEAD_CHARS_MAX, sniff_size
 from holdfast.core.limits import (
     EXCERPT_CHARS,
     EXCERPT_CHARS_MAX,
     ID_CHARS_MAX,
     REF_CHARS,
 )
-from holdfast.core.records import (
+from holdfast.core.log.records import (
     Assistant,
     Compaction,
     Content,
@@ -33,18 +31,20 @@ from holdfast.core.records import (
     encode,
     text_of,
 )
-from holdfast.core.refs import AS_TEXT, refs_of, restored, without_refs
-from holdfast.core.text import cut, scrub
-from holdfast.engine.patterns import matcher
+from holdfast.core.log.refs import AS_TEXT, refs_of, restored, without_refs
+from holdfast.core.outputs.excerpts import Excerpt, excerpt, selection
+from holdfast.core.text.cut import cut, scrub
+from holdfast.core.tokens.images import HEAD_CHARS_MAX, sniff_size
+from holdfast.engine.safe_regex import matcher
 from holdfast.engine.tools import ToolFunction, ToolOutput, tool_function
 from holdfast.errors import AmbiguousName, HoldfastError, NoSuchOutput, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from holdfast.core.excerpts import Selection
-    from holdfast.core.ids import SessionKey
-    from holdfast.core.redaction import Redactor
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.outputs.excerpts import Selection
+    from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import BlobStore, SessionStore
 
 _HASH: Final = re.compile("[0-9a-f]{12,64}")

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.effects import Outcome
-from holdfast.core.messages import Tool
-from holdfast.core.text import cut, scrub, scrub_deep
-from holdfast.core.vault import Vault
+from holdfast.core.flow.effects import Outcome
+from holdfast.core.models.messages import Tool
+from holdfast.core.secrets.vault import Vault
+from holdfast.core.text.cut import cut, scrub, scrub_deep
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.core.messages import ToolCall
-    from holdfast.core.records import Content
+    from holdfast.core.log.records import Content
+    from holdfast.core.models.messages import ToolCall
 
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _ARGUMENT: Final = re.compile(r"^\s+(\*{0,2}\w+)\s*(?:\([^)]*\))?:\s+(.*)$")

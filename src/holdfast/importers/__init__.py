@@ -9,25 +9,19 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.errors import UsageError
-from holdfast.importers import (
+from holdfast.importers.agents import (
     aider,
-    anthropic,
-    chat,
     claude_code,
     codex,
-    coding_agents,
-    dialogues,
     event_logs,
-    gemini,
     opencode,
-    own,
     pi,
-    responses,
     terminals,
-    traces,
     web_chats,
 )
-from holdfast.importers.base import Imported, Importer, Skipped, Source, names_for
+from holdfast.importers.apis import anthropic, chat, gemini, own, responses
+from holdfast.importers.benchmarks import coding_agents, dialogues, traces
+from holdfast.importers.common.base import Imported, Importer, Skipped, Source, names_for
 
 __all__ = [
     "FORMATS",

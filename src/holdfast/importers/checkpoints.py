@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.checkpoint import State, from_foreign, read_state
+from holdfast.core.checkpoint.state import State, from_foreign, read_state
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import UsageError
-from holdfast.importers import opencode
+from holdfast.importers.agents import opencode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,20 +20,20 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from holdfast import JsonlStore, config
-from holdfast.core.checkpoint_capture import capture
-from holdfast.core.checkpoint_text import injection
-from holdfast.core.ids import SessionKey, is_name
+from holdfast.core.checkpoint.capture import capture
+from holdfast.core.checkpoint.render import injection
 from holdfast.core.limits import CHECKPOINT_CUT_CHARS
-from holdfast.core.replay import with_ids
-from holdfast.engine import checkpoints
-from holdfast.engine.redacting import redactor
+from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.core.log.replay import with_ids
+from holdfast.engine.redactor import redactor
+from holdfast.engine.session import checkpoints
 from holdfast.errors import HoldfastError, HoldfastWarning, SessionExists, UsageError
 from holdfast.importers import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast.core.checkpoint import State
+    from holdfast.core.checkpoint.state import State
     from holdfast.ports import Clock
 
 

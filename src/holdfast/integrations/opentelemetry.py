@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.events import (
+from holdfast.core.flow.events import (
     CallFailed,
     CallFinished,
     CallStarted,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span, Tracer
 
-    from holdfast.core.events import Event
-    from holdfast.engine.common import Held
+    from holdfast.core.flow.events import Event
+    from holdfast.engine.session.base import Held
 
 # The names of the conventions, which are still changing their home in the package.
 _OPERATION = "gen_ai.operation.name"

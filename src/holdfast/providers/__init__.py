@@ -1,1 +1,1 @@
-"""Model APIs, one file each, and the vocabularies that count for them."""
+"""Model APIs, one folder each, and the vocabularies that count for them."""

@@ -7,17 +7,17 @@ import inspect
 import threading
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.models import window_of
-from holdfast.core.window import Window
+from holdfast.core.models.catalog import window_of
+from holdfast.core.models.window import Window
 from holdfast.errors import BadSetting
 from holdfast.providers.replies import read_reply, read_reply_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.core.dialects import Target
-    from holdfast.core.records import Json
-    from holdfast.core.replies import Delta, Reply
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.replies import Delta, Reply
     from holdfast.ports import Hear, Model
 
 

@@ -15,10 +15,10 @@ from holdfast.providers.replies import read_reply, read_reply_async
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.core.dialects import Target
-    from holdfast.core.records import Json
-    from holdfast.core.replies import Reply
-    from holdfast.core.window import Window
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.replies import Reply
+    from holdfast.core.models.window import Window
     from holdfast.ports import Hear
 
 WHOLE_TOKENS_MAX: Final = 8_000

@@ -12,8 +12,8 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from holdfast.core.failure_texts import TEXT_CHARS_MAX, seconds_in, unwrap
-from holdfast.core.failures import Failure, Rule, Symptoms, classify
+from holdfast.core.failures.classify import Failure, Rule, Symptoms, classify
+from holdfast.core.failures.normalise import TEXT_CHARS_MAX, seconds_in, unwrap
 from holdfast.errors import HoldfastError
 
 _CAUSES_MAX: Final = 6

@@ -14,8 +14,8 @@ import threading
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from holdfast.core.dialects import Target, target
-from holdfast.core.window import Window
+from holdfast.core.models.dialects import Target, target
+from holdfast.core.models.window import Window
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import Threaded
 from holdfast.providers.replies import Accumulator, keep_partial, read_reply
@@ -23,8 +23,8 @@ from holdfast.providers.replies import Accumulator, keep_partial, read_reply
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast.core.records import Json
-    from holdfast.core.replies import Reply
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.replies import Reply
     from holdfast.ports import Hear
 
 CONTEXT_TOKENS: Final = 8_192

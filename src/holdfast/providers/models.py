@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.dialects import CacheTime, Target, target
-from holdfast.core.models import family_of
+from holdfast.core.models.catalog import family_of
+from holdfast.core.models.dialects import CacheTime, Target, target
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import window_for
 from holdfast.providers.clients import AsyncSdkModel, SdkModel
@@ -19,10 +19,10 @@ from holdfast.providers.sdks import anthropic_client, openai_client
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.core.window import Window
+    from holdfast.core.models.window import Window
     from holdfast.ports import AsyncModel, Model
     from holdfast.providers.local import LocalModel
-    from holdfast.providers.offline import OfflineModel
+    from holdfast.providers.offline.model import OfflineModel
 
 NAMES: Final = (
     "offline",
@@ -154,7 +154,7 @@ def async_model(
 
 
 def _offline(window: int | Window | None, cache: CacheTime) -> OfflineModel:
-    from holdfast.providers.offline import WINDOW_TOKENS, OfflineModel
+    from holdfast.providers.offline.model import WINDOW_TOKENS, OfflineModel
 
     return OfflineModel(window=WINDOW_TOKENS if window is None else window, cache=cache)
 

@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.replies import Delta, Reply
+from holdfast.core.models.replies import Delta, Reply
 from holdfast.errors import BadSetting
-from holdfast.providers import (
-    anthropic_replies,
-    gemini_replies,
-    openai_chat_replies,
-    openai_responses_replies,
-)
-from holdfast.providers.reading import INTERRUPTED, ReplyFailed, as_json, is_model
+from holdfast.providers.anthropic import reply as anthropic_replies
+from holdfast.providers.gemini import reply as gemini_replies
+from holdfast.providers.openai_chat import reply as openai_chat_replies
+from holdfast.providers.openai_responses import reply as openai_responses_replies
+from holdfast.providers.wire.reading import INTERRUPTED, ReplyFailed, as_json, is_model
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 
-    from holdfast.core.dialects import Target
-    from holdfast.core.records import Json
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Target
     from holdfast.ports import Hear
-    from holdfast.providers.reading import Stream
+    from holdfast.providers.wire.reading import Stream
 
 _PARTIAL: Final = "holdfast_partial"
 

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.providers import (
-    anthropic,
-    anthropic_rules,
-    gemini,
-    gemini_rules,
-    openai_chat,
-    openai_chat_rules,
-    openai_responses,
-    openai_responses_rules,
-)
+from holdfast.providers.anthropic import render as anthropic
+from holdfast.providers.anthropic import rules as anthropic_rules
+from holdfast.providers.gemini import render as gemini
+from holdfast.providers.gemini import rules as gemini_rules
+from holdfast.providers.openai_chat import render as openai_chat
+from holdfast.providers.openai_chat import rules as openai_chat_rules
+from holdfast.providers.openai_responses import render as openai_responses
+from holdfast.providers.openai_responses import rules as openai_responses_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from holdfast.core.dialects import Target
-    from holdfast.core.messages import Prompt
-    from holdfast.core.records import Json
-    from holdfast.providers.rules import Rule, Violation
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.messages import Prompt
+    from holdfast.providers.wire.rule import Rule, Violation
 
 _RENDER: Final[Mapping[str, Callable[[Prompt, Target], Json]]] = {
     "anthropic": anthropic.render,

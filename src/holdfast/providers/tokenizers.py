@@ -2,7 +2,7 @@
 
 The vocabularies come with the optional package splintr-rs (`pip install 'holdfast[tokens]'`);
 they are compiled in, so nothing is ever fetched. Without it, and for speed nobody needs to do
-without it, the estimate of holdfast.core.tokens stands in.
+without it, the estimate of holdfast.core.tokens.counting stands in.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import importlib
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.text import scrub
-from holdfast.core.tokens import Estimator
+from holdfast.core.text.cut import scrub
+from holdfast.core.tokens.counting import Estimator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.core.tokens import Counter
+    from holdfast.core.tokens.counting import Counter
 
 SLICE_CHARS: Final = 128 * 1024
 """The tokenizer holds the interpreter's lock: a long text is counted in slices, so that other

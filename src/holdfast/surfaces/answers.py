@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from holdfast.core.text import cut, ellipsis
+from holdfast.core.text.cut import cut, ellipsis
 
 _GAP: Final = 2
 _COLUMN_MIN: Final = 6

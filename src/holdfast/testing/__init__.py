@@ -13,8 +13,8 @@
 `SimulatedSession`, `Simulation`, `Kill`    a session whose process dies at a chosen effect
 """
 
-from holdfast.providers.measuring import PromptTooLong
-from holdfast.testing.conformance import (
+from holdfast.providers.offline.measuring import PromptTooLong
+from holdfast.testing.conformance.sessions import (
     AUDIT_CHECKS,
     BLOB_CHECKS,
     SESSION_CHECKS,

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final, Self
 
-from holdfast.core.ids import SessionKey
-from holdfast.core.records import Assistant, Record, ToolResult, User
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import Assistant, Record, ToolResult, User
 from holdfast.ports import ANY_HEAD
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

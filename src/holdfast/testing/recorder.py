@@ -29,21 +29,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.ids import SessionKey
-from holdfast.core.records import Assistant, Checkpoint, Json, ToolResult, User, encode
-from holdfast.core.text import cut
-from holdfast.core.tokens import Estimator
-from holdfast.engine.session import Session
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import Assistant, Checkpoint, Json, ToolResult, User, encode
+from holdfast.core.text.cut import cut
+from holdfast.core.tokens.counting import Estimator
+from holdfast.engine.session.session import Session
 from holdfast.engine.tools import ToolOutput
 from holdfast.errors import UsageError
-from holdfast.stores.memory import MemoryStore
+from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.scripted import ScriptedModel, calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from holdfast.core.records import Record
-    from holdfast.core.replies import Reply
+    from holdfast.core.log.records import Record
+    from holdfast.core.models.replies import Reply
 
 SCRIPT: Final = Path(__file__).parent / "recorder_script.toml"
 """Work on this repository."""

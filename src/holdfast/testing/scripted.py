@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from holdfast.core.dialects import Target, target
-from holdfast.core.replies import Delta, Reply
-from holdfast.core.tokens import Estimator
-from holdfast.core.window import Window
-from holdfast.providers.measuring import Meter, PromptTooLong, count_request
-from holdfast.providers.reading import settled
+from holdfast.core.models.dialects import Target, target
+from holdfast.core.models.replies import Delta, Reply
+from holdfast.core.models.window import Window
+from holdfast.core.tokens.counting import Estimator
+from holdfast.providers.offline.measuring import Meter, PromptTooLong, count_request
 from holdfast.providers.replies import keep_partial
+from holdfast.providers.wire.reading import settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from holdfast.core.records import Json
-    from holdfast.core.tokens import Counter
+    from holdfast.core.log.records import Json
+    from holdfast.core.tokens.counting import Counter
     from holdfast.ports import Hear
 
     Spoken: TypeAlias = str | Reply | BaseException

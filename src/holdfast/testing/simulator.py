@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import msgspec
 
-from holdfast.core.effects import Next, Start, Wait
-from holdfast.engine.drive import Blocking
-from holdfast.engine.session import Session
+from holdfast.core.flow.effects import Next, Start, Wait
+from holdfast.engine.session.drivers import Blocking
+from holdfast.engine.session.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holdfast.core.effects import Effect, Flow, Outcome
-    from holdfast.core.events import Event
-    from holdfast.core.messages import ToolCall
+    from holdfast.core.flow.effects import Effect, Flow, Outcome
+    from holdfast.core.flow.events import Event
+    from holdfast.core.models.messages import ToolCall
     from holdfast.ports import Hear, Model
 
 T = TypeVar("T")

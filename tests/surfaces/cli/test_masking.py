@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.core.planted_secrets import PRIVATE_KEY, TOKENS
+from tests.core.secrets.planted_secrets import PRIVATE_KEY, TOKENS
 
 from holdfast.surfaces.cli.masking import Masking
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from holdfast import __version__, config
 from holdfast.errors import CannotFit, HoldfastError, HoldfastWarning, UsageError
 from holdfast.surfaces.cli.app import App, add_common
-from holdfast.surfaces.cli.output import Output
+from holdfast.surfaces.cli.terminal import Output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 _NAMES = {
     "sessions": ("sessions", "new", "label", "fork", "rm"),
     "records": ("append", "log", "show", "rewind", "branches"),
-    "outputs": ("output",),
+    "output": ("output",),
     "history": ("history", "audit"),
     "memory": ("memory",),
-    "transfer": ("import", "export"),
+    "import_export": ("import", "export"),
     "reseed": ("reseed",),
     "checkpoint": ("checkpoint",),
     "inspect": ("inspect",),
     "context": ("context",),
     "simulate": ("simulate",),
-    "care": ("verify", "repair", "gc"),
+    "maintenance": ("verify", "repair", "gc"),
     "classify": ("classify",),
     "chat": ("chat",),
     "demo": ("demo",),
@@ -112,63 +112,63 @@ def commands(asked: str | None = None) -> tuple[Command, ...]:
 def _load(file: str) -> tuple[Command, ...]:
     match file:
         case "sessions":
-            from holdfast.surfaces.cli import sessions
+            from holdfast.surfaces.cli.verbs import sessions
 
             return sessions.COMMANDS
         case "records":
-            from holdfast.surfaces.cli import records
+            from holdfast.surfaces.cli.verbs import records
 
             return records.COMMANDS
-        case "outputs":
-            from holdfast.surfaces.cli import outputs
+        case "output":
+            from holdfast.surfaces.cli.verbs import output
 
-            return outputs.COMMANDS
+            return output.COMMANDS
         case "history":
-            from holdfast.surfaces.cli import history
+            from holdfast.surfaces.cli.verbs import history
 
             return history.COMMANDS
         case "memory":
-            from holdfast.surfaces.cli import memory
+            from holdfast.surfaces.cli.verbs import memory
 
             return memory.COMMANDS
-        case "transfer":
-            from holdfast.surfaces.cli import transfer
+        case "import_export":
+            from holdfast.surfaces.cli.verbs import import_export
 
-            return transfer.COMMANDS
+            return import_export.COMMANDS
         case "reseed":
-            from holdfast.surfaces.cli import reseed
+            from holdfast.surfaces.cli.verbs import reseed
 
             return reseed.COMMANDS
         case "checkpoint":
-            from holdfast.surfaces.cli import checkpoint
+            from holdfast.surfaces.cli.verbs import checkpoint
 
             return checkpoint.COMMANDS
         case "inspect":
-            from holdfast.surfaces.cli import inspect
+            from holdfast.surfaces.cli.inspect import inspect
 
             return inspect.COMMANDS
         case "context":
-            from holdfast.surfaces.cli import context
+            from holdfast.surfaces.cli.verbs import context
 
             return context.COMMANDS
         case "simulate":
-            from holdfast.surfaces.cli import simulate
+            from holdfast.surfaces.cli.verbs import simulate
 
             return simulate.COMMANDS
-        case "care":
-            from holdfast.surfaces.cli import care
+        case "maintenance":
+            from holdfast.surfaces.cli.verbs import maintenance
 
-            return care.COMMANDS
+            return maintenance.COMMANDS
         case "chat":
-            from holdfast.surfaces.cli import chat
+            from holdfast.surfaces.cli.chat import chat
 
             return chat.COMMANDS
         case "classify":
-            from holdfast.surfaces.cli import classify
+            from holdfast.surfaces.cli.verbs import classify
 
             return classify.COMMANDS
         case _:
-            from holdfast.surfaces.cli import demo
+            from holdfast.surfaces.cli.demo import demo
 
             return demo.COMMANDS
 

@@ -6,16 +6,16 @@ import argparse
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from holdfast.core.ids import Named, SessionKey, resolve
+from holdfast.core.log.ids import Named, SessionKey, resolve
 from holdfast.stores.blobs import FileBlobs
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.config import Settings
     from holdfast.ports import SessionInfo
-    from holdfast.surfaces.cli.output import Output
+    from holdfast.surfaces.cli.terminal import Output
 
 
 @dataclass(slots=True)

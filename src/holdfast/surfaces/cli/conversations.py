@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.messages import Tool, read_tools
-from holdfast.core.models import family_of, window_of
-from holdfast.core.records import Assistant, Header, Model, Record
-from holdfast.core.refs import restored
-from holdfast.core.replay import with_ids
-from holdfast.core.window import Window
+from holdfast.core.log.records import Assistant, Header, Model, Record
+from holdfast.core.log.refs import restored
+from holdfast.core.log.replay import with_ids
+from holdfast.core.models.catalog import family_of, window_of
+from holdfast.core.models.messages import Tool, read_tools
+from holdfast.core.models.window import Window
 from holdfast.engine.outputs import payload_of
 from holdfast.errors import NoSuchSession, UsageError
 

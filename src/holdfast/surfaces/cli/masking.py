@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.limits import LINE_BYTES_MAX
-from holdfast.core.redaction import masks_in
-from holdfast.engine.redacting import redactor
+from holdfast.core.secrets.redaction import masks_in
+from holdfast.engine.redactor import redactor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -8,18 +8,11 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from holdfast.core.dialects import Name  # noqa: TC001  (a struct's field)
-from holdfast.core.messages import (
-    Message,
-    Prompt,
-    Text,
-    Tool,
-    ToolAnswer,
-    text_of_blocks,
-)
-from holdfast.core.records import Json  # noqa: TC001  (a struct's field)
-from holdfast.core.replies import Stop  # noqa: TC001  (a struct's field)
-from holdfast.core.text import cut
+from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
+from holdfast.core.models.dialects import Name  # noqa: TC001  (a struct's field)
+from holdfast.core.models.messages import Message, Prompt, Text, Tool, ToolAnswer, text_of_blocks
+from holdfast.core.models.replies import Stop  # noqa: TC001  (a struct's field)
+from holdfast.core.text.cut import cut
 from holdfast.testing.scripted import ScriptExhausted
 
 ECHO_CHARS: Final = 200

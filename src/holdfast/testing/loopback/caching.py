@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.engine.prompt_cache import CacheRules
+from holdfast.engine.simulation.prompt_cache import CacheRules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

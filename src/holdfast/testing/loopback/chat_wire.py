@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.messages import arguments_json
-from holdfast.providers.rules import as_dict, bracketed
+from holdfast.core.models.messages import arguments_json
+from holdfast.providers.wire.rule import as_dict, bracketed
 from holdfast.testing.loopback.faults import OVERFLOWS, Failure, Sizes
 from holdfast.testing.loopback.speaking import Event, in_pieces, sse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.core.records import Json
-    from holdfast.providers.rules import Violation
+    from holdfast.core.log.records import Json
+    from holdfast.providers.wire.rule import Violation
     from holdfast.testing.loopback.asking import Call
     from holdfast.testing.loopback.faults import Counts
     from holdfast.testing.loopback.speaking import Spoken, Stage

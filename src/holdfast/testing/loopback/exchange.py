@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.dialects import Name  # noqa: TC001  (a struct's field)
-from holdfast.core.messages import Thinking
-from holdfast.core.records import Json  # noqa: TC001  (a struct's field)
+from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
+from holdfast.core.models.dialects import Name  # noqa: TC001  (a struct's field)
+from holdfast.core.models.messages import Thinking
 from holdfast.providers.requests import validate
-from holdfast.providers.rules import Violation
+from holdfast.providers.wire.rule import Violation
 from holdfast.testing.loopback import outgoing
 from holdfast.testing.loopback.anthropic_wire import AnthropicWire
 from holdfast.testing.loopback.asking import Answer, Asked, Call

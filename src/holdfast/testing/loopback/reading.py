@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from holdfast.core.dialects import CacheTime, Name  # noqa: TC001  (a struct's field)
-from holdfast.core.images import image_rule
-from holdfast.core.messages import (
+from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
+from holdfast.core.models.dialects import CacheTime, Name  # noqa: TC001  (a struct's field)
+from holdfast.core.models.messages import (
     Block,
     Message,
     Prompt,
@@ -28,14 +28,14 @@ from holdfast.core.messages import (
     read_pieces,
     read_tools,
 )
-from holdfast.core.records import Json  # noqa: TC001  (a struct's field)
-from holdfast.core.tokens import MESSAGE_TOKENS, count_block, count_tool
-from holdfast.providers.rules import as_dict, as_list, as_number, as_text
+from holdfast.core.tokens.counting import MESSAGE_TOKENS, count_block, count_tool
+from holdfast.core.tokens.images import image_rule
+from holdfast.providers.wire.rule import as_dict, as_list, as_number, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.core.tokens import Counter
+    from holdfast.core.tokens.counting import Counter
 
 _SYSTEM_ROLES: Final = ("system", "developer")
 _OUTPUT_FIELDS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from holdfast.core.dialects import Dialect, Name, Target, dialect, target
-from holdfast.core.messages import ToolCall
-from holdfast.core.tokens import Counter, count_block
+from holdfast.core.models.dialects import Dialect, Name, Target, dialect, target
+from holdfast.core.models.messages import ToolCall
+from holdfast.core.tokens.counting import Counter, count_block
 from holdfast.errors import BadSetting
 from holdfast.providers.tokenizers import counter_for
 from holdfast.testing.loopback.asking import Answer, Asked

@@ -18,10 +18,10 @@ from holdfast.testing.loopback.rules import Faults, Rules
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holdfast.core.dialects import Name
-    from holdfast.core.records import Json
-    from holdfast.core.tokens import Counter
-    from holdfast.engine.prompt_cache import CacheRules
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Name
+    from holdfast.core.tokens.counting import Counter
+    from holdfast.engine.simulation.prompt_cache import CacheRules
     from holdfast.ports import Clock
     from holdfast.testing.loopback.asking import Brain, Line
     from holdfast.testing.loopback.exchange import Received

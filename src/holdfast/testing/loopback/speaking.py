@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
-from holdfast.core.records import Json  # noqa: TC001  (a struct's field)
-from holdfast.core.replies import Stop  # noqa: TC001  (a struct's field)
+from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
+from holdfast.core.models.replies import Stop  # noqa: TC001  (a struct's field)
 from holdfast.testing.loopback.asking import Call  # noqa: TC001  (a struct's field)
 from holdfast.testing.loopback.faults import Counts  # noqa: TC001  (a struct's field)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.providers.rules import Violation
+    from holdfast.providers.wire.rule import Violation
     from holdfast.testing.loopback.faults import Failure
 
 PIECE_CHARS: Final = 24

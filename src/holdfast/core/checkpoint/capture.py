@@ -1,0 +1,319 @@
+"""A checkpoint's state, read from the log by code.
+
+Reading goes record by record and a state holds all that the next record needs. So a state that goes
+on from an earlier one is the state that reading everything would give: after a restart, after a
+compaction, and, because only the path to the head is read, after a rewind. A record of a checkpoint
+adds nothing but what the application or a model had set in it; at the beginning of a session it is
+what that session starts with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.checkpoint.actions import Work
+from holdfast.core.checkpoint.state import (
+    MEASURES,
+    SETTABLE,
+    WORKING,
+    Exchange,
+    Request,
+    State,
+    field_value,
+    id_for,
+    read_state,
+)
+from holdfast.core.extract.phrases import holds, says_nothing
+from holdfast.core.extract.statements import is_decision, is_rule, same_words, sentences
+from holdfast.core.extract.tasks import boxes
+from holdfast.core.limits import (
+    CHECKPOINT_ENTRIES_MAX,
+    CHECKPOINT_ENTRY_CHARS,
+    CHECKPOINT_EXCHANGE_CHARS,
+    CHECKPOINT_REQUEST_CHARS,
+    CHECKPOINT_REQUESTS_MAX,
+)
+from holdfast.core.log.records import Checkpoint, Flush, Header
+from holdfast.core.log.replay import with_ids
+from holdfast.core.log.speakers import answered, said
+from holdfast.core.text.cut import cut, scrub_deep
+from holdfast.core.text.timestamps import iso_utc
+from holdfast.errors import BadSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from holdfast.core.log.records import Record
+
+_FOUND_OUT: Final = holds(
+    (
+        r"root cause (?:is|was|of)|(?:it )?turn(?:s|ed) out|lesson learned",
+        r"(?:i|we) (?:learned|learnt|discovered|found out|realised|realized) (?:that|why)",
+        r"the (?:actual|real|underlying) (?:problem|cause|issue|reason|bug) (?:is|was)",
+        r"(?:die|der) (?:eigentliche )?(?:ursache|grund) (?:ist|war)|es stellte sich heraus",
+        r"resulta que|la causa (?:era|es)|il s'avère|la cause (?:était|est)|оказалось|причина в",
+    ),
+    (r"根本原因|原来是|原因は|原因是|원인은",),
+)
+_SCANNED_CHARS: Final = 40_000
+"""Of a longer message, the beginning and the end: what is between them was pasted."""
+
+
+def capture(
+    records: Iterable[Record],
+    *,
+    session: str,
+    trigger: str,
+    now: float,
+    previous: State | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> State:
+    """The state after `records`, the path of a session, oldest first.
+
+    `previous` saves reading what it was read from: it counts where the record it ends at is among
+    the records, which may then begin there. After a rewind it may have been on another branch, and
+    the records must be the whole path. `extra` sets fields; what it sets holds until it is set to
+    something else, or to None, which leaves the field to code again.
+    """
+    path = with_ids(list(records))
+    start = _place_after(path, previous.upto) if previous is not None else None
+    reading = _Reading(previous if previous is not None and start is not None else State(), session)
+    for record in path[start or 0 :]:
+        reading.feed(record)
+    state = reading.state()
+    identity = {
+        "checkpoint_id": id_for(session, state.upto, trigger, now),
+        "timestamp": iso_utc(now),
+        "trigger": trigger,
+    }
+    state = msgspec.structs.replace(state, session_id=session, **identity)
+    return amended(state, extra or {})
+
+
+def amended(
+    state: State,
+    extra: Mapping[str, Any] | None = None,
+    added: Mapping[str, Sequence[str]] | None = None,
+) -> State:
+    """The state with fields set by the application, and with entries that a model added."""
+    given, unknown, measures = dict(state.given), dict(state.extra), {}
+    for name, value in (extra or {}).items():
+        if name in MEASURES:
+            measures[name] = _checked(name, value)
+        elif name not in SETTABLE:
+            if name in State.__struct_fields__:
+                raise BadSetting(
+                    f"`{name}` of a checkpoint cannot be set",
+                    hint=f"these can: {', '.join(sorted(SETTABLE | MEASURES))}",
+                )
+            unknown[name] = value
+        elif value is None:
+            given.pop(name, None)
+        else:
+            given[name] = _plain(_checked(name, value))
+    more = {name: tuple(entries) for name, entries in (added or state.added).items() if entries}
+    bare = _uncovered(state)
+    bare = msgspec.structs.replace(bare, given=given, added=more, extra=unknown, **measures)
+    return _covered(bare)
+
+
+class _Reading:
+    """A path, as far as it has been read."""
+
+    def __init__(self, state: State, session: str) -> None:
+        state = _uncovered(state)
+        self._session = session
+        self._begin(state)
+
+    def _begin(self, state: State) -> None:
+        self._state = state
+        self._work = Work(state)
+        self._requests = list(state.requests)
+        self._request_count = state.request_count
+        self._original = state.original_request
+        self._objective = state.current_objective
+        self._rules = _keyed(state.rules)
+        self._decisions = _keyed(state.key_decisions)
+        self._learnings = _keyed(state.learnings)
+        self._exchange = state.last_exchange
+        self._given, self._added = dict(state.given), dict(state.added)
+        self._extra = dict(state.extra)
+        self._upto = state.upto
+        self._from_session = state.from_session
+
+    def feed(self, record: Record) -> None:
+        if isinstance(record, Checkpoint):
+            self._set(record)
+        elif isinstance(record, Flush):
+            for note in record.notes:
+                _note(self._learnings, note)
+        elif text := said(record):
+            self._asked(text, record.id)
+        elif text := answered(record):
+            self._replied(text)
+        self._work.feed(record)
+        if not isinstance(record, Header) and record.id:
+            self._upto = record.id
+
+    def _set(self, record: Checkpoint) -> None:
+        state = read_state(record.state)
+        if not isinstance(state, State):
+            return
+        is_first = not self._request_count and not self._work.call_count
+        if state.session_id != self._session and is_first:
+            self._begin(_inherited(state))
+            return
+        self._given, self._added = dict(state.given), dict(state.added)
+        self._extra = dict(state.extra)
+
+    def _asked(self, text: str, record: str) -> None:
+        short = cut(text, CHECKPOINT_REQUEST_CHARS).text
+        self._requests.append(Request(text=short, record=record))
+        del self._requests[:-CHECKPOINT_REQUESTS_MAX]
+        self._request_count += 1
+        self._original = self._original or short
+        if not self._objective or not says_nothing(text[:200]):
+            self._objective = short
+        self._exchange = Exchange(user=cut(text, CHECKPOINT_EXCHANGE_CHARS).text)
+        for sentence in sentences(_edges(text)):
+            if is_decision(sentence):
+                _note(self._decisions, sentence)
+            elif is_rule(sentence):
+                _note(self._rules, sentence)
+        self._work.tell_tasks(boxes(_edges(text)))
+
+    def _replied(self, text: str) -> None:
+        self._exchange = Exchange(
+            user=self._exchange.user, assistant=cut(text, CHECKPOINT_EXCHANGE_CHARS).text
+        )
+        for sentence in sentences(_edges(text)):
+            if is_decision(sentence):
+                _note(self._decisions, sentence)
+            elif _FOUND_OUT.search(sentence):
+                _note(self._learnings, sentence)
+        self._work.tell_tasks(boxes(_edges(text)))
+
+    def state(self) -> State:
+        work = self._work
+        done = tuple(one.text for one in work.tasks if one.status == "done")
+        to_do = tuple(one.text for one in work.tasks if one.status != "done")
+        doing = [one.text for one in work.tasks if one.status == "doing"]
+        state = State(
+            original_request=self._original,
+            current_objective=self._objective,
+            requests=tuple(self._requests),
+            request_count=self._request_count,
+            rules=tuple(self._rules.values()),
+            last_exchange=self._exchange,
+            completed_tasks=done,
+            pending_tasks=to_do,
+            current_task=doing[-1] if doing else "",
+            overall_progress_pct=round(100 * len(done) / (len(done) + len(to_do)), 1)
+            if done or to_do
+            else 0.0,
+            artifacts=tuple(work.artifacts.values()),
+            files_changed=tuple(path for path, is_changed in work.files.items() if is_changed),
+            files_read=tuple(path for path, is_changed in work.files.items() if not is_changed),
+            files_omitted=work.files_omitted,
+            subagent_results=tuple(work.errands),
+            commands=tuple(work.commands),
+            errors=tuple(work.errors),
+            learnings=tuple(self._learnings.values()),
+            key_decisions=tuple(self._decisions.values()),
+            failed_approaches=work.failed_approaches,
+            tools_used=work.tools,
+            tool_call_count=work.call_count,
+            upto=self._upto,
+            from_session=self._from_session,
+            given=self._given,
+            added=self._added,
+            tasks=tuple(work.tasks),
+            open_calls=tuple(work.calls.values()),
+            extra=self._extra,
+        )
+        return _covered(state)
+
+
+def _place_after(records: Sequence[Record], upto: str) -> int | None:
+    """The index after the record of that id; None where it is not there."""
+    if not upto:
+        return None
+    places = (at for at in range(len(records) - 1, -1, -1) if records[at].id == upto)
+    return next((place + 1 for place in places), None)
+
+
+def _inherited(state: State) -> State:
+    """The state of an earlier session, as another one begins with it."""
+    requests = tuple(
+        one if one.session else msgspec.structs.replace(one, session=state.session_id)
+        for one in state.requests
+    )
+    bare = _uncovered(state)
+    measures = {name: getattr(State(), name) for name in MEASURES}
+    return msgspec.structs.replace(
+        bare, requests=requests, upto="", from_session=state.session_id, open_calls=(), **measures
+    )
+
+
+def _keyed(sentences_: Iterable[str]) -> dict[str, str]:
+    return {same_words(one): one for one in sentences_}
+
+
+def _note(entries: dict[str, str], sentence: str) -> None:
+    """A sentence that was said again is as new as the last time."""
+    key = same_words(sentence)
+    if not key:
+        return
+    entries.pop(key, None)
+    entries[key] = cut(" ".join(sentence.split()), CHECKPOINT_ENTRY_CHARS).text
+    if len(entries) > CHECKPOINT_ENTRIES_MAX:
+        del entries[next(iter(entries))]
+
+
+def _edges(text: str) -> str:
+    if len(text) <= _SCANNED_CHARS:
+        return text
+    return text[: _SCANNED_CHARS // 2] + "\n" + text[-_SCANNED_CHARS // 2 :]
+
+
+# What others set
+
+
+def _checked(name: str, value: Any) -> Any:
+    """A value for a field, in the field's own type. Raises `BadSetting`."""
+    try:
+        return field_value(name, _plain(value))
+    except (msgspec.ValidationError, TypeError, RecursionError) as error:
+        raise BadSetting(
+            f"`{name}` of a checkpoint cannot be {str(value)[:80]!r}: {error}",
+            hint="the fields and their types are in docs/checkpoints.md",
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    """A value as it is after it was stored: lists and objects, and text that can be encoded."""
+    return scrub_deep(msgspec.to_builtins(value))
+
+
+def _covered(state: State) -> State:
+    """The state with what was set and added in place; what code had found is kept beside it."""
+    shown: dict[str, Any] = {name: _checked(name, value) for name, value in state.given.items()}
+    for name, entries in state.added.items():
+        before = shown.get(name, getattr(state, name))
+        known = {same_words(one) for one in before}
+        shown[name] = (*before, *(one for one in entries if same_words(one) not in known))
+    if not shown:
+        return state
+    covered = {name: _plain(getattr(state, name)) for name in shown}
+    return msgspec.structs.replace(state, covered=covered, **shown)
+
+
+def _uncovered(state: State) -> State:
+    """The state as code had found it."""
+    if not state.covered:
+        return state
+    names = state.covered.keys() & (frozenset(State.__struct_fields__) - WORKING)
+    found = {name: _checked(name, state.covered[name]) for name in names}
+    return msgspec.structs.replace(state, covered={}, **found)

@@ -1,0 +1,315 @@
+"""What a session is doing, as a structured state that outlives its context.
+
+A state is read from the log by code (`core.checkpoint.capture`), may be added to by a model and set
+by the application, is stored whole in a `checkpoint` record, and is shown within any cap
+(`core.checkpoint.render`). The field names are those that other tools' checkpoints have, so that
+theirs can be read as ours; fields that nobody here knows are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.extract.tasks import Task
+from holdfast.core.log.records import Checkpoint
+from holdfast.core.text.cut import scrub_deep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from holdfast.core.log.records import Json, Record
+
+VERSION: Final = 1
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of a state; fields it does not know are passed over."""
+
+
+class Request(_Part, frozen=True):
+    """Something the user asked for, in the user's own words."""
+
+    text: str
+    record: str = ""
+    session: str = ""
+    """Where it was said, if that was an earlier session."""
+
+
+class Artifact(_Part, frozen=True):
+    """A file whose whole content went through the log."""
+
+    path: str
+    type: str = ""
+    summary: str = ""
+    sha256: str = ""
+    """Of the content as it was written; empty once it was edited."""
+    bytes: int | None = None
+    record: str = ""
+
+
+class Command(_Part, frozen=True):
+    """A command that was run."""
+
+    command: str
+    exit_code: int | None = None
+    is_failed: bool = False
+    record: str = ""
+
+
+class Failure(_Part, frozen=True):
+    """Something that went wrong, and what was done next."""
+
+    error: str
+    """The last line of what was said about it."""
+    tool: str = ""
+    tried: str = ""
+    """The command, or the change, that failed."""
+    is_command: bool = False
+    record: str = ""
+    then: tuple[str, ...] = ()
+    is_resolved: bool = False
+    """The same was done again, and worked."""
+
+
+class SubagentResult(_Part, frozen=True):
+    """What another agent, or a task given to one, came back with."""
+
+    subagent_type: str = ""
+    summary: str = ""
+    task: str = ""
+    is_failed: bool = False
+    record: str = ""
+
+
+class Exchange(_Part, frozen=True):
+    """What was said last, and the last answer to it."""
+
+    user: str = ""
+    assistant: str = ""
+
+
+class OpenCall(_Part, frozen=True):
+    """A call whose result has not come yet, as far as the result will need it."""
+
+    id: str
+    tool: str = ""
+    tried: str = ""
+    is_command: bool = False
+    changes: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    artifact: Artifact | None = None
+    deletes: bool = False
+    subagent: SubagentResult | None = None
+    task: Task | None = None
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything a checkpoint knows. What is not known is empty."""
+
+    version: int = VERSION
+    checkpoint_id: str = ""
+    session_id: str = ""
+    timestamp: str = ""
+    trigger: str = ""
+
+    original_request: str = ""
+    current_objective: str = ""
+    requests: tuple[Request, ...] = ()
+    """The newest, oldest first; the first of all is the original request."""
+    request_count: int = 0
+    rules: tuple[str, ...] = ()
+    """What the user laid down."""
+    last_exchange: Exchange = Exchange()
+
+    completed_tasks: tuple[str, ...] = ()
+    pending_tasks: tuple[str, ...] = ()
+    current_task: str = ""
+    overall_progress_pct: float = 0.0
+    goal_satisfaction: dict[str, Any] = {}
+
+    artifacts: tuple[Artifact, ...] = ()
+    files_changed: tuple[str, ...] = ()
+    files_read: tuple[str, ...] = ()
+    """Those that were only read. Both have the newest last."""
+    files_omitted: int = 0
+    subagent_results: tuple[SubagentResult, ...] = ()
+    commands: tuple[Command, ...] = ()
+    errors: tuple[Failure, ...] = ()
+
+    learnings: tuple[str, ...] = ()
+    key_decisions: tuple[str, ...] = ()
+    failed_approaches: tuple[str, ...] = ()
+
+    tools_used: dict[str, int] = {}
+    tool_call_count: int = 0
+    context_tokens_estimate: int = 0
+    context_utilization_pct: float = 0.0
+    execution_time_seconds: float = 0.0
+
+    upto: str = ""
+    """The last record it was read from."""
+    from_session: str = ""
+    """The session whose state it began with."""
+    given: dict[str, Any] = {}
+    """Fields that the application set: they hold until it sets them otherwise."""
+    added: dict[str, tuple[str, ...]] = {}
+    """Entries of lists that a model added."""
+    covered: dict[str, Any] = {}
+    """What code found for fields that are shown otherwise."""
+    tasks: tuple[Task, ...] = ()
+    open_calls: tuple[OpenCall, ...] = ()
+    extra: dict[str, Any] = {}
+    """Fields that this version does not know."""
+
+
+IDENTITY: Final = frozenset(("version", "checkpoint_id", "session_id", "timestamp", "trigger"))
+MEASURES: Final = frozenset(
+    ("context_tokens_estimate", "context_utilization_pct", "execution_time_seconds")
+)
+"""What the caller measured for one checkpoint; the next has its own."""
+WORKING: Final = frozenset(
+    ("upto", "from_session", "given", "added", "covered", "tasks", "open_calls", "extra")
+)
+"""What a later capture needs, and nobody sets."""
+SETTABLE: Final = frozenset(State.__struct_fields__) - IDENTITY - MEASURES - WORKING
+
+ADDABLE: Final = ("learnings", "key_decisions", "failed_approaches", "pending_tasks", "rules")
+"""Lists of sentences that a model may add to."""
+
+
+class Bad(msgspec.Struct, frozen=True):
+    """A checkpoint that cannot be used, and why."""
+
+    record: str
+    reason: str
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """The newest checkpoint that can be used, and those after it that cannot."""
+
+    state: State | None = None
+    record: str = ""
+    passed_over: tuple[Bad, ...] = ()
+
+
+def to_json(state: State) -> Json:
+    """A state as it is stored; fields of other versions are where they were."""
+    plain: Json = msgspec.to_builtins(state)
+    unknown = plain.pop("extra", {})
+    plain["version"] = state.version
+    for name in State.__struct_fields__:
+        unknown.pop(name, None)  # ours is what counts, also where it is empty
+    made = scrub_deep({**unknown, **plain})
+    assert isinstance(made, dict)
+    return made
+
+
+def read_state(value: object) -> State | str:
+    """The state in stored JSON, or why it is none. Never raises."""
+    if not isinstance(value, dict):
+        return f"expected an object, found {type(value).__name__}"
+    version = value.get("version")
+    if not isinstance(version, int) or isinstance(version, bool):
+        return "it has no version, so it is not a state of Holdfast"
+    if version > VERSION:
+        return f"it was written by a newer Holdfast (version {version}, this one reads {VERSION})"
+    known = set(State.__struct_fields__) - {"extra"}
+    unknown = {str(name): item for name, item in value.items() if name not in known}
+    fields = {name: item for name, item in value.items() if name in known}
+    try:
+        state = msgspec.convert({**fields, "extra": unknown}, State)
+        for name, item in (*state.given.items(), *state.covered.items()):
+            if name not in SETTABLE:
+                return f"`{name}` is no field that can be set"
+            field_value(name, item)
+    except (msgspec.ValidationError, RecursionError) as error:
+        return f"a field has the wrong shape: {error}"
+    strange = state.added.keys() - set(ADDABLE)
+    return f"`{min(strange)}` is no list that can be added to" if strange else state
+
+
+def field_value(name: str, value: Any) -> Any:
+    """A plain value in the type that the field has. Raises `ValidationError` where it is none."""
+    return getattr(msgspec.convert({name: value}, State), name)
+
+
+def newest(records: Iterable[Record]) -> Loaded:
+    """The newest usable checkpoint among records that are shown newest first."""
+    passed: list[Bad] = []
+    for record in records:
+        if isinstance(record, Checkpoint):
+            found = read_state(record.state)
+            if isinstance(found, State):
+                return Loaded(found, record.id, tuple(passed))
+            passed.append(Bad(record.id, found))
+    return Loaded(passed_over=tuple(passed))
+
+
+def from_foreign(value: Mapping[str, Any], *, session: str = "") -> State | str:
+    """A checkpoint of another tool, read field by field; or why nothing of it can be read.
+
+    A field that is not as expected is put aside as `unread`, and one that is not known is kept.
+    """
+    known = frozenset(State.__struct_fields__) - WORKING - {"version"}
+    fields: Json = {"version": VERSION, "extra": {}}
+    unread: Json = {}
+    for name, item in value.items():
+        if name not in State.__struct_fields__:
+            fields["extra"][str(name)] = item
+        elif name in known and (read := _read_field(name, item)) is not None:
+            fields[name] = read
+        elif item is not None:
+            unread[name] = item
+    if unread:
+        fields["extra"]["unread"] = unread
+    if not (SETTABLE & fields.keys()):
+        return "none of its fields is one of a checkpoint"
+    fields["session_id"] = session or fields.get("session_id", "")
+    state = msgspec.convert(fields, State)
+    chain = state.requests or tuple(
+        Request(text=text) for text in (state.original_request,) if text
+    )
+    tasks = (
+        *(Task(text, "done") for text in state.completed_tasks),
+        *(Task(text) for text in state.pending_tasks),
+    )
+    errors = state.errors or tuple(
+        Failure(error="", tried=text) for text in state.failed_approaches
+    )
+    return msgspec.structs.replace(
+        state,
+        requests=chain,
+        request_count=max(state.request_count, len(chain)),
+        tasks=tasks,
+        errors=errors,
+    )
+
+
+def _read_field(name: str, item: Any) -> Any:
+    """A field of another tool's checkpoint in the shape of ours; None where it has none."""
+    if item is None:
+        return None
+    if name == "tools_used" and isinstance(item, list):
+        item = {tool: 1 for tool in item if isinstance(tool, str)}
+    if name == "artifacts" and isinstance(item, list):
+        item = [_described(one) for one in item if isinstance(one, dict)]
+    try:
+        read = msgspec.convert({name: item}, State, strict=False)
+    except (msgspec.ValidationError, RecursionError):
+        return None
+    return msgspec.to_builtins(getattr(read, name))
+
+
+def _described(artifact: Json) -> Json:
+    """`description` is what others call a summary."""
+    return {"summary": artifact.get("description", ""), **artifact}
+
+
+def id_for(session: str, upto: str, trigger: str, now: float) -> str:
+    """The id of a checkpoint: sortable by time, and no two of a session have the same."""
+    told = f"{session}\0{upto}\0{trigger}\0{now!r}".encode(errors="replace")
+    word = "".join(one if one.isalnum() or one in "_-" else "_" for one in trigger)[:40]
+    return f"ckpt_{int(now)}_{word or 'asked'}_{hashlib.sha256(told).hexdigest()[:8]}"

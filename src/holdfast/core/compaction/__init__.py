@@ -1,0 +1,1 @@
+"""Asking a model for a summary, and checking what it returns."""

@@ -1,0 +1,433 @@
+"""Whether a model's summary may stand for what it replaces, decided by code.
+
+A summary is used only if it is one: not empty, not a refusal, not a plan, not a copy, not cut off,
+and smaller than what it replaces. Whatever is refused costs nothing but the call, for the part
+that code makes of the same records is there in any case. What is accepted comes back without our
+own wrapper, within its cap, and with a list of the names that it lacks.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from holdfast.core.compaction.summary_input import entries
+from holdfast.core.extract.carryover import digest, leading_names, prose_of
+from holdfast.core.extract.fair_share import sections_within
+from holdfast.core.extract.phrases import PLANS, REFUSALS, begins
+from holdfast.core.log.records import Assistant, User, text_of
+from holdfast.core.models.messages import Thinking, read_blocks
+from holdfast.core.projection.fences import LABELS, unwrapped
+from holdfast.core.secrets.redaction import without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.models.replies import Reply
+    from holdfast.core.tokens.counting import Counter
+
+HEADINGS: Final = (
+    *("Goal", "Constraints", "Progress", "Decisions", "Open items", "Files", "Identifiers"),
+)
+"""What a summary is asked for under."""
+
+Fault = Literal[
+    "cancelled",
+    "cut off",
+    "refusal",
+    "tool call",
+    "thinking only",
+    "empty",
+    "plan",
+    "echo",
+    "unchanged",
+    "too long",
+    "no smaller",
+    "shape",
+    "unrelated",
+    "language",
+]
+"""Why a summary is not used."""
+
+LENGTH_FACTOR: Final = 2
+"""A summary above so many times its cap did not do what was asked; below it is shortened."""
+_NAMES_CHECKED: Final = 12
+_REQUEST_WORDS: Final = 12
+_KNOWN_SHARE: Final = 0.3
+"""A summary of this conversation has more of its words than that."""
+_HEADINGS_MIN: Final = 2
+_OTHER_HEADINGS_MIN: Final = 3
+"""Of headings in another language than the one asked for."""
+_SHORT_CHARS: Final = 700
+"""Refusals and plans are short; what is longer says something besides."""
+_RUN_WORDS: Final = 40
+_RUN_SHARE: Final = 0.5
+"""A text is a copy where more than this share of it stands in runs of so many words as it did."""
+_REPLY_SHARE: Final = 0.8
+_REPLY_GRAM: Final = 4
+_LAST_REPLIES: Final = 3
+_RUN_STRIDE: Final = 8
+_COMPARED_CHARS: Final = 1_000_000
+_RECENT_RECORDS: Final = 600
+"""How much of a long history is looked at for names and copies, from its end."""
+
+_THOUGHT: Final = re.compile(
+    r"<(think|thinking|reasoning|thought)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
+)
+_HEADING: Final = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]+(\S.*)|\*\*([^*\n]+)\*\*:?[ \t]*)$", re.MULTILINE
+)
+_LABELLED: Final = re.compile(rf"^\[(?:{'|'.join(LABELS)})\b[^\]\n]*\]", re.MULTILINE)
+_PROTOCOL: Final = re.compile(
+    r"""
+    </?(?:[a-z]+:)?(?:tool_calls?|function_calls?|tool_use|tool_code|invoke|parameter)\b[^>\n]*>
+    | <\|(?:tool|python_tag|channel|start|im_start|plugin)[^>\n]*
+    | \[/?TOOL_CALLS?\] | <function=\w+ | ^\s*Action(?:\ Input)?:\s
+    | "(?:tool_calls|function_call)"\s*:
+    """,
+    re.VERBOSE | re.MULTILINE | re.IGNORECASE,
+)
+_CALL_KEYS: Final = (
+    frozenset({"name", "tool", "function", "tool_name"}),
+    frozenset({"arguments", "parameters", "input", "args"}),
+)
+_REFUSAL: Final = begins(REFUSALS)
+_PLAN: Final = begins(PLANS)
+_PREAMBLE: Final = re.compile(
+    r"\A(?:(?:sure|okay|ok|certainly|of course)[,.!:]? *)?"
+    r"(?:here(?:'s|’s| is| are)|below is|this is|the following is|hier ist|aquí está|voici|ecco)\b"
+    r"[^\n]{0,120}:[ \t]*\n+",
+    re.IGNORECASE,
+)
+_WORD: Final = re.compile(
+    r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
+)
+_SCRIPTS: Final = {
+    "Latin": re.compile(r"[A-Za-z\u00c0-\u024f]"),
+    "Greek": re.compile(r"[\u0370-\u03ff]"),
+    "Cyrillic": re.compile(r"[\u0400-\u04ff]"),
+    "Hebrew": re.compile(r"[\u0590-\u05ff]"),
+    "Arabic": re.compile(r"[\u0600-\u06ff]"),
+    "Devanagari": re.compile(r"[\u0900-\u097f]"),
+    "Thai": re.compile(r"[\u0e00-\u0e7f]"),
+    "Chinese or Japanese": re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"),
+    "Korean": re.compile(r"[\uac00-\ud7af]"),
+}
+_ASCII_RUN: Final = re.compile(r"[A-Za-z0-9./:@+_-]+")
+_NAME_SIGN: Final = re.compile(r"[./:@_\d]")
+_SCRIPT_SHARE: Final = 0.6
+"""Of the user's letters, from which on they write in that script."""
+_SCRIPT_SHARE_MIN: Final = (0.1, 0.4)
+"""Of a summary's letters; the second for Latin, in which names and paths are written anyway."""
+_STOPWORDS: Final = frozenset(
+    (
+        *("the", "and", "for", "you", "that", "this", "with", "are", "was", "not", "but", "can"),
+        *("please", "have", "has", "had", "from", "its", "it", "into", "what", "when", "how"),
+        *("all", "any", "now", "then", "also", "just", "yes", "okay", "your", "our", "will"),
+        *("der", "die", "das", "und", "ist", "nicht", "ein", "eine", "mit", "bitte", "ich"),
+        *("les", "des", "une", "est", "pas", "pour", "dans", "que", "qui", "los", "las", "por"),
+    )
+)
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A summary that may be used, or why there is none."""
+
+    text: str | None
+    fault: Fault | None = None
+    reason: str = ""
+    """In words; empty where the summary is used."""
+    mended: tuple[str, ...] = ()
+    """What was done to it."""
+    missing: tuple[str, ...] = ()
+    """Names and words that matter and that it lacks. The part made by code has them."""
+
+
+class _Rejected(Exception):
+    def __init__(self, fault: Fault, reason: str) -> None:
+        self.verdict = Verdict(None, fault, reason)
+
+
+def judge(
+    reply: Reply,
+    *,
+    covered: Sequence[Record],
+    previous: str = "",
+    cap_tokens: int,
+    counter: Counter,
+    shown: str = "",
+) -> Verdict:
+    """Whether a reply is a summary of the records it is to replace, and that summary, mended.
+
+    `previous` is the summary that went into the request; it is replaced too. `shown` is the piece
+    of the transcript in the request, where there was one.
+    """
+    recent = covered[-_RECENT_RECORDS:]
+    try:
+        _check_ending(reply)
+        mended: list[str] = []
+        text = _plain_text(reply, mended)
+        _check_kind(text)
+        _check_copies(text, recent, previous, shown)
+        _check_shape(text)
+        _check_language(text, recent)
+        tokens = _check_size(text, covered, previous, cap_tokens, counter)
+        missing = _missing(text, recent, f"{shown}\n{previous}")
+    except _Rejected as rejected:
+        return rejected.verdict
+    if tokens > cap_tokens:
+        text = sections_within(text, cap_tokens, counter)
+        mended.append(f"shortened from {tokens:,} to {counter.count(text):,} tokens")
+        if not text:
+            return Verdict(None, "too long", f"{tokens:,} tokens, and {cap_tokens:,} hold nothing")
+    return Verdict(text, mended=tuple(mended), missing=missing)
+
+
+def _check_ending(reply: Reply) -> None:
+    match reply.stop:
+        case "length":
+            raise _Rejected("cut off", "it was cut off at its output cap")
+        case "window":
+            raise _Rejected("cut off", "it was cut off at the end of the model's window")
+        case "refusal":
+            raise _Rejected("refusal", "the model or a filter declined")
+        case "cancelled":
+            raise _Rejected("cancelled", "it was cancelled")
+    if reply.calls or reply.stop == "tools":
+        names = ", ".join(dict.fromkeys(call.name for call in reply.calls if call.name))
+        raise _Rejected("tool call", f"it calls tools instead: {names or 'unnamed'}")
+
+
+def _plain_text(reply: Reply, mended: list[str]) -> str:
+    """The summary itself: no thinking, no wrapper, no preamble, no sections that are ours."""
+    text = _THOUGHT.sub("", reply.text)
+    thought = text != reply.text or any(
+        isinstance(block, Thinking) for block in read_blocks(reply.content)
+    )
+    if thought and not text.strip():
+        raise _Rejected("thinking only", "it has thoughts and no text")
+    for name, step in _STEPS:
+        stripped = step(text).strip()
+        if stripped != text.strip():
+            mended.append(name)
+        text = stripped
+    text = text.strip()
+    if not _WORD.search(text):
+        raise _Rejected("empty", "there are no words in it")
+    return text
+
+
+def _without_preamble(text: str) -> str:
+    return _PREAMBLE.sub("", text.strip())
+
+
+def _unwrapped(text: str) -> str:
+    # Taking a preamble away can bring a fence to the outside, and the other way round.
+    return unwrapped(_without_preamble(unwrapped(text)))
+
+
+_STEPS: Final = (
+    ("sections that code makes were taken out", prose_of),
+    ("what looks like a secret was left out", without_secrets),
+    ("our wrapper, or what stood around it, was taken off", _unwrapped),
+)
+
+
+def _body(text: str) -> str:
+    return _HEADING.sub("", text).strip()
+
+
+def _check_kind(text: str) -> None:
+    body = _body(text)
+    if not _WORD.search(body):
+        raise _Rejected("empty", "there are headings and nothing under them")
+    _check_protocol(text)
+    if len(body) > _SHORT_CHARS or len(_known_headings(text)) > _HEADINGS_MIN:
+        return
+    if _REFUSAL.match(body):
+        raise _Rejected("refusal", f"it declines: {_quote(body)}")
+    if _PLAN.match(body) and not _known_headings(text):
+        raise _Rejected("plan", f"it says what it is going to do: {_quote(body)}")
+
+
+def _check_protocol(text: str) -> None:
+    found = list(_PROTOCOL.finditer(re.sub(r"`[^`\n]*`", "", text)))
+    starts_so = bool(found) and not _WORD.search(text[: min(found[0].start(), len(text))])
+    if starts_so or len(found) > 2 or _is_json_call(text):
+        raise _Rejected("tool call", f"it is the text of a tool call: {_quote(text)}")
+
+
+def _is_json_call(text: str) -> bool:
+    if not text.startswith(("{", "[")):
+        return False
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    calls = value if isinstance(value, list) else [value]
+    return any(
+        isinstance(one, dict) and all(keys & one.keys() for keys in _CALL_KEYS) for one in calls
+    )
+
+
+def _check_copies(text: str, covered: Sequence[Record], previous: str, shown: str) -> None:
+    if len(_LABELLED.findall(text)) > 2:
+        raise _Rejected("echo", "it repeats the transcript, labels and all")
+    words = _words(text)
+    if previous and covered and words == _words(prose_of(unwrapped(previous))):
+        raise _Rejected("unchanged", "it is the previous summary again")
+    for said in _last_replies(covered):
+        share = _share_in(words, _words(said), _REPLY_GRAM)
+        if share >= _REPLY_SHARE:
+            raise _Rejected("echo", f"{share:.0%} of it is a reply of the agent again")
+    share = max(_copied_share(words, source) for source in (_words(shown), _history(covered)))
+    if share > _RUN_SHARE:
+        raise _Rejected("echo", f"{share:.0%} of it is copied from the conversation")
+
+
+def _check_shape(text: str) -> None:
+    known = _known_headings(text)
+    others = len(_HEADING.findall(text))
+    if len(known) < _HEADINGS_MIN and others < _OTHER_HEADINGS_MIN:
+        raise _Rejected(
+            "shape", f"{len(known)} of the {len(HEADINGS)} headings that were asked for"
+        )
+
+
+def _check_language(text: str, covered: Sequence[Record]) -> None:
+    """Whether it is in the script the user writes in; languages of one script look alike here."""
+    said = "\n".join(_spoken(record) for record in covered)[-_COMPARED_CHARS:]
+    theirs, its = _scripts(said), _scripts(_body(text))
+    script = max(theirs, key=lambda name: theirs[name])
+    if theirs[script] < _SCRIPT_SHARE or its[script] >= _SCRIPT_SHARE_MIN[script == "Latin"]:
+        return
+    other = max(its, key=lambda name: its[name])
+    raise _Rejected("language", f"the user writes in {script} letters, and it is in {other} ones")
+
+
+def _spoken(record: Record) -> str:
+    is_said = isinstance(record, User) and record.extra.get("meta") is not True
+    return text_of(record.content) if is_said else ""  # type: ignore[union-attr]
+
+
+def _scripts(text: str) -> dict[str, float]:
+    """The share of each script among a text's letters, without those of paths and other names."""
+    text = _ASCII_RUN.sub(lambda run: "" if _NAME_SIGN.search(run[0]) else run[0], text)
+    counts = {name: len(letters.findall(text)) for name, letters in _SCRIPTS.items()}
+    total = sum(counts.values()) or 1
+    return {name: count / total for name, count in counts.items()}
+
+
+def _check_size(
+    text: str, covered: Sequence[Record], previous: str, cap_tokens: int, counter: Counter
+) -> int:
+    tokens = counter.count(text)
+    if tokens > LENGTH_FACTOR * cap_tokens:
+        raise _Rejected("too long", f"{tokens:,} tokens, {cap_tokens:,} were asked for")
+    replaced = counter.count(previous)
+    for entry in (one for unit in entries(covered) for one in unit):
+        replaced += counter.count(entry.text)
+        if replaced > tokens:
+            return tokens
+    raise _Rejected("no smaller", f"{tokens:,} tokens in the place of {replaced:,}")
+
+
+def _missing(text: str, covered: Sequence[Record], seen: str) -> tuple[str, ...]:
+    """What the summary lacks of what matters; all of it, and it is a summary of something else."""
+    digests = [found for record in covered if (found := digest(record)) is not None]
+    names = leading_names(digests, _NAMES_CHECKED)
+    lacking = [name for name in names if name not in text]
+    asked = _request_words(covered)
+    have = set(_words(text))
+    unsaid = [word for word in asked if word not in have]
+    if len(asked) > 2 and len(unsaid) == len(asked) and len(lacking) == len(names):
+        telling = {word for word in _words(_body(text)) if _is_telling(word)}
+        known = telling.intersection((*_history(covered), *_words(seen)))
+        if len(known) < _KNOWN_SHARE * len(telling):
+            raise _Rejected(
+                "unrelated",
+                f"of its {len(telling):,} words, {len(known):,} are in the conversation",
+            )
+    needed = 2 if len(asked) > 2 else 1
+    is_about_it = not asked or len(asked) - len(unsaid) >= needed
+    return (*lacking, *(unsaid if not is_about_it else ()))
+
+
+def _request_words(covered: Sequence[Record]) -> list[str]:
+    """The words that say what the newest message of the user with any such words is about."""
+    for record in reversed(covered):
+        if isinstance(record, User) and record.extra.get("meta") is not True:
+            words = dict.fromkeys(_words(text_of(record.content)))
+            telling = [word for word in words if _is_telling(word)]
+            if telling:
+                return telling[:_REQUEST_WORDS]
+    return []
+
+
+def _is_telling(word: str) -> bool:
+    return word not in _STOPWORDS and (len(word) > 2 or not word.isascii())
+
+
+def _known_headings(text: str) -> set[str]:
+    known = {heading.lower() for heading in HEADINGS}
+    found = (first or second for first, second in _HEADING.findall(text))
+    plain = {" ".join(_WORD.findall(title)).lower() for title in found}
+    return {title for title in plain if title in known}
+
+
+def _quote(text: str) -> str:
+    line = " ".join(text.split())
+    return f'"{line[:80]}…"' if len(line) > 80 else f'"{line}"'
+
+
+# Copies
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _last_replies(covered: Sequence[Record]) -> Iterable[str]:
+    texts = (
+        text_of(record.content) for record in reversed(covered) if isinstance(record, Assistant)
+    )
+    spoken = (text for text in texts if text.strip())
+    return [text for text, _place in zip(spoken, range(_LAST_REPLIES), strict=False)]
+
+
+def _history(covered: Sequence[Record]) -> list[str]:
+    texts: list[str] = []
+    chars = 0
+    for unit in reversed(entries(covered)):
+        text = "\n".join(entry.text for entry in unit)
+        texts.append(text)
+        chars += len(text)
+        if chars > _COMPARED_CHARS:
+            break
+    return _words("\n".join(reversed(texts)))
+
+
+def _share_in(words: Sequence[str], source: Sequence[str], gram: int) -> float:
+    """The share of a text's n-grams that the source has."""
+    size = min(gram, len(words))
+    if size == 0 or len(source) < size:
+        return 0.0
+    have = {tuple(source[place : place + size]) for place in range(len(source) - size + 1)}
+    grams = [tuple(words[place : place + size]) for place in range(len(words) - size + 1)]
+    return sum(one in have for one in grams) / len(grams)
+
+
+def _copied_share(words: Sequence[str], source: Sequence[str]) -> float:
+    """The share of a text that stands in long runs of words as it stood in the source."""
+    if len(words) < _RUN_WORDS or len(source) < _RUN_WORDS:
+        return 0.0
+    copied = [False] * len(words)
+    joined = f" {' '.join(source)} "
+    for start in range(0, len(words) - _RUN_WORDS + 1, _RUN_STRIDE):
+        end = start + _RUN_WORDS
+        if f" {' '.join(words[start:end])} " in joined:
+            copied[start:end] = [True] * _RUN_WORDS
+    return sum(copied) / len(words)

@@ -1,0 +1,177 @@
+"""A message made shorter by whole sentences: those that tell something stay, wherever they are.
+
+Names, numbers and what somebody lays down go before the rest, the beginning and the end before the
+middle; courtesies go. One marker says how much is left out; shortened again, a message keeps
+to what it was shortened to, and its marker still counts from the whole.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.extract.fair_share import GAP, as_it_is, cuttings, within_tokens
+from holdfast.core.extract.phrases import SENTENCE_END, says_nothing
+from holdfast.core.extract.statements import lays_down, same_words
+from holdfast.core.text.cut import default_marker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from holdfast.core.extract.fair_share import Cuttings
+    from holdfast.core.tokens.counting import Counter
+
+_UNIT_CHARS: Final = 200
+"""A longer sentence is taken in pieces."""
+_EDGE_CHARS: Final = 2_000
+_EDGE_CHARS_PER_TOKEN: Final = 6
+"""Of a very long message only its beginning and its end are looked at: the rest was pasted."""
+_GAP_TOKENS: Final = 3
+_CHUNK: Final = re.compile(
+    rf"\S(?:.{{0,{_UNIT_CHARS - 2}}}\S)?(?=\s|\Z)|\S{{1,{_UNIT_CHARS}}}", re.S
+)
+_TELLING: Final = re.compile(
+    r"""
+    \d[\d.,:]* | `[^`\n]+` | \w+[/_@]\w+ | \w\.[a-zA-Z]\w | [a-z]+[A-Z]\w+ | \b[A-Z]{2,}\b
+    | (?<=[\w,;:]\s)[A-Z][\w-]+                      # a name, not the first word
+    """,
+    re.VERBOSE,
+)
+_TELLING_MAX: Final = 3
+
+
+class _Unit(msgspec.Struct, frozen=True):
+    """A sentence or a piece of one, by its place."""
+
+    piece: int
+    start: int
+    end: int
+
+
+def is_shortening(short: str, whole: str) -> bool:
+    """Whether a text is what was left of another."""
+    return is_left_of(cuttings(short), unsigned(whole))
+
+
+def is_left_of(found: Cuttings, whole: str) -> bool:
+    """The same for whoever compares many: both are taken apart already."""
+    if len(found.pieces) == 1 or found.total != len(whole):
+        return False
+    place = 0
+    for piece in found.pieces:
+        place = whole.find(piece, place)
+        if place < 0:
+            return False
+        place += len(piece)
+    return True
+
+
+def shorten(
+    text: str,
+    tokens: int,
+    counter: Counter,
+    shown: Callable[[str], str] = as_it_is,
+    *,
+    told: Collection[str] = (),
+) -> str:
+    """What of a message is worth most within `tokens`, in the way it is shown.
+
+    `told` are sentences that stand elsewhere, by `same_words`; they are left out.
+    """
+    before = cuttings(text)
+    pieces = before.pieces if len(before.pieces) > 1 else (unsigned(text),)
+    total = before.total
+    units = list(_units(pieces, max(_EDGE_CHARS, _EDGE_CHARS_PER_TOKEN * tokens)))
+    order = _ranked(pieces, units, told)
+    costs = [counter.count(f" {pieces[one.piece][one.start : one.end]}") for one in units]
+    chosen: list[int] = []
+    short = default_marker(total, total, "characters")
+    for _once_more in range(2):  # what stands side by side needs no gap between
+        room = tokens - counter.count(shown(short))
+        for at in order:
+            if at not in chosen and costs[at] + _GAP_TOKENS <= room:
+                chosen.append(at)
+                room -= costs[at] + _GAP_TOKENS
+        short = _written(pieces, [units[at] for at in sorted(chosen)], total)
+        while chosen and counter.count(shown(short)) > tokens:
+            chosen.pop()
+            short = _written(pieces, [units[at] for at in sorted(chosen)], total)
+    return short if chosen else within_tokens(text, tokens, counter, shown)
+
+
+def unsigned(text: str) -> str:
+    """The text with no gap in it that is not ours: as long as it was, so that counts are right."""
+    return text.replace("[…", "(…")
+
+
+def _units(pieces: Sequence[str], edge_chars: int) -> Iterator[_Unit]:
+    for number, piece in enumerate(pieces):
+        for start, end in _sentences(piece):
+            for chunk in _CHUNK.finditer(piece, start, end):
+                if chunk.end() <= edge_chars or chunk.start() >= len(piece) - edge_chars:
+                    yield _Unit(number, *chunk.span())
+
+
+def _sentences(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for separator in SENTENCE_END.finditer(text):
+        yield start, separator.end()
+        start = separator.end()
+    yield start, len(text)
+
+
+def _ranked(pieces: Sequence[str], units: Sequence[_Unit], told: Collection[str]) -> list[int]:
+    """The units that are worth being kept, the best first."""
+    texts = [pieces[one.piece][one.start : one.end] for one in units]
+    telling = [
+        at
+        for at, text in enumerate(texts)
+        if not says_nothing(text) and same_words(text) not in told
+    ]
+    last = len(units) - 1
+
+    def rank(at: int) -> tuple[int, int, int]:
+        edge = min(at, last - at)
+        return -_worth(texts[at]) - (edge == 0), edge, at
+
+    return sorted(telling or range(len(units)), key=rank)
+
+
+def _worth(sentence: str) -> int:
+    telling = len({match[0] for match in _TELLING.finditer(sentence)})
+    return min(telling, _TELLING_MAX) + 2 * lays_down(sentence)
+
+
+def _written(pieces: Sequence[str], units: Sequence[_Unit], total: int) -> str:
+    """The units in their order, those that stand side by side as they stood."""
+    runs: list[list[_Unit]] = []
+    for unit in units:
+        last = runs[-1][-1] if runs else None
+        is_next = (
+            last is not None
+            and last.piece == unit.piece
+            and not pieces[unit.piece][last.end : unit.start].strip()
+        )
+        if is_next:
+            runs[-1].append(unit)
+        else:
+            runs.append([unit])
+    kept = [pieces[run[0].piece][run[0].start : run[-1].end] for run in runs]
+    if not kept or units[0].piece > 0 or pieces[0][: units[0].start].strip():
+        kept = ["", *kept]
+    end = units[-1] if units else None
+    if end is None or end.piece < len(pieces) - 1 or pieces[-1][end.end :].strip():
+        kept.append("")
+    return _joined(kept, total)
+
+
+def _joined(kept: Sequence[str], total: int) -> str:
+    """Pieces with gaps between them, the last of which says how much is left out."""
+    if len(kept) == 1:
+        return kept[0]
+    omitted = total - sum(map(len, kept))
+    marker = default_marker(omitted, total, "characters")
+    start = f" {GAP} ".join(kept[:-1])
+    return f"{start} {marker} {kept[-1]}".strip()

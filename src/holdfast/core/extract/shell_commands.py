@@ -1,0 +1,108 @@
+"""Commands that tool calls run, what came of them, and when two of them are the same."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.extract.touched_files import touched
+from holdfast.core.log.records import text_of
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Json, ToolResult
+
+_KEYS: Final = ("command", "cmd", "script", "commands", "code")
+_SHELLS: Final = re.compile(
+    r"(?i)bash|shell|(?<![a-z])(?:sh|zsh|cmd|run|exec)(?![a-z])|execute|terminal|powershell|ipython"
+)
+_CODES: Final = ("exit_code", "exitCode", "exitcode", "returncode", "return_code", "returnCode")
+_TOLD: Final = re.compile(
+    r"(?im)^[\s\[(]*(?:(?:command|process|script|shell|program)\s+)?"
+    r"(?:exit(?:ed)?[ _-]?(?:with[ _])?(?:code|status)?|return ?code)[^\w-]{0,4}(-?\d{1,9})\W*$"
+    r"|\"(?:exit_?code|return_?code)\"\s*:\s*(-?\d{1,9})|<returncode>\s*(-?\d{1,9})\s*<"
+)
+"""A line that says nothing else, a field, or a tag: a script that is printed has such words too."""
+_EDGE_CHARS: Final = 400
+"""Where a result says how a command ended: at its beginning or at its end."""
+_BEFORE: Final = re.compile(
+    r"\A(?:\s*(?:cd\s+\S+|set\s+-\w+|source\s+\S+|export\s+\w+=\S*|\w+=\S*)\s*(?:&&|;))+"
+)
+_PREFIX: Final = re.compile(r"\A(?:(?:\w+=\S*|timeout(?:\s+-\S+)*\s+\S+|time|sudo|nice|env)\s+)+")
+_PIPE: Final = re.compile(r"(?<!\|)\|(?!\|)")
+_SHOWING: Final = frozenset(("head", "tail", "grep", "less", "cat", "tee", "sort", "wc", "cut"))
+"""What a command's output is sent through to be shown; it makes no other command."""
+_REDIRECTION: Final = re.compile(r"[\d&]?>{1,2}(\S*)")
+_OPTION: Final = re.compile(r"-{1,2}\w[\w-]*(?:=\S*)?")
+
+
+def command_in(tool: str, arguments: Json) -> str:
+    """The command that a call runs; empty where it runs none."""
+    value = next((arguments[key] for key in _KEYS if arguments.get(key)), None)
+    command = _joined(value)
+    if not _SHELLS.search(tool[:200]) and (touched(tool, arguments) or _is_code(arguments)):
+        return ""
+    return command
+
+
+def exit_code(result: ToolResult) -> int | None:
+    """How a command ended, where its result says so."""
+    found = _code_in(result.details)
+    if found is not None:
+        return found
+    text = text_of(result.content)
+    for part in (text[:_EDGE_CHARS], text[-_EDGE_CHARS:]):
+        if match := _TOLD.search(part):
+            return int(next(filter(None, match.groups())))
+    return None
+
+
+def same_command(command: str) -> str:
+    """What two commands have in common that do the same but for options, pipes and folders."""
+    stages = _PIPE.split(_PREFIX.sub("", without_setup(command)))
+    while len(stages) > 1 and _first_word(stages[-1]) in _SHOWING:
+        stages.pop()
+    words: list[str] = []
+    is_target = False
+    for word in "|".join(stages).split():
+        redirected = _REDIRECTION.fullmatch(word)
+        if not (is_target or redirected or _OPTION.fullmatch(word)):
+            words.append(word)
+        is_target = redirected is not None and not redirected[1]
+    return " ".join(words) or command.strip()
+
+
+def _first_word(stage: str) -> str:
+    return next(iter(stage.split()), "")
+
+
+def without_setup(command: str) -> str:
+    """A command without the folders it goes to and the variables it sets first."""
+    bare = command.strip().lstrip("\\").strip()
+    return _BEFORE.sub("", bare).strip() or command.strip()
+
+
+def _joined(value: Any) -> str:
+    match value:
+        case str():
+            return value.strip()
+        case [str(), str() as flag, str() as script] if flag.startswith("-") and "c" in flag:
+            return script.strip()
+        case list() if value and all(isinstance(word, str) for word in value):
+            return " ".join(value).strip()
+        case _:
+            return ""
+
+
+def _is_code(arguments: Json) -> bool:
+    return not any(arguments.get(key) for key in _KEYS[:-1])
+
+
+def _code_in(details: Any) -> int | None:
+    if not isinstance(details, dict):
+        return None
+    for key in _CODES:
+        code = details.get(key)
+        if isinstance(code, int) and not isinstance(code, bool):
+            return code
+    inner = details.get("metadata")
+    return _code_in(inner) if isinstance(inner, dict) and inner is not details else None

@@ -1,0 +1,91 @@
+"""Sentences in which somebody lays something down, decides or states a fact, by their words.
+
+It is a search for words in several languages: it misses what is put in others, and sometimes finds
+a remark.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+from holdfast.core.extract.phrases import (
+    DECISIONS,
+    DECISIONS_WIDE,
+    FACTS,
+    FACTS_WIDE,
+    QUESTIONS,
+    RULES,
+    RULES_WIDE,
+    SENTENCE_END,
+    begins,
+    holds,
+)
+from holdfast.core.secrets.redaction import has_secret
+from holdfast.core.text.cut import scrub
+
+_SENTENCE_CHARS: Final = range(8, 401)
+_SENTENCE_CHARS_WIDE: Final = 4
+"""The same for scripts that say a word with a character."""
+_MARKUP: Final = re.compile(r"^[\s>*#-]*(?:\d+[.)]\s+)?(?:\[[ xX]\]\s*)?")
+
+_RULE: Final = holds(RULES, RULES_WIDE)
+_DECISION: Final = holds(DECISIONS, DECISIONS_WIDE)
+_FACT: Final = holds(FACTS, FACTS_WIDE)
+_QUESTION: Final = begins([rf"(?:{words})\b" for words in QUESTIONS])
+_CODE: Final = re.compile(r"\A\s*(?:\+|//|/\*|@@|\$\s|<\w)|[;{}]\s*\Z")
+_TOLD: Final = re.compile(
+    r"\b(?:it|this|that|they|which|there|he|she)\b(?: \w+){0,2}? (?:always|never)\b", re.IGNORECASE
+)
+"""What always happens is an observation."""
+_SCANNED_CHARS: Final = 40_000
+"""Of a longer message, the beginning and the end: what is between them was pasted."""
+_ASKED: Final = re.compile(r"[?？]\W*\Z")
+
+
+def laid_down(text: str) -> list[str]:
+    """The sentences in which a user lays something down or states a fact, each as it was said."""
+    if len(text) > _SCANNED_CHARS:
+        text = text[: _SCANNED_CHARS // 2] + "\n" + text[-_SCANNED_CHARS // 2 :]
+    return [one for one in dict.fromkeys(sentences(text)) if lays_down(one)]
+
+
+def lays_down(sentence: str) -> bool:
+    return any(words.search(sentence) for words in (_RULE, _DECISION, _FACT))
+
+
+def is_rule(sentence: str) -> bool:
+    return _RULE.search(sentence) is not None
+
+
+def is_decision(sentence: str) -> bool:
+    return _DECISION.search(sentence) is not None
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text that could be a note: no code, question or credential."""
+    found = []
+    for raw in SENTENCE_END.split(_without_code(scrub(text))):
+        sentence = " ".join(_MARKUP.sub("", raw).split())
+        is_wide = bool(sentence) and not sentence.isascii()
+        least = _SENTENCE_CHARS_WIDE if is_wide else _SENTENCE_CHARS.start
+        if not least <= len(sentence) < _SENTENCE_CHARS.stop:
+            continue
+        if _CODE.search(raw) or _TOLD.search(sentence):
+            continue
+        is_question = bool(_ASKED.search(sentence) or _QUESTION.match(sentence))
+        if not is_question and not has_secret(sentence):
+            found.append(sentence)
+    return found
+
+
+def _without_code(text: str) -> str:
+    """What was pasted is not what was said."""
+    return re.sub(r"(```|~~~).*?(?:\1|\Z)", "\n", text, flags=re.DOTALL)
+
+
+def same_words(text: str) -> str:
+    """What two sentences have in common that say the same in the same words."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(re.findall(r"\w+", plain))

@@ -1,0 +1,1 @@
+"""Classifying the errors of model providers from their texts, codes and numbers."""

@@ -1,0 +1,216 @@
+"""What a failed model call means, and what to do about it.
+
+`classify` names a failure from its symptoms: status, code, type and text of an exception, a stream
+event or a finish reason. It never sees what a user, a model or a tool said. What no rule knows is
+never an overflow, so nothing is ever summarised away because of an error nobody understood.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from holdfast.core.failures.normalise import plain, squeezed, unwrap
+from holdfast.core.failures.numbers import Quantities, quantities
+from holdfast.core.failures.rules import BUILT_IN, UNKNOWN, Action, Kind, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "BUILT_IN",
+    "Action",
+    "Failure",
+    "Kind",
+    "Rule",
+    "Symptoms",
+    "classify",
+    "classify_finish",
+    "learned_window",
+]
+
+WINDOW_TOKENS_LEARNED_MIN: Final = 1_024
+WINDOW_TOKENS_LEARNED_MAX: Final = 20_000_000
+"""What a server says about its window is believed within these; one once printed 3."""
+
+_COUNTED: Final = frozenset(
+    ("context_overflow", "silent_overflow", "tpm_limit", "output_limit", "payload_too_large")
+)
+_FIX_INPUT: Final = frozenset(("shrink_input", "lower_output_then_shrink_input"))
+
+
+class Symptoms(msgspec.Struct, frozen=True):
+    """What can be seen of a failure from outside."""
+
+    status: int | None = None
+    code: str = ""
+    type: str = ""
+    message: str = ""
+    retry_after: float | None = None
+    """Seconds the provider asks to wait."""
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """A failure by its name."""
+
+    kind: Kind
+    action: Action
+    limit: int | None = None
+    """In tokens; for a payload in bytes or characters, as the provider counts it."""
+    input: int | None = None
+    output: int | None = None
+    subclass: str = ""
+    status: int | None = None
+    message: str = ""
+    retry_after: float | None = None
+    rule: str = ""
+    """The rule that decided."""
+
+    @property
+    def is_overflow(self) -> bool:
+        """Whether less input would have helped."""
+        return self.kind in ("context_overflow", "silent_overflow")
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.action in ("wait_and_retry", "retry_with_backoff")
+
+
+def classify(symptoms: Symptoms, extra: Sequence[Rule] = ()) -> Failure:
+    """Name a failure. `extra` rules come before the built-in ones."""
+    seen = _look(symptoms)
+    rule = next((rule for rule in (*extra, *BUILT_IN) if _holds(rule, seen)), UNKNOWN)
+    found = _counted(rule, seen)
+    action, subclass = _refined(rule, found, seen)
+    return Failure(
+        kind=rule.kind,
+        action=action,
+        limit=found.limit,
+        input=found.input,
+        output=found.output,
+        subclass=subclass,
+        status=seen.status,
+        message=symptoms.message,
+        retry_after=seen.retry_after,
+        rule=rule.name,
+    )
+
+
+def classify_finish(reason: str, *, is_empty: bool = False) -> Failure | None:
+    """Name what a successful reply's own reason for ending gives away; None where it is fine."""
+    found = classify(Symptoms(status=200, type="finish_reason", message=reason))
+    if found.kind == "output_limit" and is_empty:
+        return msgspec.structs.replace(
+            found,
+            kind="silent_overflow",
+            action="detect_empty_output_with_length",
+            subclass="empty_reply",
+        )
+    return found if found.kind in ("context_overflow", "output_limit") else None
+
+
+def learned_window(failure: Failure) -> int | None:
+    """The window a failure gives away, if it can be believed."""
+    if failure.kind != "context_overflow" or failure.action not in _FIX_INPUT:
+        return None
+    limit = failure.limit
+    if limit is None or not WINDOW_TOKENS_LEARNED_MIN <= limit <= WINDOW_TOKENS_LEARNED_MAX:
+        return None
+    return limit
+
+
+class _Seen(NamedTuple):
+    """Symptoms as rules look at them."""
+
+    status: int | None
+    type: str
+    marks: str
+    text: str
+    lines: str
+    """The same, a line for each layer it was wrapped in: some patterns ask for a whole layer."""
+    is_html: bool
+    retry_after: float | None
+    counts: Quantities
+
+
+def _look(symptoms: Symptoms) -> _Seen:
+    inner = unwrap(symptoms.message)
+    lines = plain(inner.text)
+    text = lines.replace("\n", " ")
+    return _Seen(
+        status=symptoms.status if symptoms.status is not None else inner.status,
+        type=(symptoms.type or inner.type).strip().lower(),
+        marks=squeezed((symptoms.code, symptoms.type, *inner.marks)),
+        text=text,
+        lines=lines,
+        is_html=inner.is_html,
+        retry_after=(
+            symptoms.retry_after if symptoms.retry_after is not None else inner.retry_after
+        ),
+        counts=quantities(_without_codes(text, f"{symptoms.code} {inner.code}")),
+    )
+
+
+def _holds(rule: Rule, seen: _Seen) -> bool:
+    return (
+        (not rule.status or seen.status in rule.status)
+        and (rule.is_html is None or rule.is_html == seen.is_html)
+        and (not rule.type or re.fullmatch(rule.type, seen.type) is not None)
+        and (not rule.marks or _found(rule.marks, seen.marks))
+        and (not rule.text or _says(seen, rule.text))
+        and (not rule.also or _says(seen, rule.also))
+        and not (rule.unless and _says(seen, rule.unless))
+        and (not rule.is_over or _is_over(seen.counts))
+    )
+
+
+def _says(seen: _Seen, pattern: str) -> bool:
+    return _found(pattern, seen.text) or (seen.lines != seen.text and _found(pattern, seen.lines))
+
+
+@functools.lru_cache(maxsize=256)
+def _found(pattern: str, text: str) -> bool:
+    return _compiled(pattern).search(text) is not None
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.DOTALL | re.MULTILINE)
+
+
+def _is_over(counts: Quantities) -> bool:
+    return counts.limit is not None and counts.input is not None and counts.input > counts.limit > 0
+
+
+def _counted(rule: Rule, seen: _Seen) -> Quantities:
+    """The numbers that belong to this kind of failure."""
+    if rule.kind not in _COUNTED:
+        return Quantities()
+    limit, given, output = seen.counts
+    if rule.kind == "output_limit":
+        return Quantities(limit, None, given if output is None else output)
+    return Quantities(limit, given, output)
+
+
+def _refined(rule: Rule, found: Quantities, seen: _Seen) -> tuple[Action, str]:
+    """What the numbers add to a rule: a request above the rate would wait for ever."""
+    if rule.kind == "tpm_limit" and _is_over(found) and not _says(seen, _SO_FAR):
+        return "fail_over_or_fit_under_tpm_limit", "permanent_for_this_request"
+    return rule.action, rule.subclass
+
+
+def _without_codes(text: str, code: str) -> str:
+    """A text without its error codes, which are numbers but count nothing."""
+    text = _SAID_CODE.sub(" ", text)
+    for word in filter(str.isdecimal, code.split()):
+        text = re.sub(rf"(?<!\d){word}(?!\d)", " ", text)
+    return text
+
+
+_SO_FAR: Final = r"\bcurrent(?:ly)?\W+\d"
+"""What all requests of a minute add up to says nothing about this one."""
+_SAID_CODE: Final = re.compile(r"<[45]\d\d>|\(2013\)|^\W*[45]\d\d\b")

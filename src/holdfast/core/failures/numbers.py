@@ -1,0 +1,240 @@
+"""The numbers an error names: its limit, what was sent, what was to be written.
+
+Each number is judged by the words beside it, not by its place in a sentence somebody once saw;
+what the words leave open, arithmetic often closes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, NamedTuple
+
+from holdfast.core.failures.patterns import either
+
+Role = Literal["limit", "input", "output", "total", "none", ""]
+"""What a number stands for; `none` when it is known to be none of these."""
+
+OPEN_MIN: Final = 16
+"""Smaller numbers that no word explains are counts of something else."""
+
+
+class Quantities(NamedTuple):
+    """The numbers an error names."""
+
+    limit: int | None = None
+    input: int | None = None
+    output: int | None = None
+
+
+class _Number(NamedTuple):
+    value: int
+    role: Role
+
+
+_NUMBER: Final = re.compile(
+    # Not in names, versions, places, prices, times.
+    r"(?<![\w.\-/#\[$:@])(\d{1,12})(?:\s?(k|m)(?![a-z]))?(?!\w)(?!\.\d)(?!-\w)"
+    r"(?!\s?(?:%|mb|mib|kb|gb|pixels?|px|pages?|seconds?|secs?|s|ms|minutes?|hours?|times|"
+    r"attempts?)\b)"
+)
+_GLUED: Final = re.compile(r"(?<=[a-z)]):(?=\d)")
+_SUM: Final = re.compile(
+    r"(\d+)\)?(?: tokens)? ?\+ ?(?:[a-z_ ]{0,24}\(?)(\d+)\)?(?: tokens)? ?(?:= ?\d+ ?)?"
+    r"(?:>=?|≥|exceeds?)[a-z_ ]{0,24}(\d+)"
+)
+_VERSUS: Final = re.compile(r"(\d+)(?: \w+)? (?:vs\.?|versus) (\d+)|\b(\d{4,}) ?/ ?(\d{4,})\b")
+_NEXT_SENTENCE: Final = re.compile(r"[.;!?。]\s.*", re.DOTALL)
+_ROUND: Final = re.compile(r"(?<=\d)\.0\b")
+_SENTENCE_END: Final = re.compile(r".*(?:[.;!?。]\s|\bhowever\b|\bbut\b)", re.DOTALL)
+
+_SPOKEN: Final = either(
+    *("is", "are", "was", "of", "for", "this", "the", "your", "a", "an", "only", "set", "to"),
+    *("has", "have", "with", "about", "around", "approximately", "up", "in", "and", "its?", "be"),
+    *("models?", "tokens?", "length", "size", "count", "allowed", "number", "context", "window"),
+    *("inputs?", "prompt", "output", "value", "supported", "messages?", "text", "sequence"),
+    *("loaded", "limit", "currently", "total", "request", "per", "characters?", "input_tokens"),
+    *("body", "payload", "completion", "configured", "maximum", "at", "least", "api", "string"),
+)
+_GLUE: Final = rf"(?:\W+{_SPOKEN}){{0,9}}\W*$"
+"""Small words that may stand between a number and the word that explains it."""
+_OUTPUT_NAME: Final = either(
+    r"max[-_ ]?(?:new|completion|output|response|gen)?[-_ ]?tokens?(?:_to_sample)?",
+    r"maxoutputtokens",
+    r"num_predict|n_predict",
+)
+
+_AFTER: Final[tuple[tuple[Role, str], ...]] = (
+    ("limit", r"^\W*(?:\w+ )?(?:tokens?|requests?) ?(?:per|/) ?(?:min|day|hour|sec)"),
+    ("none", r"^ (?:draft|cached|requests?|images?|tools?|messages?|blocks?|items)\b(?! tokens)"),
+    (
+        "output",
+        either(
+            r"^ ?(?:tokens? )?(?:in|for|of|to) (?:the |your |its )?"
+            r"(?:completion|output|response|generat|reply|answer)",
+            rf"^ ?(?:{_OUTPUT_NAME}|(?:output|completion|new) tokens?|generated)\b",
+        ),
+    ),
+    (
+        "limit",
+        r"^\W*(?:tokens? )?(?:max(?:imum)?\b|limit|token limit|token context|context|allowed|"
+        r"window|is the max|以内)",
+    ),
+    (
+        "input",
+        either(
+            r"^ ?(?:tokens? )?(?:in|of|from|for) (?:the |your |its )?(?:text |image |tool |chat )?"
+            r"(?:messages?|prompts?|inputs?|context|functions?|tools?|request|conversation|history)",
+            r"^ ?(?:text |image )?(?:inputs?|prompt|messages?|context)[-_ ]tokens?\b",
+        ),
+    ),
+)
+"""What the words after a number make of it."""
+
+_PLAINLY_LIMIT: Final = (
+    r"(?:\bat most|\bcontext of|(?<!requested )\bup to|\bmaximum of|\blimit of|\bno more than|"
+    r"\bnot exceed)\W*$"
+)
+_BEFORE: Final[tuple[tuple[Role, str], ...]] = (
+    (
+        "none",
+        either(
+            *(r"\bby", r"\bused", r"\bremaining", r"\bminimum(?: of| is)?", r"\bcode", r"\bstatus"),
+            *(
+                r"\bline",
+                r"\bcolumn",
+                r"\bchar",
+                r"\bposition",
+                r"\bindex",
+                r"\btier",
+                r"\bversion",
+            ),
+            *(r"\bresets?(?: at)?", r"\berror", r"\bhttp"),
+        )
+        + r"\W*$",
+    ),
+    (
+        "output",
+        either(_OUTPUT_NAME, "requested up to", "to generate", "completion", "output")
+        + r"(?:\W+(?:is|of|value|parameter|set|to|too|large|be|got|was|tokens?|requested|up|length|"
+        r"invalid|for)){0,4}[^\w)]*$",
+    ),
+    (
+        "limit",
+        either(
+            *(
+                r"\bmax(?:imum)?",
+                r"\bmax_\w+",
+                r"\blimit(?:s|ed)?",
+                r"\bn(?:um)?_ctx\w*",
+                r"\bwindow",
+            ),
+            r"\bcontext[-_ ](?:length|window|size|limit)",
+            *(r"\ballowed", r"\bcapacity", r"\bquota", r"\bceiling", r"\bcap\b", r"\bafford"),
+            r"\b(?:less|fewer|longer|larger|greater|more|bigger|higher|lower) than"
+            r"(?: or equal to)?",
+            *(r"<=?", r">=?", "≤", "≥", r"\bexceed(?:s|ed|ing)?(?!:)", r"\bsupports?", r"\bup to"),
+            *(r"\babove", r"\bbeyond", r"\bover", r"\bfit(?:s|ting)? in(?:to)?"),
+            *(r"\bout of", r"\brange\b.*,", r"\[\d+ ?,", r"\binclusive\) to", r"\bbetween .* and"),
+        )
+        + _GLUE,
+    ),
+    ("limit", r"(?:上限|最大|限制|超过|超出|大于|以内|不得)[\u4e00-\u9fff:, ]{0,16}$"),
+    (
+        "total",
+        either(r"\brequest(?:ed|ing)", r"\btotal", r"\basked for", "总共", "共计", "总计")
+        + r"(?:\W+(?:about|around|of|is|tokens?|a|total|count|request|length|approximately|input|"
+        r"the|was|at|least)){0,5}\W*$",
+    ),
+    (
+        "input",
+        either(
+            *(
+                r"\bcontain(?:s|ed|ing)?",
+                r"\bha[sd]",
+                r"\bhave",
+                r"\bgot",
+                r"\bgiven",
+                r"\breceived",
+            ),
+            *(r"\bresult(?:s|ed)? in", r"\binputs?", r"\bprompts?", r"\bmessages?", r"\bcount"),
+            *(r"\blength", r"\bn_keep", r"\bn_prompt_tokens", r"\bvalue", r"\bactual", r"\bsent"),
+            *(r"\btoo (?:long|large|big|many)(?: tokens)?", r"\bsize", r"\bconversation"),
+            *(r"\brequest", r"\bhistory", r"\btokens", r"\byours", r"\bprovided", r"\bestimated"),
+            *(r"\bconsum\w+", r"\bneeds?", r"\brequires?", r"\bcame to", r"\bcurrent(?:ly)?"),
+            *(r"\bpassed", r"\bfound", r"\bcontext", r"\btranscript", r"\bis"),
+        )
+        + _GLUE,
+    ),
+    ("input", r"(?:输入|提示|长度|当前|请求|实际|消息|上下文|共)[\u4e00-\u9fff:, ]{0,10}$"),
+    ("limit", r"\bto\W*$"),
+)
+"""What the words before a number make of it."""
+
+
+def quantities(text: str) -> Quantities:
+    """Limit, input and output as a plain text names them."""
+    text = _ROUND.sub("", _GLUED.sub(": ", text))
+    added = _SUM.search(text)
+    if added:
+        return Quantities(int(added[3]), int(added[1]), int(added[2]))
+    versus = _VERSUS.search(text)
+    if versus:
+        first, second = (int(one) for one in versus.groups() if one)
+        if first > second:
+            return Quantities(second, first)
+    return _settled(_numbers(text))
+
+
+def _numbers(text: str) -> list[_Number]:
+    found = list(_NUMBER.finditer(text))
+    numbers: list[_Number] = []
+    for place, match in enumerate(found):
+        start = found[place - 1].end() if place else 0
+        end = found[place + 1].start() if place + 1 < len(found) else len(text)
+        left = _SENTENCE_END.sub("", text[start : match.start()][-120:])
+        right = _NEXT_SENTENCE.sub("", text[match.end() : end][:60])
+        value = int(match[1]) * {"k": 1_000, "m": 1_000_000}.get(match[2], 1)
+        role = _role(left, right)
+        if role == "limit" and "exclusive" in right[:14]:
+            value -= 1
+        numbers.append(_Number(value, role))
+    return numbers
+
+
+def _role(left: str, right: str) -> Role:
+    if re.search(_PLAINLY_LIMIT, left):
+        return "limit"
+    sides = ((_AFTER, right), (_BEFORE, left))
+    for role, pattern, beside in ((*pair, side) for pairs, side in sides for pair in pairs):
+        if re.search(pattern, beside):
+            return role
+    return ""
+
+
+def _settled(numbers: list[_Number]) -> Quantities:
+    first = {number.role: number.value for number in reversed(numbers) if number.value}
+    limit, output, total = (first.get(role) for role in ("limit", "output", "total"))
+    given = first.get("input", total)
+    limits = [number.value for number in numbers if number.role == "limit"]
+    if given is None and len(limits) == 2 and limits[0] > limits[1]:
+        given, limit = limits  # "the context length (40000) is above the maximum (32768)"
+    if total is not None and output is not None and total > output:
+        given = total - output
+    open_ends = [number.value for number in numbers if not number.role and number.value >= OPEN_MIN]
+    return Quantities(*_closed(limit, given, open_ends), output)
+
+
+def _closed(
+    limit: int | None, given: int | None, open_ends: list[int]
+) -> tuple[int | None, int | None]:
+    """What an overflow must mean by its numbers: more was sent than the limit."""
+    if limit is None and given is None and len(open_ends) == 2:
+        low, high = sorted(open_ends)
+        return low, high
+    if len(open_ends) != 1:
+        return limit, given
+    if limit is None and given is not None and open_ends[0] < given:
+        return open_ends[0], given
+    if given is None and limit is not None and open_ends[0] > limit:
+        return limit, open_ends[0]
+    return limit, given

@@ -1,0 +1,1 @@
+"""Session history for other readers: access rules, sanitising, pages and reseeding."""

@@ -1,0 +1,241 @@
+"""Who may read which session. One function decides for listing, reading and searching alike.
+
+Deny by default: whatever is unknown is a refusal. And a refusal is the same sentence whether the
+session does not exist or may not be seen, so that asking teaches nothing about other sessions.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+import msgspec
+
+from holdfast.core.limits import AUDIT_FIELD_CHARS_MAX
+from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.core.text.cut import cut, ellipsis
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Find = Callable[[SessionKey], "Subject | None"]
+    """The session of that key, or None where there is none or its header cannot be read."""
+
+Visibility = Literal["self", "tree", "agent", "all"]
+"""`self`: the caller's session and those it continues. `tree`: also those that descend from it.
+`agent`: also those of its agent. `all`: also those of the agents named for it."""
+
+Action = Literal["list", "read", "search", "output", "reseed"]
+
+EVERY: Final = "*"
+"""As the name of an agent or an owner: all of them."""
+
+_CONTINUING: Final = frozenset(("reset", "fork", "repair"))
+"""Why a session may have a parent that is its own past. A spawned one has only an employer."""
+
+_SCOPES: Final[dict[str, str]] = {
+    "self": "its own session and those that this one continues",
+    "tree": "its own session, those that this one continues and those that descend from it",
+    "agent": "the sessions of its agent and those that descend from its own",
+    "all": (
+        "the sessions of its agent, of the agents named for it, and those that descend from its own"
+    ),
+}
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks, and what the application lets it see. Never taken from what a model says."""
+
+    agent: str
+    session: str | None
+    owner: str = ""
+    visibility: Visibility = "tree"
+    agents: tuple[str, ...] = ()
+    """Other agents whose sessions it may read with `all`; `*` is every agent."""
+    owners: tuple[str, ...] = ()
+    """Other owners whose sessions it may read; `*` is every owner."""
+
+
+OPERATOR: Final = Caller("", None, visibility="all", agents=(EVERY,), owners=(EVERY,))
+"""Whoever has the files in hand, such as a person at the command line."""
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What the decision needs to know of a session."""
+
+    key: SessionKey
+    owner: str | None
+    """None where the header that would say so is damaged."""
+    parent: SessionKey | None = None
+    reason: str | None = None
+    """Why it has a parent."""
+
+
+class Described(Protocol):
+    """What says so: a header, or the facts of a listing."""
+
+    @property
+    def owner(self) -> str | None: ...
+    @property
+    def parent_session(self) -> str | None: ...
+    @property
+    def reason(self) -> str | None: ...
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Yes or no, and a sentence that a model can be given as it is."""
+
+    is_allowed: bool
+    reason: str
+
+
+class Access(msgspec.Struct, frozen=True):
+    """One line of the audit log: who asked for what, and what came of it. Never what was read."""
+
+    ts: float
+    action: Action
+    agent: str
+    """The caller's; empty for the operator."""
+    session: str | None
+    owner: str
+    target: str
+    """The session that was asked for, as it was spelled."""
+    is_allowed: bool
+    reason: str
+    bytes: int = 0
+    """How much was handed out."""
+
+
+def subject_of(key: SessionKey, described: Described) -> Subject:
+    """The session of that key as its header, or a listing, describes it."""
+    if described.owner is None:
+        return Subject(key, None)  # who does not know whose it is knows nothing of its descent
+    parent = _key_in(described.parent_session or "")
+    return Subject(key, described.owner, parent, described.reason)
+
+
+def decide(caller: Caller, subject: Subject | None, find: Find) -> Verdict:
+    """Whether `caller` may read `subject`. None stands for one that could not be found."""
+    return Gate(caller, find).verdict(subject)
+
+
+class Gate:
+    """Decides for one caller and remembers what it looked up: for many sessions at once."""
+
+    def __init__(self, caller: Caller, find: Find) -> None:
+        self._caller = caller
+        self._find = find
+        self._own = _own_key(caller)
+        self._reaches: dict[SessionKey, bool] = {}
+        """Whether a session is the caller's own or descends from it."""
+
+    def verdict(self, subject: Subject | None) -> Verdict:
+        visibility = self._caller.visibility
+        if visibility not in _SCOPES:
+            name = cut(str(visibility), 40, keep="head", marker=ellipsis).text
+            return Verdict(
+                False,
+                f"Refused: the visibility `{name}` of this caller is none of "
+                f"{', '.join(_SCOPES)}, so it may read nothing. The application has to correct it.",
+            )
+        rule = None if subject is None else self._rule_for(subject)
+        return Verdict(False, _refusal(self._caller)) if rule is None else Verdict(True, rule)
+
+    def _rule_for(self, subject: Subject) -> str | None:
+        """The rule that lets the caller read this session. The cheap ones are asked first."""
+        caller, agent = self._caller, subject.key.agent
+        if _sees_everything(caller):
+            return "Allowed: every session is open to this caller."
+        if not _is_of_readable_owner(caller, subject):
+            return None
+        if subject.key == self._own:
+            return "Allowed: it is the caller's own session."
+        if caller.visibility in ("agent", "all") and agent == caller.agent:
+            return "Allowed: it is a session of the caller's agent."
+        if caller.visibility == "all" and (agent in caller.agents or EVERY in caller.agents):
+            return "Allowed: it is a session of an agent that was named for this caller."
+        if subject.key in self._past:
+            return "Allowed: the caller's session continues it."
+        if caller.visibility != "self" and self._is_descendant(subject):
+            return "Allowed: it descends from the caller's session."
+        return None
+
+    @cached_property
+    def _past(self) -> frozenset[SessionKey]:
+        """The sessions that the caller's own continues: of its agent, as far as it may read."""
+        past: set[SessionKey] = set()
+        session = None if self._own is None else self._found(self._own)
+        while session is not None and session.reason in _CONTINUING:
+            parent = session.parent
+            if parent is None or parent in past or parent.agent != self._caller.agent:
+                break
+            session = self._found(parent)
+            if session is None or not _is_of_readable_owner(self._caller, session):
+                break
+            past.add(parent)
+        return frozenset(past)
+
+    def _is_descendant(self, subject: Subject) -> bool:
+        """Whether the way up from it leads to the caller's session. Circles lead nowhere."""
+        way: dict[SessionKey, None] = {}
+        key = subject.parent
+        while key is not None and key != self._own and key not in self._reaches and key not in way:
+            way[key] = None
+            session = self._found(key)
+            key = None if session is None else session.parent
+        is_reached = key is not None and (key == self._own or self._reaches.get(key, False))
+        self._reaches.update(dict.fromkeys(way, is_reached))
+        return is_reached
+
+    def _found(self, key: SessionKey) -> Subject | None:
+        """What cannot be looked up is unknown, and with that refused."""
+        try:
+            return self._find(key)
+        except HoldfastError:
+            return None
+
+
+def bounded(access: Access) -> Access:
+    """The same with every text short enough for a line of the audit log."""
+    short = {
+        name: cut(value, AUDIT_FIELD_CHARS_MAX, keep="head").text
+        for name, value in msgspec.structs.asdict(access).items()
+        if isinstance(value, str)
+    }
+    return msgspec.structs.replace(access, **short)
+
+
+def _refusal(caller: Caller) -> str:
+    """The sentence depends on the caller alone: it must not tell what exists."""
+    if _sees_everything(caller):
+        return "Refused: there is no such session, or its header cannot be read."
+    without = "" if _own_key(caller) else ", and it has no session of its own"
+    return (
+        "Refused: there is no such session, or it is outside what this caller may read: with the "
+        f"visibility `{caller.visibility}`, {_SCOPES[caller.visibility]}{without}; of other "
+        "owners, only what was granted. To read it, the application would have to grant a wider "
+        "visibility, its agent or its owner; asking again changes nothing."
+    )
+
+
+def _sees_everything(caller: Caller) -> bool:
+    return caller.visibility == "all" and EVERY in caller.agents and EVERY in caller.owners
+
+
+def _is_of_readable_owner(caller: Caller, subject: Subject) -> bool:
+    if EVERY in caller.owners:
+        return True
+    return subject.owner is not None and subject.owner in (caller.owner, *caller.owners)
+
+
+def _own_key(caller: Caller) -> SessionKey | None:
+    if caller.session is None or not (is_name(caller.agent) and is_name(caller.session)):
+        return None
+    return SessionKey(caller.agent, caller.session)
+
+
+def _key_in(text: str) -> SessionKey | None:
+    """The key that `agent/session` spells."""
+    agent, _, session = text.partition("/")
+    return SessionKey(agent, session) if is_name(agent) and is_name(session) else None

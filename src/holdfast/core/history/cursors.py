@@ -1,0 +1,45 @@
+"""Where a page ended: the session and the record before which the next older page is.
+
+A cursor gives no right to anything: each call is authorised anew, and a record that is not on the
+session's path is refused. Its checksum tells a caller that invents one what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.core.log.ids import SessionKey
+
+_PREFIX: Final = "hc1"
+_SHAPE: Final = re.compile(rf"{_PREFIX}\.((?:[0-9a-f]{{2}})+)\.([0-9a-f]{{12}})")
+_CHARS_MAX: Final = 2_000
+_HINT: Final = "give the cursor of the page before as it was, or none for the newest page"
+
+
+def cursor(key: SessionKey, record: str) -> str:
+    """What to give back for the page before this record."""
+    said = f"{key}:{record}"
+    return f"{_PREFIX}.{said.encode().hex()}.{_checksum(said)}"
+
+
+def record_in(text: str, key: SessionKey) -> str:
+    """The record that a cursor names. Raises `UsageError` where it is not one of this session."""
+    found = _SHAPE.fullmatch(text) if len(text) <= _CHARS_MAX else None
+    if found is None:
+        raise UsageError("that is no cursor of this tool", hint=_HINT)
+    said = bytes.fromhex(found[1]).decode(errors="replace")
+    if _checksum(said) != found[2]:
+        raise UsageError("the cursor was altered: its checksum does not fit", hint=_HINT)
+    session, _, record = said.partition(":")
+    if session != str(key):
+        raise UsageError("the cursor belongs to another session", hint=_HINT)
+    return record
+
+
+def _checksum(said: str) -> str:
+    return hashlib.sha256(f"holdfast history cursor {said}".encode()).hexdigest()[:12]

@@ -1,0 +1,67 @@
+"""The small facts about a session that a listing shows, gathered while its log is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core.limits import LABEL_CHARS_MAX, TITLE_CHARS_MAX
+from holdfast.core.log.ids import positional_id
+from holdfast.core.log.records import MESSAGES, Header, Label, User, text_of
+from holdfast.core.text.cut import cut, ellipsis
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.core.log.tree import Stands
+
+
+class Facts(msgspec.Struct):
+    """Grows by one record at a time, so that a log that grew need not be read again."""
+
+    label: str = ""
+    title: str = ""
+    created: float = 0.0
+    last_active: float = 0.0
+    records: int = 0
+    messages: int = 0
+    damaged: int = 0
+    head: str = ""
+    parent_session: str | None = None
+    reason: str | None = None
+    owner: str | None = None
+    """Of the header that the log begins with, and so known to whoever opens it, not counted here.
+    None where the beginning is damaged."""
+
+    def add(self, position: int, item: Stands) -> None:
+        """Count the next record."""
+        self.records += 1
+        self.messages += item.kind in MESSAGES
+        self.created = self.created or item.ts
+        self.last_active = max(self.last_active, item.ts)
+        self.head = item.id or positional_id(position)
+        match item:
+            case Header(label=label) if self.records == 1:
+                self.label, self.parent_session = label, item.parent_session
+                self.reason = item.reason
+            case Label(label=label, target=None):
+                self.label = label
+            case User(content=content, extra=extra) if not self.title and not extra.get("meta"):
+                self.title = title_of(text_of(content))
+
+
+def title_of(text: str) -> str:
+    """The first words of a message, on one line and safe to print."""
+    words = " ".join(text[:1_000].split())
+    printable = words if words.isprintable() else "".join(filter(str.isprintable, words))
+    return cut(printable, TITLE_CHARS_MAX, keep="head", marker=ellipsis).text
+
+
+def checked_label(label: str) -> str:
+    """A label on one line; one that is too long is refused."""
+    label = " ".join(label.split())
+    if len(label) > LABEL_CHARS_MAX:
+        raise UsageError(
+            f"a label of {len(label)} characters is too long", hint=f"at most {LABEL_CHARS_MAX}"
+        )
+    return label

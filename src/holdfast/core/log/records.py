@@ -1,0 +1,490 @@
+"""What a line of a session log can be, and its codec.
+
+A log is one JSON object a line. Known types become the structs below; a line of an unknown type
+becomes `Unknown`, and unknown fields are kept in `extra`, so that reading and writing again loses
+nothing. The format and what is promised about it: docs/format.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from holdfast.core.log.damage import Flaw
+from holdfast.core.text.cut import scrub_deep
+from holdfast.errors import BadRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Json: TypeAlias = dict[str, Any]
+Content: TypeAlias = str | list[Json] | None
+"""A message's text, or its blocks exactly as the provider or the caller shaped them."""
+
+FORMAT: Final = "holdfast"
+"""What the header of our own logs says; its version is in limits.py."""
+
+SEAL: Final = 0x18
+"""The byte (CAN, "cancel") that closes an unfinished append. No JSON text can end with it."""
+
+
+class _Open(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    gc=False,
+):
+    """A struct that keeps the fields this version does not know."""
+
+    extra: Annotated[Json, msgspec.Meta(min_length=1)] = msgspec.field(
+        name="$extra", default_factory=dict
+    )
+
+
+class _Record(_Open, frozen=True, tag_field="type", gc=False):
+    """The fields every record has."""
+
+    id: str = ""
+    """Unique in its session and sortable; empty means: give me one."""
+    ts: float = 0.0
+    """Seconds since 1970; 0 means: now."""
+    parent: str | None = None
+    """The record this one follows; none means: the record before it."""
+    more: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """In an append of several records: how many of them are still to come."""
+
+    @property
+    def kind(self) -> str:
+        tag: str = self.__struct_config__.tag  # type: ignore[assignment]
+        return tag
+
+
+class Header(_Record, frozen=True, tag="session", kw_only=True):
+    """The first line of a log. Its `id` is the session's."""
+
+    format: str = ""
+    version: int = 0
+    agent: str = ""
+    label: str = ""
+    parent_session: str | None = None
+    parent_record: str | None = None
+    reason: str | None = None
+    """Why there is a parent session: fork, reset, repair, spawn."""
+    owner: str = ""
+    """Whose session it is, where an application serves several people."""
+
+
+class User(_Record, frozen=True, tag="user", kw_only=True):
+    content: Content
+    name: str | None = None
+
+
+class Assistant(_Record, frozen=True, tag="assistant", kw_only=True):
+    """A model's message. Tool calls and thinking, with its signature, are blocks of it."""
+
+    content: Content
+    provider: str | None = None
+    model: str | None = None
+    usage: Json | None = None
+    stop_reason: str | None = None
+
+
+class OutputRef(_Open, frozen=True, kw_only=True):
+    """Where an offloaded payload is."""
+
+    sha256: str
+    bytes: int
+    kind: str = ""
+    """The shape of a text, `details`, or a media type."""
+    lines: int | None = None
+    chars: int | None = None
+
+
+class ToolResult(_Record, frozen=True, tag="tool_result", kw_only=True):
+    tool_use_id: str
+    content: Content = None
+    name: str | None = None
+    is_error: bool = False
+    details: Any = None
+    output_ref: OutputRef | None = None
+
+
+class ToolUse(_Record, frozen=True, tag="tool_use", kw_only=True):
+    """Read for compatibility with the seed format; Holdfast stores calls as assistant blocks."""
+
+    tool_use_id: str
+    name: str = ""
+    input: Any = None
+
+
+class Compaction(_Record, frozen=True, tag="compaction", kw_only=True):
+    """A boundary: the view starts with this summary, then the records from `first_kept` on."""
+
+    summary: str
+    first_kept: str | None = None
+    covers: tuple[str, str] | None = None
+    window: int | None = None
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+    method: Literal["model", "extract"] | None = None
+    model: str | None = None
+    usage: Json | None = None
+    cost: float | None = None
+    reason: str | None = None
+    carry: str | None = None
+    """What the next cut carries on, where this view had no room for all of it."""
+    turn: list[Json] | None = None
+    """Where the cut is inside a turn: the user messages that turn began with, as the log has
+    them. They stay in view without reading back to where they were said."""
+    outputs: list[Json] | None = None
+    """The newest offloaded outputs before the cut: what made each, and its ref."""
+
+
+class PruneDecision(_Open, frozen=True, kw_only=True):
+    record: str
+    action: Literal["trim", "clear"]
+    tool_use_id: str | None = None
+    keep: int | None = None
+    """How many characters a trim leaves; none means: the usual number."""
+
+
+class Prune(_Record, frozen=True, tag="prune", kw_only=True):
+    """Which tool results are shortened in the view, and for which window."""
+
+    decisions: list[PruneDecision]
+    window: int | None = None
+    reason: str | None = None
+
+
+class Rewind(_Record, frozen=True, tag="rewind", kw_only=True):
+    """The head moves to `to`; what came after it stays in the log as a branch."""
+
+    to: str
+    reason: str | None = None
+
+
+class Undo(_Record, frozen=True, tag="undo", kw_only=True):
+    """A compaction or a prune no longer counts; it stays in the log, and so does what it cut."""
+
+    target: str
+    reason: str | None = None
+
+
+class Checkpoint(_Record, frozen=True, tag="checkpoint", kw_only=True):
+    state: Json
+    trigger: str | None = None
+
+
+class Flush(_Record, frozen=True, tag="flush", kw_only=True):
+    """Notes were asked for before a cut; `notes` are the ones that were saved."""
+
+    notes: list[str] = []
+    trigger: str | None = None
+    usage: Json | None = None
+
+
+class Label(_Record, frozen=True, tag="label", kw_only=True):
+    """Names a record, or the session where there is no target. An empty label takes it away."""
+
+    label: str
+    target: str | None = None
+
+
+class Model(_Record, frozen=True, tag="model", kw_only=True):
+    """The model in use from here on."""
+
+    model: str
+    provider: str | None = None
+    window: int | None = None
+
+
+class Mode(_Record, frozen=True, tag="mode", kw_only=True):
+    """How the session goes on after an answer: in the same log, or each time in a fresh session."""
+
+    mode: Literal["continue", "fresh"]
+    continued_in: str | None = None
+    """The fresh session that goes on from here."""
+
+
+class Unknown(_Record, frozen=True, tag="", kw_only=True):
+    """A record of a type this version does not know: kept, carried and reported."""
+
+    type: str = msgspec.field(name="$type", default="")
+
+    @property
+    def kind(self) -> str:
+        return self.type
+
+
+_Known: TypeAlias = (
+    Header
+    | User
+    | Assistant
+    | ToolResult
+    | ToolUse
+    | Compaction
+    | Prune
+    | Rewind
+    | Undo
+    | Checkpoint
+    | Flush
+    | Label
+    | Model
+    | Mode
+)
+Record: TypeAlias = _Known | Unknown
+
+BY_TYPE: Final[dict[str, type[_Known]]] = {
+    str(struct.__struct_config__.tag): struct
+    for struct in (
+        *(Header, User, Assistant, ToolResult, ToolUse, Compaction),
+        *(Prune, Rewind, Undo, Checkpoint, Flush, Label, Model, Mode),
+    )
+}
+MESSAGES: Final = ("user", "assistant", "tool_result")
+"""The types a model sees."""
+
+_COMMON: Final = ("id", "ts", "parent", "more")
+
+
+def _names(struct: type[msgspec.Struct]) -> frozenset[str]:
+    fields = {field.encode_name for field in msgspec.structs.fields(struct)}
+    return frozenset(fields - {"$extra"})
+
+
+_FIELDS: Final = {tag: _names(struct) for tag, struct in BY_TYPE.items()}
+_NESTED: Final = {"output_ref": _names(OutputRef), "decisions": _names(PruneDecision)}
+"""The fields of a record that are structs themselves."""
+_CAREFUL: Final = frozenset((Unknown, Prune, ToolResult))
+
+_SUSPECT: Final = re.compile(rb"\\u[dD][89a-fA-F]|NaN|Infinity")
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final[msgspec.json.Decoder[_Known]] = msgspec.json.Decoder(_Known)
+
+
+def encode(record: Record) -> bytes:
+    """One line, without its newline. Lone surrogates become U+FFFD on the way."""
+    try:
+        try:
+            return _encode(record)
+        except UnicodeEncodeError:
+            return _encoder.encode(scrub_deep(_as_json(record)))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadRecord(
+            f"a `{record.kind}` record holds what JSON cannot: {error}",
+            hint="store text, numbers, lists and objects; put bytes into a blob",
+        ) from error
+    except RecursionError as error:
+        raise BadRecord(
+            f"a `{record.kind}` record is nested too deeply to be stored",
+            hint="store the value as text, or put it into a blob",
+        ) from error
+
+
+def encode_lines(records: Sequence[Record]) -> bytes:
+    """Several lines, each with its newline, that will be read as records again.
+
+    A struct takes any value for any field; what a reader would not accept is refused here.
+    """
+    try:
+        for record in records:
+            if record.extra or (type(record) in _CAREFUL and _needs_care(record)):
+                break
+        else:
+            data = _encoder.encode_lines(records)
+            _decoder.decode_lines(data)
+            return data
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+        pass  # said better one by one, or mended there
+    return b"".join(_readable_line(record) + b"\n" for record in records)
+
+
+def _readable_line(record: Record) -> bytes:
+    taken = record.extra.keys() & {"type", *_FIELDS.get(record.kind, _COMMON)}
+    if taken:
+        raise BadRecord(
+            f"the extra fields of a `{record.kind}` record have names that are taken: "
+            f"{', '.join(sorted(taken))}",
+            hint="set the fields themselves",
+        )
+    line = encode(record)
+    found = decode(line)
+    if isinstance(found, Flaw):
+        raise BadRecord(
+            f"a `{record.kind}` record has a field of the wrong type: {found.detail}",
+            hint="the fields of every type are in docs/format.md",
+        )
+    return line
+
+
+def decode(line: bytes) -> Record | Flaw:
+    """The record in a line, or why it is none. Never raises, whatever the bytes."""
+    try:
+        record = _decoder.decode(line)
+    except msgspec.ValidationError:
+        return _decode_carefully(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _decode_leniently(line)
+    if record.extra or (type(record) in _CAREFUL and _has_nested_extra(record)):
+        return _decode_carefully(line)  # only a field that is really called `$extra` gets here
+    return record
+
+
+def was_repaired(line: bytes) -> bool:
+    """Whether a readable line holds text that only a lenient reader accepts."""
+    if not _SUSPECT.search(line):
+        return False
+    try:
+        msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True
+    return False
+
+
+def from_json(value: object) -> Record | Flaw:
+    """A record from parsed JSON, with the same rules as for a line."""
+    if not isinstance(value, dict):
+        return Flaw("shape", f"expected an object, found {_name_of(value)}")
+    kind = value.get("type")
+    if not isinstance(kind, str) or not kind:
+        return Flaw("shape", "no `type`")
+    if "ts" in value and value["ts"] is None:
+        # How JSON spells a time that is no number; to refuse it would lose the record.
+        value = {name: item for name, item in value.items() if name != "ts"}
+    known = _FIELDS.get(kind)
+    try:
+        if known is None:
+            return _unknown(kind, value)
+        folded = _fold(value, known | {"type"})
+        for name in _NESTED.keys() & known & folded.keys():
+            folded[name] = _fold_nested(folded[name], _NESTED[name])
+        return _convert(folded, kind)
+    except msgspec.ValidationError as error:
+        return Flaw("shape", f"{kind}: {error}")
+
+
+def to_json(record: Record) -> Json:
+    """A record as the JSON object its line holds."""
+    parsed: Json = msgspec.json.decode(encode(record))
+    return parsed
+
+
+def text_of(content: Content) -> str:
+    """The plain text in a message's content."""
+    if isinstance(content, str):
+        return content
+    texts = (block.get("text") for block in content or () if block.get("type") == "text")
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def tool_calls(content: Content) -> list[Json]:
+    """The tool calls among a message's blocks."""
+    if not isinstance(content, list):
+        return []
+    return [block for block in content if block.get("type") == "tool_use"]
+
+
+def _encode(record: Record) -> bytes:
+    return _encoder.encode(_as_json(record) if _needs_care(record) else record)
+
+
+def _needs_care(record: Record) -> bool:
+    """Whether a record holds something that its struct does not write by itself."""
+    return bool(record.extra) or (
+        type(record) in _CAREFUL and getattr(record, "output_ref", record) is not None
+    )
+
+
+def _has_nested_extra(record: Record) -> bool:
+    if isinstance(record, ToolResult):
+        return record.output_ref is not None and bool(record.output_ref.extra)
+    return isinstance(record, Prune) and any(one.extra for one in record.decisions)
+
+
+def _as_json(record: Record) -> Json:
+    plain: Json = msgspec.to_builtins(record)
+    for name in _NESTED.keys() & plain.keys():
+        plain[name] = _unfold_nested(plain[name])
+    for tag in ("type", "$type"):
+        plain.pop(tag, None)
+    return {"type": record.kind, **_unfold(plain)}
+
+
+def _convert(value: Json, kind: str) -> _Known:
+    record: _Known = msgspec.convert(value, BY_TYPE[kind])
+    return record
+
+
+def _fold(value: Json, known: frozenset[str]) -> Json:
+    """Move the fields we do not know into `$extra`, where a struct can keep them."""
+    extra = {name: item for name, item in value.items() if name not in known}
+    if not extra:
+        return value
+    return {**{name: item for name, item in value.items() if name in known}, "$extra": extra}
+
+
+def _unfold(value: Json) -> Json:
+    extra: Json = value.pop("$extra", {})
+    return {**value, **extra}
+
+
+def _fold_nested(value: Any, known: frozenset[str]) -> Any:
+    if isinstance(value, list):
+        return [_fold_nested(item, known) for item in value]
+    return _fold(value, known) if isinstance(value, dict) else value
+
+
+def _unfold_nested(value: Any) -> Any:
+    return [_unfold(item) for item in value] if isinstance(value, list) else _unfold(value)
+
+
+def _decode_carefully(line: bytes) -> Record | Flaw:
+    """JSON that is not one of our structs as it stands: unknown type or field, or bad shape."""
+    try:
+        return from_json(msgspec.json.decode(line))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _decode_leniently(line)
+
+
+def _decode_leniently(line: bytes) -> Record | Flaw:
+    """What the strict parser refuses; other writers leave lone surrogates and NaN behind."""
+    flaw = _flaw_in_bytes(line)
+    if flaw is not None:
+        return flaw
+    try:
+        value = json.loads(line, parse_constant=lambda _name: None)
+        return from_json(scrub_deep(value))
+    except RecursionError:
+        return Flaw("garbage", "nested too deeply")
+    except ValueError as error:
+        return Flaw("garbage", f"not JSON: {error}")
+
+
+def _flaw_in_bytes(line: bytes) -> Flaw | None:
+    if line and line[-1] == SEAL:
+        return Flaw("torn", f"{len(line) - 1} bytes of an append that never completed")
+    nuls = line.count(0)
+    if nuls:
+        return Flaw("nul", f"{nuls} NUL bytes in a line of {len(line)}")
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return Flaw("utf-8", f"byte {error.start} of the line: {error.reason}")
+    return None
+
+
+def _unknown(kind: str, value: Json) -> Unknown:
+    folded = _fold(value, frozenset((*_COMMON, "type")))
+    plain = {name: item for name, item in folded.items() if name != "type"}
+    return msgspec.convert({**plain, "$type": kind}, Unknown)
+
+
+def _name_of(value: object) -> str:
+    return {list: "a list", str: "a string", type(None): "null", bool: "a boolean"}.get(
+        type(value), "a number"
+    )

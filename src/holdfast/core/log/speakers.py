@@ -1,0 +1,33 @@
+"""What a person said and what the assistant answered, told from everything else by record type.
+
+A note that a program put in, a summary, a checkpoint: none of them is anybody's words, and none of
+them is recognised by its text. Where an application had to put context in front of a prompt, it
+keeps the prompt itself in the record's `original_prompt`, and that is what was said.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.log.records import Assistant, User, text_of
+from holdfast.core.text.cut import scrub
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Record
+
+ORIGINAL_PROMPT: Final = "original_prompt"
+
+
+def said(record: Record) -> str:
+    """The user's own words in a record; empty where there are none."""
+    if not isinstance(record, User) or record.extra.get("meta") is True:
+        return ""
+    original = record.extra.get(ORIGINAL_PROMPT)
+    return scrub(original if isinstance(original, str) else text_of(record.content)).strip()
+
+
+def answered(record: Record) -> str:
+    """The assistant's text in a record; empty where it only called tools."""
+    if not isinstance(record, Assistant):
+        return ""
+    return scrub(text_of(record.content)).strip()

@@ -1,0 +1,1 @@
+"""Notes, passages and search ranking for long-term memory."""

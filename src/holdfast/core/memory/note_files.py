@@ -1,0 +1,247 @@
+"""Notes as they stand in a file: Markdown that people edit and code adds lines to.
+
+What code adds is one bullet a line, with where it came from in a comment behind it:
+
+    - Releases go out on Tuesdays. <!-- hf: 2026-11-16T03:20:00+01:00 main/work 19c0a1 -->
+
+The comment is no part of the note. What people write needs none: every bullet and every paragraph
+is a note as well. Nothing here changes a line that is in a file already.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.limits import (
+    NOTE_CHARS_MAX,
+    NOTE_DEPTH_MAX,
+    NOTE_NAME_CHARS_MAX,
+    NOTE_RECORDS_MAX,
+)
+from holdfast.core.text.cut import cut, ellipsis, scrub
+from holdfast.errors import PathRejected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+SIGN: Final = "<!-- hf:"
+"""What the comment behind a line begins with, and nothing that people write."""
+
+_PROVENANCE: Final = re.compile(
+    r"\s*<!-- hf: (?P<stamp>\S+)(?: (?P<session>\S+))?(?: (?P<records>\S+))? -->\s*\Z"
+)
+_TORN: Final = re.compile(r"\s*<!-- hf:.*\Z")
+_ANY_SIGN: Final = re.compile(r"<!--\s*hf\b(?:(?!-->).)*(?:-->|\Z)", re.DOTALL)
+_ID: Final = re.compile(r"[A-Za-z0-9@][A-Za-z0-9@_.:/-]*")
+_BULLET: Final = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
+_RULE: Final = re.compile(r"[ \t]*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|=+)\Z")
+_HEADING: Final = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)[ \t]*#*\Z")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_MARKS: Final = re.compile(r"\A(?:[#>*+=|-]+(?=\s|\Z)|`{3,}|~{3,}|[#>-]{2,}|\s)+")
+_UNSEEN: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]+"
+)
+"""Characters that show nothing, or turn round what is shown."""
+_BEFORE: Final = "\"'`*([{<“”‘’«„「『（"
+_BEHIND: Final = ".,;:!?…\"'`*)]}>“”‘’»」』）。，、；：！？"
+_ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A note in a file: a bullet, a paragraph, or a block of code; lines count from 1."""
+
+    text: str
+    first_line: int
+    last_line: int
+    heading: str = ""
+    """The heading it stands under, where a person put it there."""
+    stamp: str = ""
+    session: str = ""
+    records: tuple[str, ...] = ()
+
+
+# Writing
+
+
+def inert(text: str) -> str:
+    """A note as it goes into a file: one line, bounded, that opens and closes nothing there."""
+    flat = " ".join(_UNSEEN.sub(" ", scrub(text)).split())
+    flat = flat.replace("<!--", "<! --").replace("-->", "-- >")
+    flat = _MARKS.sub("", flat)
+    return cut(flat, NOTE_CHARS_MAX, keep="head", marker=ellipsis).text
+
+
+def line_of(text: str, *, stamp: str, session: str = "", records: Sequence[str] = ()) -> str:
+    """The line for a note that is `inert`, without its end."""
+    words = [SIGN, stamp]
+    if _ID.fullmatch(session):
+        words.append(session)
+        known = [one for one in records if _ID.fullmatch(one)]
+        words += [",".join(known[-NOTE_RECORDS_MAX:])] if known else []
+    return f"- {text} {' '.join(words)} -->"
+
+
+def same_note(text: str) -> str:
+    """What two notes have in common that say the same: not their case, spaces and punctuation.
+
+    Only what stands around a word is left out: `C++` and `C#` are not the same.
+    """
+    words = unicodedata.normalize("NFC", text).casefold().split()
+    bare = (word.lstrip(_BEFORE).rstrip(_BEHIND) for word in words)
+    return " ".join(word for word in bare if word.strip("-–—_"))
+
+
+# Reading
+
+
+def entries(text: str) -> list[Entry]:
+    """The notes in a file, in the order they stand in."""
+    return list(_Reader().read(text))
+
+
+def keys(text: str) -> set[str]:
+    """`same_note` of every line of a file: what need not be noted again."""
+    return {same_note(_without_marks(line)[0]) for line in text.split("\n")} - {""}
+
+
+def without_provenance(line: str) -> str:
+    """A line as a person would have written it."""
+    return _TORN.sub("", line)
+
+
+def forged(before: str, after: str) -> bool:
+    """Whether an edit brings in comments about where a line came from: only code writes those."""
+    known = set(_ANY_SIGN.findall(before))
+    return any(found not in known for found in _ANY_SIGN.findall(after))
+
+
+class _Reader:
+    """Goes through the lines of a file and gathers those that belong together."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._first = 0
+        self._heading = ""
+        self._fence = ""
+        self._is_comment = False
+        self._found: re.Match[str] | None = None
+
+    def read(self, text: str) -> Iterator[Entry]:
+        for number, raw in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
+            yield from self._line(number, raw.removesuffix("\r"))
+        yield from self._close()
+
+    def _line(self, number: int, line: str) -> Iterator[Entry]:
+        if SIGN in line and _BULLET.match(line) and _PROVENANCE.search(line):
+            # Code wrote it, whatever somebody left open above it.
+            yield from self._close()
+            self._is_comment = False
+            yield from self._words(number, line)
+            return
+        if self._fence:
+            self._lines.append(line)
+            if line.strip().startswith(self._fence) and not line.strip(" `~"):
+                yield from self._close()
+            return
+        if self._is_comment or line.lstrip().startswith("<!--"):
+            yield from self._close()
+            self._is_comment = "-->" not in line
+            return
+        if fence := _FENCE.match(line):
+            yield from self._close()
+            self._fence = fence[1]
+            self._begin(number, line)
+        elif not line.strip() or _RULE.match(line):
+            yield from self._close()
+        elif heading := _HEADING.match(line):
+            yield from self._close()
+            self._heading = heading[1]
+        else:
+            yield from self._words(number, line)
+
+    def _words(self, number: int, line: str) -> Iterator[Entry]:
+        text, found = _without_marks(line)
+        if _BULLET.match(line) or not self._lines:
+            yield from self._close()
+            self._begin(number, text)
+        else:
+            self._lines.append(text)
+        if found is not None:
+            self._found = found
+            yield from self._close()  # code writes one line a note
+
+    def _begin(self, number: int, line: str) -> None:
+        self._first, self._lines = number, [line]
+
+    def _close(self) -> Iterator[Entry]:
+        text = "\n".join(self._lines)
+        if not self._fence:
+            text = " ".join(text.split())
+        if text:
+            yield Entry(
+                text,
+                self._first,
+                self._first + len(self._lines) - 1,
+                self._heading if self._found is None else "",
+                *_origin(self._found),
+            )
+        self._lines, self._fence, self._found = [], "", None
+
+
+def _origin(found: re.Match[str] | None) -> tuple[str, str, tuple[str, ...]]:
+    if found is None:
+        return "", "", ()
+    records = found["records"]
+    return found["stamp"], found["session"] or "", tuple(records.split(",")) if records else ()
+
+
+def _without_marks(line: str) -> tuple[str, re.Match[str] | None]:
+    """What a line says, without its bullet and its comment, and the comment."""
+    line = line.removesuffix("\r")
+    found = _PROVENANCE.search(line) if SIGN in line else None
+    said = line[: found.start()] if found else without_provenance(line)
+    return _BULLET.sub("", said, count=1) if _BULLET.match(said) else said, found
+
+
+# Paths
+
+
+def checked_path(path: str, *, hidden: Iterable[str] = ()) -> tuple[str, ...]:
+    """The parts of a path below the folder of notes, if every one of them is a plain name.
+
+    `hidden` are names at the top that are not this caller's.
+    """
+    parts = tuple(path.split("/"))
+    folded = [unicodedata.normalize("NFKC", part).casefold() for part in parts]
+    why = (
+        f"it has more than {NOTE_DEPTH_MAX} parts"
+        if len(parts) > NOTE_DEPTH_MAX
+        else next(filter(None, map(_why_not, folded)), "")
+    )
+    if not why and folded[0] in hidden:
+        why = f"`{parts[0]}` is kept for Holdfast itself"
+    if why:
+        raise PathRejected(
+            f"{cut(ascii(path), 120).text} cannot be the path of a note: {why}",
+            hint="give a path below the folder of notes, such as `MEMORY.md` or `projects/site.md`",
+        )
+    return parts
+
+
+def _why_not(part: str) -> str:
+    """What is wrong with a name, in the form that the strictest file system gives it."""
+    if part in ("", ".", ".."):
+        return f"{part!a} is no name"
+    if part.startswith("."):
+        return "names that begin with a dot are hidden"
+    if len(part.encode(errors="replace")) > NOTE_NAME_CHARS_MAX:
+        return f"a name has at most {NOTE_NAME_CHARS_MAX} bytes"
+    if _ENCODED.search(part):
+        return "it has encoded characters (%)"
+    if any(one in '\\/:*?"<>|' or not one.isprintable() for one in part) or part != part.strip():
+        return "it has characters that names of files do not have everywhere"
+    return ""

@@ -1,0 +1,395 @@
+"""Which passages answer a query best, and in which order they are shown.
+
+Words are weighed by BM25, and meaning by vectors where there are any; both are scaled to the best
+of their kind and added. Around a passage counts what stands next to it and what its source as a
+whole says; what a person said counts a little more than what was answered, and the newer more than
+the older. What the sources that answer best say is asked for once more: a matter is seldom spoken
+of only once, and not always in the words of the query. A passage that holds exactly what was asked
+for is shown before all others, and more hits from one source come later the more of it has been
+shown.
+
+The order does not depend on how many hits are wanted: the first three of six are the three of
+three.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.memory.search_terms import is_common, is_identifier, terms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_SATURATION: Final = 1.2
+_LENGTH_SHARE: Final = 0.75
+"""The usual constants of BM25: how fast repetition stops counting, and how much length does."""
+_SOURCE_SATURATION: Final = 2.0
+"""In a whole source a term may well be repeated."""
+_COMMON_WEIGHT: Final = 0.2
+_EXACT_TERMS_MAX: Final = 6
+"""A longer query is a question, and no passage has to hold all of its words."""
+_LEADERS: Final = 3
+"""How many sources say what else to ask for. More of them are more often wrong."""
+_SAID_OFTEN: Final = 2
+_TERMS_OF_LEADER: Final = 40
+_TELLING_TERMS: Final = 20
+"""How often a leading source has to say a term, how many of its terms are weighed, and how many
+of all are asked for."""
+_DAY_SECONDS: Final = 86_400.0
+
+
+class Weights(msgspec.Struct, frozen=True):
+    """How much everything counts. The defaults were chosen on one half of three public sets of
+    questions and judged on the other: docs/benchmarks/memory.md."""
+
+    similarity: float = 1.0
+    """Of meaning, beside words."""
+    similarity_least: float = 0.15
+    """A similarity that means nothing."""
+    neighbour: float = 0.3
+    """Of the better one of the two passages beside it."""
+    source: float = 1.5
+    """Of what the source as a whole says in the words of the query."""
+    source_alone: float = 3.0
+    """The same where there are no vectors."""
+    source_best: float = 0.3
+    """Of how near the three best passages of the source come in meaning."""
+    source_mean: float = 0.6
+    """Of how near the source as a whole does."""
+    alike_words: float = 2.0
+    """Of what the source has in common, in words, with the sources that answer best."""
+    alike_words_alone: float = 1.0
+    """The same where there are no vectors."""
+    alike_meaning: float = 2.0
+    """Of how near it comes to them in meaning."""
+    user: float = 0.05
+    """For what a person said."""
+    recency: float = 1.0
+    recency_alone: float = 0.1
+    """For the newest; and where there are no vectors, between equals."""
+    recency_days: float = 30.0
+    """After how many days it is half of that."""
+    identifier: float = 0.3
+    """For holding the rare names and numbers of the query."""
+    again: float = 0.8
+    """What is left of a score for each hit from the same source that is shown before it."""
+    beside_shown: float = 0.8
+    """And where the passage next to it is among them: who reads one is led to the other."""
+
+
+NOTE_WEIGHTS: Final = Weights(
+    neighbour=0.1,
+    source=0.2,
+    source_alone=0.2,
+    source_best=0.0,
+    source_mean=0.0,
+    alike_words=0.0,
+    alike_words_alone=0.0,
+    alike_meaning=0.0,
+    recency=0.1,
+    again=0.97,
+    beside_shown=1.0,
+)
+"""A file of notes is no conversation: what stands beside a note says little about it."""
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A passage that may answer."""
+
+    id: int
+    source: int
+    place: int
+    """Where in its source it stands: its neighbours are one less and one more."""
+    words: float
+    """Its weight by BM25."""
+    similarity: float | None = None
+    """By vectors, where there are any."""
+    is_user: bool = False
+    ts: float | None = None
+    is_exact: bool = False
+    """It holds exactly what was asked for."""
+    identifiers: float = 0.0
+    """Which share of the rare names in the query it holds."""
+
+
+class Alike(msgspec.Struct, frozen=True):
+    """What sources have in common with those that answer best: in words, and in meaning."""
+
+    words: dict[int, float] = {}
+    meaning: dict[int, float] = {}
+
+
+class Ranked(msgspec.Struct, frozen=True):
+    id: int
+    score: float
+
+
+# What is asked
+
+
+def asked(query: str) -> dict[str, float]:
+    """The terms of a query and what each is worth. What is said twice is worth a little more."""
+    counted = Counter(terms(query))
+    return {
+        term: (_COMMON_WEIGHT if is_common(term) else 1.0) * 2 * count / (count + 1)
+        for term, count in counted.items()
+    }
+
+
+def essential(query: str) -> tuple[str, ...]:
+    """The terms that an exact hit holds next to each other, in order; none where a query is long.
+
+    What an identifier consists of is not asked for again beside the identifier itself.
+    """
+    found = [term for term in terms(query) if not is_common(term)]
+    if not found or len(found) > _EXACT_TERMS_MAX:
+        return ()
+    return tuple(found)
+
+
+def rarity(holding: int, total: int) -> float:
+    """What a term is worth that so many of all passages hold."""
+    holding = min(holding, total)
+    return math.log(1 + (total - holding + 0.5) / (holding + 0.5))
+
+
+def is_rare_identifier(term: str, holding: int, total: int) -> bool:
+    return is_identifier(term) and 0 < holding <= max(3, total // 500)
+
+
+def weight(count: int, length: int, average: float, saturation: float = _SATURATION) -> float:
+    """How much a term counts that stands `count` times in a text of that many terms."""
+    norm = 1 - _LENGTH_SHARE + _LENGTH_SHARE * length / max(average, 1.0)
+    return count * (saturation + 1) / (count + saturation * norm)
+
+
+def words_of_sources(
+    counts: Mapping[str, Mapping[int, int]],
+    query: Mapping[str, float],
+    sizes: Mapping[int, int],
+) -> dict[int, float]:
+    """BM25 once more, over whole sources.
+
+    `counts` says how often each term stands in which source; `sizes`, how many terms a source has.
+    """
+    average = sum(sizes.values()) / max(len(sizes), 1)
+    found: defaultdict[int, float] = defaultdict(float)
+    for term, sources in counts.items():
+        worth = query[term] * rarity(len(sources), len(sizes))
+        for source, count in sources.items():
+            size = sizes.get(source, 1)
+            found[source] += worth * weight(count, size, average, _SOURCE_SATURATION)
+    return dict(found)
+
+
+# What is asked for once more
+
+
+def leaders(
+    candidates: Sequence[Candidate],
+    sources: Mapping[int, float],
+    *,
+    means: Mapping[int, float] | None = None,
+    newest: float = 0.0,
+    weights: Weights | None = None,
+) -> list[tuple[Candidate, float]]:
+    """The best passages of the sources that answer best, one of each, with the share of each."""
+    scores = _scores(candidates, sources, means or {}, Alike(), newest, weights or Weights())
+    best: dict[int, Candidate] = {}
+    for one in sorted(candidates, key=lambda one: (-scores[one.id], -(one.ts or 0.0), -one.id)):
+        best.setdefault(one.source, one)
+        if len(best) == _LEADERS:
+            break
+    total = sum(scores[one.id] for one in best.values())
+    return [(one, scores[one.id] / total) for one in best.values() if scores[one.id] > 0]
+
+
+def often_said(found: Iterable[str]) -> dict[str, int]:
+    """The terms that a source says again and again, and how often."""
+    counted = Counter(term for term in found if not is_common(term))
+    often = counted.most_common(_TERMS_OF_LEADER)
+    return {term: count for term, count in often if count >= _SAID_OFTEN}
+
+
+def telling(
+    said: Sequence[tuple[float, Mapping[str, int]]], holding: Mapping[str, int], total: int
+) -> dict[str, float]:
+    """What sets leading sources apart: the terms to ask for, and what each is worth.
+
+    `said` is the share of each leader with its terms; `holding`, how many of all passages hold a
+    term. A long source has no more to say in this than a short one.
+    """
+    worth: defaultdict[str, float] = defaultdict(float)
+    for share, counts in said:
+        weighed = {
+            term: (1 + math.log(count)) * rarity(holding.get(term, 0), total)
+            for term, count in counts.items()
+        }
+        length = math.hypot(*weighed.values()) or 1.0
+        for term, value in weighed.items():
+            worth[term] += share * value / length
+    return dict(sorted(worth.items(), key=lambda one: (-one[1], one[0]))[:_TELLING_TERMS])
+
+
+# The order
+
+
+def ranked(
+    candidates: Sequence[Candidate],
+    sources: Mapping[int, float],
+    *,
+    means: Mapping[int, float] | None = None,
+    alike: Alike | None = None,
+    newest: float = 0.0,
+    weights: Weights | None = None,
+) -> list[Ranked]:
+    """The candidates in the order they are shown, best first.
+
+    `sources` and `means` say what whole sources are worth, in words and in meaning; `alike`, what
+    they have in common with the best of them; `newest`, when the latest was said.
+    """
+    weights = weights or Weights()
+    scores = _scores(candidates, sources, means or {}, alike or Alike(), newest, weights)
+    return _spread(candidates, scores, weights)
+
+
+def _scores(
+    candidates: Sequence[Candidate],
+    sources: Mapping[int, float],
+    means: Mapping[int, float],
+    alike: Alike,
+    newest: float,
+    weights: Weights,
+) -> dict[int, float]:
+    """Between 0 and 1: what each is worth as a share of all there is to be had."""
+    has_meaning = any(one.similarity is not None for one in candidates)
+    own = _own(candidates, weights)
+    beside = _beside(candidates, own)
+    whole = _whole(candidates, sources, means, alike, weights, has_meaning=has_meaning)
+    most = _most(weights, has_meaning=has_meaning)
+    recency = weights.recency if has_meaning else weights.recency_alone
+    scores = {}
+    for one in candidates:
+        score = own[one.id] + weights.neighbour * beside[one.id]
+        score *= 1 + weights.user * one.is_user
+        score += whole.get(one.source, 0.0)
+        score += weights.identifier * one.identifiers
+        if one.ts is not None:
+            days = max(0.0, newest - one.ts) / _DAY_SECONDS
+            score += recency * 0.5 ** (days / weights.recency_days)
+        scores[one.id] = score / most
+    return scores
+
+
+def _most(weights: Weights, *, has_meaning: bool) -> float:
+    """What a passage is worth that is the best in everything."""
+    own = (1 + weights.similarity * has_meaning) * (1 + weights.neighbour) * (1 + weights.user)
+    if not has_meaning:
+        whole = weights.source_alone + weights.alike_words_alone
+        return own + whole + weights.identifier + weights.recency_alone
+    whole = weights.source + weights.source_best + weights.source_mean
+    whole += weights.alike_words + weights.alike_meaning
+    return own + whole + weights.identifier + weights.recency
+
+
+def _whole(
+    candidates: Sequence[Candidate],
+    sources: Mapping[int, float],
+    means: Mapping[int, float],
+    alike: Alike,
+    weights: Weights,
+    *,
+    has_meaning: bool,
+) -> dict[int, float]:
+    """What a passage gains from its source."""
+    if has_meaning:
+        parts = [
+            (weights.source, sources),
+            (weights.source_best, _nearness(candidates, weights)),
+            (weights.source_mean, means),
+            (weights.alike_words, alike.words),
+            (weights.alike_meaning, alike.meaning),
+        ]
+    else:
+        parts = [(weights.source_alone, sources), (weights.alike_words_alone, alike.words)]
+    whole: defaultdict[int, float] = defaultdict(float)
+    for share, values in parts:
+        for source, value in _scaled(values).items():
+            whole[source] += share * value
+    return whole
+
+
+def _own(candidates: Iterable[Candidate], weights: Weights) -> dict[int, float]:
+    """Words and meaning, each scaled to the best."""
+    words = _scaled({one.id: one.words for one in candidates})
+    meaning = _scaled({one.id: _meaning(one, weights) for one in candidates})
+    return {id_: words[id_] + weights.similarity * meaning[id_] for id_ in words}
+
+
+def _meaning(one: Candidate, weights: Weights) -> float:
+    return max(0.0, (one.similarity or 0.0) - weights.similarity_least)
+
+
+def _beside(candidates: Iterable[Candidate], own: Mapping[int, float]) -> dict[int, float]:
+    """For each passage the better one of its neighbours, as far as they are candidates."""
+    places = {(one.source, one.place): own[one.id] for one in candidates}
+    return {
+        one.id: max(
+            places.get((one.source, one.place - 1), 0.0),
+            places.get((one.source, one.place + 1), 0.0),
+        )
+        for one in candidates
+    }
+
+
+def _nearness(candidates: Iterable[Candidate], weights: Weights) -> dict[int, float]:
+    best: defaultdict[int, list[float]] = defaultdict(list)
+    for one in candidates:
+        best[one.source].append(_meaning(one, weights))
+    return {source: sum(heapq.nlargest(3, found)) for source, found in best.items()}
+
+
+def _scaled(values: Mapping[int, float]) -> dict[int, float]:
+    """Between 0 and 1: the best is 1, and nothing is 0."""
+    most = max(values.values(), default=0.0)
+    return {key: max(0.0, value) / most if most > 0 else 0.0 for key, value in values.items()}
+
+
+def _spread(
+    candidates: Sequence[Candidate], scores: Mapping[int, float], weights: Weights
+) -> list[Ranked]:
+    """Best first, and each source the later the more of it has been shown. Exact hits are first.
+
+    A heap of what each is worth by now: what turns out to be worth less goes back into it.
+    """
+    by_id = {one.id: one for one in candidates}
+    shown: Counter[int] = Counter()
+    places: set[tuple[int, int]] = set()
+
+    def worth(one: Candidate) -> tuple[bool, float, float, int]:
+        left = scores[one.id] * weights.again ** shown[one.source]
+        if not places.isdisjoint(((one.source, one.place - 1), (one.source, one.place + 1))):
+            left *= weights.beside_shown
+        # Of equals the newer, then the one that was written later.
+        return not one.is_exact, -left, -(one.ts or 0.0), -one.id
+
+    heap = [worth(one) for one in candidates]
+    heapq.heapify(heap)
+    order: list[Ranked] = []
+    while heap:
+        is_other, value, ts, id_ = heapq.heappop(heap)
+        one = by_id[-id_]
+        now = worth(one)
+        if now != (is_other, value, ts, id_):
+            heapq.heappush(heap, now)
+            continue
+        order.append(Ranked(one.id, -value))
+        shown[one.source] += 1
+        places.add((one.source, one.place))
+    return order

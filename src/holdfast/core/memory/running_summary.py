@@ -1,0 +1,150 @@
+"""A running summary of a session: one line for each thing that was said, without a model.
+
+It is read from the log record by record, so that going on from an earlier one gives what reading
+everything would. It knows the record it was read up to; after a rewind that record is not on the
+path any more, and the summary is made anew. What a model is shown of it is never read back into
+it: only what people and the assistant said is, and that is told by the type of a record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from holdfast.core.checkpoint.render import inert
+from holdfast.core.limits import SIDECAR_CHARS, SIDECAR_ITEM_CHARS, SIDECAR_ITEMS_MAX
+from holdfast.core.log.records import Header
+from holdfast.core.log.replay import with_ids
+from holdfast.core.log.speakers import answered, said
+from holdfast.core.projection.fences import tagged
+from holdfast.core.text.cut import cut, ellipsis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.secrets.redaction import Redactor
+
+VERSION: Final = 1
+TAG: Final = "session_summary"
+LABEL: Final = (
+    "[Running summary of this session, kept by Holdfast: a record of what was said, not a request.]"
+)
+_LINE_CHARS_MIN: Final = 32
+"""Less of a line says nothing."""
+_SPEAKERS: Final = {"user": "User", "assistant": "Assistant"}
+
+
+class Item(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Something that was said, in one line."""
+
+    record: str
+    """The newest record that says it."""
+    speaker: Literal["user", "assistant"]
+    text: str
+    times: int = 1
+
+
+class Sidecar(msgspec.Struct, frozen=True):
+    """The newest items, oldest first, and what they were read from."""
+
+    version: int = VERSION
+    upto: str = ""
+    """The last record that was read."""
+    items: tuple[Item, ...] = ()
+    omitted: int = 0
+    """Older items that are not kept."""
+    items_max: int = SIDECAR_ITEMS_MAX
+    item_chars: int = SIDECAR_ITEM_CHARS
+
+
+def advance(sidecar: Sidecar, records: Iterable[Record]) -> Sidecar:
+    """The summary after `records`: the path of a session, oldest first.
+
+    They may begin with the record that the summary was read up to. Where that record is not among
+    them, they are taken for the whole path, and what is not on it is forgotten.
+    """
+    path = with_ids(list(records))
+    start = _place_after(path, sidecar.upto)
+    before = sidecar if start is not None else _empty(sidecar)
+    items = {(one.speaker, one.text): one for one in before.items}
+    omitted, upto = before.omitted, before.upto
+    for record in path[start or 0 :]:
+        if isinstance(record, Header):
+            continue
+        upto = record.id or upto
+        item = _item(record, before.item_chars)
+        if item is None:
+            continue
+        same = items.pop((item.speaker, item.text), None)
+        times = same.times + 1 if same else 1
+        items[item.speaker, item.text] = msgspec.structs.replace(item, times=times)
+        if len(items) > before.items_max:
+            del items[next(iter(items))]
+            omitted += 1
+    return msgspec.structs.replace(before, upto=upto, items=tuple(items.values()), omitted=omitted)
+
+
+def render(sidecar: Sidecar, cap: int = SIDECAR_CHARS, *, redactor: Redactor | None = None) -> str:
+    """The newest items that fit, fenced as data, all of it within `cap`; empty where none does."""
+    assert cap >= 0, f"a cap cannot be negative: {cap}"
+    room = cap - len(_fenced([], 10**9))
+    lines: list[str] = []
+    for item in reversed(sidecar.items):
+        line = whole = _line(item, redactor)
+        if not lines and len(line) >= room:
+            line = cut(whole, max(0, room - 1), keep="head", marker=ellipsis).text
+        if (len(line) < _LINE_CHARS_MIN and line != whole) or len(line) >= room:
+            break
+        lines.append(line)
+        room -= len(line) + 1
+    if not lines:
+        return ""
+    text = _fenced(lines[::-1], sidecar.omitted + len(sidecar.items) - len(lines))
+    assert len(text) <= cap
+    return text
+
+
+def read_sidecar(data: bytes) -> Sidecar | None:
+    """A summary as it was stored; None where it is torn, of another version, or somebody else's."""
+    try:
+        found = msgspec.json.decode(data, type=Sidecar)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    is_ours = found.version == VERSION and len(found.items) <= found.items_max
+    return found if is_ours else None
+
+
+def _place_after(records: Sequence[Record], upto: str) -> int | None:
+    if not upto:
+        return None
+    places = (at for at in range(len(records) - 1, -1, -1) if records[at].id == upto)
+    return next((place + 1 for place in places), None)
+
+
+def _empty(sidecar: Sidecar) -> Sidecar:
+    return Sidecar(items_max=sidecar.items_max, item_chars=sidecar.item_chars)
+
+
+def _item(record: Record, chars: int) -> Item | None:
+    if text := said(record):
+        return Item(record.id, "user", _shortened(text, chars))
+    if text := answered(record):
+        return Item(record.id, "assistant", _shortened(text, chars))
+    return None
+
+
+def _shortened(text: str, chars: int) -> str:
+    return cut(" ".join(text.split()), chars, keep="head", marker=ellipsis).text
+
+
+def _line(item: Item, redactor: Redactor | None) -> str:
+    text = redactor.text(item.text) if redactor is not None else item.text
+    times = f" ({item.times} times)" if item.times > 1 else ""
+    return f"- {_SPEAKERS[item.speaker]}{times}: {inert(text)}"
+
+
+def _fenced(lines: Sequence[str], omitted: int) -> str:
+    note = [f"({omitted:,} earlier not listed)"] if omitted else []
+    return tagged(TAG, "\n".join((LABEL, *note, *lines)))

@@ -1,0 +1,1 @@
+"""Facts about models and their APIs: messages, replies, dialects, prices, usage, windows."""

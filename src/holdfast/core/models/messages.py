@@ -1,0 +1,277 @@
+"""What a model sees: messages of typed blocks, in no provider's dialect.
+
+The log keeps blocks as JSON, exactly as they came. Here they get types, so that everything that
+counts, cuts or renders them agrees on what they are. A block kind we do not know becomes `Other`
+and keeps its JSON: its own provider may still want it back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from holdfast.core.log.refs import IN_BLOCK, note_of
+from holdfast.core.text.cut import scrub, scrub_deep
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Content, Json
+
+Role = Literal["user", "assistant"]
+
+
+class _Value(msgspec.Struct, frozen=True, gc=False):
+    """A plain value; blocks hold no cycles, so the collector need not look at them."""
+
+
+class Text(_Value, frozen=True, tag="text"):
+    text: str
+
+
+class Image(_Value, frozen=True, tag="image"):
+    """A picture: base64 `data` of a `media_type`, or a `url` that the provider fetches."""
+
+    data: str = ""
+    media_type: str = ""
+    url: str = ""
+
+
+class Thinking(_Value, frozen=True, tag="thinking"):
+    """A model's reasoning. Only the model that made it may get it back, and only unchanged."""
+
+    text: str = ""
+    signature: str = ""
+    redacted: str = ""
+    """What the provider sent instead of text, encrypted."""
+    item: dict[str, Any] | None = None
+    """A reasoning item of the Responses API as it came."""
+    provider: str = ""
+    model: str = ""
+
+
+class ToolCall(_Value, frozen=True, tag="tool_use"):
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    signature: str = ""
+    """Gemini's thought signature of this call."""
+    provider: str = ""
+    """Who signed it, like `model`; empty where there is no signature."""
+    model: str = ""
+
+
+class Other(_Value, frozen=True, tag="other"):
+    """A block of a kind that only some provider knows: a document, a server tool's result."""
+
+    kind: str
+    raw: dict[str, Any]
+
+
+Piece: TypeAlias = Text | Image | Other
+"""What a tool result is made of."""
+
+
+class ToolAnswer(_Value, frozen=True, tag="tool_result"):
+    """A tool's result as a block of the message that answers the calls."""
+
+    call_id: str
+    content: tuple[Piece, ...]
+    is_error: bool = False
+    name: str = ""
+
+
+Block: TypeAlias = Text | Image | Thinking | ToolCall | ToolAnswer | Other
+
+
+class Message(_Value, frozen=True):
+    role: Role
+    blocks: tuple[Block, ...]
+    record: str = ""
+    """The record it was made from; of several, the first. Empty for what Holdfast adds."""
+
+
+class Tool(_Value, frozen=True):
+    """A tool as it is offered to a model."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+    """A JSON schema."""
+
+
+class Prompt(_Value, frozen=True):
+    """Everything a dialect renders.
+
+    The messages keep these promises: the first is the user's and so is the last; roles alternate;
+    each call of an assistant message is answered, once and in order, at the beginning of the next
+    message, and there are no other answers; call ids are unique and not blank; no block is empty;
+    thinking is the target's own, and whole; there are no lone surrogates.
+    """
+
+    messages: tuple[Message, ...]
+    system: str = ""
+    tools: tuple[Tool, ...] = ()
+    output_tokens: int = 0
+    """What the reply may take."""
+    stable: tuple[int, ...] = ()
+    """Indexes of messages that end a prefix which later requests will repeat; oldest first."""
+
+
+INTERRUPTED: Final = (
+    "[Interrupted: this call was started and its outcome is unknown. "
+    "It was not run again. Verify its effects before you repeat it.]"
+)
+"""The answer to a call whose result never arrived."""
+
+EMPTY_RESULT: Final = "(no output)"
+_DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(;[\w=.+-]+)*;base64,([A-Za-z0-9+/=_-]+)")
+
+
+def read_blocks(content: Content, *, provider: str = "", model: str = "") -> tuple[Block, ...]:
+    """The blocks of a stored message. Empty ones are left out, bad Unicode is mended."""
+    if content is None:
+        return ()
+    if isinstance(content, str):
+        return (Text(scrub(content)),) if content.strip() else ()
+    read = (_read(block, provider, model) for block in content)
+    return tuple(block for block in read if block is not None)
+
+
+def read_pieces(content: Content) -> tuple[Piece, ...]:
+    """The content of a tool result."""
+    blocks = read_blocks(content)
+    return tuple(
+        block if isinstance(block, Text | Image | Other) else Other(_kind(block), _raw(block))
+        for block in blocks
+    )
+
+
+def text_of_blocks(blocks: tuple[Block, ...] | tuple[Piece, ...]) -> str:
+    """The plain text among blocks."""
+    return "\n".join(block.text for block in blocks if isinstance(block, Text))
+
+
+def read_tools(value: object) -> tuple[Tool, ...]:
+    """Tools from JSON in the shape of any provider."""
+    if isinstance(value, dict):
+        inner = (value.get(name) for name in ("tools", "functionDeclarations", "functions"))
+        value = next((one for one in inner if isinstance(one, list)), [value])
+    if not isinstance(value, list):
+        return ()
+    return tuple(tool for one in value if isinstance(one, dict) for tool in _read_tool(one))
+
+
+def _read_tool(value: Json) -> tuple[Tool, ...]:
+    declared = value.get("functionDeclarations")
+    if isinstance(declared, list):
+        return read_tools(declared)
+    inner = value.get("function")
+    inner = inner if isinstance(inner, dict) else value
+    schemas = (inner.get(name) for name in ("input_schema", "parameters", "inputSchema"))
+    schema = next((one for one in schemas if isinstance(one, dict)), {})
+    name = _string(inner.get("name"))
+    return (Tool(name, _string(inner.get("description")), _clean(schema)),) if name else ()
+
+
+def arguments_json(arguments: dict[str, Any]) -> str:
+    """A call's arguments as the one text that is counted, shown and sent."""
+    return msgspec.json.encode(arguments).decode()
+
+
+def _read(block: Json, provider: str, model: str) -> Block | None:
+    if IN_BLOCK in block:
+        note = note_of(block)
+        if note is not None:
+            return Text(note)
+        block = {name: item for name, item in block.items() if name != IN_BLOCK}
+    match block.get("type"):
+        case "text" | "input_text" | "output_text":
+            text = block.get("text")
+            return Text(scrub(text)) if isinstance(text, str) and text.strip() else None
+        case "tool_use":
+            return _read_call(block, provider, model)
+        case "thinking" | "redacted_thinking" | "reasoning":
+            return _read_thinking(block, provider, model)
+        case "image" | "image_url" | "input_image":
+            return _read_image(block)
+        case kind:
+            return Other(str(kind or "?"), _clean(block))
+
+
+def _read_call(block: Json, provider: str, model: str) -> ToolCall:
+    call_id, name = block.get("id"), block.get("name")
+    signature = _string(block.get("thought_signature"))
+    return ToolCall(
+        id=scrub(call_id) if isinstance(call_id, str) else "",
+        name=scrub(name) if isinstance(name, str) else "",
+        arguments=_read_arguments(block.get("input")),
+        signature=signature,
+        provider=provider if signature else "",
+        model=model if signature else "",
+    )
+
+
+def _read_arguments(value: object) -> dict[str, Any]:
+    """Arguments are an object; a text that holds one is read, anything else is wrapped."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {"value": scrub(str(value))} if str(value).strip() else {}
+    if isinstance(value, dict):
+        return _clean(value)
+    return {} if value is None else {"value": scrub_deep(value)}
+
+
+def _read_thinking(block: Json, provider: str, model: str) -> Thinking | None:
+    if block.get("type") == "reasoning":
+        return Thinking(item=_clean(block), provider=provider, model=model)
+    # Signed text goes back byte for byte or not at all, so it is not mended here.
+    found = Thinking(
+        text=_string(block.get("thinking")),
+        signature=_string(block.get("signature")),
+        redacted=_string(block.get("data")),
+        provider=provider,
+        model=model,
+    )
+    return found if found.text or found.signature or found.redacted else None
+
+
+def _read_image(block: Json) -> Image | Other:
+    source = block.get("source")
+    if isinstance(source, dict):
+        data, url = _string(source.get("data")), _string(source.get("url"))
+        if data or url:
+            return Image(data=data, media_type=_string(source.get("media_type")), url=url)
+    # pi and OpenClaw keep the data beside the type; OpenAI has an address or a data URI.
+    if isinstance(block.get("data"), str) and block["data"]:
+        return Image(data=block["data"], media_type=_string(block.get("mimeType")) or "image/png")
+    address = block.get("image_url")
+    address = address.get("url") if isinstance(address, dict) else address
+    if isinstance(address, str) and address:
+        found = _DATA_URI.fullmatch(address)
+        if found:
+            return Image(data=found[3], media_type=found[1] or "image/png")
+        return Image(url=address)
+    return Other("image", _clean(block))
+
+
+def _clean(value: Json) -> Json:
+    cleaned = scrub_deep(value)
+    assert isinstance(cleaned, dict)
+    return cleaned
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _kind(block: Block) -> str:
+    return str(block.__struct_config__.tag)
+
+
+def _raw(block: Block) -> Json:
+    raw: Json = msgspec.to_builtins(block)
+    return raw

@@ -1,0 +1,51 @@
+"""What a model answered, in no provider's dialect."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from holdfast.core.log.records import Json, text_of
+from holdfast.core.models.messages import ToolCall, read_blocks
+
+Stop = Literal["end", "tools", "length", "window", "refusal", "cancelled", "steps", "other"]
+"""Why a reply ended: it was done; it calls tools; its output cap; the model's window; the model or
+a filter declined; the user; the limit on steps; something else."""
+
+
+class Delta(msgspec.Struct, frozen=True):
+    """A piece of a reply while it is being written."""
+
+    kind: Literal["text", "thinking", "call"]
+    text: str
+    """New text; for a call, the name of its tool, once."""
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """A model's answer to one request."""
+
+    content: list[Json]
+    """Blocks as the log stores them: `text`, `thinking`, `tool_use` and what only its provider
+    knows."""
+    stop: Stop = "end"
+    stop_reason: str = ""
+    """In the provider's own words."""
+    usage: Json | None = None
+    """As the provider reported it."""
+    provider: str = ""
+    model: str = ""
+    raw: Any = None
+    """What the client returned."""
+    record: str = ""
+    """Its record in the log, once it is there."""
+
+    @property
+    def text(self) -> str:
+        return text_of(self.content)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tools it asks for."""
+        blocks = read_blocks(self.content)
+        return tuple(block for block in blocks if isinstance(block, ToolCall))

@@ -1,0 +1,1 @@
+"""Large tool outputs: moving them out of the log, previews and excerpts."""

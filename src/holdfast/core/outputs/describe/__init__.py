@@ -1,0 +1,1 @@
+"""Describing the structure of an output: JSON, logs, tables, test failures, outlines."""

@@ -1,0 +1,398 @@
+"""A view in the making: its units, their forms and sizes, and what was cut from it so far."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.extract.carryover import arguments_text, carry_digests, identifiers, prose_of
+from holdfast.core.log.records import Assistant, Compaction, Prune, PruneDecision, User, to_json
+from holdfast.core.log.refs import bare, named_outputs
+from holdfast.core.models.messages import ToolCall
+from holdfast.core.projection.policy import StepSize
+from holdfast.core.projection.prune import can_clear, can_trim
+from holdfast.core.projection.steps import Thread, note
+from holdfast.core.projection.view import Form, opening_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.core.extract.carryover import Digest
+    from holdfast.core.log.records import Record
+    from holdfast.core.models.messages import Thinking
+    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.sizes import Correction
+    from holdfast.core.projection.steps import Part, Unit
+    from holdfast.core.projection.view import Remembered, View
+
+NOTE_FIRST: Final = note("[The beginning of this conversation is not shown.]")
+NOTE_LAST: Final = note("[Continue.]")
+NEW_SUMMARY: Final = "(new)"
+"""Where the record that a decision becomes has no id yet."""
+_HORIZON_STEPS: Final = 80
+"""A name last mentioned longer ago weighs less than a 16th, and is not looked for."""
+
+
+class Draft:
+    """A view that is being made to fit, and the decisions that did it."""
+
+    def __init__(
+        self,
+        view: View,
+        records: Sequence[Record],
+        memory: Remembered,
+        correction: Correction,
+        prose: str = "",
+        lately: Callable[[], Sequence[tuple[str, str]]] = tuple,
+        pending: Sequence[str] = (),
+    ) -> None:
+        self.view = view
+        self.units = view.units
+        self.forms = dict(view.forms)
+        self.start = 0
+        self.opening = list(view.opening)
+        self.closing: list[Unit] = []
+        self.repairs = view.repairs
+        self.reasons: list[str] = []
+        self.summary: str | None = None
+        self._settled = -1
+        """Where the cut was that was read anew."""
+        self._carry_tokens = self._shown_tokens = 0
+        """What a carry may take, and what the one that is shown was given."""
+        self.pinned: list[Unit] = []
+        self.has_images = False
+        self._records = records
+        self._prose = prose
+        self._lately = lately
+        self._pending = pending
+        self._memory = memory
+        self._correction = correction
+        self.sizes = self._weighed(view.units)
+        self._kept = sum(self.sizes)
+        self._rest = 0
+        self._note = self.tokens_of(NOTE_FIRST)
+        self.close()
+        self._places: dict[str, int] | None = None
+
+    @property
+    def total(self) -> int:
+        """Tokens of the messages as they now are."""
+        return self._rest + self._kept + (0 if self._starts_with_user() else self._note)
+
+    def shown(self) -> list[Unit]:
+        """The units of the request, in order."""
+        kept = self.units[self.start :]
+        shown = [self._memory.shown(unit, self.forms) for unit in (*self.opening, *kept)]
+        return [*shown, *self.closing]
+
+    def latest_user(self) -> Unit | None:
+        """The newest thing the user said, wherever it stands."""
+        kept = (*self.opening, *self.units[self.start :])
+        return next((unit for unit in reversed(kept) if unit.is_user), None)
+
+    def turn_start(self) -> int:
+        """The index at which the newest turn begins; behind the end where it began earlier."""
+        index = len(self.units)
+        for place in range(len(self.units) - 1, self.start - 1, -1):
+            if self.units[place].is_user:
+                index = place
+            elif index < len(self.units):
+                break
+        return index
+
+    def step_size(
+        self, index: int, is_allowed: Callable[[Part], bool] | None, quiet: int, policy: Policy
+    ) -> StepSize:
+        """A unit as the economy sees it; without `is_allowed`, one that must not be pruned.
+
+        What pruning would free takes a while to say, so it is said only where it could be done.
+        """
+        trim_after, clear_after = policy.trim_after, policy.clear_after
+        unit, size = self.units[index], self.sizes[index]
+        if is_allowed is None or unit.is_user:
+            return StepSize(size, quiet=quiet)
+        trim = size - self._size_with(unit, Form("trim"), is_allowed) if quiet > trim_after else 0
+        clear = (
+            size - self._size_with(unit, Form("clear"), is_allowed) if quiet > clear_after else 0
+        )
+        return StepSize(size, max(0, trim), max(0, clear), quiet)
+
+    def _size_with(self, unit: Unit, form: Form, is_allowed: Callable[[Part], bool]) -> int:
+        forms = {
+            part.record: _stronger(self.forms.get(part.record), form)
+            for part in unit.parts
+            if is_allowed(part) and _CAN[form.action](part)
+        }
+        weight = self._memory.weigh((unit,), {**self.forms, **forms} if forms else self.forms)
+        return self._correction.tokens(weight)
+
+    # What can be done to it.
+
+    def show(self, record: str, form: Form) -> None:
+        """Give a record another form."""
+        self.forms[record] = form
+        index = self._place_of(record)
+        if index is None or index < self.start:
+            self._reweigh_rest()  # in an earlier cut's opening, or pinned by this one
+        else:
+            self._reweigh(index)
+
+    def prune(self, index: int, form: Form, is_allowed: Callable[[Part], bool]) -> None:
+        """Shorten the results of one step."""
+        parts = [part for part in self.units[index].parts if is_allowed(part)]
+        for part in filter(_CAN[form.action], parts):
+            self.forms[part.record] = _stronger(self.forms.get(part.record), form)
+        self._reweigh(index)
+
+    def cut(self, start: int, carry_tokens: int) -> None:
+        """Leave out every unit before `start`, and leave a carry in their place."""
+        assert self.start <= start <= len(self.units)
+        turn = self.turn_start()
+        if turn < len(self.units):
+            self.pinned = [unit for unit in self.units[turn:start] if unit.is_user]
+        else:
+            # The turn began before everything that is still here.
+            self.pinned = [unit for unit in self.opening if unit.is_user]
+        self._kept -= sum(self.sizes[self.start : start])
+        self.start = start
+        self._carry_tokens = max(self._carry_tokens, carry_tokens)
+        self.recarry(carry_tokens)
+
+    def frees(self, start: int) -> int:
+        """What a cut there takes away; the question of the newest turn stays in any case."""
+        turn = self.turn_start()
+        asked = sum(self.sizes[place] for place in range(turn, start) if self.units[place].is_user)
+        return sum(self.sizes[self.start : start]) - asked
+
+    def fit_carry(self, room: int, cap: int) -> None:
+        """Give the carry what the rest leaves free, if that is anything."""
+        self.recarry(0)
+        free = min(room - self.total, cap)
+        if free > 0:
+            self.recarry(free)
+            if self.total > room:
+                self.recarry(0)
+
+    def recarry(self, tokens: int) -> None:
+        """Make the carry anew, within `tokens`."""
+        self.summary = self._carried(tokens)
+        self._shown_tokens = tokens
+        self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
+        self.close()
+
+    def _carried(self, tokens: int) -> str:
+        return carry_digests(
+            self._digests(),
+            previous=self._previous(),
+            prose=self._prose,
+            lately=self._said_lately(),
+            pending=self._pending,
+            cap_tokens=max(0, math.floor(tokens / self._correction.factor) - 60),
+            counter=self._memory.scale.counter,
+        ).text
+
+    def _said_lately(self) -> list[str]:
+        """The lines of the running summary about what is not shown any more."""
+        shown = {part.record for unit in self.units[self.start :] for part in unit.parts}
+        return [line for record, line in self._lately() if record not in shown]
+
+    def drop_pins_but_last(self) -> None:
+        """Of the turn a cut fell into, keep only what was said last."""
+        self.pinned = self.pinned[-1:]
+        assert self.summary is not None
+        self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
+        self.close()
+
+    def settle(self, admits: Callable[[Thinking], bool]) -> None:
+        """Read what a cut left as the next projection will: without what came before it.
+
+        An id that was taken there is free here; a result that was late for a call there is
+        nobody's here.
+        """
+        if self.summary is None or self.start in (self._settled, len(self.units)):
+            return
+        self._settled = self.start
+        first = self.units[self.start].first
+        # What is left is near the end.
+        backwards = range(len(self._records) - 1, -1, -1)
+        place = next(place for place in backwards if self._records[place].id == first)
+        thread = Thread(admits)
+        for record in self._records[place:]:
+            thread.feed(record)
+        units = thread.units()
+        self.repairs = thread.all_repairs()
+        if units == self.units[self.start :]:
+            return
+        self.units = [*self.units[: self.start], *units]
+        self.sizes = [*self.sizes[: self.start], *self._weighed(units)]
+        self._kept = sum(self.sizes[self.start :])
+        self._places = None
+        self.close()
+
+    def close(self) -> None:
+        """Put a note where the provider wants a user message and there is none."""
+        last = (self.units[self.start :] or self.opening)[-1:]
+        is_open = not last or last[0].parts[-1].role == "assistant"
+        self.closing = [NOTE_LAST] if is_open else []
+        self._reweigh_rest()
+
+    def decisions(self, window: int, before: int) -> tuple[Record, ...]:
+        """What has to be appended for the next projection to see the same."""
+        reason = "; ".join(self.reasons)
+        made: list[Record] = []
+        shown = {
+            part.record
+            for unit in (*self.opening, *self.units[self.start :])
+            for part in unit.parts
+        }
+        if self.summary is not None:
+            made.append(self._compaction(window, before, reason))
+        # After a cut, what was decided before it is out of sight, and is said again.
+        changed = [
+            PruneDecision(record=record, action=form.action, keep=form.keep)
+            for record, form in self.forms.items()
+            if record in shown and (made or self.view.forms.get(record) != form)
+        ]
+        if changed:
+            made.append(Prune(decisions=changed, window=window, reason=reason))
+        return tuple(made)
+
+    def _compaction(self, window: int, before: int, reason: str) -> Compaction:
+        kept, gone = self.units[self.start :], self._cut_records()
+        said = {unit.first for unit in self.pinned}
+        pinned = [to_json(one) for one in self._records if type(one) is User and one.id in said]
+        if len(pinned) < len(said) and self.view.boundary is not None:
+            older = [raw for raw in self.view.boundary.turn or () if raw.get("id") in said]
+            pinned = [*older, *pinned]
+        is_whole = self._shown_tokens == self._carry_tokens
+        whole = self.summary if is_whole else self._carried(self._carry_tokens)
+        made = Compaction(
+            summary=self.summary or "",
+            carry=whole if whole != self.summary else None,
+            first_kept=kept[0].first if kept else None,
+            covers=(gone[0].id, gone[-1].id) if gone else None,
+            window=window,
+            tokens_before=before,
+            tokens_after=self.total,
+            method="model" if self._prose else "extract",
+            reason=reason,
+            turn=pinned or None,
+            outputs=named_outputs(self._past()) or None,
+        )
+        return bare(made)
+
+    def _digests(self) -> list[Digest]:
+        """What is known of the records that are cut; of those long ago, only what people said."""
+        found: list[Digest] = []
+        steps = 0
+        scale = self._memory.scale
+        for record in reversed(self._past()):
+            steps += type(record) is Assistant
+            is_near = steps <= _HORIZON_STEPS or type(record) is User
+            one = scale.digest(record) if is_near else scale.glance(record)
+            if one is not None:
+                found.append(one)
+        found.reverse()
+        return found
+
+    def _past(self) -> list[Record]:
+        """Every record at hand from before the cut, those that an earlier cut left out as well.
+
+        An earlier carry may have had no room for them; the log still has them.
+        """
+        gone = {part.record for unit in self.units[: self.start] for part in unit.parts}
+        kept = self.units[self.start].first if self.start < len(self.units) else None
+        places = (place for place, one in enumerate(self._records) if one.id == kept)
+        end = next(places, len(self._records))
+        late = [record for record in self._records[end:] if record.id in gone]
+        return [*self._records[:end], *late]
+
+    def _previous(self) -> str | None:
+        """The carry before, where it says what the records at hand do not."""
+        before = self.view.boundary
+        if before is None:
+            return None
+        oldest = next(one for one in self._records if isinstance(one, Compaction))
+        is_whole = oldest.covers is not None and oldest.covers[0] in self._by_id
+        text = before.carry or before.summary
+        return (prose_of(text) or None) if is_whole else text
+
+    def _cut_records(self) -> list[Record]:
+        gone = {part.record for unit in self.units[: self.start] for part in unit.parts}
+        return [record for record in self._records if record.id in gone]
+
+    def tokens_of(self, unit: Unit) -> int:
+        return self._correction.tokens(self._memory.weigh((unit,), self.forms))
+
+    def least(self, index: int) -> int:
+        """What a unit weighs without its results."""
+        unit = self.units[index]
+        if len(unit.parts) == 1 or unit.is_user:
+            return self.sizes[index]
+        return sum(self.tokens_of_part(part) for part in unit.parts if part.role == "assistant")
+
+    def _weighed(self, units: Sequence[Unit]) -> list[int]:
+        """The tokens of many units; most logs have no forms in most of them."""
+        weigh, tokens, forms = self._memory.scale.unit, self._correction.tokens, self.forms
+        shown = [self._memory.shown(unit, forms) for unit in units] if forms else units
+        weights = [weigh(unit) for unit in shown]
+        self.has_images = any(weight.images for weight in weights)
+        return [tokens(weight) for weight in weights]
+
+    def tokens_of_part(self, part: Part) -> int:
+        return self._correction.tokens(self._memory.scale.part(part))
+
+    def shape(self, part: Part) -> Part:
+        """A part in the form it has in the request."""
+        return self._memory.shape(part, self.forms.get(part.record))
+
+    def names_called(self, unit: Unit) -> list[str]:
+        """What the calls of a unit name in their arguments."""
+        return [
+            name
+            for part in unit.parts
+            for block in part.blocks
+            if type(block) is ToolCall
+            for name in identifiers(arguments_text(block.arguments))
+        ]
+
+    def names_held(self, unit: Unit) -> list[str]:
+        """Every name in a unit."""
+        records = (self._by_id.get(part.record) for part in unit.parts)
+        digests = (self._memory.scale.digest(one) for one in records if one is not None)
+        return [name for one in digests if one is not None for name in one.names]
+
+    @functools.cached_property
+    def _by_id(self) -> dict[str, Record]:
+        return {record.id: record for record in self._records}
+
+    def _reweigh(self, index: int) -> None:
+        size = self.tokens_of(self.units[index])
+        self._kept += size - self.sizes[index]
+        self.sizes[index] = size
+
+    def _reweigh_rest(self) -> None:
+        self._rest = sum(map(self.tokens_of, (*self.opening, *self.closing)))
+
+    def _starts_with_user(self) -> bool:
+        if self.opening or self.start >= len(self.units):
+            return True
+        return self.units[self.start].parts[0].role == "user"
+
+    def _place_of(self, record: str) -> int | None:
+        if self._places is None:
+            self._places = {
+                part.record: index for index, unit in enumerate(self.units) for part in unit.parts
+            }
+        return self._places.get(record)
+
+
+_CAN: Final = {"trim": can_trim, "clear": can_clear}
+
+
+def _stronger(before: Form | None, form: Form) -> Form:
+    """What was cleared stays cleared, and what was trimmed is not trimmed again."""
+    if before is None or (before.action == "trim" and form.action == "clear"):
+        return form
+    return before

@@ -1,0 +1,66 @@
+"""The tags and labels that set data apart in what a model reads, and how no data can forge them.
+
+Text that goes between our tags is escaped; text that comes back from a model is stripped of them.
+Both leave something in place of what they take, so that no new tag can grow together there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from holdfast.core.projection.view import SUMMARY_LABEL
+from holdfast.core.text.cut import scrub
+
+ASK: Final = "[Summary request: at most "
+"""What a request for a summary begins with, and no other message."""
+
+TAGS: Final = (
+    *("conversation_so_far", "transcript", "previous_summary", "focus", "known_notes"),
+    *("prior_session_context", "session_summary"),
+    "recalled_memory",
+)
+LABELS: Final = ("User", "Assistant", "Result", "Note")
+"""Who or what an entry of a transcript is from."""
+
+_TAG: Final = re.compile(rf"<(?=\s*(?:/\s*)?(?:{'|'.join(TAGS)})_*\b)", re.IGNORECASE)
+_WRAPPER: Final = re.compile(
+    rf"<\s*(?:/\s*)?(?:{'|'.join(TAGS)})_*\s*/?>"
+    rf"|{re.escape(SUMMARY_LABEL)}|{re.escape(ASK)}[^\]\n]*\]?",
+    re.IGNORECASE,
+)
+_FORGED: Final = re.compile(rf"^(?=\[(?:{'|'.join(LABELS)})\b)", re.MULTILINE)
+_MARKDOWN: Final = re.compile(r"\A\s*(`{3,}|~{3,})[\w-]*[ \t]*\n(.*?)\n?[ \t]*\1\s*\Z", re.DOTALL)
+
+
+def escaped(text: str) -> str:
+    """Text as it may stand between our tags: it opens none, closes none, and labels nothing."""
+    text = _TAG.sub("&lt;", scrub(text))
+    text = text.replace(SUMMARY_LABEL, "[…]").replace(ASK, "[…")
+    return _FORGED.sub(" ", text)
+
+
+def unescaped(text: str) -> str:
+    return re.sub(rf"&lt;(?=\s*(?:/\s*)?(?:{'|'.join(TAGS)}))", "<", text, flags=re.IGNORECASE)
+
+
+def tagged(tag: str, text: str) -> str:
+    """Text that was escaped, between its tags."""
+    assert tag in TAGS, tag
+    return f"<{tag}>\n{text}\n</{tag}>"
+
+
+def unwrapped(text: str) -> str:
+    """A model's text without what is ours around or inside it, and without a fence around it."""
+    text = scrub(text).strip()
+    found = _MARKDOWN.match(text)
+    if found and found[1] not in found[2]:
+        text = found[2].strip()
+    if not _WRAPPER.search(text):
+        return text
+    return _WRAPPER.sub("…", text).strip("… \t\n")
+
+
+def is_wrapped(text: str) -> bool:
+    """Whether any of our tags or labels is in a text."""
+    return bool(_WRAPPER.search(text))

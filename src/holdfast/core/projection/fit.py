@@ -1,0 +1,264 @@
+"""Making a view small enough, by decisions that are written down.
+
+First what the economy advises: old results are trimmed and cleared, whole units cut, and a carry
+left in their place. Then, as far as the budget forces it, the newest turn is cut in and at last
+shortened inside itself. The user's newest message stays whole where it fits alone. What cannot be
+made to fit is an error with its sums.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.models.messages import ToolAnswer
+from holdfast.core.projection.policy import StepSize, choose
+from holdfast.core.projection.prune import chars_of
+from holdfast.core.projection.view import Form
+from holdfast.errors import CannotFit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.core.models.window import Budget
+    from holdfast.core.projection.draft import Draft
+    from holdfast.core.projection.policy import Cache, Decision, Policy
+    from holdfast.core.projection.steps import Part, Unit
+
+_MINIMAL_CHARS: Final = 240
+"""What is left of each part of the newest step when there is room for nothing else."""
+
+
+def allowed(policy: Policy) -> Callable[[Part], bool]:
+    """Which results may be pruned: deny wins, an empty allow list is everything."""
+    allow, deny = _globs(policy.allow), _globs(policy.deny)
+
+    def is_allowed(part: Part) -> bool:
+        if part.source != "tool_result":
+            return False
+        names = [block.name for block in part.blocks if type(block) is ToolAnswer]
+        return all(
+            not (deny and deny.fullmatch(name)) and (not allow or allow.fullmatch(name))
+            for name in names
+        )
+
+    return is_allowed
+
+
+def _globs(patterns: Sequence[str]) -> re.Pattern[str] | None:
+    if not patterns:
+        return None
+    parts = (re.escape(one).replace(r"\*", ".*").replace(r"\?", ".") for one in patterns)
+    return re.compile("|".join(parts), re.IGNORECASE | re.DOTALL)
+
+
+def prunable(draft: Draft, policy: Policy) -> range:
+    """The units whose results may be pruned: after the first user message, before the last steps.
+
+    What was read before anybody asked is what the agent works from; the last steps are what it
+    works on.
+    """
+    units = draft.units
+    first = next((index for index, unit in enumerate(units) if unit.is_user), None)
+    if draft.opening:
+        first = 0
+    steps = [index for index, unit in enumerate(units) if not unit.is_user]
+    if first is None or len(steps) <= policy.protected_steps:
+        return range(0)
+    end = steps[len(steps) - policy.protected_steps] if policy.protected_steps else len(units)
+    return range(max(first, draft.start), max(end, draft.start))
+
+
+def advise(draft: Draft, budget: Budget, policy: Policy, cache: Cache) -> None:
+    """Do what the economy advises, before anything has to be done."""
+    working = policy.working_budget(budget.tokens)
+    is_forced = draft.total > policy.compact * working
+    if not is_forced and not (cache.is_cold and draft.total > policy.trim * working):
+        return
+    # A forced cut keeps no more than the low-water mark, so what is older need not be looked at.
+    room = policy.kept_by_a_cut(working) if is_forced else draft.total
+    is_allowed = allowed(policy)
+    sizes = _step_sizes(draft, policy, is_allowed, room)
+    opening = draft.total - sum(draft.sizes[draft.start :])
+    decision = choose(sizes, budget=budget.tokens, cache=cache, policy=policy, opening=opening)
+    carry_tokens = policy.carry_cap(budget.tokens)
+    if decision is None or not _is_worth_it(draft, decision, carry_tokens):
+        return
+    draft.reasons.append(decision.reason)
+    first = draft.start  # the economy counts from the first unit that is still there
+    for index in decision.trim:
+        draft.prune(first + index, Form("trim"), is_allowed)
+    for index in decision.clear:
+        draft.prune(first + index, Form("clear"), is_allowed)
+    if decision.cut_before is not None:
+        draft.cut(first + decision.cut_before, carry_tokens)
+
+
+_ASKED_SHARE: Final = 0.3
+"""What stays of a small view when a person asks for a cut, and what the cut may leave behind."""
+
+
+def cut_now(draft: Draft, budget: Budget, policy: Policy) -> None:
+    """Cut because somebody asked: to the low-water mark, or to a part of what is there."""
+    total = sum(draft.sizes[draft.start :])
+    working = policy.working_budget(budget.tokens)
+    room = min(policy.kept_by_a_cut(working), int(_ASKED_SHARE * total))
+    start = len(draft.units) - 1
+    room -= draft.sizes[start] if start >= 0 else 0
+    while start > draft.start and draft.sizes[start - 1] <= room:
+        start -= 1
+        room -= draft.sizes[start]
+    # What an earlier cut left keeps its room: it stands for more than the units do.
+    carried = draft.total - total
+    wanted = carried + int(_ASKED_SHARE * total)
+    carry_tokens = min(policy.carry_cap(budget.tokens), wanted)
+    if start > draft.start and draft.frees(start) + carried > carry_tokens:
+        draft.reasons.append("asked for")
+        draft.cut(start, carry_tokens)
+
+
+def _is_worth_it(draft: Draft, decision: Decision, carry_tokens: int) -> bool:
+    """A cut must take away more than it leaves behind; the question of the newest turn stays."""
+    start = decision.cut_before
+    return start is None or draft.frees(draft.start + start) > carry_tokens
+
+
+def _step_sizes(
+    draft: Draft, policy: Policy, is_allowed: Callable[[Part], bool], room: int
+) -> list[StepSize]:
+    """The units that are left, as the economy sees them; what pruning frees where it can matter."""
+    prunes = prunable(draft, policy)
+    first = _first_that_matters(draft, room)
+    quiet = quiet_steps(draft, first)
+    return [
+        draft.step_size(
+            index, is_allowed if index in prunes else None, quiet[index - first], policy
+        )
+        if index >= first
+        else StepSize(draft.sizes[index])
+        for index in range(draft.start, len(draft.units))
+    ]
+
+
+def _first_that_matters(draft: Draft, room: int) -> int:
+    """The oldest unit that could stay within `room`, were all results before it cleared."""
+    left = room
+    index = len(draft.units)
+    while index > draft.start and left >= 0:
+        index -= 1
+        left -= draft.least(index)
+    return index
+
+
+def quiet_steps(draft: Draft, first: int) -> list[int]:
+    """For each unit from `first` on, how many steps ago it came, or was last used.
+
+    A call that names something uses the newest unit which held that name: what an agent has just
+    read and is about to edit is not old, however long ago it was read.
+    """
+    units = draft.units[first:]
+    holders: dict[str, int] = {}
+    used = list(range(len(units)))
+    for index, unit in enumerate(units):
+        for name in draft.names_called(unit):
+            if name in holders:
+                used[holders[name]] = index
+        holders.update(dict.fromkeys(draft.names_held(unit), index))
+    steps = [0]
+    for unit in units:
+        steps.append(steps[-1] + (not unit.is_user))
+    return [steps[-1] - steps[index + 1] for index in used]
+
+
+def force(draft: Draft, budget: Budget, policy: Policy, room: int | None = None) -> None:
+    """Make a draft fit that is still too large: the newest turn is what is left to cut in.
+
+    With a `room`, it comes down to that where it can: the next projection may have no more.
+    """
+    if draft.total <= budget.tokens:
+        return
+    draft.reasons.append(f"{draft.total:,} tokens, the budget is {budget.tokens:,}")
+    room = budget.tokens if room is None else min(room, budget.tokens)
+    is_cut = _cut_oldest(draft, room, policy)
+    if draft.total > room:
+        _shorten(draft, budget, policy, room, is_cut=is_cut)
+    assert draft.total <= budget.tokens, f"{draft.total:,} tokens do not fit {budget.tokens:,}"
+
+
+def _cut_oldest(draft: Draft, room: int, policy: Policy) -> bool:
+    """Keep the newest step, and of those before it as many as leave half of what is free; whether
+    anything was cut."""
+    carry_tokens = policy.carry_cap(room)
+    user = draft.latest_user()
+    start = max(draft.start, len(draft.units) - 1)
+    kept = carry_tokens + (draft.tokens_of(user) if user is not None else 0)
+    kept += sum(draft.sizes[start:])
+    most = (kept + room) // 2
+    while start > draft.start and kept + draft.sizes[start - 1] <= most:
+        start -= 1
+        kept += draft.sizes[start]
+    if start == draft.start and not draft.opening:
+        return False  # nothing is before it: a cut would leave nothing out
+    draft.cut(start, carry_tokens)
+    if draft.total > room and len(draft.pinned) > 1:
+        draft.drop_pins_but_last()
+    if draft.total > room:
+        draft.fit_carry(room, carry_tokens)
+    return True
+
+
+def _shorten(draft: Draft, budget: Budget, policy: Policy, room: int, *, is_cut: bool) -> None:
+    """The newest turn alone is too large: shorten it inside itself."""
+    user = draft.latest_user()
+    if draft.units[draft.start :] and draft.units[-1] is not user:
+        # A step is in flight. It gives way first, part by part, down to a few words each: what is
+        # left of a dump is worth less than half of what everything before it is told in.
+        if is_cut:
+            draft.recarry(policy.carry_cap(room) // 2)
+            if _squeeze(draft, draft.units[-1], room):
+                return
+            draft.recarry(0)
+        if _squeeze(draft, draft.units[-1], room):
+            return
+        draft.cut(len(draft.units), 0)
+        draft.fit_carry(room, policy.carry_cap(room))
+        if draft.total <= room:
+            return
+    if (user is None or not _squeeze(draft, user, room)) and draft.total > budget.tokens:
+        raise _cannot_fit(draft, budget, user)
+
+
+def _squeeze(draft: Draft, unit: Unit, room: int) -> bool:
+    """Shorten the parts of a unit until everything fits; whether it does."""
+    chars = {part.record: chars_of(part) for part in unit.parts if part.record}
+    size = draft.tokens_of(unit)
+    share = max(0.0, (size - (draft.total - room)) / size) * 0.95
+    while chars:
+        for record, length in chars.items():
+            keep = max(_MINIMAL_CHARS, int(length * share))
+            if keep < length:
+                draft.show(record, Form("trim", keep))
+        if draft.total <= room:
+            return True
+        if all(length * share <= _MINIMAL_CHARS for length in chars.values()):
+            return False
+        share *= 0.8
+    return False
+
+
+def _cannot_fit(draft: Draft, budget: Budget, user: Unit | None) -> CannotFit:
+    newest = draft.tokens_of(user) if user is not None else 0
+    parts = {
+        "window": budget.window,
+        "newest_turn": draft.total,
+        "newest_user_message": newest,
+        "budget": budget.tokens,
+        **budget.parts(),
+    }
+    sums = " + ".join(f"{name} {tokens:,}" for name, tokens in budget.parts().items() if tokens)
+    return CannotFit(
+        f"the newest turn does not fit: it needs {draft.total:,} tokens at its shortest and has "
+        f"{budget.tokens:,} of a window of {budget.window:,} ({sums})",
+        parts=parts,
+        hint="shorten the system prompt or the tools, ask for less output, or use a larger window",
+    )

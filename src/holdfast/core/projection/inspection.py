@@ -1,0 +1,413 @@
+"""Where the tokens of a conversation are: by kind, tool, file, turn and item; what repeats; what
+it cost. Pure arithmetic over records, for people who have a transcript and a bill.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.log.listing import title_of
+from holdfast.core.log.records import Assistant, Compaction
+from holdfast.core.models.messages import (
+    Image,
+    Other,
+    Text,
+    Thinking,
+    ToolAnswer,
+    ToolCall,
+    text_of_blocks,
+)
+from holdfast.core.models.usage import read_usage
+from holdfast.core.projection.sizes import Correction, Scale, Weight
+from holdfast.core.projection.steps import Repair, Thread, Unit, turns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.models.messages import Block, Tool
+    from holdfast.core.models.prices import Price
+    from holdfast.core.projection.steps import Part
+
+KINDS: Final = (
+    *("system prompt", "tool schemas", "user", "assistant", "thinking", "tool calls"),
+    *("tool results", "images", "other"),
+)
+"""What tokens can be, in the order of a request."""
+DUPLICATE_CHARS_MIN: Final = 200
+"""Shorter results that are alike say nothing."""
+_PATH_NAMES: Final = ("file_path", "path", "filename", "file", "notebook_path", "filePath")
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Tokens that belong together."""
+
+    name: str
+    tokens: int
+    count: int = 0
+    largest: int = 0
+    errors: int = 0
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One record that takes much room."""
+
+    record: str
+    kind: str
+    tokens: int
+    says: str
+    name: str = ""
+
+
+class Double(msgspec.Struct, frozen=True):
+    """The same result, more than once."""
+
+    name: str
+    copies: int
+    tokens: int
+    """All copies but the first."""
+    records: tuple[str, ...]
+    says: str
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One request to the model: what we count, and what the provider reported."""
+
+    record: str
+    ts: float
+    seen: int
+    """Tokens of the messages before it."""
+    reported: int | None = None
+    """Prompt tokens, as the provider counted them."""
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What the provider reported over all calls, and what it cost."""
+
+    calls: int = 0
+    prompt: int = 0
+    cached_read: int = 0
+    cached_write: int = 0
+    output: int = 0
+    cost: float | None = None
+    without_cache: float | None = None
+    price: str = ""
+
+
+class Inspection(msgspec.Struct, frozen=True):
+    """Everything there is to know about the size of a conversation."""
+
+    records: int
+    turns: int
+    steps: int
+    tokens: int
+    """All of it, as one request that nothing was cut from."""
+    factor: float
+    counter: str
+    models: tuple[str, ...]
+    started: float
+    ended: float
+    compactions: int
+    kinds: tuple[Group, ...]
+    tools: tuple[Group, ...]
+    files: tuple[Group, ...]
+    images: Group
+    by_turn: tuple[Item, ...]
+    biggest: tuple[Item, ...]
+    doubles: tuple[Double, ...]
+    repairs: tuple[Repair, ...]
+    calls: tuple[Call, ...]
+    spent: Spent
+
+    @property
+    def doubled_tokens(self) -> int:
+        return sum(one.tokens for one in self.doubles)
+
+    @property
+    def unseen_static(self) -> int | None:
+        """What was in the first reported request beside the messages: system prompt and tools."""
+        first = next((one for one in self.calls if one.reported is not None), None)
+        if first is None or first.reported is None:
+            return None
+        known = sum(group.tokens for group in self.kinds[:2])
+        return max(0, first.reported - first.seen - known)
+
+
+def inspect(
+    records: Sequence[Record],
+    *,
+    scale: Scale,
+    system: str = "",
+    tools: Sequence[Tool] = (),
+    price: Price | None = None,
+    top: int = 10,
+) -> Inspection:
+    """Look at a whole conversation, cuts that were made in it left aside."""
+    thread = Thread()
+    for record in records:
+        thread.feed(record)
+    units = thread.units()
+    models = dict.fromkeys(
+        one.model for one in records if isinstance(one, Assistant) and one.model is not None
+    )
+    calibration = scale.base(next(reversed(models), ""))
+    sizes = _Sizes(scale, Correction(calibration.factor, calibration.per_result))
+    kinds = _kinds(units, sizes, system, tools)
+    times = [record.ts for record in records if record.ts > 0]
+    return Inspection(
+        records=len(records),
+        turns=len(turns_of(units)),
+        steps=sum(not unit.is_user for unit in units),
+        tokens=sum(group.tokens for group in kinds),
+        factor=round(calibration.factor, 3),
+        counter=scale.counter.name,
+        models=tuple(models),
+        started=min(times, default=0.0),
+        ended=max(times, default=0.0),
+        compactions=sum(isinstance(record, Compaction) for record in records),
+        kinds=kinds,
+        tools=_tools(units, sizes),
+        files=_files(units, sizes)[: 2 * top],
+        images=_images(units, sizes),
+        by_turn=_by_turn(units, sizes),
+        biggest=_biggest(units, sizes, top),
+        doubles=_doubles(units, sizes),
+        repairs=tuple(thread.all_repairs()),
+        calls=_calls(records, units, sizes),
+        spent=_spent(records, price),
+    )
+
+
+class _Sizes:
+    """Tokens of anything, in the provider's measure."""
+
+    def __init__(self, scale: Scale, correction: Correction) -> None:
+        self.scale = scale
+        self._correction = correction
+
+    def block(self, block: Block) -> int:
+        return self._correction.tokens(self.scale.block(block))
+
+    def part(self, part: Part) -> int:
+        return self._correction.tokens(self.scale.part(part))
+
+    def unit(self, unit: Unit) -> int:
+        return self._correction.tokens(self.scale.unit(unit))
+
+    def counted(self, tokens: int) -> int:
+        return self._correction.tokens(Weight(tokens))
+
+
+class _Tally:
+    """Groups in the making."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[int]] = {}
+
+    def add(self, name: str, tokens: int, *, count: int = 1, is_error: bool = False) -> None:
+        row = self._rows.setdefault(name, [0, 0, 0, 0])
+        row[0] += tokens
+        row[1] += count
+        row[2] = max(row[2], tokens)
+        row[3] += is_error
+
+    def groups(self) -> tuple[Group, ...]:
+        rows = sorted(self._rows.items(), key=lambda item: (-item[1][0], item[0]))
+        return tuple(Group(name, *row) for name, row in rows)
+
+    def get(self, name: str) -> Group:
+        return Group(name, *self._rows.get(name, (0, 0, 0, 0)))
+
+
+def _kinds(
+    units: Iterable[Unit], sizes: _Sizes, system: str, tools: Sequence[Tool]
+) -> tuple[Group, ...]:
+    tally = _Tally()
+    if system:
+        tally.add("system prompt", sizes.counted(sizes.scale.text(system)))
+    for tool in tools:
+        tally.add("tool schemas", sizes.counted(sizes.scale.tools((tool,))))
+    for part in _parts(units):
+        for block in part.blocks:
+            for kind, inner in _kinds_in(block, part.role):
+                tally.add(kind, sizes.block(inner))
+    return tuple(tally.get(kind) for kind in KINDS)
+
+
+def _kinds_in(block: Block, role: str) -> Iterable[tuple[str, Block]]:
+    match block:
+        case Text():
+            yield role, block
+        case Thinking():
+            yield "thinking", block
+        case ToolCall():
+            yield "tool calls", block
+        case Image():
+            yield "images", block
+        case ToolAnswer(content=content):
+            pictures = [piece for piece in content if isinstance(piece, Image)]
+            rest = tuple(piece for piece in content if not isinstance(piece, Image))
+            yield "tool results", msgspec.structs.replace(block, content=rest)
+            yield from (("images", picture) for picture in pictures)
+        case Other():
+            yield "other", block
+
+
+def _tools(units: Iterable[Unit], sizes: _Sizes) -> tuple[Group, ...]:
+    tally = _Tally()
+    for part in _parts(units):
+        for block in part.blocks:
+            if isinstance(block, ToolAnswer):
+                tally.add(block.name or "?", sizes.block(block), is_error=block.is_error)
+            elif isinstance(block, ToolCall):
+                tally.add(block.name or "?", sizes.block(block), count=0)
+    return tally.groups()
+
+
+def _files(units: Iterable[Unit], sizes: _Sizes) -> tuple[Group, ...]:
+    """Tokens by the file that a call names: its arguments and its result."""
+    tally = _Tally()
+    for unit in units:
+        paths = {
+            block.id: path
+            for part in unit.parts
+            for block in part.blocks
+            if isinstance(block, ToolCall) and (path := _path_in(block.arguments))
+        }
+        for part in unit.parts:
+            for block in part.blocks:
+                if isinstance(block, ToolCall) and block.id in paths:
+                    tally.add(paths[block.id], sizes.block(block), count=0)
+                elif isinstance(block, ToolAnswer) and block.call_id in paths:
+                    tally.add(paths[block.call_id], sizes.block(block), is_error=block.is_error)
+    return tally.groups()
+
+
+def _path_in(arguments: Mapping[str, object]) -> str:
+    found = (arguments.get(name) for name in _PATH_NAMES)
+    return next((one for one in found if isinstance(one, str) and one), "")
+
+
+def _images(units: Iterable[Unit], sizes: _Sizes) -> Group:
+    tally = _Tally()
+    for part in _parts(units):
+        for block in part.blocks:
+            for kind, inner in _kinds_in(block, part.role):
+                if kind == "images":
+                    tally.add(kind, sizes.block(inner))
+    return tally.get("images")
+
+
+def _by_turn(units: Sequence[Unit], sizes: _Sizes) -> tuple[Item, ...]:
+    starts = [*turns_of(units), len(units)]
+    return tuple(
+        Item(
+            record=units[start].first,
+            kind="turn",
+            tokens=sum(sizes.unit(unit) for unit in units[start:end]),
+            says=_says(units[start].parts[0]),
+            name=f"{sum(not unit.is_user for unit in units[start:end])} steps",
+        )
+        for start, end in itertools.pairwise(starts)
+    )
+
+
+def _biggest(units: Iterable[Unit], sizes: _Sizes, top: int) -> tuple[Item, ...]:
+    items = [
+        Item(part.record, part.source, sizes.part(part), _says(part), _tool_of(part))
+        for part in _parts(units)
+        if part.record
+    ]
+    items.sort(key=lambda item: (-item.tokens, item.record))
+    return tuple(items[:top])
+
+
+def _doubles(units: Iterable[Unit], sizes: _Sizes) -> tuple[Double, ...]:
+    """Results whose text is the same to the last character."""
+    alike: dict[bytes, list[Part]] = {}
+    for part in _parts(units):
+        text = "\n".join(
+            text_of_blocks(block.content) for block in part.blocks if isinstance(block, ToolAnswer)
+        )
+        if len(text) >= DUPLICATE_CHARS_MIN:
+            alike.setdefault(hashlib.sha256(text.encode()).digest(), []).append(part)
+    found = [
+        Double(
+            name=_tool_of(parts[0]),
+            copies=len(parts),
+            tokens=sum(map(sizes.part, parts[1:])),
+            records=tuple(part.record for part in parts),
+            says=_says(parts[0]),
+        )
+        for parts in alike.values()
+        if len(parts) > 1
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.tokens, one.records)))
+
+
+def _calls(records: Sequence[Record], units: Sequence[Unit], sizes: _Sizes) -> tuple[Call, ...]:
+    """The size of the history before each reply, beside what the provider reported."""
+    by_id = {one.id: one for one in records if isinstance(one, Assistant)}
+    calls: list[Call] = []
+    seen = 0
+    for unit in units:
+        record = by_id.get(unit.first)
+        if record is not None:
+            usage = read_usage(record.usage, record.provider or "")
+            calls.append(Call(record.id, record.ts, seen, usage.prompt if usage else None))
+        seen += sizes.unit(unit)
+    return tuple(calls)
+
+
+def _spent(records: Iterable[Record], price: Price | None) -> Spent:
+    calls = prompt = read = write = write_hour = output = 0
+    for record in records:
+        if not isinstance(record, Assistant):
+            continue
+        usage = read_usage(record.usage, record.provider or "")
+        if usage is None:
+            continue
+        calls += 1
+        prompt += usage.prompt
+        read += usage.cached_read
+        write += usage.cached_write
+        write_hour += usage.cached_write_1h
+        output += usage.output or 0
+    if price is None or not calls:
+        return Spent(calls, prompt, read, write, output)
+    hourly = price.cache_write_hour or price.cache_write
+    plain = prompt - read - write
+    cost = plain * price.input + read * price.cache_read + output * price.output
+    cost += (write - write_hour) * price.cache_write + write_hour * hourly
+    bare = prompt * price.input + output * price.output
+    return Spent(calls, prompt, read, write, output, cost / 1_000_000, bare / 1_000_000, price.note)
+
+
+def _parts(units: Iterable[Unit]) -> Iterable[Part]:
+    return (part for unit in units for part in unit.parts)
+
+
+def _tool_of(part: Part) -> str:
+    names = (one.name for one in part.blocks if isinstance(one, ToolAnswer | ToolCall))
+    return next(names, "")
+
+
+def _says(part: Part) -> str:
+    texts = []
+    for block in part.blocks:
+        match block:
+            case Text(text):
+                texts.append(text)
+            case ToolAnswer(content=content):
+                texts.append(text_of_blocks(content))
+            case ToolCall(name=name):
+                texts.append(f"→ {name}")
+            case Image(media_type=kind):
+                texts.append(f"[{kind or 'image'}]")
+            case _:
+                pass
+    return title_of("  ".join(text[:400] for text in texts))

@@ -1,0 +1,150 @@
+"""What became of every record, and why: data first, drawn elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from holdfast.core.models.messages import ToolAnswer, ToolCall
+from holdfast.core.projection.steps import MEANING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.projection.draft import Draft
+    from holdfast.core.projection.steps import Part, Repair, Unit
+    from holdfast.core.projection.view import Form
+
+
+Action = Literal["kept", "trimmed", "cleared", "summarised", "dropped", "injected", "silent"]
+"""`silent`: a record that no model ever sees, such as a label or a decision."""
+
+
+class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One record's line in the ledger."""
+
+    record: str
+    kind: str
+    action: Action
+    before: int = 0
+    """Tokens of the record as the log has it."""
+    after: int = 0
+    """Tokens of it in the request."""
+    why: str = ""
+    back: str = ""
+    """How to get back what is not in the request."""
+    name: str = ""
+    """The tool, for calls and results."""
+
+
+def totals(ledger: tuple[Line, ...]) -> dict[str, tuple[int, int, int]]:
+    """By action: how many records, tokens before, tokens after."""
+    sums: dict[str, tuple[int, int, int]] = {}
+    for line in ledger:
+        count, before, after = sums.get(line.action, (0, 0, 0))
+        sums[line.action] = (count + 1, before + line.before, after + line.after)
+    return sums
+
+
+def written(draft: Draft, records: Sequence[Record], repairs: Sequence[Repair]) -> tuple[Line, ...]:
+    """The ledger of a draft that fits."""
+    repaired = {repair.record: repair for repair in repairs}
+    gone = _by_record(draft.units[: draft.start])
+    kept = _by_record(draft.units[draft.start :])
+    pinned = _by_record(draft.opening)
+    lines = [line for unit in draft.opening for line in _injected(draft, unit)]
+    for record in records:
+        if record.id in kept or record.id in pinned:
+            parts = kept.get(record.id) or pinned[record.id]
+            lines.append(_shown(draft, record, parts, repaired.get(record.id)))
+        elif record.id in gone:
+            before = sum(map(draft.tokens_of_part, gone[record.id]))
+            lines.append(
+                Line(
+                    record=record.id,
+                    kind=record.kind,
+                    action="summarised",
+                    before=before,
+                    why=draft.reasons[-1] if draft.reasons else "cut",
+                    back=f"record {record.id}",
+                    name=_name(gone[record.id]),
+                )
+            )
+        else:
+            lines.append(_unseen(draft, record, repaired.get(record.id)))
+    lines += [line for unit in draft.closing for line in _injected(draft, unit)]
+    return tuple(lines)
+
+
+def _by_record(units: Iterable[Unit]) -> dict[str, list[Part]]:
+    found: dict[str, list[Part]] = {}
+    for unit in units:
+        for part in unit.parts:
+            if part.record and part.source != "injected":  # that has a line of its own
+                found.setdefault(part.record, []).append(part)
+    return found
+
+
+def _shown(draft: Draft, record: Record, parts: list[Part], repair: Repair | None) -> Line:
+    form = draft.forms.get(record.id)
+    before = sum(map(draft.tokens_of_part, parts))
+    after = sum(draft.tokens_of_part(draft.shape(part)) for part in parts)
+    actions: dict[str | None, Action] = {None: "kept", "trim": "trimmed", "clear": "cleared"}
+    return Line(
+        record=record.id,
+        kind=record.kind,
+        action=actions[form.action if form else None],
+        before=before,
+        after=after,
+        why=_why(draft, record.id, form) or (MEANING[repair.flaw] if repair else ""),
+        back=f"record {record.id}" if form else "",
+        name=_name(parts),
+    )
+
+
+def _why(draft: Draft, record: str, form: Form | None) -> str:
+    if form is None:
+        return ""
+    if draft.view.forms.get(record) == form:
+        return "decided earlier"
+    return "; ".join(draft.reasons)
+
+
+def _unseen(draft: Draft, record: Record, repair: Repair | None) -> Line:
+    """A record that is nowhere in the units."""
+    boundary = draft.view.boundary
+    if record.kind not in ("user", "assistant", "tool_result", "tool_use"):
+        return Line(record=record.id, kind=record.kind, action="silent")
+    if repair is not None:
+        why, action = MEANING[repair.flaw], "dropped"
+    elif boundary is not None:
+        why, action = f"before the boundary {boundary.id}", "summarised"
+    else:
+        why, action = "nothing in it", "dropped"
+    return Line(
+        record=record.id,
+        kind=record.kind,
+        action="summarised" if action == "summarised" else "dropped",
+        why=why,
+        back=f"record {record.id}",
+    )
+
+
+def _injected(draft: Draft, unit: Unit) -> Iterable[Line]:
+    for part in unit.parts:
+        if part.source == "injected":
+            size = draft.tokens_of_part(part)
+            what = "stands for what was cut" if part.record else "asked for by the provider's rules"
+            yield Line(part.record, "summary" if part.record else "note", "injected", 0, size, what)
+
+
+def _name(parts: list[Part]) -> str:
+    names = [
+        block.name
+        for part in parts
+        for block in part.blocks
+        if isinstance(block, ToolAnswer | ToolCall)
+    ]
+    return ", ".join(dict.fromkeys(names))

@@ -1,0 +1,105 @@
+"""What a provider takes beside tokens: pictures by number and size, messages, bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.models.messages import Image, ToolAnswer
+from holdfast.core.projection.sizes import bytes_of
+from holdfast.core.projection.view import Form
+from holdfast.core.tokens.images import image_size, payload_bytes
+
+if TYPE_CHECKING:
+    from holdfast.core.models.dialects import Dialect
+    from holdfast.core.projection.draft import Draft
+    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.steps import Part
+
+_BODY_SHARE: Final = 0.9
+"""Of the provider's limit on bytes; the rest is for the shape of the request."""
+
+
+def fit_media(draft: Draft, dialect: Dialect) -> None:
+    """Clear pictures, oldest first, until their number, size and the body are within limits."""
+    if not draft.has_images:
+        return
+    pictures = [
+        (part, image)
+        for unit in (*draft.opening, *draft.units[draft.start :])
+        for part in unit.parts
+        for image in images_in(draft.shape(part))
+    ]
+    if not pictures:
+        return
+    for part, image in pictures:
+        if _is_unfit(image, dialect, len(pictures)):
+            _clear(draft, part, "a picture the provider would refuse")
+    left = [(part, image) for part, image in pictures if not _is_cleared(draft, part)]
+    if dialect.images_max is not None:
+        while len(left) > dialect.images_max:
+            _clear(draft, left[0][0], f"more than {dialect.images_max} pictures")
+            left = [(part, image) for part, image in left if not _is_cleared(draft, part)]
+    room = int(dialect.body_bytes * _BODY_SHARE)
+    if room:
+        _fit_bytes(draft, [part for part, _image in left], room)
+
+
+def fit_count(draft: Draft, dialect: Dialect, policy: Policy, room: int) -> None:
+    """Cut to half of what the provider takes, where there are more messages than that."""
+    most = dialect.messages_max
+    if not most or sum(len(unit.parts) for unit in draft.units[draft.start :]) + 4 <= most:
+        return
+    start, left = len(draft.units) - 1, most // 2
+    while start > draft.start and left >= len(draft.units[start].parts):
+        left -= len(draft.units[start].parts)
+        start -= 1
+    draft.reasons.append(f"more than {most:,} messages")
+    draft.cut(start, policy.carry_cap(room))
+
+
+def _fit_bytes(draft: Draft, parts: list[Part], room: int) -> None:
+    total = sum(map(bytes_of, draft.shown()))
+    for part in parts:
+        if total <= room:
+            return
+        if not _is_cleared(draft, part):
+            _clear(draft, part, f"a body of {total:,} bytes")
+            total = sum(map(bytes_of, draft.shown()))
+
+
+def _is_unfit(image: Image, dialect: Dialect, count: int) -> bool:
+    if not image.data:
+        return False
+    if dialect.image_bytes and len(image.data) > dialect.image_bytes:
+        return True
+    if not payload_bytes(image.data):
+        return True
+    size = image_size(image)
+    if size is None:
+        return False
+    longest = max(size.width, size.height)
+    if dialect.image_pixels and longest > dialect.image_pixels:
+        return True
+    many = bool(dialect.many_images) and count > dialect.many_images
+    return many and longest > dialect.many_image_pixels
+
+
+def images_in(part: Part) -> list[Image]:
+    found: list[Image] = []
+    for block in part.blocks:
+        if type(block) is Image:
+            found.append(block)
+        elif type(block) is ToolAnswer:
+            found += [piece for piece in block.content if type(piece) is Image]
+    return found
+
+
+def _is_cleared(draft: Draft, part: Part) -> bool:
+    form = draft.forms.get(part.record)
+    return form is not None and form.action == "clear"
+
+
+def _clear(draft: Draft, part: Part, why: str) -> None:
+    draft.show(part.record, Form("clear"))
+    if why not in draft.reasons:
+        draft.reasons.append(why)

@@ -1,0 +1,251 @@
+"""`project`: from the log to a request that fits, with a ledger that says what became of what.
+
+Pure: the same records, window, target, policy and cache give the same bytes. What it decides comes
+back as records; once they are appended, the next projection sees the same and decides nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.log.replay import with_ids
+from holdfast.core.models.messages import Prompt
+from holdfast.core.models.window import RATIO_ESTIMATED, Budget, Window, budget_for
+from holdfast.core.projection.draft import NOTE_FIRST, Draft
+from holdfast.core.projection.fit import advise, cut_now, force
+from holdfast.core.projection.ledger import Line, written
+from holdfast.core.projection.media import fit_count, fit_media
+from holdfast.core.projection.policy import Cache, Policy
+from holdfast.core.projection.sizes import Correction, Weight
+from holdfast.core.projection.steps import Repair, messages_of
+from holdfast.core.projection.view import Remembered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.messages import Message, Tool
+    from holdfast.core.projection.steps import Unit
+    from holdfast.core.projection.view import View
+
+_HIDDEN_TOKENS: Final = 500
+_ANCHOR_SHARE: Final = 0.1
+"""How far the last reported size may be from what we see, and still be of the same request."""
+
+
+Pressure = Literal["usual", "hold", "cut"]
+"""`usual`: decide by the policy. `hold`: leave the view alone as long as it fits. `cut`: cut now,
+however much room there is."""
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """How large the request is, as the provider will count it."""
+
+    total: int
+    messages: int
+    system: int
+    tools: int
+    hidden: int
+    """Measured by the provider beyond what we see."""
+    basis: Literal["measured", "exact", "estimated"]
+    """`measured`: starts from a size the provider reported. `exact`: the model's own vocabulary."""
+    factor: float
+    per_result: float
+    counter: str
+
+
+class Plan(msgspec.Struct, frozen=True, dict=True):
+    """A request, why it is as it is, and what to append so that it stays so."""
+
+    prompt: Prompt
+    tokens: Tokens
+    budget: Budget
+    window: Window
+    target: Target
+    repairs: tuple[Repair, ...]
+    decisions: tuple[Record, ...]
+    """Records to append before the request is sent."""
+    tokens_before: int
+    """What the messages would take if nothing had been decided."""
+    warnings: tuple[str, ...]
+    _draft: Draft
+    _records: Sequence[Record]
+
+    @property
+    def units(self) -> list[Unit]:
+        """The view as it was before this plan: each user message, each step."""
+        return self._draft.units
+
+    @property
+    def kept(self) -> list[Unit]:
+        """Those of them that are in the request."""
+        return self._draft.units[self._draft.start :]
+
+    @functools.cached_property
+    def ledger(self) -> tuple[Line, ...]:
+        """A line for every record, and for what was put in beside them."""
+        return written(self._draft, self._records, self.repairs)
+
+
+def project(
+    records: Sequence[Record],
+    window: Window,
+    target: Target,
+    *,
+    system: str = "",
+    tools: Sequence[Tool] = (),
+    output_tokens: int | None = None,
+    policy: Policy | None = None,
+    cache: Cache | None = None,
+    floor: int = WINDOW_FLOOR_TOKENS,
+    at_most: int | None = None,
+    pressure: Pressure = "usual",
+    prose: str = "",
+    lately: Callable[[], Sequence[tuple[str, str]]] = tuple,
+    pending: Sequence[str] = (),
+    memory: Remembered | None = None,
+) -> Plan:
+    """What to send after `records`, the path to the head, oldest first.
+
+    `at_most` bounds the whole request where a larger one was refused; `prose` is what a model wrote
+    about what is being cut, and stands before what code says about it; `lately` gives the lines of
+    a running summary, with their records, where something is cut; `pending` is what is still to be
+    done.
+
+    Raises `CannotFit`, with the sums, where no request fits the window.
+    """
+    policy, cache, memory = policy or Policy(), cache or Cache(), memory or Remembered()
+    records = with_ids(records)
+    view = memory.read(records, window.tokens, target)
+    learned = Correction(view.calibration.factor, view.calibration.per_result)
+    system_tokens = learned.tokens(Weight(memory.scale.text(system)))
+    tools_tokens = learned.tokens(Weight(memory.scale.tools(tools)))
+    anchor = _anchor(view, memory, learned, system_tokens + tools_tokens)
+    correction = learned if anchor is None else anchor.correction
+    budget = budget_for(
+        window,
+        system=system_tokens,
+        tools=tools_tokens,
+        hidden=0 if anchor is None else anchor.hidden,
+        output=output_tokens,
+        is_anchored=anchor is not None,
+        floor=floor,
+        at_most=at_most,
+    )
+    draft = Draft(view, records, memory, correction, prose, lately, pending)
+    before = draft.total
+    fit_media(draft, target.dialect)
+    fit_count(draft, target.dialect, policy, budget.tokens)
+    if pressure == "cut":
+        cut_now(draft, budget, policy)
+    elif pressure == "usual":
+        advise(draft, budget, policy, cache)
+    room = _room_after_a_cut(budget, learned, correction)
+    force(draft, budget, policy, room)
+    draft.settle(target.takes_back)
+    force(draft, budget, policy, room)  # read anew, what is left may pair differently
+    draft.settle(target.takes_back)
+    assert draft.total <= budget.tokens
+
+    shown, opened = _opened(draft.shown())
+    messages = messages_of(shown)
+    return Plan(
+        prompt=Prompt(
+            messages=tuple(messages),
+            system=system,
+            tools=tuple(tools),
+            output_tokens=budget.output_reserve,
+            stable=_stable(messages, has_summary=bool(draft.opening)),
+        ),
+        tokens=Tokens(
+            total=draft.total + budget.static,
+            messages=draft.total,
+            system=system_tokens,
+            tools=tools_tokens,
+            hidden=budget.hidden,
+            basis=_basis(memory, is_anchored=anchor is not None),
+            factor=round(correction.factor, 4),
+            per_result=round(correction.per_result, 2),
+            counter=memory.scale.counter.name,
+        ),
+        budget=budget,
+        window=window,
+        target=target,
+        repairs=(*draft.repairs, *opened, *_closed(draft)),
+        decisions=draft.decisions(window.tokens, before),
+        tokens_before=before,
+        warnings=tuple(filter(None, (window.warning,))),
+        _draft=draft,
+        _records=records,
+    )
+
+
+def _room_after_a_cut(budget: Budget, learned: Correction, correction: Correction) -> int:
+    """What the view may take, as it is weighed now, so that it still fits when it is weighed anew:
+    after a cut, what the provider measured is of something else."""
+    if correction is learned:
+        return budget.tokens
+    anew = msgspec.structs.replace(budget, ratio=RATIO_ESTIMATED, hidden=0).tokens
+    return int(anew * min(1.0, correction.factor / learned.factor))
+
+
+def _opened(shown: list[Unit]) -> tuple[list[Unit], list[Repair]]:
+    """Units that begin with the user."""
+    if shown[0].parts[0].role == "user":
+        return shown, []
+    return [NOTE_FIRST, *shown], [Repair("no-opening", shown[0].first)]
+
+
+def _closed(draft: Draft) -> list[Repair]:
+    """What was said last, where a note stands for the next user message."""
+    units = draft.units or draft.opening
+    return [Repair("no-question", units[-1].first if units else "")] if draft.closing else []
+
+
+class _Anchor(msgspec.Struct, frozen=True):
+    """How what the provider measured differs from what we see."""
+
+    correction: Correction
+    """Makes our sizes add up to the measured one."""
+    hidden: int
+    """What every request has beside what we see."""
+
+
+def _anchor(view: View, memory: Remembered, learned: Correction, static: int) -> _Anchor | None:
+    """From the last reported size; None where that was of something else than we see."""
+    call = view.last_call
+    if call is None:
+        return None
+    sent = memory.weigh((*view.opening, *view.units[: call.unit]), view.forms)
+    seen = learned.tokens(sent)
+    beyond = call.usage.prompt - static - seen
+    if abs(beyond) > max(_HIDDEN_TOKENS, _ANCHOR_SHARE * call.usage.prompt):
+        return None
+    # A few tokens are wrapping that is always there; more than that is in proportion, and goes
+    # when messages go.
+    hidden = min(max(0, beyond), _HIDDEN_TOKENS)
+    scale = 1.0 + (beyond - hidden) / seen if seen else 1.0
+    if beyond < 0:
+        # Some of it was too much for the system prompt and the tools: what is left of a short
+        # conversation must not pay for all of that, or it would be smaller than nothing.
+        scale = call.usage.prompt / (static + seen)
+    return _Anchor(Correction(learned.factor * scale, learned.per_result * scale), hidden)
+
+
+def _basis(memory: Remembered, *, is_anchored: bool) -> Literal["measured", "exact", "estimated"]:
+    if is_anchored:
+        return "measured"
+    return "exact" if memory.scale.counter.is_exact else "estimated"
+
+
+def _stable(messages: Sequence[Message], *, has_summary: bool) -> tuple[int, ...]:
+    """Where the request before this one ended, and the summary that all of them begin with."""
+    replies = [index for index, message in enumerate(messages) if message.role == "assistant"]
+    ends = {0} if has_summary else set()
+    ends |= {replies[-1] - 1} if replies and replies[-1] > 0 else set()
+    return tuple(sorted(ends))

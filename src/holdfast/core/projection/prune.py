@@ -1,0 +1,214 @@
+"""Shorter forms of what a record contributes: trimmed, cleared, or cut to a size.
+
+Every form says how much is missing and which record has it. The log is not touched; which form a
+record has in the view is decided elsewhere and recorded, so that it stays the same.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.extract.carryover import mentions
+from holdfast.core.limits import (
+    CLEAR_KEEP_ERROR_CHARS,
+    CLEAR_NAMES_SHARE,
+    CLEAR_NAMES_TOKENS,
+    TRIM_ABOVE_CHARS,
+    TRIM_KEEP_CHARS,
+)
+from holdfast.core.models.messages import (
+    Block,
+    Image,
+    Other,
+    Piece,
+    Text,
+    Thinking,
+    ToolAnswer,
+    ToolCall,
+)
+from holdfast.core.text.cut import cut
+from holdfast.core.tokens.counting import Estimator
+
+if TYPE_CHECKING:
+    from holdfast.core.projection.steps import Part
+    from holdfast.core.text.cut import Marker
+
+_ERROR_ENDING: Final = re.compile(
+    r"traceback \(most recent|\b(error|exception|fatal|failed|panic|denied|not found)\b"
+    r"|exit (code|status):? *[1-9]|command failed",
+    re.IGNORECASE,
+)
+_COUNTER: Final = Estimator()
+_NAMES_CHARS: Final = 20_000
+"""How much of a result is searched for names."""
+_ENDING_CHARS: Final = 2_000
+"""Where an error has to be for a result to have ended in it."""
+
+
+def can_trim(part: Part) -> bool:
+    """Whether trimming would take something away."""
+    return any(
+        type(block) is ToolAnswer and _length(block) > TRIM_ABOVE_CHARS for block in part.blocks
+    )
+
+
+def can_clear(part: Part) -> bool:
+    """Whether clearing would take something away."""
+    return part.source == "tool_result" and any(
+        type(block) is ToolAnswer and _length(block) > 2 * len(_cleared_note(part.record, block))
+        for block in part.blocks
+    )
+
+
+def trimmed(part: Part, keep: int | None = None) -> Part:
+    """The beginning and the end of a tool result, or of anything else with `keep` characters."""
+    if part.source != "tool_result" or not any(type(b) is ToolAnswer for b in part.blocks):
+        return shortened(part, TRIM_KEEP_CHARS if keep is None else keep)
+    cap = TRIM_KEEP_CHARS if keep is None else keep
+    blocks = tuple(
+        _trimmed_answer(block, cap, part.record) if type(block) is ToolAnswer else block
+        for block in part.blocks
+    )
+    return msgspec.structs.replace(part, blocks=blocks)
+
+
+def cleared(part: Part) -> Part:
+    """A tool result without its content; the end of an error stays. Or words without pictures."""
+    return msgspec.structs.replace(
+        part, blocks=tuple(_cleared_block(block, part.record) for block in part.blocks)
+    )
+
+
+def _cleared_block(block: Block, record: str) -> Block:
+    match block:
+        case ToolAnswer():
+            return msgspec.structs.replace(block, content=(Text(_cleared_text(record, block)),))
+        case Image():
+            return Text(_image_note(block, record))
+        case _:
+            return block
+
+
+def shortened(part: Part, keep: int) -> Part:
+    """A part with at most `keep` characters of text, shared among its blocks by their length.
+
+    Thinking and images cannot be shortened: they give way to a note, or to nothing.
+    """
+    total = sum(map(_length, part.blocks))
+    share = min(1.0, keep / total) if total else 1.0
+    blocks = [_shortened_block(block, share, part.record) for block in part.blocks]
+    kept = tuple(block for block in blocks if block is not None)
+    return msgspec.structs.replace(part, blocks=kept or (Text("…"),))
+
+
+def chars_of(part: Part) -> int:
+    """How many characters a part has that could be cut."""
+    return sum(map(_length, part.blocks))
+
+
+def _shortened_block(block: Block, share: float, record: str) -> Block | None:
+    match block:
+        case Text(text):
+            shorter = cut(text, int(len(text) * share), marker=_marker(record)).text
+            return Text(shorter) if shorter.strip() else None
+        case ToolCall(arguments=arguments):
+            return msgspec.structs.replace(
+                block, arguments=_shortened_value(arguments, share, record)
+            )
+        case ToolAnswer():
+            return _trimmed_answer(block, int(_length(block) * share), record)
+        case Image():
+            return Text(_image_note(block, record))
+        case Thinking():
+            return None
+        case Other(kind=kind):
+            return Text(f"[{kind} left out: record {record} has it]")
+
+
+def _shortened_value(value: Any, share: float, record: str) -> Any:
+    match value:
+        case str() if len(value) > 80:
+            return cut(value, int(len(value) * share), marker=_marker(record)).text
+        case dict():
+            return {key: _shortened_value(item, share, record) for key, item in value.items()}
+        case list():
+            return [_shortened_value(item, share, record) for item in value]
+        case _:
+            return value
+
+
+def _trimmed_answer(answer: ToolAnswer, cap: int, record: str) -> ToolAnswer:
+    pictures = [_image_note(piece, record) for piece in answer.content if type(piece) is Image]
+    text = cut("\n".join([_text_in(answer), *pictures]).strip("\n"), cap, marker=_marker(record))
+    return msgspec.structs.replace(answer, content=(Text(text.text if text.text.strip() else "…"),))
+
+
+def _cleared_text(record: str, answer: ToolAnswer) -> str:
+    text = _text_in(answer)
+    note = "\n".join(filter(None, (_cleared_note(record, answer), _names_in(text))))
+    if answer.is_error or _ERROR_ENDING.search(text[-_ENDING_CHARS:]):
+        ending = cut(text.strip(), CLEAR_KEEP_ERROR_CHARS, keep="tail", marker=_no_words)
+        return f"{note}\n{ending.text}" if ending.text else note
+    return note
+
+
+def _names_in(text: str) -> str:
+    """What a later step may want to name again: it costs little and spares a second look."""
+    # By the estimate, whatever else is installed: the bytes must not depend on that.
+    text = text[:_NAMES_CHARS]
+    cap = min(CLEAR_NAMES_TOKENS, int(CLEAR_NAMES_SHARE * _COUNTER.count(text)))
+    names = mentions(text, cap, _COUNTER)
+    return f"It named: {names}" if names else ""
+
+
+def _cleared_note(record: str, answer: ToolAnswer) -> str:
+    pictures = sum(type(piece) is Image for piece in answer.content)
+    what = f"{len(_text_in(answer)):,} characters" + (f", {pictures} images" if pictures else "")
+    return f"[Cleared: {what}. Record {record} has all of it.]"
+
+
+def _image_note(image: Image, record: str) -> str:
+    size = f", {len(image.data) * 3 // 4:,} bytes" if image.data else ""
+    return f"[Image left out: {image.media_type or 'picture'}{size}. Record {record} has it.]"
+
+
+def _marker(record: str) -> Marker:
+    return lambda omitted, total, unit: (
+        f"\n[… {omitted:,} of {total:,} {unit} left out; record {record} has all of it …]\n"
+    )
+
+
+def _no_words(_omitted: int, _total: int, _unit: str) -> str:
+    return "… "
+
+
+def _text_in(answer: ToolAnswer) -> str:
+    return "\n".join(_piece_text(piece) for piece in answer.content if type(piece) is not Image)
+
+
+def _piece_text(piece: Piece) -> str:
+    match piece:
+        case Text(text):
+            return text
+        case Other(raw=raw):
+            return msgspec.json.encode(raw).decode()
+        case Image():
+            return ""
+
+
+def _length(block: Block) -> int:
+    match block:
+        case Text(text):
+            return len(text)
+        case ToolAnswer(content=content):
+            return sum(
+                len(piece.data) if isinstance(piece, Image) else len(_piece_text(piece))
+                for piece in content
+            )
+        case ToolCall(arguments=arguments):
+            return len(msgspec.json.encode(arguments))
+        case _:
+            return 0

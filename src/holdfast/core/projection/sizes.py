@@ -1,0 +1,161 @@
+"""How many tokens each part and unit is, remembered, and corrected by what providers reported.
+
+Counting is the expensive part of a projection, so a `Scale` keeps what it has weighed. It can be
+handed from one projection of a session to the next; that changes how long a projection takes and
+never what it says.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core.extract.carryover import digest, glance
+from holdfast.core.models.messages import Image, ToolAnswer, arguments_json
+from holdfast.core.tokens.calibration import Calibration, base_for
+from holdfast.core.tokens.counting import (
+    MESSAGE_TOKENS,
+    Estimator,
+    count_block,
+    count_text,
+    count_tool,
+)
+from holdfast.core.tokens.images import UNKNOWN_RULE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from holdfast.core.extract.carryover import Digest
+    from holdfast.core.log.records import Record
+    from holdfast.core.models.messages import Block, Tool
+    from holdfast.core.projection.steps import Part, Unit
+    from holdfast.core.tokens.counting import Counter
+    from holdfast.core.tokens.images import ImageRule
+
+
+class Weight(msgspec.Struct, frozen=True, gc=False):
+    """What something weighs, as counted: before the correction."""
+
+    counted: int
+    results: int = 0
+    """Tool results in it; the correction charges something for each."""
+    images: int = 0
+
+
+class Correction(msgspec.Struct, frozen=True, gc=False):
+    """A calibration, solved: from counted tokens to the provider's."""
+
+    factor: float
+    per_result: float
+
+    def tokens(self, weight: Weight) -> int:
+        return math.ceil(self.factor * weight.counted + self.per_result * weight.results)
+
+
+class Scale:
+    """Weighs with one counter and one rule for pictures, and remembers."""
+
+    def __init__(self, counter: Counter | None = None, images: ImageRule = UNKNOWN_RULE) -> None:
+        self.counter: Counter = counter or Estimator()
+        self.images = images
+        # By identity, and the part is kept with its weight: an address is not used again while
+        # what lived there is still held.
+        self._parts: dict[int, tuple[Part, Weight]] = {}
+        self._units: dict[int, tuple[Unit, Weight]] = {}
+        self._digests: dict[int, tuple[Record, Digest | None]] = {}
+        self._glances: dict[int, tuple[Record, Digest | None]] = {}
+
+    def digest(self, record: Record) -> Digest | None:
+        """What a record could add to a carry."""
+        found = self._digests.get(id(record))
+        if found is None:
+            found = self._digests[id(record)] = (record, digest(record))
+        return found[1]
+
+    def glance(self, record: Record) -> Digest | None:
+        """The part of it that is still looked at when the record is old."""
+        found = self._glances.get(id(record))
+        if found is None:
+            found = self._glances[id(record)] = (record, glance(record))
+        return found[1]
+
+    def part(self, part: Part) -> Weight:
+        found = self._parts.get(id(part))
+        if found is not None:
+            return found[1]
+        weight = self._weigh(part.blocks)
+        self._parts[id(part)] = (part, weight)
+        return weight
+
+    def block(self, block: Block) -> Weight:
+        return self._weigh((block,))
+
+    def unit(self, unit: Unit) -> Weight:
+        """All parts, and what the messages they become add."""
+        found = self._units.get(id(unit))
+        if found is not None:
+            return found[1]
+        weights = [self.part(part) for part in unit.parts]
+        messages = 2 if len(unit.parts) > 1 else 1
+        weight = Weight(
+            sum(one.counted for one in weights) + messages * MESSAGE_TOKENS,
+            sum(one.results for one in weights),
+            sum(one.images for one in weights),
+        )
+        self._units[id(unit)] = (unit, weight)
+        return weight
+
+    def units(self, units: Iterable[Unit]) -> Weight:
+        counted = results = 0
+        for unit in units:
+            weight = self.unit(unit)
+            counted += weight.counted
+            results += weight.results
+        return Weight(counted, results)
+
+    def text(self, text: str) -> int:
+        return count_text(text, self.counter, self.images) + MESSAGE_TOKENS if text else 0
+
+    def tools(self, tools: Sequence[Tool]) -> int:
+        return sum(count_tool(tool, self.counter) for tool in tools)
+
+    @property
+    def remembered(self) -> int:
+        """How many things are held because they were weighed."""
+        return max(len(self._parts), len(self._digests), len(self._glances))
+
+    def forget(self) -> None:
+        """Let go of everything that was weighed."""
+        self._parts.clear()
+        self._units.clear()
+        self._digests.clear()
+        self._glances.clear()
+
+    def base(self, model: str) -> Calibration:
+        """Where the correction for a model starts."""
+        return Calibration(base=base_for(model, is_exact=self.counter.is_exact))
+
+    def _weigh(self, blocks: tuple[Block, ...]) -> Weight:
+        counted = results = images = 0
+        for block in blocks:
+            counted += count_block(block, self.counter, self.images)
+            if type(block) is ToolAnswer:
+                results += 1
+                images += sum(type(piece) is Image for piece in block.content)
+            elif type(block) is Image:
+                images += 1
+        return Weight(counted, results, images)
+
+
+def bytes_of(unit: Unit) -> int:
+    """About how many bytes a unit takes in a request, arguments as the text some dialects want."""
+    total = 0
+    for part in unit.parts:
+        total += len(msgspec.json.encode(part.blocks))
+        for block in part.blocks:
+            arguments = getattr(block, "arguments", None)
+            if arguments:
+                total += len(msgspec.json.encode(arguments_json(arguments)))
+    return total

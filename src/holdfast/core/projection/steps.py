@@ -1,0 +1,472 @@
+"""From records to units that cannot be taken apart, repaired where the log is not sound.
+
+A unit is a user's message, or a step: an assistant message with the answers to all its calls. What
+a provider would refuse (orphan, doubled, reused or missing ids, empty messages) is mended here, in
+the copy that goes out; each repair is reported, and the log stays as it is.
+
+A `Thread` takes records one at a time and never looks ahead, so that more records only ever add
+units: what was sent stays the beginning of what will be sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
+
+import msgspec
+
+from holdfast.core.log.records import Assistant, Record, ToolResult, ToolUse, User
+from holdfast.core.models.messages import (
+    EMPTY_RESULT,
+    INTERRUPTED,
+    Block,
+    Image,
+    Message,
+    Other,
+    Piece,
+    Role,
+    Text,
+    Thinking,
+    ToolAnswer,
+    ToolCall,
+    read_blocks,
+    read_pieces,
+)
+from holdfast.core.projection.payloads import has_payload, without_payloads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+Flaw = Literal[
+    "orphan-result",
+    "duplicate-result",
+    "moved-result",
+    "late-result",
+    "interrupted-call",
+    "blank-id",
+    "reused-id",
+    "blank-name",
+    "empty-message",
+    "empty-result",
+    "merged-roles",
+    "bad-unicode",
+    "foreign-thinking",
+    "payload-in-text",
+    "no-opening",
+    "no-question",
+]
+MEANING: Final[dict[str, str]] = {
+    "orphan-result": "a result without its call was left out",
+    "duplicate-result": "a second result of one call was left out",
+    "moved-result": "a result was moved to its call",
+    "late-result": "a result that came after the next reply is shown as a note",
+    "interrupted-call": "a call without a result was answered as interrupted",
+    "blank-id": "a call without an id got one",
+    "reused-id": "a call whose id was taken got another",
+    "blank-name": "a call without a tool's name got one",
+    "empty-message": "a message without content was left out",
+    "empty-result": "an empty result says that it is empty",
+    "merged-roles": "two messages of one role in a row became one",
+    "bad-unicode": "lone surrogates were replaced",
+    "foreign-thinking": "thinking of another model, or without a signature, was left out",
+    "payload-in-text": "a data URI in a text became a picture, or a note of its size",
+    "no-opening": "a note stands where the first user message should be",
+    "no-question": "a note stands where a new user message should be",
+}
+"""Every repair by name."""
+
+Source = Literal["user", "assistant", "tool_result", "injected"]
+_B = TypeVar("_B", bound=Block)
+UNNAMED_TOOL: Final = "unnamed_tool"
+
+
+class Repair(msgspec.Struct, frozen=True):
+    """Something in the outgoing copy that is not as the log has it."""
+
+    flaw: Flaw
+    record: str
+    detail: str = ""
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """What one record contributes to a message."""
+
+    record: str
+    source: Source
+    role: Role
+    blocks: tuple[Block, ...]
+
+
+class Unit(msgspec.Struct, frozen=True, gc=False):
+    """Parts that are kept or cut together."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def is_user(self) -> bool:
+        return self.parts[0].source == "user"
+
+    @property
+    def first(self) -> str:
+        """The record it starts with."""
+        return self.parts[0].record
+
+
+class Thread:
+    """Units in the making. Feed it records in order; `units` is the whole so far."""
+
+    def __init__(self, admits: Callable[[Thinking], bool] = lambda _thinking: True) -> None:
+        self.repairs: list[Repair] = []
+        self._admits = admits
+        """Whether the target takes a piece of thinking back."""
+        self._closed: list[Unit] = []
+        self._step: _OpenStep | None = None
+        self._waiting: list[Unit] = []
+        """What the user said since the open step's calls."""
+        self._early: list[ToolResult] = []
+        """Results whose call has not been seen; the next assistant message may have it."""
+        self._ids: dict[str, int] = {}
+        """How often each call id was given out."""
+        self._answered: set[str] = set()
+        self._interrupted: set[str] = set()
+        """Calls whose result says only that they were interrupted."""
+
+    def feed(self, record: Record) -> None:
+        # By exact type: to ask a struct's class for its instances takes several times as long.
+        kind = type(record)
+        if kind is ToolResult:
+            self._take_result(record)  # type: ignore[arg-type]
+        elif kind is Assistant:
+            self._take_assistant(record)  # type: ignore[arg-type]
+        elif kind is User:
+            self._take_user(record)  # type: ignore[arg-type]
+        elif kind is ToolUse:
+            self._take_call(record)  # type: ignore[arg-type]
+
+    def units(self) -> list[Unit]:
+        """Everything fed so far; calls that are still open are answered as interrupted."""
+        units = list(self._closed)
+        if self._step is not None:
+            units.append(self._step.finished())
+        units += self._waiting
+        return units
+
+    @property
+    def position(self) -> int:
+        """The index of the unit that the newest assistant message is in."""
+        return len(self._closed)
+
+    def closed(self, start: int, end: int) -> list[Unit]:
+        """Units that nothing can be added to any more."""
+        return self._closed[start:end]
+
+    def all_repairs(self) -> list[Repair]:
+        """The repairs so far, with those of what is still open."""
+        found = list(self.repairs)
+        if self._step is not None:
+            found += self._step.interruptions()
+        found += [_orphan(result) for result in self._early]
+        return found
+
+    def _take_user(self, record: User) -> None:
+        blocks = self._read(record)
+        if not blocks:
+            return
+        answers = [block for block in blocks if _is_answer(block)]
+        if answers:
+            # A message in a provider's own shape: the results are blocks of it.
+            for block in answers:
+                assert isinstance(block, Other)
+                self._take_result(_result_in(record, block))
+            blocks = tuple(block for block in blocks if not _is_answer(block))
+            if not blocks:
+                return
+        self._lose_early()
+        self._add_said(Part(record.id, "user", "user", blocks))
+
+    def _take_assistant(self, record: Assistant) -> None:
+        blocks = self._read(record)
+        if not blocks:
+            return
+        step = self._open_for(record.id)
+        step.add(Part(record.id, "assistant", "assistant", self._with_sound_calls(record, blocks)))
+        early, self._early = self._early, []
+        for result in early:
+            if step.takes(result):
+                self._repair("moved-result", result, "came before its call")
+                self._take_result(result)
+            else:
+                self.repairs.append(_orphan(result))
+
+    def _take_call(self, record: ToolUse) -> None:
+        """A call that stands alone, as other writers leave it."""
+        arguments = record.input if isinstance(record.input, dict) else {"value": record.input}
+        call = ToolCall(record.tool_use_id, record.name, {} if record.input is None else arguments)
+        step = self._step
+        if step is None or step.has_answers or self._waiting:
+            step = self._open_for(record.id)
+        blocks = self._with_sound_calls(record, (call,))
+        step.add(Part(record.id, "assistant", "assistant", blocks))
+
+    def _take_result(self, record: ToolResult) -> None:
+        step = self._step
+        if step is None or not step.takes(record):
+            self._take_stray(record)
+            return
+        content = self._lifted(record, read_pieces(record.content))
+        if _has_lone_surrogates(record.content):
+            self._repair("bad-unicode", record)
+        if not content:
+            self._repair("empty-result", record)
+            content = (Text(EMPTY_RESULT),)
+        if self._waiting:
+            self._repair("moved-result", record, "came after a user message")
+        call = step.answer(record, content)
+        self._answered.add(record.tool_use_id)
+        if record.content == INTERRUPTED:
+            self._interrupted.add(record.tool_use_id)
+        if call.id != record.tool_use_id and not record.tool_use_id.strip():
+            self._repair("blank-id", record, f"taken for the answer to `{call.name}`")
+
+    def _take_stray(self, record: ToolResult) -> None:
+        """A result that the open step did not ask for."""
+        if record.tool_use_id in self._interrupted and record.content != INTERRUPTED:
+            # Somebody took it for interrupted while it ran.
+            self._interrupted.discard(record.tool_use_id)
+            self._repair("late-result", record, record.tool_use_id)
+            self._tell_late(record)
+        elif record.tool_use_id in self._answered:
+            self._repair("duplicate-result", record, record.tool_use_id)
+        elif record.tool_use_id in self._ids:
+            self._repair("late-result", record, record.tool_use_id)
+            self._tell_late(record)
+        else:
+            self._early.append(record)
+
+    def _tell_late(self, record: ToolResult) -> None:
+        """The model was told that the call was interrupted; that stays, and this is news."""
+        self._answered.add(record.tool_use_id)
+        content = self._lifted(record, read_pieces(record.content)) or (Text(EMPTY_RESULT),)
+        label = Text(f"[The result of the interrupted call `{record.tool_use_id}` arrived late:]")
+        self._add_said(Part(record.id, "tool_result", "user", (label, *content)))
+
+    def _add_said(self, part: Part) -> None:
+        waiting = self._closed if self._step is None else self._waiting
+        waiting.append(Unit((part,)))
+
+    def _open_for(self, record: str) -> _OpenStep:
+        """The step that a new assistant message belongs to."""
+        step = self._step
+        if step is not None:
+            if not step.has_answers and not self._waiting:
+                self.repairs.append(Repair("merged-roles", record, "assistant after assistant"))
+                return step
+            self._close()
+        self._step = _OpenStep()
+        return self._step
+
+    def _close(self) -> None:
+        assert self._step is not None
+        self.repairs += self._step.interruptions()
+        self._closed.append(self._step.finished())
+        self._closed += self._waiting
+        self._waiting.clear()
+        self._step = None
+
+    def _lose_early(self) -> None:
+        self.repairs += [_orphan(result) for result in self._early]
+        self._early.clear()
+
+    def _read(self, record: User | Assistant) -> tuple[Block, ...]:
+        if type(record) is Assistant:
+            provider, model = record.provider or "", record.model or ""
+            blocks = read_blocks(record.content, provider=provider, model=model)
+            kept = tuple(b for b in blocks if type(b) is not Thinking or self._admits(b))
+            if len(kept) < len(blocks):
+                self._repair("foreign-thinking", record, model)
+                blocks = kept
+        else:
+            blocks = read_blocks(record.content)
+        blocks = self._lifted(record, blocks)
+        if not blocks:
+            self._repair("empty-message", record)
+        if _has_lone_surrogates(record.content):
+            self._repair("bad-unicode", record)
+        return blocks
+
+    def _lifted(self, record: Record, blocks: tuple[_B, ...]) -> tuple[_B | Text | Image, ...]:
+        """The blocks without payloads in their texts: sent as text, a picture is thousands of
+        tokens and shows nothing."""
+        if not any(map(has_payload, blocks)):
+            return blocks
+        self._repair("payload-in-text", record)
+        return tuple(lifted for block in blocks for lifted in without_payloads(block))
+
+    def _with_sound_calls(
+        self, record: Assistant | ToolUse, blocks: tuple[Block, ...]
+    ) -> tuple[Block, ...]:
+        if not any(type(block) is ToolCall for block in blocks):
+            return blocks
+        return tuple(
+            self._sound_call(record, block) if isinstance(block, ToolCall) else block
+            for block in blocks
+        )
+
+    def _sound_call(self, record: Assistant | ToolUse, call: ToolCall) -> ToolCall:
+        if not call.name.strip():
+            self._repair("blank-name", record)
+            call = msgspec.structs.replace(call, name=UNNAMED_TOOL)
+        if not call.id.strip():
+            number = self._ids[""] = self._ids.get("", 0) + 1
+            call = msgspec.structs.replace(call, id=self._free_id(f"call_{number}"))
+            self._repair("blank-id", record, call.id)
+        elif call.id in self._ids:
+            taken = call.id
+            call = msgspec.structs.replace(call, id=self._free_id(taken))
+            self._repair("reused-id", record, taken)
+            # A result by this name is now for this call: pairs are by occurrence.
+            self._answered.discard(taken)
+            self._interrupted.discard(taken)
+            assert self._step is not None
+            self._step.alias(taken, call.id)
+        self._ids.setdefault(call.id, 1)
+        return call
+
+    def _free_id(self, name: str) -> str:
+        number = self._ids.get(name, 0)
+        candidate = name
+        while candidate in self._ids:
+            number += 1
+            candidate = f"{name}_{number}"
+        self._ids[name] = number
+        return candidate
+
+    def _repair(self, flaw: Flaw, record: Record, detail: str = "") -> None:
+        self.repairs.append(Repair(flaw, record.id, detail))
+
+
+class _OpenStep:
+    """An assistant message whose answers are still coming in."""
+
+    def __init__(self) -> None:
+        self._said: list[Part] = []
+        self._calls: list[ToolCall] = []
+        self._answers: dict[str, Part] = {}
+        self._aliases: dict[str, list[str]] = {}
+        self._finished: Unit | None = None
+
+    @property
+    def has_answers(self) -> bool:
+        return bool(self._answers)
+
+    def add(self, part: Part) -> None:
+        self._finished = None
+        self._said.append(part)
+        self._calls += [block for block in part.blocks if isinstance(block, ToolCall)]
+
+    def alias(self, name: str, real: str) -> None:
+        """Results by `name` are for the call that was renamed to `real`."""
+        self._aliases.setdefault(name, []).append(real)
+
+    def takes(self, record: ToolResult) -> bool:
+        return self._call_for(record) is not None
+
+    def answer(self, record: ToolResult, content: tuple[Piece, ...]) -> ToolCall:
+        call = self._call_for(record)
+        assert call is not None
+        self._finished = None
+        block = ToolAnswer(call.id, content, is_error=record.is_error, name=call.name)
+        self._answers[call.id] = Part(record.id, "tool_result", "user", (block,))
+        return call
+
+    def interruptions(self) -> list[Repair]:
+        said = self._said[-1].record if self._said else ""
+        return [Repair("interrupted-call", said, f"{call.name} {call.id}") for call in self._open()]
+
+    def finished(self) -> Unit:
+        """The step as it is now; the same object until something is added to it."""
+        if self._finished is None:
+            answers = (self._answers.get(call.id) or _interrupted(call) for call in self._calls)
+            self._finished = Unit((*self._said, *answers))
+        return self._finished
+
+    def _open(self) -> Iterable[ToolCall]:
+        return (call for call in self._calls if call.id not in self._answers)
+
+    def _call_for(self, record: ToolResult) -> ToolCall | None:
+        name = record.tool_use_id
+        waiting = list(self._open())
+        if not name.strip():
+            # Nothing says whose it is; with one call open there is no doubt.
+            return waiting[0] if len(waiting) == 1 else None
+        names = (name, *self._aliases.get(name, ()))
+        return next((call for call in waiting if call.id in names), None)
+
+
+def messages_of(units: Iterable[Unit]) -> list[Message]:
+    """The messages that units make: parts of one role in a row become one message."""
+    messages: list[Message] = []
+    blocks: list[Block] = []
+    first: Part | None = None
+    for unit in units:
+        for part in unit.parts:
+            if first is not None and part.role != first.role:
+                messages.append(Message(first.role, tuple(blocks), first.record))
+                first, blocks = None, []
+            first = first or part
+            blocks.extend(part.blocks)
+    if first is not None:
+        messages.append(Message(first.role, tuple(blocks), first.record))
+    return messages
+
+
+def turns_of(units: Sequence[Unit]) -> list[int]:
+    """The indexes at which turns begin: a user's message that follows a step, or the first unit."""
+    return [
+        index
+        for index, unit in enumerate(units)
+        if index == 0 or (unit.is_user and not units[index - 1].is_user)
+    ]
+
+
+def note(text: str) -> Unit:
+    """A user message that Holdfast puts in."""
+    return Unit((Part("", "injected", "user", (Text(text),)),))
+
+
+def _interrupted(call: ToolCall) -> Part:
+    answer = ToolAnswer(call.id, (Text(INTERRUPTED),), is_error=True, name=call.name)
+    return Part("", "injected", "user", (answer,))
+
+
+def _is_answer(block: Block) -> bool:
+    return type(block) is Other and block.kind == "tool_result"
+
+
+def _result_in(record: User, block: Other) -> ToolResult:
+    name, content = block.raw.get("tool_use_id"), block.raw.get("content")
+    return ToolResult(
+        id=record.id,
+        ts=record.ts,
+        tool_use_id=name if isinstance(name, str) else "",
+        content=content if isinstance(content, str | list) else None,
+        is_error=block.raw.get("is_error") is True,
+    )
+
+
+def _orphan(result: ToolResult) -> Repair:
+    return Repair("orphan-result", result.id, result.tool_use_id)
+
+
+def _has_lone_surrogates(content: object) -> bool:
+    if isinstance(content, str):
+        if content.isascii():
+            return False
+    elif content is None:
+        return False
+    try:
+        msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        return True
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return False
+    return False

@@ -1,0 +1,1 @@
+"""Finding credentials, masking them and storing registered ones as handles."""

@@ -1,0 +1,361 @@
+"""What looks like a credential, by its shape: the one table of shapes, and where they stand.
+
+A shape is a guess, so stored text is never rewritten by it; what leaves the log is
+(`core.secrets.redaction`). Every pattern takes time linear in the text: it begins with something
+fixed, what it repeats cannot be read in two ways, and it cannot begin again inside what it has
+read.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core.secrets.plausible import (
+    has_digit,
+    is_dense,
+    is_mixed,
+    is_named_secret,
+    is_sample,
+)
+from holdfast.core.text.spans import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PRIVATE_KEY: Final = "private key"
+PRIVATE_KEY_CHARS: Final = 16 * 1024
+"""The longest private key block that is taken for one: RSA with 16,384 bits has 12,700."""
+SHORTEST_CHARS: Final = 8
+"""No shape is shorter than this, whatever stands before it included."""
+_TOKEN_CHARS: Final = 15
+"""No token is; what is shorter is known by its name."""
+_GIVES: Final = re.compile(r"[:=： は是]")
+"""What stands between a name and a value."""
+
+
+class _Shape(NamedTuple):
+    """A pattern whose first group (or whole match) is a secret if the test says so.
+
+    The `sign` is in every text that it matches: to look for that is much quicker.
+    """
+
+    sign: str
+    pattern: str
+    test: Callable[[str], bool]
+
+
+_END: Final = r"(?![A-Za-z0-9])"
+
+
+def _starts(chars: int) -> str:
+    """That what has so many characters, and was just read, does not stand inside a word.
+
+    An escape before it ends in a letter and belongs to no word. To look for the sign itself first
+    and only then at what stands before it is many times as quick.
+    """
+    sign = "." * chars
+    return (
+        rf"(?:(?<![A-Za-z0-9]{sign})|(?<=\\[nrtbf]{sign})|(?<=%[0-9A-Fa-f]{{2}}{sign})"
+        rf"|(?<=\x1b\[\dm{sign})|(?<=\x1b\[\d\dm{sign})|(?<=\x1b\[\d;\d\dm{sign}))"
+    )
+
+
+def _always(_secret: str) -> bool:
+    return True
+
+
+def _shape(sign: str, pattern: str, test: Callable[[str], bool] = is_dense) -> _Shape:
+    return _Shape(sign, pattern, test)
+
+
+def _tokens(signs: str, rest: str, test: Callable[[str], bool] = is_dense) -> Iterator[_Shape]:
+    """Tokens that begin with one of the signs."""
+    for sign in signs.split():
+        yield _shape(sign, f"{re.escape(sign)}{_starts(len(sign))}{rest}", test)
+
+
+_SHAPES: Final = (
+    # models
+    *_tokens("sk- pk- rk-", r"[A-Za-z0-9_-]{16,}"),  # Anthropic, OpenAI, OpenRouter, Langfuse
+    *_tokens("gsk_ fw_ r8_ hf_", r"[A-Za-z0-9]{20,}"),
+    *_tokens("pplx- xai- nvapi- tvly- jina_ lsv2_", r"[A-Za-z0-9_-]{20,}"),
+    *_tokens("AIza ya29. GOCSPX-", r"[A-Za-z0-9_-]{20,}"),  # Google
+    *_tokens("1//0", r"[A-Za-z0-9_-]{20,}"),
+    # code and packages
+    *_tokens("ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{20,}"),
+    *_tokens("github_pat_ dckr_pat_", r"[A-Za-z0-9_-]{20,}"),
+    *_tokens("glpat-", r"[A-Za-z0-9_-]{16,}"),
+    _shape("t-", r"gl(?<![A-Za-z0-9]..)(?:d|r|cb|pt|f|im|agen|soa|ffc)t-[A-Za-z0-9_-]{16,}"),
+    *_tokens("npm_ pypi- rubygems_ figd_", r"[A-Za-z0-9_-]{20,}"),
+    *_tokens("ATATT3 ATCTT3 ATBB", r"[A-Za-z0-9_=-]{20,}"),  # Atlassian
+    *_tokens("lin_ ntn_ secret_", r"(?:api_|oauth_)?[A-Za-z0-9]{32,}"),  # Linear, Notion
+    *_tokens("PMAK-", r"[0-9a-f]{24}-[0-9a-f]{34}"),  # Postman
+    # clouds
+    *_tokens("AKIA ASIA ABIA ACCA", rf"[0-9A-Z]{{16}}{_END}", _always),
+    *(
+        _shape(
+            sign,
+            rf"{sign}[0-9A-Z]{{16}}[^A-Za-z0-9][\s\S]{{0,120}}?"
+            r"(?<![A-Za-z0-9/+=])([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
+            is_mixed,
+        )
+        for sign in ("AKIA", "ASIA")
+    ),
+    *_tokens("AKID", r"[A-Za-z0-9]{13,48}" + _END),  # Tencent
+    *_tokens("LTAI", r"[A-Za-z0-9]{12,26}" + _END),  # Alibaba
+    *_tokens("dop_v1_ doo_v1_ dor_v1_", r"[a-f0-9]{32,}"),  # DigitalOcean
+    _shape("Key=", r"(?:Account|SharedAccess)Key=([A-Za-z0-9+/]{40,}=*)"),  # Azure
+    _shape("8Q~", r"(?<![\w~.-])[\w~.-]{3}8Q~[\w~.-]{31,40}", _always),
+    *_tokens("hvs. hvb. hvr.", r"[A-Za-z0-9_-]{20,}"),  # Vault
+    *_tokens("dapi", rf"[0-9a-f]{{32}}(?:-\d)?{_END}"),  # Databricks
+    *_tokens("dp.", r"(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9_.-]{30,}"),  # Doppler
+    _shape(".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{40,}"),  # Terraform
+    *_tokens("HRKU- tskey- sbp_ sb_secret_ pscale_ pul-", r"[\w.-]{20,}"),
+    *_tokens("NRAK- AGE-SECRET-KEY-1", r"[A-Za-z0-9]{20,}"),
+    *_tokens("sntrys_ sntryu_ glsa_ glc_", r"[A-Za-z0-9_=+/.-]{30,}"),
+    # money and messages
+    *_tokens("sk_live_ sk_test_ rk_live_ rk_test_ whsec_", r"[A-Za-z0-9+/=]{16,}"),  # Stripe
+    *_tokens("shp", r"(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),  # Shopify
+    *_tokens("sq0", r"(?:atp|csp)-[A-Za-z0-9_-]{22,}"),  # Square
+    *_tokens("xox xapp-", r"(?:[a-z]-)?[\w.%-]{10,}"),  # Slack
+    _shape("hooks.slack.com/", r"hooks\.slack\.com/\w{1,20}/(T\w{6,20}/\w{6,20}/\w{16,40})"),
+    _shape("/api/webhooks/", r"/api/webhooks/\d{10,25}/([\w-]{20,100})"),  # Discord
+    _shape(
+        ".",
+        r"[MNO](?<![\w-].)[A-Za-z0-9]{22,26}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}" + _END,
+        is_mixed,
+    ),
+    _shape(  # Telegram
+        ":AA", rf"(?:(?<!\d)|(?<=%[0-9A-Fa-f]{{2}}))(\d{{8,10}}:AA[A-Za-z0-9_-]{{30,}}){_END}"
+    ),
+    *_tokens("SG.", r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),  # SendGrid
+    *_tokens("SK", rf"[0-9a-f]{{32}}{_END}"),  # Twilio
+    *_tokens("key-", rf"[0-9a-f]{{32}}{_END}"),  # Mailgun
+    *_tokens("nfp_ aio_ tfp_ xkeysib- sgp_ sk.eyJ", r"[\w.-]{20,}"),  # Netlify … Mapbox
+    _shape("pat-", r"pat(?<![A-Za-z0-9]...)-[a-z]{2}\d-[0-9a-f-]{36}"),  # HubSpot
+    # anywhere
+    _shape(  # a JSON web token: looked for once in every word, from its first `eyJ` on
+        "eyJ",
+        r"(?<![\w-])(?>(?:(?!eyJ)[\w-])*)"
+        r"(eyJ[\w-]{10,}\.(?:[\w-]{10,}\.[\w-]{5,}|eyJ[\w-]{10,}))",
+        _always,
+    ),
+    _shape("://", r"://[^\s:/@\"'`<>]*:([^\s/\"'`<>]{3,})(?=@)", lambda one: not is_sample(one)),
+    *(
+        _shape(word, rf"{word}(?<=[bB]{word})[ \t]{{1,8}}([\w+/.~=-]{{12,}})", has_digit)
+        for word in ("earer", "EARER", "asic", "ASIC")
+    ),
+    *(
+        _shape(
+            word,
+            rf"{word}\\*[\"']?[ \t]{{0,8}}[:=][ \t]{{0,8}}\\*[\"']?"
+            r"(?:(?i:basic|bearer|token|apikey|digest|negotiate|aws4-hmac-sha256)[ \t]{1,8})?"
+            r"([\w+/.~=:-]{8,})",
+            has_digit,
+        )
+        for word in ("uthorization", "UTHORIZATION")
+    ),
+    *(
+        _shape(
+            word,
+            rf"{word}\\*[\"']?[ \t]{{0,8}}:[ \t]{{0,8}}\\*[\"']?"
+            r"([\w.-]{1,64}=[^\r\n\"'\\]{4,})",
+            has_digit,
+        )
+        for word in ("ookie", "OOKIE")
+    ),
+    _shape(
+        "=",
+        r"(?i:[?&;](?:key|sig|signature|auth|jwt|code|x-(?:amz|goog)-(?:signature|credential)))"
+        r"=([^\s&\"'`#<>\\]{16,})",
+        has_digit,
+    ),
+    _shape(
+        "curl",
+        r"[ \t](?:-u|--user)[ \t=]{1,8}[\"']?[^\s:\"'$]{1,64}:([^\s\"'$]{3,})",
+        lambda one: not is_sample(one),
+    ),
+    _shape(  # .netrc
+        "login",
+        r"login[ \t\r\n]{1,8}\S{1,128}[ \t\r\n]{1,8}password[ \t\r\n]{1,8}([^\s\"'`]{4,})",
+        has_digit,
+    ),
+    _shape(  # Docker
+        "auth", r"\bauth\\{0,3}\"[ \t]{0,8}:[ \t]{0,8}\\{0,3}\"([A-Za-z0-9+/]{12,}=*)", has_digit
+    ),
+    _shape("sshpass", r"sshpass[ \t]{1,8}-p[ \t]{0,8}[\"']?([^\s\"'$]{3,})", _always),
+    _shape("_KEY", r"_KEY\\*[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\*[\"'`]?([A-Za-z0-9+/=_-]{16,})"),
+)
+
+_PASSWORDS: Final = (
+    *("password", "passwd", "passphrase", "passcode", "pwd", "passwort", "kennwort", "contraseña"),
+    *("mot de passe", "senha", "пароль", "密码", "密碼", "パスワード", "pass", "pw"),
+)
+_STEMS: Final = (
+    *(*_PASSWORDS, "secret", "token", "credential", "credentials", "cvv", "cvc", "key"),
+    *("card_number", "cardnumber", "card-number", "connectionstring", "connection_string"),
+)
+"""How names of credentials end, in small letters."""
+_BEFORE: Final = {
+    "key": re.compile(
+        r"(?:api|access|auth|private|signing|encryption|account|subscription|master|secret|service"
+        r"|license)[_-]?\Z"
+    ),
+    "pass": re.compile(r"(?:[_-]|db|user|root|admin|smtp|ftp)\Z"),
+    "pw": re.compile(r"(?:[_-]|db|user|root|admin)\Z"),
+}
+"""What stands before a word that names a credential only then."""
+_BEFORE_CHARS: Final = 16
+_SUFFIX: Final = re.compile(r"[_-]?(?:\d{1,2}|prod(?:uction)?|dev|test|staging|live|value)\Z")
+_VALUE: Final = r"""
+    (?:
+        (?P<quote>\\{0,3}["'`])(?P<quoted>(?:(?!(?P=quote))[^\r\n]|(?<=\\)(?P=quote)){1,400})
+        (?P=quote)
+      | \\{0,3}["'`]?(?P<bare>[^\s"'`,;&<\\]{4,400})
+    )
+"""
+_ASSIGNED: Final = re.compile(
+    rf"""(?ix)
+    (?:[_-]?(?:\d{{1,2}}|prod(?:uction)?|dev|test|staging|live|value))?\\{{0,3}}["'`]?\]?
+    (?:[ \t]{{0,20}}(?:=>|:=|[:=：])|>(?=[^\s=<>])|[ ](?:is|ist|es|est)(?=[ ])|は|是)
+    [ \t]{{0,20}} {_VALUE}
+    """
+)
+"""What follows a name: a sign or a word, and the value."""
+_REST: Final = re.compile(r"[^\s\"'`,;&<\\]*")
+"""What follows of a value that is longer than is needed to judge it."""
+_SPACED: Final = re.compile(rf"(?x)[ \t]{{1,8}}(?!-) {_VALUE}")
+_FLAG: Final = re.compile(r"(?<![\w-])--?[a-z-]{0,24}\Z")
+_FLAG_CHARS: Final = 28
+
+_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_CLOSE: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_BREAK: Final = r"(?:\r?\n|\\+r\\+n|\\+[nr])"
+_ATTRIBUTE: Final = r"[A-Za-z-]{1,20}:[ ][^\r\n\\]{0,120}"
+_BODY: Final = re.compile(
+    rf"(?:{_BREAK}|(?:[A-Za-z0-9+/=]+|{_ATTRIBUTE}){_BREAK})*"
+    r"(?:[A-Za-z0-9+/=]{16,}|(?=[A-Za-z]*[0-9+/=])[A-Za-z0-9+/=]+)?"
+)
+"""Lines of a key, and what is left of one that was cut."""
+
+
+def spans(text: str) -> Iterator[Span]:
+    """Where something in a text looks like a credential; in no order, and they may overlap."""
+    if len(text) < SHORTEST_CHARS or (len(text) < _TOKEN_CHARS and not _GIVES.search(text)):
+        return
+    for shape in _SHAPES:
+        if shape.sign in text:
+            yield from _matches(shape, text)
+    if "PRIVATE KEY" in text:
+        yield from _private_keys(text)
+    lowered = _lowered(text)
+    for stem in _STEMS:
+        if stem in lowered:
+            yield from _named(stem, text, lowered)
+
+
+def is_credential(name: str, value: str) -> bool:
+    """Whether a field of that name holds a credential, as it stands there alone."""
+    stem = _stem_of(name)
+    return bool(stem) and is_named_secret(value, is_password=stem in _PASSWORDS, is_quoted=True)
+
+
+@lru_cache(maxsize=4_096)
+def _stem_of(name: str) -> str:
+    """What makes the name of a field that of a credential; empty if nothing does."""
+    lowered = _SUFFIX.sub("", name.lower()) or name.lower()
+    for stem in _STEMS:
+        if lowered.endswith(stem) and _is_name(stem, lowered, len(lowered) - len(stem)):
+            return stem
+    return ""
+
+
+def _is_name(stem: str, lowered: str, place: int) -> bool:
+    before = _BEFORE.get(stem)
+    return (
+        before is None or before.search(lowered, max(0, place - _BEFORE_CHARS), place) is not None
+    )
+
+
+def _lowered(text: str) -> str:
+    """In small letters, each at its place: some capitals become two."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(small if len(small := one.lower()) == 1 else one for one in text)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """When it is first needed: most of them never are, and together they take a while."""
+    return re.compile(pattern, re.ASCII)
+
+
+def _matches(shape: _Shape, text: str) -> Iterator[Span]:
+    pattern = _compiled(shape.pattern)
+    group = min(1, pattern.groups)
+    for match in pattern.finditer(text):
+        if shape.test(match[group]):
+            yield Span(*match.span(group))
+
+
+def _named(stem: str, text: str, lowered: str) -> Iterator[Span]:
+    """The values that are given to names which end so."""
+    place = lowered.find(stem)
+    while place >= 0:
+        end = place + len(stem)
+        span = _value(stem, text, lowered, place) if _is_name(stem, lowered, place) else None
+        if span is not None:
+            yield span
+            end = span.end
+        place = lowered.find(stem, end)
+
+
+def _value(stem: str, text: str, lowered: str, place: int) -> Span | None:
+    """The credential after a name, if there is one."""
+    match = _ASSIGNED.match(text, place + len(stem))
+    if match is None and _FLAG.search(lowered, max(0, place - _FLAG_CHARS), place):
+        match = _SPACED.match(text, place + len(stem))
+    if match is None:
+        return None
+    is_quoted = match["bare"] is None
+    start, end = match.span("quoted" if is_quoted else "bare")
+    if not is_quoted:
+        end = start + len(match["bare"].rstrip(".:)]}>|"))
+    is_password = stem in _PASSWORDS
+    if not is_named_secret(text[start:end], is_password=is_password, is_quoted=is_quoted):
+        return None
+    rest = None if is_quoted or end < match.end() else _REST.match(text, end)
+    return Span(start, rest.end() if rest else end)
+
+
+def _private_keys(text: str) -> Iterator[Span]:
+    """Blocks from BEGIN to END, and what is left of one that was cut before or after."""
+    place = 0
+    for begin in _BEGIN.finditer(text):
+        if begin.start() < place:
+            continue
+        close = _CLOSE.search(text, begin.end(), begin.end() + PRIVATE_KEY_CHARS)
+        body = _BODY.match(text, begin.end(), begin.end() + PRIVATE_KEY_CHARS)
+        assert body is not None
+        place = close.end() if close else body.end()
+        yield Span(begin.start(), place, PRIVATE_KEY)
+    place = 0
+    for close in _CLOSE.finditer(text):
+        before = text[max(place, close.start() - PRIVATE_KEY_CHARS) : close.start()]
+        place = close.end()
+        if lines := _body_before(before):
+            yield Span(close.start() - lines, close.end(), PRIVATE_KEY)
+
+
+def _body_before(text: str) -> int:
+    """How many characters at the end of a text are lines of a key."""
+    count = 0
+    for line in reversed(re.split(rf"({_BREAK})", text)):
+        if not re.fullmatch(rf"[A-Za-z0-9+/=]*|{_BREAK}", line):
+            tail = re.search(r"[A-Za-z0-9+/=]{16,}\Z", line)
+            return count + (len(tail[0]) if tail else 0)
+        count += len(line)
+    return count

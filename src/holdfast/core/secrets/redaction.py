@@ -1,0 +1,294 @@
+"""Masking secrets in what leaves the log. Redaction comes before every cut.
+
+Known values first, in every form they take; then what has the shape of a credential; then what a
+library finds. A mask says that it is one, so that nobody takes it for the value; lines stay where
+they are; and to mask twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.secrets import patterns as credentials
+from holdfast.core.secrets.encodings import disguises
+from holdfast.core.secrets.patterns import PRIVATE_KEY, PRIVATE_KEY_CHARS
+from holdfast.core.text.spans import Replacement, Span, places, replaced
+from holdfast.core.text.strings import rewritten
+from holdfast.errors import BadSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    Finder = Callable[[str], Iterable[tuple[int, int]]]
+    """Where a library sees a secret in a text: start and end, in characters."""
+
+MASK: Final = "[masked]"
+SECRET_CHARS_MIN: Final = 4
+"""A shorter value stands in too many texts to be masked."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_HINTED_CHARS: Final = 18
+"""From here on a mask shows the first 6 and the last 4 characters."""
+_HINT: Final = r"[A-Za-z0-9+/=_.~:%-]"
+_MASKED_SIGN: Final = "[masked"
+_CONTEXT_CHARS: Final = 256
+"""As far before a secret something can stand by which it is known."""
+_HEAD_CHARS: Final = 512
+_SHORT_CHARS: Final = 48
+"""Texts up to here are mostly names of fields, and come again and again."""
+_STEPS: Final = 8
+"""How many times the length of the longest secret is looked at in one go."""
+_STRONG_CHARS: Final = 8
+"""A known value of this length, in whatever form, is not in base64 by chance."""
+
+
+def handle(name: str) -> str:
+    """What stands in a log for a secret of that name (`core.secrets.vault`)."""
+    return f"<secret:{name}>"
+
+
+def check_secret(name: str, value: str) -> None:
+    """Refuse a name that could not be read back, and a value that is hardly one."""
+    if not _NAME.fullmatch(name):
+        raise BadSetting(
+            f"a secret cannot be called {name[:80]!r}",
+            hint="use letters, digits, `_`, `-` and `.`, at most 64, the first a letter or digit",
+        )
+    if len(value.strip()) < SECRET_CHARS_MIN:
+        raise BadSetting(
+            f"the secret `{name}` has {len(value.strip())} characters; "
+            f"at least {SECRET_CHARS_MIN} are needed",
+            hint="a value this short stands in many texts that have nothing to do with it",
+        )
+    if any(value in words for words in (MASK, f"[masked: {PRIVATE_KEY}]", handle(""))):
+        raise BadSetting(
+            f"the value of the secret `{name}` is a part of the words that masks are made of",
+            hint="choose another secret",
+        )
+
+
+def has_secret(text: str) -> bool:
+    """Whether something in a text looks like a credential."""
+    return next(credentials.spans(text), None) is not None
+
+
+def without_secrets(text: str) -> str:
+    """A text in which what looks like a credential is masked."""
+    return _BY_SHAPE.text(text)
+
+
+def masks_in(text: str) -> int:
+    """How many masks stand in a text."""
+    return text.count(_MASKED_SIGN)
+
+
+class Redactor:
+    """Masks registered values (`secrets`: name → value), shapes, and what `find` finds."""
+
+    def __init__(
+        self, secrets: Mapping[str, str] | None = None, *, find: Finder | None = None
+    ) -> None:
+        known = dict(secrets or {})
+        for name, value in known.items():
+            check_secret(name, value)
+        self._find = find
+        self._short = lru_cache(maxsize=4_096)(lambda text: self._rewritten([text])[0])
+        self._values = frozenset(known.values())
+        self._forms = _forms(known)
+        self._masks = _mask_pattern(known)
+        self._has_numbers = any(value.strip("+-.eE0123456789") == "" for value in known.values())
+        self._held_chars = max(PRIVATE_KEY_CHARS, *(2 * len(form) for form in self._forms), 0)
+
+    def __repr__(self) -> str:
+        return f"Redactor({len(self._values)} registered)"
+
+    def text(self, text: str) -> str:
+        """The text with its secrets masked; the same object where there are none."""
+        return self.texts([text])[0]
+
+    def texts(self, texts: Sequence[str]) -> list[str]:
+        """Texts that follow each other: a secret that is split over them is masked as well.
+
+        The mask stands where the secret began.
+        """
+        pieces = list(texts)
+        if len(pieces) == 1 and len(pieces[0]) <= _SHORT_CHARS:
+            masked = self._short(pieces[0])
+            return pieces if masked == pieces[0] else [masked]
+        return self._rewritten(pieces)
+
+    def _rewritten(self, pieces: list[str]) -> list[str]:
+        while found := self._found(pieces):
+            pieces = replaced(pieces, found)
+        return pieces
+
+    def value(self, value: Any) -> Any:
+        """A JSON-like value, deep, keys included; the same object where there are no secrets.
+
+        Pictures and signatures are left alone.
+        """
+        return rewritten(value, self)
+
+    def stream(self, chunks: Iterable[str]) -> Iterator[str]:
+        """A text in pieces, masked, without ever holding more than a few secrets' length of it."""
+        held = ""
+        for chunk in chunks:
+            for start in range(0, len(chunk), self._held_chars):
+                held += chunk[start : start + self._held_chars]
+                if len(held) >= _STEPS * self._held_chars:
+                    found = self._found([held])
+                    place = _place_to_part(held, found, len(held) - self._held_chars)
+                    inside = [one for one in found if one.end <= place]
+                    yield self.text(replaced([held[:place]], inside)[0]) if inside else held[:place]
+                    held = held[place:]
+        if held:
+            yield self.text(held)
+
+    # what `rewritten` asks for
+
+    def named(self, name: str, text: str) -> str:
+        if name and credentials.is_credential(name, text):
+            return replaced([text], [Replacement(0, len(text), self._mask(text, ""))])[0]
+        return text
+
+    def payload(self, text: str) -> str:
+        """Left alone, unless it is no payload at all but a secret in its place."""
+        is_known = any(len(form) >= _STRONG_CHARS and form in text for form in self._forms)
+        head = text[:_HEAD_CHARS]
+        is_shaped = any(span.start == 0 for span in credentials.spans(head))
+        return self.text(text) if is_known or is_shaped else text
+
+    def number(self, number: float) -> float | str:
+        if self._has_numbers and any(value in str(number) for value in self._values):
+            return self.text(str(number))
+        return number
+
+    def too_deep(self, _value: object) -> str:
+        return MASK
+
+    # finding
+
+    def _found(self, pieces: Sequence[str]) -> list[Replacement]:
+        """What is to be masked, by its place in the pieces put together; no two overlap."""
+        text = "".join(pieces)
+        spans = list(self._spans(text))
+        if len(pieces) > 1:
+            start = 0
+            for piece in pieces:
+                spans += (
+                    Span(start + one.start, start + one.end, one.name) for one in self._spans(piece)
+                )
+                start += len(piece)
+        return self._merged(text, spans) if spans else []
+
+    def _spans(self, text: str) -> Iterator[Span]:
+        known = [span for form, name in self._forms.items() for span in places(text, form, name)]
+        guessed = [*credentials.spans(text)]
+        if self._find is not None:
+            guessed += (Span(start, end) for start, end in self._find(text) if start < end)
+        if _MASKED_SIGN not in text:
+            yield from known
+            yield from guessed
+            return
+        masks = [match.span() for match in self._masks.finditer(text)]
+        for span in known:
+            yield _widened(span, masks)
+        for span in guessed:
+            yield from _outside(span, masks)
+
+    def _merged(self, text: str, spans: Iterable[Span]) -> list[Replacement]:
+        merged: list[list[Span]] = []
+        end = -1
+        for span in sorted(spans):
+            if merged and span.start < end:
+                merged[-1].append(span)
+            else:
+                merged.append([span])
+            end = max(end, span.end)
+        found = []
+        for group in merged:
+            start, end = group[0].start, max(span.end for span in group)
+            name = _name_of([span for span in group if span.name])
+            found.append(Replacement(start, end, self._mask(text[start:end], name)))
+        return found
+
+    def _mask(self, secret: str, name: str) -> str:
+        """The words that stand for a secret; they never hold a registered value themselves."""
+        if name:
+            words = f"[masked: {name}]"
+        elif len(secret) >= _HINTED_CHARS:
+            words = f"[masked: {secret[:6]}…{secret[-4:]}]"
+        else:
+            return MASK
+        is_plain = self._masks.fullmatch(words) and not any(
+            value in words for value in self._values
+        )
+        return words if is_plain else MASK
+
+
+def _forms(known: Mapping[str, str]) -> dict[str, str]:
+    """Each form of each value, with the name that its mask gives."""
+    forms: dict[str, str] = {}
+    for name, value in sorted(known.items()):
+        for form in (*disguises(value), handle(name)):
+            forms.setdefault(form, name)
+    # What one value is goes before what another looks like.
+    return forms | {value: name for name, value in sorted(known.items(), reverse=True)}
+
+
+def _mask_pattern(names: Iterable[str]) -> re.Pattern[str]:
+    """Our own masks, and nothing that a text could hide a secret in by calling it masked."""
+    hint = rf"{_HINT}{{6}}…{_HINT}{{4}}"
+    either = "|".join((PRIVATE_KEY, hint, *sorted(map(re.escape, names))))
+    return re.compile(rf"\[masked(?:: (?:{either}))?\]")
+
+
+def _name_of(spans: Sequence[Span]) -> str:
+    """The name of the longest of them; of two that are as long, the first by its letters."""
+    return min(spans, key=lambda one: (one.start - one.end, one.name)).name if spans else ""
+
+
+def _widened(span: Span, masks: Sequence[tuple[int, int]]) -> Span:
+    """A known value that runs into a mask takes the mask with it."""
+    touched = _touched(span, masks)
+    start = min((mask[0] for mask in touched), default=span.start)
+    end = max((mask[1] for mask in touched), default=span.end)
+    return Span(min(start, span.start), max(end, span.end), span.name)
+
+
+def _outside(span: Span, masks: Sequence[tuple[int, int]]) -> Iterator[Span]:
+    """The parts of a guess that are not masked yet."""
+    place = span.start
+    for start, end in _touched(span, masks):
+        if place < start:
+            yield Span(place, start, span.name)
+        place = end
+    if place < span.end:
+        yield Span(place, span.end, span.name)
+
+
+def _touched(span: Span, masks: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+    """The masks that a place overlaps with; they are in order."""
+    first = bisect_right(masks, span.start, key=lambda mask: mask[1])
+    last = bisect_left(masks, span.end, key=lambda mask: mask[0])
+    return masks[first:last]
+
+
+def _place_to_part(text: str, found: Sequence[Replacement], wanted: int) -> int:
+    """Where a text can be parted: after a line or a word if possible, and neither in a secret nor
+    between a secret and what gives it away."""
+    limit = wanted
+    while limit > 0:
+        place = text.rfind("\n", 0, limit) + 1 or text.rfind(" ", 0, limit) + 1 or limit
+        over = [one for one in found if one.start - _CONTEXT_CHARS < place < one.end]
+        if not over:
+            return place
+        limit = min(place - 1, over[0].start - _CONTEXT_CHARS)
+    ends = [one.end for one in found if one.end <= wanted]
+    return ends[-1] if ends else found[0].end
+
+
+_BY_SHAPE: Final = Redactor()

@@ -1,0 +1,1 @@
+"""Bounded text: cutting, spans, strings inside JSON and timestamps."""

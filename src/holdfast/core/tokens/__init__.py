@@ -1,0 +1,1 @@
+"""Counting and estimating tokens, for texts and for images."""

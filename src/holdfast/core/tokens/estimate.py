@@ -1,0 +1,254 @@
+"""Tokens without a vocabulary: a text is cut as o200k cuts it, and each piece is guessed.
+
+A byte-pair vocabulary first cuts a text by a fixed rule (words with the character before them,
+up to three digits, runs of marks, white space) and then splits only inside the pieces. The cutting
+is repeated here exactly; what a piece becomes is a sum of weights that were fitted on real texts
+(benchmarks/tokens.py --fit): length, case, pairs of letters, script. Every piece is bounded, so the
+time is linear for every text.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import re
+from typing import Final
+
+from holdfast.core.tokens.estimate_weights import WEIGHTS
+
+_UPPER: Final = "A-Z\u00c0-\u00d6\u00d8-\u00de"
+_LOWER: Final = "a-z\u00aa\u00b5\u00ba\u00df-\u00f6\u00f8-\u024f\u1e00-\u1eff"
+_FOREIGN: Final = (
+    "\u0300-\u1dff\u1f00-\u1fff\u2c00-\u2dff\u2e80-\u2fdf\u3005-\u3007\u3031-\u318f"
+    "\u31a0-\u31ff\u3400-\u4dbf\u4e00-\ua4cf\ua500-\ud7ff\uf900-\ufdff\ufe70-\ufefc\uff21-\uff3a\uff41-\uff5a\uff66-\uffdc"
+    "\U00010000-\U0001cfff\U0001e000-\U0001efff\U00020000-\U0003ffff"
+)
+"""Letters and their marks outside the Latin script, with the few digits and dots among them."""
+
+_TAIL: Final = "(?:'(?:[stmd]|re|ve|ll))?"
+_SPACES: Final = r"\s{0,128}[\r\n]{1,16}|\s{1,128}(?!\S)|\s{1,128}"
+
+_ASCII_PIECES: Final = re.compile(
+    rf"[^\r\nA-Za-z0-9]?(?:[A-Z]{{0,16}}[a-z]{{1,48}}|[A-Z]{{1,48}}){_TAIL}"
+    rf"|[0-9]{{1,3}}| ?[^\sA-Za-z0-9]{{1,64}}[\r\n/]{{0,16}}|{_SPACES}"
+)
+_KNOWN: Final = f"0-9{_UPPER}{_LOWER}{_FOREIGN}"
+_WIDE_PIECES: Final = re.compile(
+    rf"[^\r\n{_KNOWN}]?(?:[{_UPPER}]{{0,16}}[{_LOWER}]{{1,48}}|[{_UPPER}]{{1,48}}){_TAIL}"
+    rf"|[0-9]{{1,3}}|[^\r\n{_KNOWN}]?[{_FOREIGN}]{{1,48}}"
+    rf"| ?[^\s{_KNOWN}]{{1,64}}[\r\n/]{{0,16}}|{_SPACES}"
+)
+_WORD: Final = re.compile(rf"([^{_UPPER}{_LOWER}]?)([{_UPPER}{_LOWER}]+)(.*)", re.S)
+
+# The places of the weights. A word has one for its case, what stands before it and its length,
+# and one for each pair of neighbouring letters (those of running text apart from all others); a
+# piece of another script or of symbols has one for each character, and one for how it begins.
+
+_LENGTHS: Final = 16
+_BEGINNINGS: Final = {"": 0, " ": 1, "/": 2, "_": 3, "-": 3, ".": 3}
+_BEGINNING_SPACE: Final = 1
+_BEGINNING_OTHER: Final = 4
+_PAIRS_AT: Final = 4 * 5 * _LENGTHS
+_LETTERS: Final = 27
+_OTHER: Final = 26
+_PAIRS: Final = _LETTERS * _LETTERS
+_TAIL_AT: Final = _PAIRS_AT + 2 * _PAIRS
+_MARKS_AT: Final = _TAIL_AT + 1
+_SCRIPTS_AT: Final = _MARKS_AT + _LENGTHS
+_SCRIPTS: Final = (
+    # The first code point, and the place of the script's weights. Those of one language's words
+    # have weights by length, the others one for each character.
+    (0x0000, "ascii"),
+    (0x0080, "signs"),
+    (0x0300, "marks"),
+    (0x0370, "greek"),
+    (0x0400, "cyrillic"),
+    (0x0530, "armenian"),
+    (0x0590, "hebrew"),
+    (0x0600, "arabic"),
+    (0x0700, "rare"),
+    (0x0900, "indic"),
+    (0x0E00, "thai"),
+    (0x0F00, "rare"),
+    (0x10A0, "georgian"),
+    (0x1100, "rare"),
+    (0x1E00, "marks"),
+    (0x2000, "quotes"),
+    (0x2070, "signs"),
+    (0x2190, "arrows"),
+    (0x2200, "signs"),
+    (0x2500, "boxes"),
+    (0x25A0, "shapes"),
+    (0x2C00, "rare"),
+    (0x3000, "wide marks"),
+    (0x3040, "hiragana"),
+    (0x30A0, "katakana"),
+    (0x3100, "rare"),
+    (0x3400, "rare han"),
+    (0x4E00, "han"),
+    (0xA000, "rare"),
+    (0xAC00, "hangul"),
+    (0xD800, "rare"),
+    (0xFE00, "selectors"),
+    (0xFE10, "rare"),
+    (0xFF00, "wide marks"),
+    (0xFFF0, "rare"),
+    (0x1F000, "emoji"),
+    (0x1F1E6, "flags"),
+    (0x1F200, "emoji"),
+    (0x1F3FB, "skins"),
+    (0x1F400, "emoji"),
+    (0x20000, "rare han"),
+)
+_SCRIPT_NAMES: Final = tuple(dict.fromkeys(name for _start, name in _SCRIPTS))
+_SCRIPT_AT: Final = {
+    name: _SCRIPTS_AT + place * (_LENGTHS + 2) for place, name in enumerate(_SCRIPT_NAMES)
+}
+WEIGHTS_COUNT: Final = _SCRIPTS_AT + len(_SCRIPT_NAMES) * (_LENGTHS + 2)
+
+_FOLD: Final = bytes(
+    code - 97 if 97 <= code <= 122 else code - 65 if 65 <= code <= 90 else _OTHER
+    for code in range(256)
+)
+"""From an ASCII letter to its place in the alphabet."""
+
+_PAIR_WEIGHTS: Final = {
+    at: dict(
+        zip(itertools.product(range(_LETTERS), repeat=2), WEIGHTS[at : at + _PAIRS], strict=False)
+    ).__getitem__
+    for at in (_PAIRS_AT, _PAIRS_AT + _PAIRS)
+}
+"""The same weights by pair."""
+
+_ASSUMED: Final = {
+    **dict.fromkeys(("greek", "cyrillic", "armenian", "hebrew", "arabic"), 600),
+    **dict.fromkeys(("indic", "thai", "georgian", "hangul"), 600),
+    "han": 800,
+    "boxes": 500,
+    "shapes": 1_200,
+    "arrows": 1_100,
+    "selectors": 800,
+    "emoji": 1_700,
+    "flags": 2_000,
+    "skins": 1_500,
+    "rare": 2_200,
+    "rare han": 2_500,
+}
+"""Thousandths of a token for each character."""
+
+LETTER_RUN: Final = 4
+MARK_RUN: Final = 48
+"""How many times one letter or mark repeats inside one token, on the careful side."""
+
+
+def estimate(text: str) -> int:
+    """About as many tokens as o200k has for a text; at most its bytes in UTF-8."""
+    if not text:
+        return 0
+    if text.isascii():
+        pieces, bytes_max = _ASCII_PIECES.findall(text), len(text)
+    else:
+        pieces = _WIDE_PIECES.findall(text)
+        bytes_max = len(text.encode("utf-8", "surrogatepass"))
+    return max(1, min((sum(map(thousandths, pieces)) + 500) // 1_000, bytes_max))
+
+
+def pieces_of(text: str) -> list[str]:
+    """The pieces that no token crosses."""
+    return (_ASCII_PIECES if text.isascii() else _WIDE_PIECES).findall(text)
+
+
+@functools.lru_cache(maxsize=65_536)
+def thousandths(piece: str) -> int:
+    """The guess for one piece, in thousandths of a token."""
+    if is_weighed(piece):
+        return min(max(1_000, _weight(piece)), 4_000 * len(piece))
+    if len(piece) <= LETTER_RUN or piece.isspace():
+        return 1_000
+    return 1_000 * math.ceil(len(piece) / (LETTER_RUN if piece.isalpha() else MARK_RUN))
+
+
+def _weight(piece: str) -> int:
+    """The sum of a piece's weights; of a plain word in a quicker way, because most are one."""
+    word = piece if piece[0].isalpha() else piece[1:]
+    if not (word.isascii() and word.isalpha()):
+        return sum(map(WEIGHTS.__getitem__, features(piece)))
+    place, pairs_at = _word_places(piece[: -len(word)], word)
+    codes = word.encode("ascii").translate(_FOLD)
+    return WEIGHTS[place] + sum(map(_PAIR_WEIGHTS[pairs_at], itertools.pairwise(codes)))
+
+
+def is_weighed(piece: str) -> bool:
+    """Whether a piece needs guessing.
+
+    Up to three digits are one token, and so is white space of the lengths that are cut here; of a
+    run of one ASCII character it is known how much of it a token takes.
+    """
+    if not piece.isascii():
+        return True
+    is_run = len(piece) == 1 or (len(piece) > LETTER_RUN and piece == piece[0] * len(piece))
+    return not (is_run or piece.isdigit() or piece.isspace())
+
+
+def features(piece: str) -> list[int]:
+    """The places of a piece's weights."""
+    word = _WORD.match(piece)
+    if word is not None:
+        return _word_features(*word.groups())
+    if piece.isascii():
+        return [_MARKS_AT + min(len(piece.rstrip("\r\n")), _LENGTHS - 1)]
+    return _script_features(piece)
+
+
+def _word_features(before: str, word: str, tail: str) -> list[int]:
+    place, pairs_at = _word_places(before, word)
+    codes = word.encode("ascii", "replace").translate(_FOLD)
+    pairs = [pairs_at + left * _LETTERS + right for left, right in itertools.pairwise(codes)]
+    return [place, *pairs, *([_TAIL_AT] if tail else [])]
+
+
+def _word_places(before: str, word: str) -> tuple[int, int]:
+    """Where the weight of a word's looks is, and where those of its pairs begin."""
+    if word.islower():
+        case = 0
+    elif word.isupper():
+        case = 2
+    else:
+        case = 1 if word[1:].islower() else 3
+    beginning = _BEGINNINGS.get(before, _BEGINNING_OTHER)
+    place = (case * 5 + beginning) * _LENGTHS + min(len(word), _LENGTHS - 1)
+    return place, _PAIRS_AT if beginning == _BEGINNING_SPACE else _PAIRS_AT + _PAIRS
+
+
+def _script_features(piece: str) -> list[int]:
+    """The beginning by its script and length, then each character by its script."""
+    places = [_script(ord(letter)) for letter in piece if letter != " "]
+    if not places:
+        return [_MARKS_AT + 1]
+    found = [places[0] + min(len(places), _LENGTHS - 1)]
+    # A character after another of its script, and one after a change of scripts.
+    found += [place + _LENGTHS + (place != before) for before, place in itertools.pairwise(places)]
+    return found
+
+
+@functools.lru_cache(maxsize=8_192)
+def _script(code: int) -> int:
+    name = "ascii"
+    for start, candidate in _SCRIPTS:
+        if code < start:
+            break
+        name = candidate
+    return _SCRIPT_AT[name]
+
+
+def assumed_weights() -> list[int]:
+    """What the weights are before anything is fitted: where no text was seen, they stay so."""
+    weights = [0] * WEIGHTS_COUNT
+    for place in (*range(_PAIRS_AT), *range(_MARKS_AT, _SCRIPTS_AT)):
+        weights[place] = 1_000
+    for name, at in _SCRIPT_AT.items():
+        each = _ASSUMED.get(name, 1_000)
+        weights[at : at + _LENGTHS] = [max(1_000, each)] * _LENGTHS
+        weights[at + _LENGTHS : at + _LENGTHS + 2] = [each] * 2
+    return weights

@@ -1,0 +1,1 @@
+"""The flow of a turn: model calls, tool results, compaction and recovery."""

@@ -1,0 +1,1 @@
+"""Reading the history of stored sessions, and reseeding from them."""

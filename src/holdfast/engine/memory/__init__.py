@@ -1,0 +1,1 @@
+"""Searching notes and sessions, and the memory tools that a model can call."""

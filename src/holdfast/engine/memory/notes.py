@@ -1,0 +1,89 @@
+"""From the log to the files of notes, and what the newest ones are.
+
+The log comes first: a flush is a record before its notes are in a file. So whatever happens in
+between, the record is there to be carried over again, as often as one likes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.log.records import Flush
+from holdfast.errors import HoldfastError
+from holdfast.stores.notes.notes import Kept, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Record
+    from holdfast.stores.notes.notes import Note, NoteStore
+
+_NOT_YET: Final = float("-inf")
+
+
+def save_flush(notes: NoteStore, flush: Flush, key: SessionKey) -> Kept:
+    """Carry the notes of a flush into the files. Done again, it adds nothing.
+
+    A note that a person took out since stays out.
+    """
+    return notes.append(
+        flush.notes, session=str(key), records=_records(flush), once=_mark(flush, key)
+    )
+
+
+def save_flushes(notes: NoteStore, records: Iterable[Record], key: SessionKey) -> Kept:
+    """`save_flush` for each flush among records: what a crash kept out of the files is put in.
+
+    It never stands in the way of opening a session: one that cannot be saved is reported as
+    refused, and tried again the next time.
+    """
+    kept = Kept()
+    for record in records:
+        if isinstance(record, Flush) and record.notes:
+            kept = _joined(kept, _tried(notes, record, key))
+    return kept
+
+
+def newest(notes: Iterable[Note], *, last: int | None = None, words: str = "") -> list[Note]:
+    """The notes that hold all of the words, the newest first.
+
+    What people wrote in a file of a day counts for that day, and what is in no such file, such as
+    `MEMORY.md`, comes last: nobody knows how old it is.
+    """
+    wanted = words.casefold().split()
+    found = [one for one in notes if all(word in one.text.casefold() for word in wanted)]
+    found.sort(key=_age, reverse=True)
+    return found if last is None else found[: max(0, last)]
+
+
+def _age(note: Note) -> tuple[str, float, str, int]:
+    return note.day, note.ts if note.ts is not None else _NOT_YET, note.path, note.line
+
+
+def _records(flush: Flush) -> tuple[str, ...]:
+    return (flush.id,) if flush.id else ()
+
+
+def _mark(flush: Flush, key: SessionKey) -> str:
+    """A name for a flush, the same in a fork, which has the records of its parent.
+
+    An id that only says where a record stands (`@3`) means something else in every log.
+    """
+    place = str(key) if flush.id.startswith("@") else ""
+    data = msgspec.json.encode([place, flush.id, flush.notes])
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def _tried(notes: NoteStore, flush: Flush, key: SessionKey) -> Kept:
+    try:
+        return save_flush(notes, flush, key)
+    except HoldfastError as error:
+        return Kept(refused=(Refused(f"record {flush.id}", str(error)),))
+
+
+def _joined(one: Kept, other: Kept) -> Kept:
+    return Kept(one.saved + other.saved, one.known + other.known, one.refused + other.refused)

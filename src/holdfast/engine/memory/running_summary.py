@@ -1,0 +1,51 @@
+"""The running summary of a session, brought up to date with its log.
+
+It costs what was appended since it was last. Whatever goes wrong with its file, the log is read
+again, and a turn never waits for it to be written or fails because it is not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from holdfast.core.memory.running_summary import Sidecar, advance
+from holdfast.errors import NoSuchRecord
+
+if TYPE_CHECKING:
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.ports import SessionStore
+
+
+class Sidecars(Protocol):
+    """Where running summaries are kept between two turns."""
+
+    def load(self, key: SessionKey) -> Sidecar | None: ...
+
+    def save(self, key: SessionKey, sidecar: Sidecar) -> bool: ...
+
+
+def refreshed(
+    store: SessionStore,
+    key: SessionKey,
+    sidecars: Sidecars | None = None,
+    *,
+    known: Sidecar | None = None,
+) -> Sidecar:
+    """The summary as of now, kept for the next time where there is a place for it.
+
+    `known` is one that the caller still holds; it saves reading the file.
+    """
+    before = known or (sidecars.load(key) if sidecars is not None else None) or Sidecar()
+    after = _advanced(store, key, before)
+    if sidecars is not None and after != before:
+        sidecars.save(key, after)
+    return after
+
+
+def _advanced(store: SessionStore, key: SessionKey, before: Sidecar) -> Sidecar:
+    if before.upto:
+        try:
+            return advance(before, store.read(key, start=before.upto))
+        except NoSuchRecord:
+            pass  # a rewind left it behind
+    return advance(before, store.read(key))

@@ -1,0 +1,1 @@
+"""Sessions, blocking and asynchronous, and the drivers that run their flows."""

@@ -1,0 +1,109 @@
+"""How full a session is, and what it has cost: one value for every display."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.models.window import Window
+    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.project import Plan
+    from holdfast.core.projection.steps import Unit
+    from holdfast.engine.session.totals import Totals
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    session: str
+    agent: str
+    label: str
+    model: str
+    window: Window
+    tokens: int
+    """What the next request takes, system prompt and tools included."""
+    basis: str
+    """`measured`, `exact` or `estimated`."""
+    budget: int
+    """What messages may take before something has to be cut."""
+    messages_tokens: int
+    compact_at: int
+    """Where the next compaction comes."""
+    messages: int
+    turns: int
+    calls: int
+    tools: int
+    compactions: int
+    prunes: int
+    prompt_tokens: int
+    output_tokens: int
+    cache_share: float | None
+    cost: float
+    unpriced: int
+    turns_left: int | None
+    """Turns like the ones in view until the next compaction."""
+    head: str
+    mode: str = "continue"
+    """How the session goes on after an answer: `continue` or `fresh`."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def fill(self) -> float:
+        """How much of the way to the next compaction is used up."""
+        return self.messages_tokens / self.compact_at if self.compact_at else 1.0
+
+    @property
+    def share(self) -> float:
+        """How much of the window the next request takes."""
+        return self.tokens / self.window.tokens
+
+
+def status_of(
+    plan: Plan,
+    totals: Totals,
+    policy: Policy,
+    *,
+    session: str,
+    agent: str,
+    label: str,
+    head: str,
+    mode: str,
+) -> Status:
+    """From the next request and the sums so far."""
+    compact_at = int(policy.compact * policy.working_budget(plan.budget.tokens))
+    return Status(
+        session=session,
+        agent=agent,
+        label=label,
+        model=plan.target.model,
+        window=plan.window,
+        tokens=plan.tokens.total,
+        basis=plan.tokens.basis,
+        budget=plan.budget.tokens,
+        messages_tokens=plan.tokens.messages,
+        compact_at=compact_at,
+        messages=sum(len(unit.parts) for unit in plan.kept),
+        turns=totals.turns,
+        calls=totals.calls,
+        tools=totals.tools,
+        compactions=totals.compactions,
+        prunes=totals.prunes,
+        prompt_tokens=totals.prompt,
+        output_tokens=totals.output,
+        cache_share=totals.cache_share,
+        cost=totals.cost,
+        unpriced=totals.unpriced,
+        turns_left=_turns_left(plan.kept, plan.tokens.messages, compact_at),
+        head=head,
+        mode=mode,
+        warnings=plan.warnings,
+    )
+
+
+def _turns_left(units: Sequence[Unit], tokens: int, compact_at: int) -> int | None:
+    turns = sum(unit.is_user for unit in units)
+    if not turns or not tokens:
+        return None
+    return max(0, int((compact_at - tokens) / (tokens / turns)))

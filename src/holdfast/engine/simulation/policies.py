@@ -1,0 +1,375 @@
+"""Ways to keep a conversation inside its window, for the simulator to compare.
+
+Each policy starts a course through one transcript; the course says, call by call, what would be
+sent. Only `Holdfast` is the real thing: it runs the projection that a session runs. The others are
+what people do without it, as well as that can be done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from holdfast.core.log.records import Compaction
+from holdfast.core.models.messages import Text
+from holdfast.core.models.window import Window
+from holdfast.core.projection.policy import Cache, Policy
+from holdfast.core.projection.project import project
+from holdfast.core.projection.prune import can_clear, cleared
+from holdfast.core.projection.sizes import Scale
+from holdfast.core.projection.steps import Unit, turns_of
+from holdfast.core.projection.view import SUMMARY_LABEL, Remembered
+from holdfast.engine.simulation.transcripts import Piece
+from holdfast.errors import CannotFit
+from holdfast.providers import requests
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.models.messages import Message
+    from holdfast.engine.simulation.prompt_cache import CacheRules
+    from holdfast.engine.simulation.transcripts import Call, Transcript
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """The conditions that all policies of a comparison work under."""
+
+    window: int
+    static: int
+    """Tokens of the system prompt and the tools."""
+    output: int | None
+    """What the reply may take; None for the default share of the window."""
+    budget: int
+    """What is left for messages."""
+    rules: CacheRules
+    output_price: float
+    """Of a token that a model writes, in plain input tokens."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What a policy would send."""
+
+    pieces: Sequence[Piece]
+    injected: str = ""
+    """Text that the policy put in front; the first piece, if any."""
+    model_cost: float = 0.0
+    """Of model calls that the policy made for itself, in plain input tokens."""
+    is_valid: bool = True
+    is_refused: bool = False
+    """The policy found that nothing would fit, and said so."""
+    cuts: int = 0
+    prunes: int = 0
+
+
+class Course(Protocol):
+    """One policy on its way through one transcript."""
+
+    def request(self, call: Call, *, idle: float | None) -> Request:
+        """What is sent for a call; `idle` is how long ago the one before was."""
+
+
+class Plays(Protocol):
+    """A policy that can be simulated."""
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+
+    def start(self, transcript: Transcript, terms: Terms) -> Course:
+        """Begin at the first call."""
+
+
+class DoNothing(msgspec.Struct, frozen=True):
+    """Send everything."""
+
+    name: str = "do nothing"
+
+    def start(self, transcript: Transcript, terms: Terms) -> Course:
+        del terms
+        return _Suffix(transcript, lambda _call: 0)
+
+
+class KeepTurns(msgspec.Struct, frozen=True):
+    """Send the newest turns, by number."""
+
+    turns: int = 20
+    unit: str = "turns"
+    """`turns`, or `steps` where a turn may be taken apart."""
+
+    @property
+    def name(self) -> str:
+        return f"keep the last {self.turns} {self.unit}"
+
+    def start(self, transcript: Transcript, terms: Terms) -> Course:
+        del terms
+
+        def first(call: Call) -> int:
+            if self.unit == "turns":
+                starts = turns_of(call.units)
+            else:
+                starts = [i for i, unit in enumerate(call.units) if not unit.is_user]
+            return starts[-self.turns] if len(starts) > self.turns else 0
+
+        return _Suffix(transcript, first)
+
+
+class TrimTokens(msgspec.Struct, frozen=True):
+    """Send the newest messages that fit, at every call anew."""
+
+    name: str = "token trim"
+
+    def start(self, transcript: Transcript, terms: Terms) -> Course:
+        def first(call: Call) -> int:
+            return _tail(transcript, call.units, terms.budget)
+
+        return _Suffix(transcript, first)
+
+
+class ClearResults(msgspec.Struct, frozen=True):
+    """Clear all old tool results at once when the view is nearly full; drop what is oldest behind.
+
+    Decisions stay, and the next batch comes when the view is full again.
+    """
+
+    engage: float = 0.9
+    older_than: int = 8
+    low: float = 0.6
+    """Where dropping ends, when clearing was not enough."""
+    name: str = "clear tool results"
+
+    def start(self, transcript: Transcript, terms: Terms) -> Course:
+        return _Clearing(transcript, terms, self)
+
+
+class Compact(msgspec.Struct, frozen=True):
+    """Full history, and a model's summary of all but the newest when it is nearly full.
+
+    The summary call rides the cached prefix: it reads what is there and pays for what it writes.
+    A summary holds a share of the facts that were cut; which ones is decided by a hash, so that a
+    fact once held stays held. Real summaries held 19 to 28 % of the facts that later calls used.
+    """
+
+    engage: float = 0.85
+    summary_tokens: int = 4_000
+    keep_tokens: int = 20_000
+    keep_share: float = 0.4
+    """Of the budget, where that is less."""
+    holds: float = 0.25
+    pays_output: bool = True
+    name: str = "compact with a summary"
+
+    def start(self, transcript: Transcript, terms: Terms) -> Course:
+        return _Compacting(transcript, terms, self)
+
+
+class Holdfast(msgspec.Struct, frozen=True):
+    """What a session with Holdfast sends: the projection itself, decisions written to a log."""
+
+    policy: Policy = Policy()
+    is_judged: bool = True
+    """Whether every request is rendered and judged by the provider's rules."""
+    name: str = "holdfast"
+
+    def start(self, transcript: Transcript, terms: Terms) -> Course:
+        return _Projecting(transcript, terms, self)
+
+
+class _Suffix:
+    """Policies that send the units from some index on, without repairing anything."""
+
+    def __init__(self, transcript: Transcript, first: _First) -> None:
+        self._transcript = transcript
+        self._first = first
+
+    def request(self, call: Call, *, idle: float | None) -> Request:
+        del idle
+        units = call.units[self._first(call) :]
+        pieces = self._transcript.pieces(units)
+        return Request(pieces, is_valid=_is_valid(units, call))
+
+
+class _First(Protocol):
+    def __call__(self, call: Call, /) -> int: ...
+
+
+class _Clearing:
+    def __init__(self, transcript: Transcript, terms: Terms, policy: ClearResults) -> None:
+        self._transcript = transcript
+        self._terms = terms
+        self._policy = policy
+        self._cleared = 0
+        self._dropped = 0
+        self._forms: dict[int, tuple[Unit, Unit]] = {}
+
+    def request(self, call: Call, *, idle: float | None) -> Request:
+        del idle
+        budget, prunes, cuts = self._terms.budget, 0, 0
+        total = self._transcript.tokens(self._shown(call.units))
+        if total > self._policy.engage * budget:
+            before = self._cleared
+            self._cleared = max(before, len(call.units) - self._policy.older_than)
+            prunes = int(self._cleared > before)
+            shown = self._shown(call.units)
+            if self._transcript.tokens(shown) > self._policy.engage * budget:
+                room = int(self._policy.low * budget)
+                self._dropped += _tail(self._transcript, shown, room)
+                cuts = 1
+        units = self._shown(call.units)
+        is_valid = _is_valid(units, call)
+        pieces = self._transcript.pieces(units)
+        return Request(pieces, is_valid=is_valid, prunes=prunes, cuts=cuts)
+
+    def _shown(self, units: Sequence[Unit]) -> list[Unit]:
+        old = [self._clear(unit) for unit in units[self._dropped : self._cleared]]
+        return [*old, *units[max(self._dropped, self._cleared) :]]
+
+    def _clear(self, unit: Unit) -> Unit:
+        found = self._forms.get(id(unit))
+        if found is None:
+            parts = tuple(cleared(part) if can_clear(part) else part for part in unit.parts)
+            found = self._forms[id(unit)] = (unit, Unit(parts))
+        return found[1]
+
+
+class _Compacting:
+    def __init__(self, transcript: Transcript, terms: Terms, policy: Compact) -> None:
+        self._transcript = transcript
+        self._terms = terms
+        self._policy = policy
+        self._first = 0
+        self._summary: Piece | None = None
+
+    def request(self, call: Call, *, idle: float | None) -> Request:
+        transcript, terms, policy = self._transcript, self._terms, self._policy
+        units = call.units[self._first :]
+        total = transcript.tokens(units) + (self._summary.tokens if self._summary else 0)
+        cost, cuts = 0.0, 0
+        if total > policy.engage * terms.budget:
+            keep = min(policy.keep_tokens, int(policy.keep_share * terms.budget))
+            gone = _tail(transcript, units, keep)
+            if gone:
+                self._first += gone
+                self._summary = self._summarise(call.units[: self._first])
+                cost, cuts = self._cost(total, idle), 1
+        pieces = transcript.pieces(call.units[self._first :])
+        if self._summary is None:
+            return Request(pieces, is_valid=_is_valid(call.units, call))
+        is_valid = _is_valid(call.units[self._first :], call, has_opening=True)
+        return Request(
+            [self._summary, *pieces],
+            injected="summary",
+            model_cost=cost,
+            is_valid=is_valid,
+            cuts=cuts,
+        )
+
+    def _summarise(self, units: Sequence[Unit]) -> Piece:
+        held: set[int] = set()
+        for piece in self._transcript.pieces(units):
+            held |= piece.facts
+        names = self._transcript.fact_names
+        kept = frozenset(fact for fact in held if _luck(names[fact]) < self._policy.holds)
+        key = b"summary %d" % self._first
+        return Piece(key, self._policy.summary_tokens, kept, is_original=False)
+
+    def _cost(self, total: int, idle: float | None) -> float:
+        rules, static = self._terms.rules, self._terms.static
+        is_warm = idle is not None and (rules.ttl_seconds is None or idle <= rules.ttl_seconds)
+        if is_warm:
+            read = (total + static) * rules.read
+        else:
+            # It writes everything, and the request after it finds the static part in the cache:
+            # what the replay charges for that a second time is given back here.
+            read = (total + static) * rules.write - static * (rules.write - rules.read)
+        written = self._policy.summary_tokens * self._terms.output_price
+        return read + (written if self._policy.pays_output else 0.0)
+
+
+class _Projecting:
+    def __init__(self, transcript: Transcript, terms: Terms, policy: Holdfast) -> None:
+        self._transcript = transcript
+        self._terms = terms
+        self._policy = policy
+        self._memory = Remembered(Scale(transcript.counter))
+        self._system = _filler(transcript, terms.static)
+        self._log: list[Record] = []
+        self._read = 0
+        self._decided = 0
+
+    def request(self, call: Call, *, idle: float | None) -> Request:
+        self._log += self._transcript.records[self._read : call.records]
+        self._read = call.records
+        rules, terms = self._terms.rules, self._terms
+        cache = Cache(idle, rules.ttl_seconds, rules.read, rules.write)
+        try:
+            plan = project(
+                self._log,
+                Window(terms.window, "simulated"),
+                self._transcript.target,
+                system=self._system,
+                output_tokens=terms.output,
+                policy=self._policy.policy,
+                cache=cache,
+                floor=0,
+                memory=self._memory,
+            )
+        except CannotFit:
+            return Request([], is_refused=True)
+        for decision in plan.decisions:
+            self._decided += 1
+            named = msgspec.structs.replace(decision, id=f"decision-{self._decided}", ts=call.at)
+            self._log.append(named)
+        cuts = sum(isinstance(one, Compaction) for one in plan.decisions)
+        return Request(
+            [self._transcript.piece(b) for one in plan.prompt.messages for b in one.blocks],
+            injected=_injected(plan.prompt.messages),
+            is_valid=not self._policy.is_judged
+            or not requests.validate(requests.render(plan.prompt, plan.target), plan.target),
+            cuts=cuts,
+            prunes=len(plan.decisions) - cuts,
+        )
+
+
+_WORD: Final = "word "
+
+
+def _filler(transcript: Transcript, tokens: int) -> str:
+    """A system prompt of about so many tokens."""
+    each = max(1, transcript.tokens_of_text(_WORD * 1_000)) / 1_000
+    return _WORD * int(tokens / each)
+
+
+def _injected(messages: Sequence[Message]) -> str:
+    first = messages[0].blocks[0] if messages else None
+    is_ours = isinstance(first, Text) and first.text.startswith(SUMMARY_LABEL)
+    return first.text if is_ours and isinstance(first, Text) else ""
+
+
+def _tail(transcript: Transcript, units: Sequence[Unit], room: int) -> int:
+    """The index of the first unit of the newest that fit; at least the last one is among them."""
+    start = len(units)
+    while start > 0:
+        size = transcript.tokens(units[start - 1 : start])
+        if size > room and start < len(units):
+            break
+        room -= size
+        start -= 1
+    return start
+
+
+def _is_valid(units: Sequence[Unit], call: Call, *, has_opening: bool = False) -> bool:
+    """Whether a provider would take units that nobody repaired."""
+    if not units or not (has_opening or units[0].is_user):
+        return False
+    if not call.broken:
+        return True
+    return not any(part.record in call.broken for unit in units for part in unit.parts)
+
+
+def _luck(name: str) -> float:
+    """A number from 0 to 1 that is always the same for the same name."""
+    digest = hashlib.blake2b(name.encode(errors="replace"), digest_size=4).digest()
+    return int.from_bytes(digest) / 2**32

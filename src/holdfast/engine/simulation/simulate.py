@@ -1,0 +1,316 @@
+"""Replay a transcript call by call without a model: what would a policy send, pay, and lose?
+
+    run = simulate(records, Holdfast(), window=64_000)
+
+Every policy is sent through the same calls at the times they were made, with the same counts and
+the same cache; a fact that a later call used and that was in no request is a fact lost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.models.prices import Price, default_price, price_of
+from holdfast.core.models.window import Window, budget_for
+from holdfast.core.tokens.counting import Estimator
+from holdfast.engine.simulation.policies import Terms
+from holdfast.engine.simulation.prompt_cache import CacheRules, PromptCache
+from holdfast.engine.simulation.transcripts import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.tokens.counting import Counter
+    from holdfast.engine.simulation.policies import Plays, Request
+    from holdfast.engine.simulation.transcripts import Call, Piece
+
+    Progress = Callable[[int, int], None]
+    """(calls done, calls in all)"""
+
+STATIC_TOKENS = 18_000
+"""A system prompt and tools of middling size."""
+HOUR_SECONDS = 3_600.0
+
+
+class Recall(msgspec.Struct, frozen=True):
+    """Of the facts that calls used and that had come up before: how many were in the request."""
+
+    used: int = 0
+    seen: int = 0
+    verbatim: int = 0
+    """In a message as it was said, not in a list or summary."""
+    far_used: int = 0
+    far_seen: int = 0
+    far_verbatim: int = 0
+
+    def __add__(self, other: Recall) -> Recall:
+        return Recall(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
+
+    @property
+    def lost(self) -> int:
+        return self.used - self.seen
+
+    @property
+    def pooled_share(self) -> float:
+        return _share(self.seen, self.used)
+
+    @property
+    def verbatim_share(self) -> float:
+        return _share(self.verbatim, self.used)
+
+    @property
+    def far_share(self) -> float:
+        return _share(self.far_seen, self.far_used)
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One policy's way through one transcript, or through several added up."""
+
+    policy: str
+    window: int
+    requests: int = 0
+    tokens_sent: int = 0
+    tokens_read: int = 0
+    """From the cache."""
+    tokens_written: int = 0
+    """Into the cache."""
+    tokens_plain: int = 0
+    cost: float = 0.0
+    """Of the input, and of model calls that the policy made for itself; in the price's currency."""
+    model_cost: float = 0.0
+    """The part of it for those model calls."""
+    breaks: int = 0
+    """How often a prefix that was still warm was changed."""
+    cuts: int = 0
+    prunes: int = 0
+    overflows: int = 0
+    """Requests too large for the window, and refusals to send one."""
+    invalid: int = 0
+    """Requests that the provider would refuse for their shape."""
+    recall: Recall = Recall()
+    said_chars: float = 0.0
+    """What the user had said, summed over the requests."""
+    said_chars_seen: float = 0.0
+    said: int = 0
+    said_seen: int = 0
+    """The user's messages that were there whole."""
+
+    @property
+    def read_share(self) -> float:
+        """Of all input tokens, those read from the cache."""
+        return _share(self.tokens_read, self.tokens_read + self.tokens_written + self.tokens_plain)
+
+    @property
+    def words_share(self) -> float:
+        """Of the user's words, those in view, over all requests."""
+        return _share(self.said_chars_seen, self.said_chars)
+
+    @property
+    def messages_share(self) -> float:
+        return _share(self.said_seen, self.said)
+
+    @property
+    def facts_lost(self) -> int:
+        return self.recall.lost
+
+    def __add__(self, other: Run) -> Run:
+        assert (self.policy, self.window) == (other.policy, other.window)
+        mine, theirs = _values(self)[2:], _values(other)[2:]
+        sums = (a + b for a, b in zip(mine, theirs, strict=True))
+        return Run(self.policy, self.window, *sums)
+
+
+def simulate(
+    records: Iterable[Record] | Transcript,
+    policy: Plays,
+    *,
+    window: int,
+    static: int = STATIC_TOKENS,
+    output: int | None = None,
+    ttl_seconds: float | None = 300.0,
+    price: Price | None = None,
+    rules: CacheRules | None = None,
+    budget: int | None = None,
+    counter: Counter | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Replay one session under one policy.
+
+    `output` is what a reply may take, `static` what the system prompt and the tools do. `rules`
+    replaces the cache that `ttl_seconds` and `price` describe. Several policies are quicker with
+    a `Transcript` that they share.
+    """
+    transcript = (
+        records if isinstance(records, Transcript) else Transcript(records, counter or Estimator())
+    )
+    price = price or price_of(transcript.target.model) or default_price()
+    rules = rules or rules_for(price, ttl_seconds)
+    terms = Terms(
+        window=window,
+        static=static,
+        output=output,
+        budget=budget
+        or budget_for(Window(window, "simulated"), system=static, output=output, floor=0).tokens,
+        rules=rules,
+        output_price=price.output / price.input,
+    )
+    return _Replay(transcript, policy, terms, price).run(progress)
+
+
+def rules_for(price: Price, ttl_seconds: float | None) -> CacheRules:
+    """The cache that a price list and a lifetime make; for ever is priced like minutes."""
+    write = price.cache_write
+    if ttl_seconds is not None and ttl_seconds >= HOUR_SECONDS and price.cache_write_hour:
+        write = price.cache_write_hour
+    return CacheRules(
+        ttl_seconds=ttl_seconds,
+        read=price.cache_read / price.input,
+        write=write / price.input,
+    )
+
+
+class _Replay:
+    """The state of one run."""
+
+    def __init__(self, transcript: Transcript, policy: Plays, terms: Terms, price: Price) -> None:
+        self._transcript = transcript
+        self._terms = terms
+        self._price = price
+        self._course = policy.start(transcript, terms)
+        self._cache = PromptCache(terms.rules)
+        self._sent: list[bytes] = []
+        self._sums: list[int] = [0, terms.static]
+        self._in_view = _InView(transcript)
+        self._name = policy.name
+
+    def run(self, progress: Progress | None) -> Run:
+        total = Run(self._name, self._terms.window)
+        before: float | None = None
+        calls = self._transcript.calls
+        for done, call in enumerate(calls, 1):
+            idle = None if before is None else max(0.0, call.at - before)
+            total += self._play(call, self._course.request(call, idle=idle))
+            before = call.at
+            if progress is not None:
+                progress(done, len(calls))
+        return total
+
+    def _play(self, call: Call, request: Request) -> Run:
+        if request.is_refused:
+            return Run(self._name, self._terms.window, requests=1, overflows=1)
+        has_broken = self._put(request, call.at)
+        charge = self._cache.request(self._sums, call.at, opening=2 if request.injected else 1)
+        size = self._sums[-1]
+        dollars = self._price.input / 1_000_000
+        seen, said = self._in_view.recall(call), self._in_view.words(call, request.injected)
+        return Run(
+            policy=self._name,
+            window=self._terms.window,
+            requests=1,
+            tokens_sent=size,
+            tokens_read=charge.read,
+            tokens_written=charge.written,
+            tokens_plain=charge.plain,
+            cost=(charge.cost(self._terms.rules) + request.model_cost) * dollars,
+            model_cost=request.model_cost * dollars,
+            breaks=has_broken,
+            cuts=request.cuts,
+            prunes=request.prunes,
+            overflows=size - self._terms.static > self._terms.budget,
+            invalid=not request.is_valid,
+            recall=seen,
+            said_chars=said[0],
+            said_chars_seen=said[1],
+            said=said[2],
+            said_seen=said[3],
+        )
+
+    def _put(self, request: Request, now: float) -> bool:
+        """Make `request` what is sent now; whether that changed a prefix which was warm."""
+        pieces = request.pieces
+        keys = [piece.key for piece in pieces]
+        same = len(self._sent)
+        if keys[:same] != self._sent:
+            same = _common(keys, self._sent)
+        has_broken = False
+        if same < len(self._sent):
+            has_broken = self._cache.is_warm(same + 1, now)
+            self._cache.change_after(same + 1)
+            del self._sums[same + 2 :]
+        for piece in pieces[same:]:
+            self._sums.append(self._sums[-1] + piece.tokens)
+        self._in_view.show(pieces, same if same == len(self._sent) else 0)
+        self._sent = keys
+        return has_broken
+
+
+class _InView:
+    """Which facts and which of the user's words a request shows."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+        self._seen: set[int] = set()
+        self._verbatim: set[int] = set()
+        self._keys: set[bytes] = set()
+        self._quoted: dict[str, list[int]] = {}
+
+    def show(self, pieces: Sequence[Piece], known: int) -> None:
+        """The pieces of a request, of which the first `known` were shown before."""
+        if not known:
+            self._seen, self._verbatim, self._keys = set(), set(), set()
+        for piece in pieces[known:]:
+            self._seen |= piece.facts
+            self._keys.add(piece.key)
+            if piece.is_original:
+                self._verbatim |= piece.facts
+
+    def recall(self, call: Call) -> Recall:
+        seen, verbatim = self._seen, self._verbatim
+        near = [use.fact for use in call.uses]
+        far = [use.fact for use in call.uses if use.is_far]
+        return Recall(
+            *(len(near), sum(f in seen for f in near), sum(f in verbatim for f in near)),
+            *(len(far), sum(f in seen for f in far), sum(f in verbatim for f in far)),
+        )
+
+    def words(self, call: Call, injected: str) -> tuple[int, int, int, int]:
+        """Characters said and seen, messages said and seen whole."""
+        sayings = self._transcript.sayings[: call.said]
+        chars = seen = whole = 0
+        for place, one in enumerate(sayings):
+            chars += one.chars
+            if all(key in self._keys for key in one.keys):
+                seen += one.chars
+                whole += 1
+            elif injected:
+                shown = self._shown_in(injected, place)
+                seen += shown
+                whole += shown >= one.chars
+        return chars, seen, len(sayings), whole
+
+    def _shown_in(self, injected: str, place: int) -> int:
+        """How many characters of a saying are in a text, counted by whole lines."""
+        known = self._quoted.setdefault(injected, [])
+        while len(known) <= place:
+            one = self._transcript.sayings[len(known)]
+            known.append(sum(len(line) for line in one.lines if line in injected))
+        return known[place]
+
+
+def _common(these: Sequence[bytes], those: Sequence[bytes]) -> int:
+    """How many keys two requests have in common from the start."""
+    for place, (a, b) in enumerate(zip(these, those, strict=False)):
+        if a != b:
+            return place
+    return min(len(these), len(those))
+
+
+def _values(struct: msgspec.Struct) -> tuple[Any, ...]:
+    return tuple(getattr(struct, name) for name in struct.__struct_fields__)
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 1.0

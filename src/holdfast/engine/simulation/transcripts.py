@@ -1,0 +1,257 @@
+"""A transcript made ready for replay: what each call was sent, what it used, and when it was made.
+
+The replay starts from what was said and done. What the source shortened, and what its provider
+reported, belongs to the run that really happened and is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.extract.carryover import arguments_text
+from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
+from holdfast.core.models.dialects import Target, target
+from holdfast.core.models.messages import Text, Thinking, ToolAnswer, ToolCall
+from holdfast.core.projection.sizes import Correction
+from holdfast.core.projection.steps import Thread
+from holdfast.core.projection.view import SUMMARY_LABEL
+from holdfast.core.tokens.counting import count_block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.models.messages import Block
+    from holdfast.core.projection.steps import Unit
+    from holdfast.core.tokens.counting import Counter
+
+FAR_STEPS: Final = 10
+"""A fact that was last seen more steps ago is far."""
+_BROKEN: Final = frozenset(
+    (
+        *("orphan-result", "duplicate-result", "moved-result", "late-result"),
+        *("interrupted-call", "blank-id", "reused-id", "blank-name", "empty-message"),
+    )
+)
+"""Flaws for which a provider refuses a request that was not repaired."""
+
+_PUT_IN: Final = (SUMMARY_LABEL, "[Cleared:")
+"""How texts begin that Holdfast puts in the place of others."""
+
+# What counts as a fact is defined here and not taken from the carry: a list of names must not be
+# judged by its own idea of a name.
+_FACT: Final = re.compile(
+    r"\b[0-9a-f]{7,40}\b"
+    r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
+    r"|\b\d{4,}\b"
+    r"|(?:~|\.{1,2})?(?:/[\w.@+-]+)+"
+    r"|[\w@+-]+(?:/[\w.@+-]+)+"
+    r"|\b[\w-]+\.(?:go|py|md|[jt]sx?|jsonl?|ya?ml|toml|sh|txt|rs|html|css|sql|lock|mod|sum|exs?"
+    r"|svelte|rb|c|h|cpp|java)\b"
+    r"|\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b"
+    r"|\b[A-Za-z]+[a-z0-9]+(?:[A-Z][a-z0-9]*)+\b"
+    r"|\b\w+(?:\.\w+)+\b"
+)
+_QUOTED: Final = re.compile(r"\"([^\"\n]{6,80})\"|`([^`\n]{4,80})`|'([^'\n]{6,80})'")
+_FACT_CHARS_MIN: Final = 4
+
+
+def facts_in(text: str) -> set[str]:
+    """Paths, symbols, ids, numbers, and quoted strings, error messages among them."""
+    found = {match.group().strip(".") for match in _FACT.finditer(text)}
+    found.update(match[match.lastindex or 0] for match in _QUOTED.finditer(text))
+    return {fact for fact in found if len(fact) >= _FACT_CHARS_MIN}
+
+
+class Piece(msgspec.Struct, frozen=True, gc=False):
+    """A block as it is sent."""
+
+    key: bytes
+    """Two pieces with the same key are the same bytes."""
+    tokens: int
+    facts: frozenset[int]
+    is_original: bool = True
+    """What was said or found, whole or in part; not a summary or list that was put in its place."""
+
+
+class Use(msgspec.Struct, frozen=True, gc=False):
+    """A fact that a call used and that had come up before."""
+
+    fact: int
+    is_far: bool
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A call to the model that was made."""
+
+    records: int
+    """How many records came before it."""
+    at: float
+    """When it was sent; 0 where the transcript does not say."""
+    units: tuple[Unit, ...]
+    uses: tuple[Use, ...]
+    said: int
+    """How many of the user's messages there were."""
+    broken: frozenset[str]
+    """Records that a provider would refuse as they are."""
+
+
+class Saying(msgspec.Struct, frozen=True):
+    """A message of the user."""
+
+    record: str
+    keys: tuple[bytes, ...]
+    lines: tuple[str, ...]
+    chars: int
+
+
+class Transcript:
+    """One session, with what every policy needs to know of it."""
+
+    def __init__(
+        self,
+        records: Iterable[Record],
+        counter: Counter,
+        *,
+        correction: Correction | None = None,
+        to: Target | None = None,
+    ) -> None:
+        self.records = [bare for record in records if (bare := _bare(record)) is not None]
+        self.counter = counter
+        self.correction = correction or Correction(1.12, 90.0)
+        self.target = to or _target_of(self.records)
+        self._pieces: dict[int, tuple[Block, Piece]] = {}
+        self._facts = _used_facts(self.records)
+        self.sayings: list[Saying] = []
+        self.calls = self._read_calls()
+
+    @property
+    def fact_names(self) -> list[str]:
+        """Every fact that any call used, by its number."""
+        return list(self._facts)
+
+    def piece(self, block: Block) -> Piece:
+        """A block as it is sent; remembered by identity."""
+        found = self._pieces.get(id(block))
+        if found is None:
+            found = self._pieces[id(block)] = (block, self._make_piece(block))
+        return found[1]
+
+    def pieces(self, units: Iterable[Unit]) -> list[Piece]:
+        piece = self.piece
+        return [piece(block) for unit in units for part in unit.parts for block in part.blocks]
+
+    def tokens(self, units: Iterable[Unit]) -> int:
+        return sum(piece.tokens for piece in self.pieces(units))
+
+    def tokens_of_text(self, text: str) -> int:
+        return self.correction_tokens(self.counter.count(text))
+
+    def correction_tokens(self, counted: int, *, is_result: bool = False) -> int:
+        return round(self.correction.factor * counted + self.correction.per_result * is_result)
+
+    def numbered(self, text: str) -> frozenset[int]:
+        """The facts in a text that some call uses."""
+        return frozenset(self._facts[fact] for fact in facts_in(text) if fact in self._facts)
+
+    def _make_piece(self, block: Block) -> Piece:
+        key = hashlib.blake2b(msgspec.msgpack.encode(block), digest_size=12).digest()
+        counted = count_block(block, self.counter)
+        is_result = isinstance(block, ToolAnswer)
+        tokens = self.correction_tokens(counted, is_result=is_result)
+        text = text_in(block)
+        return Piece(key, tokens, self.numbered(text), not text.startswith(_PUT_IN))
+
+    def _read_calls(self) -> list[Call]:
+        thread = Thread(self.target.takes_back)
+        calls: list[Call] = []
+        seen: dict[int, int] = {}
+        read = 0
+        at = 0.0
+        for place, record in enumerate(self.records):
+            if isinstance(record, Assistant):
+                units = tuple(thread.units())
+                for unit in units[read:]:
+                    for piece in self.pieces((unit,)):
+                        seen.update(dict.fromkeys(piece.facts, len(calls)))
+                # The last unit may still get answers, so it is looked at again.
+                read = max(0, len(units) - 1)
+                broken = {one.record for one in thread.all_repairs() if one.flaw in _BROKEN}
+                uses = self._uses(record, seen, len(calls))
+                calls.append(Call(place, at, units, uses, len(self.sayings), frozenset(broken)))
+            at = max(at, record.ts)
+            thread.feed(record)
+            if isinstance(record, User):
+                self._note_saying(record, thread)
+        return calls
+
+    def _uses(self, record: Assistant, seen: dict[int, int], step: int) -> tuple[Use, ...]:
+        used = self.numbered(_calls_text(record))
+        return tuple(
+            Use(fact, step - seen[fact] > FAR_STEPS) for fact in sorted(used) if fact in seen
+        )
+
+    def _note_saying(self, record: User, thread: Thread) -> None:
+        if record.extra.get("meta") is True:
+            return
+        part = next(
+            (p for u in reversed(thread.units()) for p in u.parts if p.record == record.id), None
+        )
+        texts = [block for block in part.blocks if isinstance(block, Text)] if part else []
+        if not texts:
+            return
+        lines = tuple(line.strip() for text in texts for line in text.text.splitlines())
+        keys = tuple(self.piece(text).key for text in texts)
+        self.sayings.append(Saying(record.id, keys, lines, sum(map(len, lines))))
+
+
+def text_in(block: Block) -> str:
+    """Everything in a block that a model could read a fact from."""
+    match block:
+        case Text(text):
+            return text
+        case Thinking(text=text):
+            return text
+        case ToolCall(arguments=arguments):
+            return arguments_text(arguments)
+        case ToolAnswer(content=content):
+            return "\n".join(piece.text for piece in content if isinstance(piece, Text))
+        case _:
+            return ""
+
+
+def _bare(record: Record) -> Record | None:
+    """A record without what belongs to the run that happened; None where nothing is left."""
+    if isinstance(record, Assistant):
+        if record.extra.get("synthetic") is True:
+            return None
+        return msgspec.structs.replace(record, usage=None)
+    return record if isinstance(record, (User, ToolResult, ToolUse)) else None
+
+
+def _target_of(records: Sequence[Record]) -> Target:
+    models = [one for one in records if isinstance(one, Assistant) and one.model]
+    if not models:
+        return target("anthropic")
+    last = models[-1]
+    assert isinstance(last, Assistant)
+    return target("anthropic", provider=last.provider or "", model=last.model or "")
+
+
+def _calls_text(record: Assistant) -> str:
+    if not isinstance(record.content, list):
+        return ""
+    inputs = (block.get("input") for block in record.content if block.get("type") == "tool_use")
+    return "\n".join(map(arguments_text, inputs))
+
+
+def _used_facts(records: Sequence[Record]) -> dict[str, int]:
+    used: set[str] = set()
+    for record in records:
+        if isinstance(record, Assistant):
+            used |= facts_in(_calls_text(record))
+    return {fact: number for number, fact in enumerate(sorted(used))}

@@ -1,0 +1,1 @@
+"""Transcripts of coding agents, terminals and web chats."""

@@ -1,0 +1,199 @@
+"""OpenCode: messages made of parts.
+
+`opencode export` prints one document; a storage folder is put together to the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.log.records import Compaction
+from holdfast.importers.apis.responses import output_content
+from holdfast.importers.common import blocks
+from holdfast.importers.common.base import (
+    Draft,
+    Imported,
+    Importer,
+    Source,
+    finish,
+    integer,
+    mapping,
+    mappings,
+    names_for,
+    text_or_empty,
+)
+from holdfast.importers.common.parsing import parse, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.core.log.records import Json
+
+_FRAME: Final = ("step-start", "step-finish", "snapshot", "patch", "compaction", None)
+
+
+def detect(source: Source) -> bool:
+    return any(map(_is_session, _sessions(source)))
+
+
+def _sessions(source: Source) -> list[Json]:
+    value = source.value
+    return mappings(value) if isinstance(value, list) else [mapping(value)]
+
+
+def _is_session(value: Json) -> bool:
+    return isinstance(value.get("info"), dict) and any(
+        isinstance(one.get("parts"), list) and "info" in one
+        for one in mappings(value.get("messages"))[:4]
+    )
+
+
+def read(source: Source) -> list[Imported]:
+    sessions: list[tuple[str, Draft]] = []
+    found = [one for one in _sessions(source) if isinstance(one.get("info"), dict)]
+    for value, name in zip(found, names_for(source.stem, len(found)), strict=True):
+        draft = Draft()
+        info = mapping(value.get("info"))
+        draft.label = text_or_empty(info.get("title"))
+        for message in mappings(value.get("messages")):
+            about, parts = mapping(message.get("info")), mappings(message.get("parts"))
+            _carry_message(draft, about, parts)
+        sessions.append((text_or_empty(info.get("id")) or name, draft))
+    return finish(source, "opencode", sessions)
+
+
+def is_storage(names: Iterable[str]) -> bool:
+    """Whether a folder with these names in it is OpenCode's storage."""
+    return {"session", "message", "part"} <= set(names)
+
+
+def assemble(files: dict[str, bytes]) -> bytes:
+    """The files of a storage folder, by their path in it, as one document like an export."""
+    values = {path: mapping(parse(data)) for path, data in sorted(files.items())}
+    parts: dict[str, list[Json]] = {}
+    for path, part in values.items():
+        if path.startswith("part/"):
+            owner = text_or_empty(part.get("messageID")) or path.split("/")[1]
+            parts.setdefault(owner, []).append(part)
+    messages: dict[str, list[Json]] = {}
+    for path, info in values.items():
+        if path.startswith("message/"):
+            owner = text_or_empty(info.get("sessionID")) or path.split("/")[1]
+            found = parts.get(text_or_empty(info.get("id")), [])
+            messages.setdefault(owner, []).append({"info": info, "parts": found})
+    sessions = [
+        {"info": info, "messages": messages.get(text_or_empty(info.get("id")), [])}
+        for path, info in values.items()
+        if path.startswith("session/")
+    ]
+    return msgspec.json.encode(sessions)
+
+
+def _carry_message(draft: Draft, info: Json, parts: list[Json]) -> None:
+    about: dict[str, Any] = {
+        "record_id": text_or_empty(info.get("id")),
+        "ts": seconds(mapping(info.get("time")).get("created")),
+    }
+    if not parts:
+        body = text_or_empty(mapping(info.get("summary")).get("body"))
+        parts = [{"type": "text", "text": body}] if body else []
+    if info.get("role") == "user":
+        draft.user([block for part in parts for block in _said(draft, part)], **about)
+    elif info.get("summary") is True:
+        said = [text_or_empty(part.get("text")) for part in parts if part.get("type") == "text"]
+        draft.add(
+            Compaction(
+                summary="\n".join(said), method="model", id=about["record_id"], ts=about["ts"]
+            )
+        )
+    else:
+        _carry_reply(draft, info, parts, about)
+
+
+def _carry_reply(draft: Draft, info: Json, parts: list[Json], about: dict[str, Any]) -> None:
+    model = mapping(info.get("model"))
+    steps = _steps(parts) or [[]]
+    for step in steps:
+        tokens = _step_tokens(step) or (mapping(info.get("tokens")) if len(steps) == 1 else {})
+        draft.assistant(
+            [block for part in step for block in _said(draft, part)],
+            provider=text_or_empty(info.get("providerID") or model.get("providerID")) or None,
+            model=text_or_empty(info.get("modelID") or model.get("modelID")) or None,
+            usage=_usage(tokens),
+            stop_reason=text_or_empty(info.get("finish")) or None,
+            **about,
+        )
+        about = {**about, "record_id": ""}
+        for part in step:
+            if part.get("type") == "tool":
+                _carry_result(draft, part)
+
+
+def _steps(parts: list[Json]) -> list[list[Json]]:
+    """A message holds all steps of a turn; words after a call belong to the next one."""
+    steps: list[list[Json]] = []
+    has_called = True
+    for part in parts:
+        kind = part.get("type")
+        if kind == "step-start" or (has_called and kind in ("text", "reasoning")) or not steps:
+            steps.append([])
+            has_called = False
+        steps[-1].append(part)
+        has_called = has_called or kind == "tool"
+    return [step for step in steps if any(part.get("type") not in _FRAME for part in step)]
+
+
+def _said(draft: Draft, part: Json) -> list[Json]:
+    kind = part.get("type")
+    if kind == "text":
+        return blocks.blocks_of(part.get("text"))
+    if kind == "reasoning":
+        return [blocks.thinking(text_or_empty(part.get("text")))]
+    if kind == "tool":
+        arguments = mapping(part.get("state")).get("input")
+        call_id = draft.call_id(part.get("callID"))
+        return [blocks.call(call_id, text_or_empty(part.get("tool")), arguments)]
+    if kind == "file" and text_or_empty(part.get("mime")).startswith("image/"):
+        return [blocks.image_at(text_or_empty(part.get("url")))]
+    if kind == "file":
+        draft.skip("file part", "it names a file; the text of it is not in the session")
+    else:
+        draft.skip(f"part `{kind}`", "no message")
+    return []
+
+
+def _carry_result(draft: Draft, part: Json) -> None:
+    state = mapping(part.get("state"))
+    status = state.get("status")
+    if status in ("pending", "running"):
+        draft.skip("call without a result", "it was still running")
+        return
+    failed = status == "error"
+    draft.result(
+        draft.answered(part.get("callID"), text_or_empty(part.get("tool"))),
+        output_content(state.get("error") if failed else state.get("output")),
+        name=text_or_empty(part.get("tool")),
+        is_error=failed,
+        ts=seconds(mapping(state.get("time")).get("end")),
+    )
+
+
+def _step_tokens(parts: list[Json]) -> Json:
+    found = [mapping(part.get("tokens")) for part in parts if part.get("type") == "step-finish"]
+    return found[-1] if found else {}
+
+
+def _usage(tokens: Json) -> Json | None:
+    cache = mapping(tokens.get("cache"))
+    counts = {
+        "input_tokens": tokens.get("input"),
+        "output_tokens": tokens.get("output"),
+        "cache_read_input_tokens": cache.get("read"),
+        "cache_creation_input_tokens": cache.get("write"),
+    }
+    return {name: count for name, count in counts.items() if integer(count) is not None} or None
+
+
+IMPORTER: Final = Importer("opencode", "OpenCode exports and storage folders", detect, read)

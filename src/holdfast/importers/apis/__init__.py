@@ -1,0 +1,1 @@
+"""Message lists of the model APIs, and logs of Holdfast itself."""

@@ -1,0 +1,120 @@
+"""Anthropic Messages: message lists and request bodies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.importers.apis.chat import carry_system, first_messages, lists_in, tools_of
+from holdfast.importers.common import blocks
+from holdfast.importers.common.base import (
+    Draft,
+    Imported,
+    Importer,
+    Source,
+    finish,
+    listing,
+    mapping,
+    mappings,
+    names_for,
+    text_or_empty,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.core.log.records import Json
+
+_BLOCKS: Final = frozenset(
+    (
+        *("tool_use", "tool_result", "thinking", "redacted_thinking", "document"),
+        *("server_tool_use", "web_search_tool_result"),
+    )
+)
+
+
+def carry_messages(draft: Draft, messages: Iterable[object], *, model: str | None = None) -> None:
+    for message in messages:
+        if isinstance(message, dict):
+            carry_message(draft, message, model=model)
+        else:
+            draft.skip("item that is no message", f"found {type(message).__name__}")
+
+
+def carry_message(draft: Draft, message: Json, **about: Any) -> None:
+    """One message; results in a user message become records of their own, before its text."""
+    role = message.get("role")
+    content = blocks.content_of(message.get("content"))
+    if role == "assistant":
+        usage = mapping(message.get("usage")) or None
+        draft.assistant(
+            blocks.with_ids(draft, content),
+            **{
+                "provider": "anthropic",
+                "usage": usage,
+                "stop_reason": text_or_empty(message.get("stop_reason")) or None,
+                **about,
+                "model": text_or_empty(message.get("model")) or about.get("model"),
+            },
+        )
+        return
+    about = {name: value for name, value in about.items() if name not in ("model", "provider")}
+    if role in ("system", "developer"):
+        carry_system(draft, content, about)
+    elif role == "user":
+        carry_user(draft, content, **about)
+    else:
+        draft.skip(f"message with the role {str(role)[:40]!r}", "no such role in this format")
+
+
+def carry_user(draft: Draft, content: Any, **about: Any) -> None:
+    if not isinstance(content, list):
+        draft.user(content, **about)
+        return
+    answers = [block for block in content if block.get("type") in ("tool_result", "tool-result")]
+    for answer in answers:
+        draft.result(
+            draft.answered(answer.get("tool_use_id"), text_or_empty(answer.get("name"))),
+            blocks.content_of(answer.get("content")),
+            name=text_or_empty(answer.get("name")),
+            is_error=answer.get("is_error") is True,
+            **about,
+        )
+        about = {**about, "record_id": ""}  # a line's id belongs to the first record made of it
+    said = [block for block in content if block not in answers]
+    if said or not answers:
+        draft.user(said, **about)
+
+
+def detect(source: Source) -> bool:
+    value = source.value
+    body = value if isinstance(value, dict) else {}
+    messages = first_messages(source)
+    if not messages or any(one.get("role") not in ("user", "assistant") for one in messages):
+        return False
+    if any("tool_calls" in one or "function_call" in one for one in messages):
+        return False
+    if "system" in body or any("input_schema" in tool for tool in mappings(body.get("tools"))):
+        return True
+    return any(
+        text_or_empty(block.get("type")) in _BLOCKS
+        or (block.get("type") == "image" and "source" in block)
+        for message in messages
+        for block in mappings(message.get("content"))
+    )
+
+
+def read(source: Source) -> list[Imported]:
+    found = lists_in(source)
+    sessions: list[tuple[str, Draft]] = []
+    for body, name in zip(found, names_for(source.stem, len(found)), strict=True):
+        draft = Draft()
+        system = blocks.blocks_of(body.get("system"))
+        draft.system = "\n".join(text_or_empty(block.get("text")) for block in system)
+        draft.tools = tools_of(body.get("tools"))
+        model = text_or_empty(body.get("model")) or None
+        carry_messages(draft, listing(body["messages"]), model=model)
+        sessions.append((name, draft))
+    return finish(source, "anthropic", sessions)
+
+
+IMPORTER: Final = Importer("anthropic", "Anthropic message lists or request bodies", detect, read)

@@ -1,0 +1,225 @@
+"""OpenAI Chat Completions: message lists, request bodies, and one message or list a line.
+
+Many tools store this shape with additions of their own; they call `carry_messages` too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.importers.common import blocks
+from holdfast.importers.common.base import (
+    Draft,
+    Imported,
+    Importer,
+    Source,
+    finish,
+    is_text,
+    listing,
+    mapping,
+    mappings,
+    names_for,
+    text_or_empty,
+)
+from holdfast.importers.common.parsing import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.core.log.records import Content, Json
+
+_ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+
+
+def carry_messages(
+    draft: Draft,
+    messages: Iterable[object],
+    *,
+    provider: str | None = None,
+    model: str | None = None,
+) -> None:
+    """Every message of a list. The first system messages become the system prompt."""
+    for message in messages:
+        if not isinstance(message, dict):
+            draft.skip("item that is no message", f"found {type(message).__name__}")
+            continue
+        carry_message(draft, message, provider=provider, model=model)
+
+
+def carry_message(
+    draft: Draft, message: Json, *, provider: str | None = None, model: str | None = None
+) -> None:
+    role = message.get("role")
+    ts = seconds(message.get("timestamp") or message.get("created_at") or message.get("ts"))
+    about: dict[str, Any] = {"record_id": text_or_empty(message.get("id")), "ts": ts}
+    match role:
+        case "system" | "developer":
+            carry_system(draft, blocks.content_of(message.get("content")), about)
+        case "user" | "human":
+            name = text_or_empty(message.get("name")) or None
+            draft.user(blocks.content_of(message.get("content")), name=name, **about)
+        case "assistant" | "ai" | "model":
+            about["provider"] = provider
+            about["model"] = text_or_empty(message.get("model")) or model
+            _carry_assistant(draft, message, about)
+        case "tool" | "function":
+            _carry_result(draft, message, about)
+        case _:
+            draft.skip(f"message with the role {str(role)[:40]!r}", "no such role in this format")
+
+
+def carry_system(draft: Draft, content: Content, about: dict[str, Any]) -> None:
+    """A system message: the prompt where it comes first, later one more message to the model."""
+    text = content if isinstance(content, str) else _texts(content)
+    if not draft.records:
+        draft.system = "\n\n".join(filter(None, [draft.system, text]))
+    else:
+        draft.user(content, **{**about, "extra": {"role": "system"}})
+
+
+def tools_of(value: object) -> list[Json]:
+    """Tools in any dialect as `name`, `description`, `parameters`."""
+    found: list[Json] = []
+    for tool in mappings(value):
+        about = mapping(tool.get("function")) or tool
+        for one in mappings(tool.get("functionDeclarations")) or [about]:
+            schema = one.get("parameters") or one.get("input_schema") or one.get("inputSchema")
+            if is_text(one.get("name")):
+                found.append(
+                    {
+                        "name": one["name"],
+                        "description": text_or_empty(one.get("description")),
+                        "parameters": mapping(schema),
+                    }
+                )
+    return found
+
+
+def _carry_assistant(draft: Draft, message: Json, about: dict[str, Any]) -> None:
+    said: list[Json] = []
+    thought = message.get("reasoning_content") or message.get("reasoning")
+    if is_text(thought) and thought.strip():
+        said.append(blocks.thinking(thought))
+    content = blocks.content_of(message.get("content"))
+    if isinstance(content, str):
+        said += [blocks.text(content)] if content.strip() else []
+    else:
+        said += content or []
+    if is_text(message.get("refusal")) and message["refusal"]:
+        said.append(blocks.text(message["refusal"]))
+    said += _calls(draft, message)
+    reply = mapping(mapping(message.get("extra")).get("response"))
+    usage = mapping(message.get("usage")) or mapping(reply.get("usage"))
+    stop = message.get("finish_reason") or message.get("stop_reason")
+    is_plain = isinstance(content, str) and said == [blocks.text(content)]
+    draft.assistant(
+        content if is_plain else blocks.with_ids(draft, said),
+        **about,
+        usage=usage or None,
+        stop_reason=text_or_empty(stop) or None,
+    )
+
+
+def _calls(draft: Draft, message: Json) -> list[Json]:
+    calls = [
+        blocks.call(
+            draft.call_id(call.get("id")),
+            text_or_empty(mapping(call.get("function")).get("name") or call.get("name"))
+            or text_or_empty(call.get("function")),
+            _arguments(call),
+        )
+        for call in mappings(message.get("tool_calls"))
+    ]
+    legacy = mapping(message.get("function_call"))
+    if legacy:
+        name = text_or_empty(legacy.get("name"))
+        calls.append(blocks.call(draft.call_id(), name, legacy.get("arguments")))
+    return calls
+
+
+def _arguments(call: Json) -> object:
+    for place in (mapping(call.get("function")), mapping(call.get("custom")), call):
+        for name in ("arguments", "input", "args"):
+            if name in place:
+                return place[name]
+    return None
+
+
+def _carry_result(draft: Draft, message: Json, about: dict[str, Any]) -> None:
+    name = text_or_empty(message.get("name") or message.get("tool_name"))
+    ids = listing(message.get("tool_call_ids"))
+    given = message.get("tool_call_id") or (ids[0] if ids else "")
+    error = message.get("error")
+    draft.result(
+        draft.answered(given, name),
+        blocks.content_of(message.get("content")),
+        name=name or text_or_empty(message.get("function")),
+        is_error=bool(error) or message.get("is_error") is True,
+        **about,
+    )
+
+
+def _texts(content: Content) -> str:
+    parts = [block.get("text") for block in content or [] if isinstance(block, dict)]
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+# The format itself
+
+
+def lists_in(source: Source) -> list[Json]:
+    """The conversations in a file, each as an object with `messages`."""
+    value = source.value
+    if isinstance(value, list) and any(isinstance(item, list) for item in value):
+        return [{"messages": item} for item in value if isinstance(item, list)]
+    if isinstance(value, list) and any("messages" in item for item in mappings(value)):
+        return [item for item in mappings(value) if isinstance(item.get("messages"), list)]
+    if isinstance(value, list):
+        return [{"messages": value}]
+    if isinstance(value, dict) and isinstance(value.get("messages"), list):
+        return [value]
+    lines = [line.value for line in source.lines]
+    if any(isinstance(one.get("messages"), list) for one in lines):
+        return [one for one in lines if isinstance(one.get("messages"), list)]
+    return [{"messages": lines}] if lines else []
+
+
+def first_messages(source: Source) -> list[Json]:
+    """Messages from the beginning, for detectors."""
+    value = source.value
+    if isinstance(value, dict):
+        messages = mappings(value.get("messages"))
+        return messages or [value]
+    if isinstance(value, list):
+        found = mappings(value[:64])
+        nested = [message for one in found for message in mappings(one.get("messages"))[:64]]
+        inner = [message for one in value[:8] for message in mappings(one)[:64]]
+        return nested or found or inner
+    nested = [message for one in source.head for message in mappings(one.get("messages"))[:64]]
+    return nested or source.head
+
+
+def detect(source: Source) -> bool:
+    messages = first_messages(source)
+    roles = [message.get("role") for message in messages]
+    known = sum(role in _ROLES for role in roles if is_text(role))
+    is_said = any(
+        "content" in one or "tool_calls" in one or "function_call" in one for one in messages
+    )
+    return known > 0 and is_said and known * 2 >= len(roles)
+
+
+def read(source: Source) -> list[Imported]:
+    found = lists_in(source)
+    sessions: list[tuple[str, Draft]] = []
+    for body, name in zip(found, names_for(source.stem, len(found)), strict=True):
+        draft = Draft()
+        draft.tools = tools_of(body.get("tools") or body.get("functions"))
+        carry_messages(draft, body["messages"], model=text_or_empty(body.get("model")) or None)
+        sessions.append((text_or_empty(body.get("session_id")) or name, draft))
+    return finish(source, "openai-chat", sessions)
+
+
+IMPORTER: Final = Importer(
+    "openai-chat", "OpenAI Chat message lists, request bodies, or one message a line", detect, read
+)

@@ -1,0 +1,359 @@
+"""Gemini: lists of contents and request bodies, and the two command lines that keep such parts.
+
+Gemini's calls may have no ids; results then answer the oldest open call of their function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.log.records import Compaction
+from holdfast.importers.apis.chat import tools_of
+from holdfast.importers.common import blocks
+from holdfast.importers.common.base import (
+    Draft,
+    Imported,
+    Importer,
+    Source,
+    integer,
+    is_text,
+    listing,
+    mapping,
+    mappings,
+    path_to,
+    text_or_empty,
+)
+from holdfast.importers.common.parsing import seconds
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Json
+
+_MODEL_ROLES: Final = ("model", "gemini", "assistant")
+
+
+def carry_content(draft: Draft, role: object, parts: object, **about: Any) -> None:
+    """One content: what the model said, or results and words for it."""
+    items = parts if isinstance(parts, list) else [parts]
+    if role in _MODEL_ROLES:
+        said = [block for item in items for block in _said(draft, item)]
+        draft.assistant(said, **{"provider": "google", **about})
+        return
+    about = {name: about[name] for name in ("record_id", "ts", "extra") if name in about}
+    said = []
+    for item in items:
+        answer = _function_response(item)
+        if answer:
+            _carry_answer(draft, answer, **about)
+            about["record_id"] = ""
+        else:
+            said += _said(draft, item)
+    if said:
+        draft.user(said, **about)
+    elif not items:
+        draft.skip("empty content", "it says nothing")
+
+
+def _said(draft: Draft, part: object) -> list[Json]:
+    if not isinstance(part, dict):
+        return blocks.blocks_of(part)
+    signature = text_or_empty(part.get("thoughtSignature") or part.get("thought_signature"))
+    made = mapping(part.get("functionCall") or part.get("function_call"))
+    if made:
+        call_id = draft.call_id(made.get("id"))
+        name = text_or_empty(made.get("name"))
+        return [blocks.call(call_id, name, made.get("args"), signature)]
+    data = mapping(part.get("inlineData") or part.get("inline_data"))
+    if is_text(data.get("data")):
+        kind = text_or_empty(data.get("mimeType") or data.get("mime_type"))
+        return [blocks.image(data["data"], kind)] if _is_image(kind) else [_raw(part)]
+    place = mapping(part.get("fileData") or part.get("file_data"))
+    address = place.get("fileUri") or place.get("file_uri")
+    if is_text(address):
+        kind = text_or_empty(place.get("mimeType") or place.get("mime_type"))
+        return [blocks.image_at(address)] if _is_image(kind) else [_raw(part)]
+    if not is_text(part.get("text")):
+        return [_raw(part)] if part else []
+    if part.get("thought") is True:
+        return [blocks.thinking(part["text"], signature)]
+    return blocks.blocks_of(part["text"])
+
+
+def _raw(part: Json) -> Json:
+    kind = next(iter(part), "part")
+    return {**part, "type": f"gemini_{kind}"}
+
+
+def _is_image(kind: str) -> bool:
+    return not kind or kind.startswith("image/")
+
+
+def _function_response(part: object) -> Json:
+    inner = mapping(part)
+    return mapping(inner.get("functionResponse") or inner.get("function_response"))
+
+
+def _carry_answer(draft: Draft, answer: Json, **about: Any) -> None:
+    name = text_or_empty(answer.get("name"))
+    response = answer.get("response")
+    inner = mapping(response)
+    is_error = "error" in inner and "output" not in inner
+    text = inner.get("error") if is_error else inner.get("output", inner.get("result"))
+    is_whole = is_text(text) and len(inner) == 1
+    pictures = [block for part in listing(answer.get("parts")) for block in _said(draft, part)]
+    content: Any = text if is_whole else blocks.as_text(response)
+    if pictures:
+        content = [*blocks.blocks_of(content), *pictures]
+    draft.result(
+        draft.answered(answer.get("id"), name), content, name=name, is_error=is_error, **about
+    )
+
+
+def _usage(value: object) -> Json | None:
+    return mapping(value) or None
+
+
+# Contents
+
+
+def _contents(source: Source) -> list[Json]:
+    value = source.value
+    if isinstance(value, dict):
+        return mappings(value.get("contents"))
+    return mappings(value) if isinstance(value, list) else []
+
+
+def detect(source: Source) -> bool:
+    found = _contents(source)
+    return bool(found) and any("parts" in one for one in found)
+
+
+def read(source: Source) -> list[Imported]:
+    body = mapping(source.value)
+    draft = Draft()
+    system = body.get("systemInstruction") or body.get("system_instruction")
+    parts = mapping(system).get("parts") if isinstance(system, dict) else [system]
+    said = [block for part in listing(parts) for block in _said(draft, part)]
+    draft.system = "\n".join(text_or_empty(block.get("text")) for block in said)
+    draft.tools = tools_of(body.get("tools"))
+    for content in _contents(source):
+        carry_content(
+            draft,
+            content.get("role"),
+            content.get("parts"),
+            model=text_or_empty(body.get("model")) or None,
+        )
+    return [draft.done(source, "gemini")]
+
+
+IMPORTER: Final = Importer("gemini", "Gemini contents or request bodies", detect, read)
+
+
+# Gemini CLI
+
+
+def detect_cli(source: Source) -> bool:
+    value = source.value
+    if isinstance(value, dict) and "sessionId" in value and "projectHash" in value:
+        return True
+    if isinstance(value, dict) and isinstance(value.get("history"), list):
+        return any("parts" in one for one in mappings(value["history"]))
+    return any("sessionId" in one and "projectHash" in one for one in source.head[:1])
+
+
+def read_cli(source: Source) -> list[Imported]:
+    value = source.value
+    draft = Draft()
+    if isinstance(value, dict):
+        header, messages = value, mappings(value.get("messages"))
+    else:
+        lines = [line.value for line in source.lines]
+        header = next((one for one in lines if "projectHash" in one), {})
+        messages = [one for one in lines if is_text(one.get("type"))]
+        others = len(lines) - len(messages) - bool(header)
+        draft.skip("update of the header", "no message", others)
+    draft.label = text_or_empty(header.get("summary"))
+    for content in mappings(header.get("history")):
+        ts = seconds(content.get("ts") or content.get("timestamp"))
+        carry_content(draft, content.get("role"), content.get("parts"), ts=ts)
+    for message in _newest(messages):
+        _carry_cli(draft, message)
+    return [draft.done(source, "gemini-cli", text_or_empty(header.get("sessionId")))]
+
+
+def _newest(messages: list[Json]) -> list[Json]:
+    """In the line format a message is written again when it grows; the last one counts."""
+    last = {one["id"]: one for one in messages if is_text(one.get("id"))}
+    seen: set[str] = set()
+    kept: list[Json] = []
+    for one in messages:
+        key = one.get("id")
+        if not is_text(key):
+            kept.append(one)
+        elif key not in seen:
+            seen.add(key)
+            kept.append(last[key])
+    return kept
+
+
+def _carry_cli(draft: Draft, message: Json) -> None:
+    kind = message.get("type")
+    about: dict[str, Any] = {
+        "record_id": text_or_empty(message.get("id")),
+        "ts": seconds(message.get("timestamp")),
+    }
+    if kind == "user":
+        parts = message.get("parts", message.get("content"))
+        carry_content(draft, "user", parts, **about)
+    elif kind in _MODEL_ROLES:
+        _carry_reply(draft, message, about)
+    else:
+        draft.skip(f"message `{kind}`", "a note of the program; no model saw it")
+
+
+def _carry_reply(draft: Draft, message: Json, about: dict[str, Any]) -> None:
+    said = [_thought(one) for one in mappings(message.get("thoughts"))]
+    content = message.get("parts", message.get("content"))
+    items = content if isinstance(content, list) else [content]
+    said += [block for item in items for block in _said(draft, item)]
+    made = mappings(message.get("toolCalls"))
+    ids = [draft.call_id(call.get("id")) for call in made]
+    said += [
+        blocks.call(call_id, text_or_empty(call.get("name")), call.get("args"))
+        for call_id, call in zip(ids, made, strict=True)
+    ]
+    draft.assistant(
+        said,
+        provider="google",
+        model=text_or_empty(message.get("model")) or None,
+        usage=_cli_usage(mapping(message.get("tokens"))),
+        **about,
+    )
+    for call_id, call in zip(ids, made, strict=True):
+        ts = seconds(call.get("timestamp")) or about["ts"]
+        answers = [_function_response(part) for part in listing(call.get("result"))]
+        if not any(answers):
+            draft.skip("call without a result", "none was recorded")
+        for answer in filter(None, answers):
+            _carry_answer(draft, {**answer, "id": answer.get("id") or call_id}, ts=ts)
+
+
+def _thought(thought: Json) -> Json:
+    texts = [text_or_empty(thought.get(name)) for name in ("subject", "description")]
+    return blocks.thinking("\n".join(filter(None, texts)))
+
+
+def _cli_usage(tokens: Json) -> Json | None:
+    names = {
+        "input": "promptTokenCount",
+        "output": "candidatesTokenCount",
+        "cached": "cachedContentTokenCount",
+        "thoughts": "thoughtsTokenCount",
+        "tool": "toolUsePromptTokenCount",
+        "total": "totalTokenCount",
+    }
+    return {
+        new: tokens[old] for old, new in names.items() if integer(tokens.get(old)) is not None
+    } or None
+
+
+CLI: Final = Importer(
+    "gemini-cli", "Gemini CLI sessions (~/.gemini/tmp/…/chats/*.json)", detect_cli, read_cli
+)
+
+
+# Qwen Code
+
+
+def detect_qwen(source: Source) -> bool:
+    return any(
+        "uuid" in one
+        and "sessionId" in one
+        and ("parts" in mapping(one.get("message")) or "systemPayload" in one)
+        for one in source.head
+    )
+
+
+def read_qwen(source: Source) -> list[Imported]:
+    lines = [line.value for line in source.lines]
+    draft = Draft()
+    path = _qwen_path(lines)
+    off = [one for place, one in enumerate(lines) if place not in path]
+    draft.skip("abandoned branch", "a newer branch took its place", len(off))
+    for place, line in enumerate(lines):
+        if place in path:
+            _carry_qwen(draft, line)
+    session = next((one["sessionId"] for one in lines if is_text(one.get("sessionId"))), "")
+    return [draft.done(source, "qwen", session)]
+
+
+def _qwen_path(lines: list[Json]) -> set[int]:
+    places: dict[str, int] = {}
+    parents: list[int | None] = []
+    head: int | None = None
+    for place, line in enumerate(lines):
+        named = line.get("parentUuid")
+        before = place - 1 if place else None
+        found = places.get(named) if is_text(named) else None
+        is_root = "parentUuid" in line and named is None
+        parents.append(None if is_root else before if found is None else found)
+        if is_text(line.get("uuid")):
+            places[line["uuid"]] = place
+        if line.get("type") in ("user", "assistant", "tool_result"):
+            head = place
+    return path_to(head, parents)
+
+
+def _carry_qwen(draft: Draft, line: Json) -> None:
+    message = mapping(line.get("message"))
+    about: dict[str, Any] = {
+        "record_id": text_or_empty(line.get("uuid")),
+        "ts": seconds(line.get("timestamp")),
+    }
+    kind, subtype = line.get("type"), text_or_empty(line.get("subtype"))
+    payload = mapping(line.get("systemPayload"))
+    if kind == "system":
+        title = text_or_empty(payload.get("customTitle"))
+        if subtype == "custom_title" and title:
+            draft.label = title
+        elif subtype == "chat_compression":
+            _carry_compression(draft, payload, about)
+        else:
+            draft.skip(f"system {subtype}".strip(), "a note of the program; no model saw it")
+    elif kind == "assistant":
+        carry_content(
+            draft,
+            "model",
+            message.get("parts"),
+            provider="qwen",
+            model=text_or_empty(line.get("model")) or None,
+            usage=_usage(line.get("usageMetadata")),
+            **about,
+        )
+    elif kind in ("user", "tool_result"):
+        carry_content(draft, "user", message.get("parts"), **about)
+    else:
+        draft.skip(f"line `{kind}`", "no message")
+
+
+def _carry_compression(draft: Draft, payload: Json, about: dict[str, Any]) -> None:
+    history = mappings(payload.get("compressedHistory"))
+    texts = [
+        text_or_empty(part.get("text"))
+        for one in history[:1]
+        for part in mappings(one.get("parts"))
+    ]
+    summary = "\n".join(filter(None, texts))
+    if not summary.strip():
+        draft.skip("compaction", "its summary is empty")
+        return
+    before = integer(mapping(payload.get("info")).get("originalTokenCount"))
+    record_id, ts = about["record_id"], about["ts"]
+    draft.add(
+        Compaction(summary=summary, tokens_before=before, method="model", id=record_id, ts=ts)
+    )
+    draft.skip("kept by a compaction", "it repeats messages of the log", len(history) - 1)
+
+
+QWEN: Final = Importer(
+    "qwen", "Qwen Code sessions (~/.qwen/projects/…/chats/*.jsonl)", detect_qwen, read_qwen
+)

@@ -1,0 +1,1 @@
+"""Transcripts of benchmark runs: dialogues, traces and coding agents."""

@@ -1,0 +1,263 @@
+"""Recorded runs for evaluation: OpenInference spans, Inspect logs, tau-bench, ToolBench."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.importers.apis.chat import carry_message, carry_messages, tools_of
+from holdfast.importers.common import blocks
+from holdfast.importers.common.base import (
+    Draft,
+    Imported,
+    Importer,
+    Source,
+    finish,
+    is_text,
+    listing,
+    mapping,
+    mappings,
+    names_for,
+    text_or_empty,
+)
+from holdfast.importers.common.parsing import parse, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.core.log.records import Json
+
+
+# OpenInference spans: every call to a model holds its whole request again.
+
+_CALL_ID: Final = re.compile(r"Call id: (\S+)\n")
+
+
+def detect_spans(source: Source) -> bool:
+    return any(_is_span(span) for span in mappings(mapping(source.value).get("spans")))
+
+
+def _is_span(span: Json) -> bool:
+    return isinstance(span.get("span_attributes"), dict) and "span_id" in span
+
+
+def read_spans(source: Source) -> list[Imported]:
+    value = mapping(source.value)
+    runs: dict[str, list[Json]] = {}
+    draft_of_none = Draft()
+    others = 0
+    for agent, span in _walk(mappings(value.get("spans")), "", 0):
+        if span["span_attributes"].get("openinference.span.kind") == "LLM":
+            runs.setdefault(agent, []).append(span)
+        else:
+            others += 1
+    base = text_or_empty(value.get("trace_id")) or source.stem
+    sessions = [
+        (name, _read_run(spans))
+        for spans, name in zip(runs.values(), names_for(base, len(runs)), strict=True)
+    ]
+    sessions = sessions or [(base, draft_of_none)]
+    sessions[0][1].skip("span that is no call to a model", "its text is in the calls", others)
+    return finish(source, "openinference", sessions)
+
+
+def _walk(spans: list[Json], agent: str, depth: int) -> Iterator[tuple[str, Json]]:
+    """Every span with the agent it ran under; each agent has a conversation of its own."""
+    for span in spans:
+        if not _is_span(span) or depth > 200:
+            continue
+        yield agent, span
+        is_agent = span["span_attributes"].get("openinference.span.kind") == "AGENT"
+        inner = text_or_empty(span["span_id"]) if is_agent else agent
+        yield from _walk(mappings(span.get("child_spans")), inner, depth + 1)
+
+
+def _read_run(spans: list[Json]) -> Draft:
+    """The longest request of a run, and the replies it led to."""
+    spans = sorted(spans, key=lambda span: seconds(span.get("timestamp")))
+    replies = [_reply(span) for span in spans]
+    requests = [_request(span) for span in spans]
+    last = max(range(len(spans)), key=lambda place: (len(requests[place]), place))
+    waiting = {_plain_text(reply): reply for reply in replies[:last]}
+    draft = Draft()
+    draft.skip("request that a later one repeats", "it is there whole in the last", last)
+    for message in _joined(requests[last]):
+        said = waiting.get(_plain_text(message)) if message.get("role") == "assistant" else None
+        about = {name: said[name] for name in ("usage", "timestamp", "model")} if said else {}
+        carry_message(draft, {**message, **about})
+    for reply in replies[last:]:
+        carry_message(draft, reply)
+    draft.skip(
+        "request that cannot be read",
+        "cut off in the source: the reply is carried, what the tools answered is not there",
+        len(spans) - 1 - last,
+    )
+    return draft
+
+
+def _request(span: Json) -> list[Json]:
+    given = parse(text_or_empty(span["span_attributes"].get("input.value")))
+    return mappings(mapping(given).get("messages"))
+
+
+def _reply(span: Json) -> Json:
+    attributes = span["span_attributes"]
+    said = parse(text_or_empty(attributes.get("output.value")))
+    message = mapping(said) or {"content": attributes.get("llm.output_messages.0.message.content")}
+    counts = {
+        "prompt_tokens": _number(attributes.get("llm.token_count.prompt")),
+        "completion_tokens": _number(attributes.get("llm.token_count.completion")),
+    }
+    return {
+        "role": "assistant",
+        "content": message.get("content"),
+        "tool_calls": message.get("tool_calls"),
+        "usage": {name: count for name, count in counts.items() if count is not None},
+        "timestamp": span.get("timestamp"),
+        "model": text_or_empty(attributes.get("llm.model_name")),
+    }
+
+
+def _joined(messages: list[Json]) -> list[Json]:
+    """smolagents writes calls and results as messages of their own; they go where they belong."""
+    joined: list[Json] = []
+    for message in messages:
+        role, text = message.get("role"), _plain_text(message)
+        calls = _written_calls(text) if role == "tool-call" else []
+        if calls and joined and joined[-1].get("role") == "assistant":
+            joined[-1] = {**joined[-1], "tool_calls": calls}
+        elif role == "tool-call":
+            said: Json = {"role": "assistant", "content": None if calls else text}
+            joined.append({**said, "tool_calls": calls})
+        elif role == "tool-response":
+            found = _CALL_ID.match(text)
+            result = {"role": "tool", "tool_call_id": found[1]} if found else {"role": "user"}
+            joined.append({**result, "content": text[found.end() :] if found else text})
+        else:
+            joined.append(message)
+    return joined
+
+
+def _written_calls(text: str) -> list[Json]:
+    """Calls as Python wrote them into a text."""
+    _words, _colon, written = text.partition("Calling tools:")
+    try:
+        return mappings(ast.literal_eval(written.strip()))
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return []
+
+
+def _plain_text(message: Json) -> str:
+    said = blocks.blocks_of(message.get("content"))
+    return "\n".join(text_or_empty(block.get("text")) for block in said)
+
+
+def _number(value: object) -> int | None:
+    text = str(value)
+    return int(text) if text.isdigit() and len(text) < 18 else None
+
+
+SPANS: Final = Importer(
+    "openinference", "OpenInference span trees (TRAIL, Phoenix)", detect_spans, read_spans
+)
+
+
+# Inspect
+
+
+def detect_inspect(source: Source) -> bool:
+    value = mapping(source.value)
+    return isinstance(value.get("eval"), dict) and isinstance(value.get("samples"), list)
+
+
+def read_inspect(source: Source) -> list[Imported]:
+    value = mapping(source.value)
+    about = mapping(value.get("eval"))
+    sessions: list[tuple[str, Draft]] = []
+    for sample in mappings(value.get("samples")):
+        draft = Draft()
+        attached = mapping(sample.get("attachments"))
+        messages = _with_attachments(mappings(sample.get("messages")), attached)
+        output = mapping(sample.get("output"))
+        for place, message in enumerate(messages):
+            is_last = place == len(messages) - 1
+            more = {"usage": output.get("usage")} if is_last else {}
+            carry_message(draft, {**message, **more}, model=text_or_empty(about.get("model")))
+        draft.skip(
+            "event",
+            "the program's own record of the same messages",
+            len(listing(sample.get("events"))),
+        )
+        name = f"{text_or_empty(about.get('task')) or source.stem}-{sample.get('id')}"
+        epoch = sample.get("epoch")
+        sessions.append((name if epoch in (None, 1) else f"{name}-epoch-{epoch}", draft))
+    return finish(source, "inspect", sessions)
+
+
+def _with_attachments(value: Any, attached: Json, depth: int = 0) -> Any:
+    """Inspect keeps long texts once and refers to them."""
+    if isinstance(value, str) and value.startswith("attachment://"):
+        return attached.get(value.removeprefix("attachment://"), value)
+    if depth > 50:
+        return value
+    if isinstance(value, list):
+        return [_with_attachments(item, attached, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {name: _with_attachments(item, attached, depth + 1) for name, item in value.items()}
+    return value
+
+
+INSPECT: Final = Importer(
+    "inspect", "Inspect evaluation logs (*.json)", detect_inspect, read_inspect
+)
+
+
+# tau-bench
+
+
+def detect_tau(source: Source) -> bool:
+    found = mappings(source.value) if isinstance(source.value, list) else []
+    return any("task_id" in one and isinstance(one.get("traj"), list) for one in found[:8])
+
+
+def read_tau(source: Source) -> list[Imported]:
+    sessions: list[tuple[str, Draft]] = []
+    for run in mappings(source.value):
+        draft = Draft()
+        carry_messages(draft, listing(run.get("traj")))
+        sessions.append((f"{source.stem}-task{run.get('task_id')}-trial{run.get('trial')}", draft))
+    return finish(source, "tau-bench", sessions)
+
+
+TAU: Final = Importer(
+    "tau-bench", "tau-bench results (many runs in one file)", detect_tau, read_tau
+)
+
+
+# ToolBench
+
+
+def detect_toolbench(source: Source) -> bool:
+    value = mapping(source.value)
+    return isinstance(value.get("answer_generation"), dict) and "tree" in value
+
+
+def read_toolbench(source: Source) -> list[Imported]:
+    answer = mapping(mapping(source.value).get("answer_generation"))
+    draft = Draft()
+    draft.tools = tools_of(answer.get("function"))
+    chains: list[list[Json]] = [mappings(one) for one in listing(answer.get("train_messages"))]
+    longest = max(chains, key=len, default=[])
+    if longest:
+        carry_messages(draft, longest)
+        draft.skip("shorter chain", "a prefix of the one that is carried", len(chains) - 1)
+    elif is_text(answer.get("query")):
+        draft.user(answer["query"])
+    draft.skip("search tree", "attempts that were not chosen")
+    return [draft.done(source, "toolbench")]
+
+
+TOOLBENCH: Final = Importer(
+    "toolbench", "ToolBench answers (tree and train_messages)", detect_toolbench, read_toolbench
+)

@@ -1,0 +1,1 @@
+"""What every importer is built from: sources, drafts, content blocks and parsing."""

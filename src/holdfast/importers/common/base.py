@@ -1,0 +1,406 @@
+"""What every importer is made of: the source it reads, the session it drafts, what it left out.
+
+Importers are pure: bytes in, records out. They never repair a conversation. Unanswered calls,
+orphan results and blank ids are carried as they are found, because a projection repairs its own
+copy and says so; an importer that did it here would hide it from everybody.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
+
+import msgspec
+
+from holdfast.core.limits import ID_CHARS_MAX, LABEL_CHARS_MAX, LINE_BYTES_MAX
+from holdfast.core.log.damage import preview
+from holdfast.core.log.ids import check_record_id, is_name
+from holdfast.core.log.records import Assistant, Json, Label, Record, ToolResult, User, encode
+from holdfast.core.text.cut import cut, ellipsis, scrub
+from holdfast.errors import BadId, BadRecord, UsageError
+from holdfast.importers.common.parsing import (
+    NOT_JSON,
+    Line,
+    parse,
+    parse_noting,
+    plain,
+    read_lines,
+    seconds,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.core.log.records import Content
+
+UNPACKED_BYTES_MAX: Final = 1024 * 1024 * 1024
+"""A packed file that unpacks to more than this is refused: no transcript is that long."""
+
+_ENDINGS: Final = re.compile(r"(\.(gz|jsonl?|ndjson|traj|md|txt|log|shared))+$", re.IGNORECASE)
+
+_PIECE_BYTES: Final = 64 * 1024
+"""Packed data is taken in pieces, so that damage costs only what comes after it."""
+
+HEAD_LINES: Final = 64
+"""How many lines a detector may look at."""
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """Something in the source that did not become a record, why, and how often."""
+
+    what: str
+    why: str
+    count: int
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """One session found in a source."""
+
+    name: str
+    """A session id to propose; always valid."""
+    format: str
+    label: str
+    """The session's title, where the source has one."""
+    records: list[Record]
+    skipped: list[Skipped] = []
+    system: str = ""
+    """The system prompt: no record, but part of every request that was made."""
+    tools: list[Json] = []
+    """The tools that were offered: `name`, `description`, `parameters` (a JSON schema)."""
+
+
+class Importer(msgspec.Struct, frozen=True):
+    """One format: how to recognise it and how to read it."""
+
+    name: str
+    help: str
+    detect: Callable[[Source], bool]
+    read: Callable[[Source], list[Imported]]
+
+
+class Source:
+    """The bytes of one file, unpacked, and the ways to look at them. Nothing is parsed twice."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        self.name = name
+        self.flaws: Counter[tuple[str, str]] = Counter()
+        self.data: Final = self._decoded(self._unpacked(data))
+
+    @property
+    def stem(self) -> str:
+        """The file's name without folders and the endings that say how it is stored."""
+        name = re.split(r"[/\\]", self.name)[-1]
+        return _ENDINGS.sub("", name).lstrip(".") or "imported"
+
+    @property
+    def folders(self) -> list[str]:
+        return re.split(r"[/\\]", self.name)[:-1]
+
+    @cached_property
+    def value(self) -> Any:
+        """The file as one JSON document; `NOT_JSON` where it is none."""
+        data = self.data.lstrip()
+        if data[:1] not in (b"{", b"["):
+            return NOT_JSON
+        first, _newline, rest = data.partition(b"\n")
+        if rest.strip() and parse(first) is not NOT_JSON:
+            return NOT_JSON  # one value a line
+        return parse_noting(data, self.flaws)
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """The file as one JSON object a line. Lines that are none are counted as flaws."""
+        if isinstance(self.value, dict) and b"\n" not in self.data.strip():
+            return [Line(1, self.value)]
+        if self.value is not NOT_JSON:
+            return []
+        return read_lines(self.data, self.flaws)
+
+    @cached_property
+    def head(self) -> list[Json]:
+        """The first lines, for detectors."""
+        if isinstance(self.value, list):
+            return []
+        if isinstance(self.value, dict):
+            return [self.value]
+        start = b"\n".join(self.data.split(b"\n", HEAD_LINES)[:HEAD_LINES])
+        return [line.value for line in read_lines(start, Counter())]
+
+    @cached_property
+    def text(self) -> str:
+        return self.data.decode(errors="replace")
+
+    def describe(self) -> str:
+        """What the bytes look like, for an error message."""
+        if not self.data.strip():
+            return "it is empty"
+        if isinstance(self.value, dict):
+            return f"a JSON object with {_named(self.value)}"
+        if isinstance(self.value, list):
+            first = next(iter(mappings(self.value)), {})
+            kind = f"of objects with {_named(first)}" if first else "without objects"
+            return f"a JSON list of {len(self.value):,} items, {kind}"
+        if self.head:
+            return f"JSON lines, the first with {_named(self.head[0])}"
+        return f"it begins with {preview(self.data)!r}"
+
+    def _unpacked(self, data: bytes) -> bytes:
+        if data[:2] != b"\x1f\x8b":
+            return data
+        unpacked = bytearray()
+        stream = zlib.decompressobj(wbits=31)
+        for start in range(0, len(data), _PIECE_BYTES):
+            piece = data[start : start + _PIECE_BYTES]
+            while piece:
+                if stream.eof:  # a file may have several members; what is none is padding
+                    stream = zlib.decompressobj(wbits=31)
+                try:
+                    unpacked += stream.decompress(piece, UNPACKED_BYTES_MAX + 1 - len(unpacked))
+                except zlib.error:
+                    if unpacked or start:
+                        self.flaws["damaged gzip data", "what came before it was read"] += 1
+                    return bytes(unpacked)
+                if len(unpacked) > UNPACKED_BYTES_MAX:
+                    raise UsageError(
+                        f"`{self.name}` unpacks to more than {UNPACKED_BYTES_MAX:,} bytes",
+                        hint="unpack it and import the transcripts in it one by one",
+                    )
+                piece = stream.unused_data
+        if not stream.eof:
+            self.flaws["cut-off gzip data", "the file ends early; what is there was read"] += 1
+        return bytes(unpacked)
+
+    def _decoded(self, data: bytes) -> bytes:
+        """UTF-8 without a byte order mark, whatever the file had."""
+        for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+            if data.startswith(mark):
+                return data[2:].decode(encoding, errors="replace").encode(errors="replace")
+        return data.removeprefix(b"\xef\xbb\xbf")
+
+
+class Draft:
+    """A session as it is put together: ids stay unique, and what cannot be carried is counted."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.label = ""
+        self.system = ""
+        self.tools: list[Json] = []
+        self._ids: set[str] = set()
+        self._skipped: Counter[tuple[str, str]] = Counter()
+        self._names: dict[str, str] = {}
+        self._open: dict[str, str] = {}
+        self._invented: set[str] = set()
+
+    def skip(self, what: str, why: str, count: int = 1) -> None:
+        if count > 0:
+            self._skipped[what, why] += count
+
+    def add(self, record: Record) -> None:
+        """Take a record; an id that is no good, or taken, is left to the store."""
+        if record.id and not self._takes(record.id):
+            record = msgspec.structs.replace(record, id="")
+        stored = self._storable(record)
+        if stored is None:
+            return
+        if record.id:
+            self._ids.add(record.id)
+        self.records.append(stored)
+
+    def user(self, content: Content, *, record_id: str = "", ts: float = 0.0, **more: Any) -> None:
+        self.add(User(content=content, id=record_id, ts=ts, **more))
+
+    def assistant(
+        self, content: Content, *, record_id: str = "", ts: float = 0.0, **more: Any
+    ) -> None:
+        for block in content if isinstance(content, list) else ():
+            if block.get("type") == "tool_use" and isinstance(block.get("id"), str):
+                self._names[block["id"]] = text_or_empty(block.get("name"))
+                self._open[block["id"]] = self._names[block["id"]]
+        self.add(Assistant(content=content, id=record_id, ts=ts, **more))
+
+    def result(
+        self, call_id: str, content: Content, *, record_id: str = "", ts: float = 0.0, **more: Any
+    ) -> None:
+        """A tool's result; its tool is looked up where the source does not name it."""
+        name = more.pop("name", None) or self._names.get(call_id) or None
+        self._open.pop(call_id, None)
+        self.add(
+            ToolResult(tool_use_id=call_id, content=content, name=name, id=record_id, ts=ts, **more)
+        )
+
+    def call_id(self, given: object = "") -> str:
+        """A call's id; a call without one is told apart by its place."""
+        if isinstance(given, str) and given:
+            return given
+        number = len(self._invented) + 1
+        while (made := f"call-{number}") in self._names:
+            number += 1
+        self._invented.add(made)
+        return made
+
+    def answered(self, given: object = "", name: str = "") -> str:
+        """Which call a result answers: the one it names, else the oldest that has no id."""
+        named = text_or_empty(given)
+        if named in self._names:
+            return named
+        waiting = [one for one in self._open if one in self._invented or not named]
+        return next((one for one in waiting if name in ("", self._open[one])), "") or named
+
+    def carry(self, record: Record) -> None:
+        """A record that is one already: only its place in the tree is new."""
+        self.add(msgspec.structs.replace(record, parent=None, more=None))
+
+    def give_usage(self, usage: Json) -> bool:
+        """Put a usage that came late to the newest message of the model, if that has none."""
+        for place in range(len(self.records) - 1, -1, -1):
+            record = self.records[place]
+            if isinstance(record, Assistant):
+                if record.usage is None:
+                    self.records[place] = msgspec.structs.replace(record, usage=usage)
+                    return True
+                return False
+        return False
+
+    def title(self, target: str, label: str, *, record_id: str = "", ts: float = 0.0) -> None:
+        """A name for one record; for the session itself set `label`."""
+        if target in self._ids:
+            self.add(Label(label=label, target=target, id=record_id, ts=ts))
+        else:
+            self.skip("label", "the record it names was not carried")
+
+    def has(self, record_id: str) -> bool:
+        return record_id in self._ids
+
+    def done(
+        self, source: Source, kind: str, name: str = "", *, tells_flaws: bool = True
+    ) -> Imported:
+        """The finished session; of several in one file, the first tells the file's flaws."""
+        found = Counter(self._skipped)
+        if tells_flaws:
+            found.update(source.flaws)
+        return Imported(
+            name=session_name(name or source.stem),
+            format=kind,
+            label=cut(
+                " ".join(self.label.split()), LABEL_CHARS_MAX, keep="head", marker=ellipsis
+            ).text,
+            records=self.records,
+            skipped=[Skipped(what, why, count) for (what, why), count in found.items()],
+            system=scrub(self.system),
+            tools=self.tools,
+        )
+
+    def _takes(self, record_id: str) -> bool:
+        try:
+            check_record_id(record_id)
+        except BadId:
+            return False
+        return record_id not in self._ids
+
+    def _storable(self, record: Record) -> Record | None:
+        try:
+            size = len(encode(record))
+        except BadRecord:
+            record = plain(record)
+            try:
+                size = len(encode(record))
+            except BadRecord as error:
+                self.skip(f"{record.kind} message", f"it cannot be stored: {error}")
+                return None
+        if size > LINE_BYTES_MAX:
+            self.skip(
+                f"{record.kind} message",
+                f"larger than a line of a log may be ({LINE_BYTES_MAX:,} bytes)",
+            )
+            return None
+        return record
+
+
+def session_name(text: str) -> str:
+    """The nearest valid session id."""
+    if is_name(text):
+        return text
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_")[:ID_CHARS_MAX].rstrip("-_")
+    return name or "imported"
+
+
+def names_for(base: str, count: int) -> list[str]:
+    """Names for the sessions of one file; the first keeps the plain name as the file grows."""
+    if count <= 1:
+        return [base] * count
+    width = ID_CHARS_MAX - len(f"-{count}")
+    return [base if number == 1 else f"{base[:width]}-{number}" for number in range(1, count + 1)]
+
+
+def unique_names(names: list[str]) -> list[str]:
+    """The names as they are, and a number behind each that was there before."""
+    taken: set[str] = set()
+    unique: list[str] = []
+    for name in map(session_name, names):
+        number, made = 1, name
+        while made.casefold() in taken:  # a store tells no names apart that differ in case only
+            number += 1
+            made = f"{name[: ID_CHARS_MAX - len(f'-{number}')]}-{number}"
+        taken.add(made.casefold())
+        unique.append(made)
+    return unique
+
+
+def path_to(head: int | None, parents: Sequence[int | None]) -> set[int]:
+    """The places on the way from the root of a tree to `head`. Parents come first, so it ends."""
+    path: set[int] = set()
+    while head is not None:
+        path.add(head)
+        head = parents[head]
+    return path
+
+
+def finish(source: Source, kind: str, sessions: list[tuple[str, Draft]]) -> list[Imported]:
+    """The sessions of a file that holds many, under names of their own."""
+    names = unique_names([name for name, _draft in sessions])
+    return [
+        draft.done(source, kind, name, tells_flaws=number == 0)
+        for number, (name, (_name, draft)) in enumerate(zip(names, sessions, strict=True))
+    ]
+
+
+def about_line(value: Json, time: str = "timestamp") -> dict[str, Any]:
+    """What a record takes over from its line: the id and the time."""
+    return {"record_id": text_or_empty(value.get("id")), "ts": seconds(value.get(time))}
+
+
+def text_or_empty(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def mapping(value: object) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def listing(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def mappings(value: object) -> list[Json]:
+    """The objects in a list; other items are not there."""
+    return [item for item in listing(value) if isinstance(item, dict)]
+
+
+def integer(value: object) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if abs(value) < 2**63 else None
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str)
+
+
+def _named(value: Json) -> str:
+    shown = ", ".join(f"`{cut(str(name), 40, marker=ellipsis).text}`" for name in list(value)[:8])
+    more = f" and {len(value) - 8} more" if len(value) > 8 else ""
+    return f"the fields {shown}{more}" if value else "no fields"

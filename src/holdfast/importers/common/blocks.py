@@ -1,0 +1,146 @@
+"""Other dialects' pieces of a message as the blocks that our log keeps."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.importers.common.base import is_text, mapping, text_or_empty
+from holdfast.importers.common.parsing import NOT_JSON, parse
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Content, Json
+    from holdfast.importers.common.base import Draft
+
+_DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,(.*)", re.DOTALL)
+_TEXTS: Final = frozenset({"text", "input_text", "output_text", "summary_text"})
+
+
+def text(value: str) -> Json:
+    return {"type": "text", "text": value}
+
+
+def thinking(value: str, signature: str = "") -> Json:
+    block: Json = {"type": "thinking", "thinking": value}
+    return {**block, "signature": signature} if signature else block
+
+
+def call(call_id: str, name: str, arguments: object, signature: str = "") -> Json:
+    block: Json = {
+        "type": "tool_use",
+        "id": call_id,
+        "name": name,
+        "input": arguments_of(arguments),
+    }
+    return {**block, "thought_signature": signature} if signature else block
+
+
+def image(data: str, media_type: str = "") -> Json:
+    source = {"type": "base64", "media_type": media_type or "image/png", "data": data}
+    return {"type": "image", "source": source}
+
+
+def image_at(address: str) -> Json:
+    """A picture at an address, which may hold the picture itself."""
+    found = _DATA_URI.fullmatch(address)
+    if found:
+        return image(found[2], found[1] or "")
+    return {"type": "image", "source": {"type": "url", "url": address}}
+
+
+def arguments_of(value: object) -> Json:
+    """A call's arguments as the object that we keep; what is none is wrapped, not lost."""
+    if isinstance(value, str):
+        read = parse(value) if value.strip() else {}
+        value = value if read is NOT_JSON else read
+    if isinstance(value, dict):
+        return value
+    return {} if value is None else {"value": value}
+
+
+def as_text(value: object) -> str:
+    """Anything as text: texts as they are, the rest as JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return str(value)
+
+
+def content_of(value: object) -> Content:
+    """A message's content in any dialect: a text, or blocks in ours. Unknown kinds stay raw."""
+    if value is None or isinstance(value, str):
+        return value
+    items: list[Any] = value if isinstance(value, list) else [value]
+    blocks = [_block(item) for item in items]
+    return [block for block in blocks if block]
+
+
+def blocks_of(value: object) -> list[Json]:
+    """Like `content_of`, and a text is one block."""
+    content = content_of(value)
+    if isinstance(content, str):
+        return [text(content)] if content.strip() else []
+    return content or []
+
+
+def with_ids(draft: Draft, content: Content) -> Content:
+    """The content with an id for every call; the ids of results that have none follow them."""
+    if not isinstance(content, list):
+        return content
+    return [
+        {**block, "id": draft.call_id(block.get("id"))}
+        if block.get("type") == "tool_use"
+        else block
+        for block in content
+    ]
+
+
+def _block(item: object) -> Json:
+    if not isinstance(item, dict):
+        return text(as_text(item)) if item not in (None, "") else {}
+    kind = item.get("type")
+    if is_text(kind) and kind in _TEXTS and isinstance(item.get("text"), str):
+        return text(item["text"]) if kind != "text" else item
+    if kind is None and isinstance(item.get("text"), str):
+        return text(item["text"])
+    if kind in ("image", "image_url", "input_image"):
+        return _image(item)
+    if kind in ("toolCall", "tool_call", "function_call"):
+        return _foreign_call(item)
+    return item
+
+
+def _image(item: Json) -> Json:
+    if isinstance(item.get("source"), dict):
+        return item
+    if isinstance(item.get("data"), str):
+        media_type = text_or_empty(item.get("mimeType") or item.get("media_type"))
+        return image(item["data"], media_type)
+    address = item.get("image_url") or item.get("url") or item.get("image")
+    address = mapping(address).get("url") if isinstance(address, dict) else address
+    return image_at(address) if isinstance(address, str) and address else item
+
+
+def _foreign_call(item: Json) -> Json:
+    function = mapping(item.get("function"))
+    arguments = next(
+        (
+            place[name]
+            for place in (item, function)
+            for name in ("arguments", "input", "args")
+            if name in place
+        ),
+        None,
+    )
+    return call(
+        text_or_empty(item.get("call_id") or item.get("id")),
+        text_or_empty(item.get("name") or function.get("name")),
+        arguments,
+        text_or_empty(item.get("thoughtSignature") or item.get("thought_signature")),
+    )

@@ -1,0 +1,183 @@
+"""JSON as other programs leave it behind: torn, doubled, oversize, with numbers nobody can hold."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.log.damage import Flaw
+from holdfast.core.log.records import Json, Record, from_json
+from holdfast.core.text.cut import scrub, scrub_deep
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+NOT_JSON: Final = object()
+"""What `parse` returns for text that is no JSON; `None` is a value of its own."""
+
+_INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
+_DEPTH_MAX: Final = 200
+_FRACTION: Final = re.compile(r"(\.\d{6})\d+")
+
+
+_lenient: Final = json.JSONDecoder(
+    parse_constant=lambda _name: None, parse_int=lambda digits: _parse_int(digits)
+)
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One object of a JSON Lines file and where it was."""
+
+    number: int
+    value: Json
+
+
+def parse(text: bytes | str) -> Any:
+    """The JSON value in a text, or `NOT_JSON`. Accepts what only lenient readers accept."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass
+    try:
+        raw = text.decode(errors="replace") if isinstance(text, bytes) else text
+        return scrub_deep(_lenient.decode(raw))
+    except (ValueError, RecursionError):
+        return NOT_JSON
+
+
+def parse_noting(text: bytes, flaws: Counter[tuple[str, str]]) -> Any:
+    """Like `parse`; bytes that are no UTF-8 and had to be replaced are counted in `flaws`."""
+    value = parse(text)
+    if value is NOT_JSON:
+        return value
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        flaws["text with bytes that are no UTF-8", "each was replaced by U+FFFD"] += 1
+    return value
+
+
+def read_lines(data: bytes, flaws: Counter[tuple[str, str]]) -> list[Line]:
+    """The objects of a JSON Lines text; what is no object is counted in `flaws`."""
+    lines: list[Line] = []
+    for number, raw in enumerate(data.split(b"\n"), start=1):
+        if not raw.strip():
+            continue
+        value = parse_noting(raw, flaws)
+        if isinstance(value, dict):
+            lines.append(Line(number, value))
+        elif value is NOT_JSON:
+            lines += [Line(number, one) for one in _glued(raw, flaws)]
+        else:
+            flaws["line that is no object", f"found {type(value).__name__}"] += 1
+    return lines
+
+
+def _glued(raw: bytes, flaws: Counter[tuple[str, str]]) -> list[Json]:
+    """Objects on one line that lost the newline between them; what is left over is counted."""
+    text = raw.decode(errors="replace").strip()
+    found: list[Json] = []
+    while text.startswith("{"):
+        try:
+            value, end = _lenient.raw_decode(text)
+            found.append(_mended(value))
+        except (ValueError, RecursionError):
+            break
+        text = text[end:].lstrip()
+    if text:
+        flaws["damaged line", "not JSON"] += 1
+    return found
+
+
+def _mended(value: Json) -> Json:
+    mended = scrub_deep(value)
+    assert isinstance(mended, dict)
+    return mended
+
+
+def seconds(value: object) -> float:
+    """A time in whatever way a source spells it, as seconds since 1970; 0 where there is none."""
+    if isinstance(value, bool):
+        return 0.0
+    if isinstance(value, int | float):
+        return _seconds_of_number(value)
+    if isinstance(value, str) and value:
+        return _seconds_of_text(value)
+    return 0.0
+
+
+def plain(record: Record) -> Record:
+    """The record with what JSON cannot hold made into what it can; as it was where that fails."""
+    try:
+        value = _plain({"type": record.kind, **_fields(record)}, 0)
+        found = from_json(value)
+    except (RecursionError, TypeError, ValueError):
+        return record
+    return record if isinstance(found, Flaw) else found
+
+
+def _fields(record: Record) -> Json:
+    names = record.__struct_fields__
+    return {name: getattr(record, name) for name in names if name not in ("extra", "type")} | dict(
+        record.extra
+    )
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if depth > _DEPTH_MAX:
+        return "[nested too deeply]"
+    match value:
+        case bool() | None:
+            return value
+        case str():
+            return scrub(value)
+        case int():
+            return value if _INT_MIN <= value <= _INT_MAX else str(value)
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {scrub(str(key)): _plain(item, depth + 1) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item, depth + 1) for item in value]
+        case _:
+            return str(value)
+
+
+def _parse_int(digits: str) -> int | str:
+    """Python refuses to turn very long digit strings into numbers; such a one stays text."""
+    if len(digits) > 4_000:
+        return digits
+    return int(digits)
+
+
+def _seconds_of_number(value: float) -> float:
+    """Seconds, milliseconds, microseconds or nanoseconds: told apart by their size."""
+    try:
+        amount = float(value)
+    except OverflowError:
+        return 0.0
+    if not math.isfinite(amount) or amount <= 0:
+        return 0.0
+    for scale in (1, 1e3, 1e6, 1e9):
+        if amount / scale < 1e11:
+            return amount / scale
+    return 0.0
+
+
+def _seconds_of_text(text: str) -> float:
+    try:
+        return _seconds_of_number(float(text))
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(_FRACTION.sub(r"\1", text.strip()))
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return max(moment.timestamp(), 0.0)
+    except (ValueError, OverflowError, OSError):
+        return 0.0

@@ -1,0 +1,165 @@
+"""Counting a rendered request, for models that have no provider to do it.
+
+The offline and the scripted model report usage like a provider: what the request and the reply
+measure with our own counters, and what a prompt cache would have read of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.models.messages import ToolAnswer, read_blocks, read_pieces, read_tools
+from holdfast.core.tokens.counting import MESSAGE_TOKENS, count_block, count_json, count_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.tokens.counting import Counter
+
+CACHED_TOKENS_MIN: Final = 1_024
+"""A shorter prefix is not cached, as with the large providers."""
+_REMEMBERED: Final = 8
+"""How many requests the simulated cache has in mind."""
+_MESSAGES: Final = ("messages", "input", "contents")
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A piece of a request that a cache keeps or loses as a whole."""
+
+    digest: bytes
+    tokens: int
+
+
+class PromptTooLong(Exception):
+    """What Anthropic's SDK raises for a request over the limit, without it."""
+
+    status_code: Final = 400
+
+    def __init__(self, tokens: int, limit: int) -> None:
+        said = f"prompt is too long: {tokens} tokens > {limit} maximum"
+        error = {"type": "invalid_request_error", "message": said}
+        self.body = {"type": "error", "error": error}
+        self.tokens, self.limit = tokens, limit
+        super().__init__(f"Error code: 400 - {self.body}")
+
+
+def count_request(request: Json, counter: Counter) -> int:
+    """The input tokens of a rendered request, of whichever dialect."""
+    return sum(part.tokens for part in parts_of(request, counter))
+
+
+def parts_of(request: Json, counter: Counter) -> list[Part]:
+    """The tools, the system prompt and each message, in the order a cache sees them."""
+    return [
+        Part(hashlib.sha256(msgspec.json.encode(_bare(value))).digest(), tokens)
+        for value, tokens in _counted(request, counter)
+    ]
+
+
+def _counted(request: Json, counter: Counter) -> Iterator[tuple[object, int]]:
+    tools = request.get("tools")
+    if tools:
+        yield tools, sum(count_tool(tool, counter) for tool in read_tools(tools))
+    for name in ("system", "instructions", "systemInstruction"):
+        system = request.get(name)
+        if system:
+            blocks = read_blocks(system) if isinstance(system, str | list) else ()
+            counted = sum(count_block(block, counter) for block in blocks)
+            yield system, MESSAGE_TOKENS + (counted or count_json(system, counter))
+    messages: Any = next((request[name] for name in _MESSAGES if name in request), [])
+    messages = [{"content": messages}] if isinstance(messages, str) else messages
+    for message in messages:
+        yield message, MESSAGE_TOKENS + _count_message(message, counter)
+
+
+def _count_message(message: Json, counter: Counter) -> int:
+    content = message.get("content")
+    rest = {name: one for name, one in message.items() if name not in ("role", "content", "type")}
+    total = count_json(rest, counter) if rest else 0
+    if isinstance(content, str):
+        return total + sum(count_block(block, counter) for block in read_blocks(content))
+    for block in content or ():
+        if block.get("type") == "tool_result":
+            answer = ToolAnswer("", read_pieces(block.get("content")))
+            total += count_block(answer, counter)
+        else:
+            total += sum(count_block(one, counter) for one in read_blocks([block]))
+    return total
+
+
+def _bare(value: object) -> object:
+    """A part without its cache marks: they move from request to request and cost nothing."""
+    if isinstance(value, dict):
+        return {name: _bare(item) for name, item in value.items() if name != "cache_control"}
+    return [_bare(item) for item in value] if isinstance(value, list) else value
+
+
+class Meter:
+    """Reports usage as the target's provider would spell it."""
+
+    def __init__(self, counter: Counter, target: Target) -> None:
+        self._counter = counter
+        self._target = target
+        self._seen: list[tuple[Part, ...]] = []
+
+    def usage(self, request: Json, content: Sequence[Json]) -> Json:
+        """What a request and its reply come to, and what a cache would have had of it."""
+        parts = tuple(parts_of(request, self._counter))
+        prompt = sum(part.tokens for part in parts)
+        read = self._cached(parts)
+        self._seen = [*self._seen, parts][-_REMEMBERED:]
+        blocks = read_blocks(list(content))
+        output = max(1, sum(count_block(block, self._counter) for block in blocks))
+        return self._spelled(prompt, read, output)
+
+    def _cached(self, parts: tuple[Part, ...]) -> int:
+        """The longest beginning shared with an earlier request."""
+        if self._target.cache == "none":
+            return 0
+        best = 0
+        for earlier in self._seen:
+            shared = 0
+            for one, other in zip(parts, earlier, strict=False):
+                if one != other:
+                    break
+                shared += one.tokens
+            best = max(best, shared)
+        return best if best >= CACHED_TOKENS_MIN else 0
+
+    def _spelled(self, prompt: int, read: int, output: int) -> Json:
+        match self._target.dialect.name:
+            case "anthropic":
+                is_cached = self._target.cache != "none" and prompt >= CACHED_TOKENS_MIN
+                written = prompt - read if is_cached else 0
+                return {
+                    "input_tokens": prompt - read - written,
+                    "cache_read_input_tokens": read,
+                    "cache_creation_input_tokens": written,
+                    "output_tokens": output,
+                }
+            case "openai-chat":
+                return {
+                    "prompt_tokens": prompt,
+                    "completion_tokens": output,
+                    "total_tokens": prompt + output,
+                    "prompt_tokens_details": {"cached_tokens": read},
+                }
+            case "openai-responses":
+                return {
+                    "input_tokens": prompt,
+                    "input_tokens_details": {"cached_tokens": read},
+                    "output_tokens": output,
+                    "total_tokens": prompt + output,
+                }
+            case "gemini":
+                return {
+                    "promptTokenCount": prompt,
+                    "cachedContentTokenCount": read,
+                    "candidatesTokenCount": output,
+                    "totalTokenCount": prompt + output,
+                }

@@ -1,0 +1,236 @@
+"""A summary made of sentences that were said: chosen by rules, under the headings asked for."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from holdfast.core.compaction.summary_request import HEADINGS
+from holdfast.core.extract.fair_share import within_tokens
+from holdfast.core.extract.phrases import says_nothing
+from holdfast.core.log.records import Assistant, User
+from holdfast.core.memory.notes import durable
+from holdfast.core.projection.fences import unescaped, unwrapped
+from holdfast.core.text.cut import cut, ellipsis
+from holdfast.providers.offline.quoting import Passage, best, sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.tokens.counting import Counter
+
+Kind = Literal["user", "assistant", "call", "result", "note"]
+
+ITEM_CHARS: Final = 220
+_ITEMS_MAX: Final = 40
+_NAMES_MAX: Final = 15
+"""Of files, and of other names, the newest: code keeps a longer list of its own."""
+_SHARE_MAX: Final = 0.5
+"""Of what is summarised: a longer summary is not worth having."""
+
+_LABEL: Final = re.compile(r"^\[(User|Assistant|Result|Note)\b([^\]\n]*)\]\s*$\n?", re.MULTILINE)
+_RULE: Final = re.compile(
+    r"\b(must|never|always|only|do not|don['’]t|avoid|prefer|should not|shouldn['’]t|no more than|"
+    r"at (?:most|least)|keep|without)\b",
+    re.IGNORECASE,
+)
+_DECIDED: Final = re.compile(
+    r"\b(decided?|decision|chose|chosen|agreed|instead of|rather than|going with|settled on|"
+    r"we(?:'ll| will) use|because)\b",
+    re.IGNORECASE,
+)
+_OPEN: Final = re.compile(
+    r"\[ \]|\b(todo|fixme|next|remaining|still (?:to|needs?|open)|not yet|open (?:item|question)|"
+    r"left to do|follow[- ]up|later|pending)\b",
+    re.IGNORECASE,
+)
+_DONE: Final = re.compile(
+    r"\b(done|finished|fixed|added|created|wrote|written|changed|removed|renamed|updated|works|"
+    r"passe[sd]|found|implemented|merged|released|deployed|built|installed|moved|read)\b",
+    re.IGNORECASE,
+)
+_FAILED: Final = re.compile(
+    r"traceback|\w*error\b|exception|fatal|\bfailed\b|denied|not found|exit (?:code|status) [1-9]",
+    re.IGNORECASE,
+)
+_LEFT_OUT: Final = re.compile(r"\[…[^\]\n]*\]")
+"""What says that an earlier summary was shortened: the next one is not made of it."""
+_FILE: Final = re.compile(
+    r"(?<![\w/.:])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w|(?<![\w/.@])[\w-]+\.[A-Za-z]\w{0,4}\b"
+)
+_NAME: Final = re.compile(
+    r"https?://[^\s\"'<>`()]+[\w/]|\b[0-9a-f]{7,40}\b|\bv?\d+(?:\.\d+){1,3}\b|(?<![\d,])(?:\d{1,3}(?:,\d{3})+|\d{3,})(?![\d,])"
+    r"|\b[A-Z][A-Z0-9]+[-_]\w+\b|\b\w+[a-z0-9]_[a-z]\w+\b"
+)
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """Something that was said or done."""
+
+    kind: Kind
+    text: str
+    label: str = ""
+
+
+def read_transcript(text: str) -> list[Entry]:
+    """The entries of a transcript as `core.compaction.summary_input` writes it."""
+    found: list[Entry] = []
+    labels = list(_LABEL.finditer(text))
+    for at, label in enumerate(labels):
+        end = labels[at + 1].start() if at + 1 < len(labels) else len(text)
+        said = unescaped(text[label.end() : end]).strip()
+        found.append(Entry(_kind(label[1], label[2]), said, label[2].strip()))
+    return found
+
+
+def _kind(speaker: str, rest: str) -> Kind:
+    match speaker:
+        case "User":
+            return "user"
+        case "Assistant":
+            return "call" if rest.strip().startswith("called") else "assistant"
+        case "Result":
+            return "result"
+        case _:
+            return "note"
+
+
+def notes_from(entries: Iterable[Entry], known: Iterable[str], notes_max: int) -> list[str]:
+    """What the user laid down and what was decided, sentence by sentence."""
+    records: list[Record] = []
+    for entry in entries:
+        if entry.kind == "user":
+            records.append(User(content=entry.text))
+        elif entry.kind == "assistant":
+            records.append(Assistant(content=entry.text))
+    return [note.text for note in durable(records, known=known, notes_max=notes_max)]
+
+
+def summarise(
+    entries: Sequence[Entry],
+    *,
+    cap_tokens: int,
+    counter: Counter,
+    previous: str = "",
+    focus: str = "",
+) -> str:
+    """The summary, within its cap; `previous` goes on under its own headings."""
+    whole = sum(counter.count(entry.text) for entry in entries) + counter.count(previous)
+    room = min(cap_tokens, max(60, int(_SHARE_MAX * whole)))
+    earlier = _read_previous(previous)
+    news = _sections(entries, focus)
+    sections = [
+        _distinct([*earlier.get(heading.lower(), ()), *found])
+        for heading, found in zip(HEADINGS, news, strict=True)
+    ]
+    for items in range(_ITEMS_MAX, 0, -1):
+        text = _written([_kept(section, items) for section in sections])
+        if counter.count(text) <= room:
+            return text
+    text = _written([_kept(section, 1) for section in sections])
+    return within_tokens(text, max(cap_tokens, 1), counter, keep="head")
+
+
+def _written(sections: Iterable[Sequence[str]]) -> str:
+    return "\n".join(
+        line
+        for heading, items in zip(HEADINGS, sections, strict=True)
+        if items
+        for line in (f"### {heading}", *(f"- {item}" for item in items))
+    )
+
+
+def _kept(items: Sequence[str], count: int) -> list[str]:
+    """The first, which often says what all is about, and the newest."""
+    if count >= len(items):
+        return list(items)
+    return [items[0], *items[len(items) - count + 1 :]] if count > 1 else [items[-1]]
+
+
+def _sections(entries: Sequence[Entry], focus: str) -> list[list[str]]:
+    users = [entry.text for entry in entries if entry.kind == "user"]
+    spoken = [one for entry in entries if entry.kind == "assistant" for one in _said(entry.text)]
+    asked = [one for text in users for one in _said(text)]
+    goals = [next(_said(text), "") for text in dict.fromkeys([*users[:1], *users[-2:]])]
+    progress = [f"Done: {one}" for one in spoken if _DONE.search(one)]
+    progress = progress or [f"In progress: {one}" for one in spoken[-3:]]
+    return [
+        [*filter(None, goals)],
+        [one for one in asked if _RULE.search(one)],
+        [*_focused(entries, focus), *progress, *_blocked(entries)],
+        [one for one in (*asked, *spoken) if _DECIDED.search(one)],
+        [one for one in (*asked, *spoken) if _OPEN.search(one)],
+        _named(_FILE, entries, kinds=("user", "assistant", "call")),
+        _named(_NAME, entries, kinds=("user", "assistant", "call")),
+    ]
+
+
+def _said(text: str) -> Iterator[str]:
+    for sentence in sentences(text):
+        line = " ".join(sentence.lstrip("#>*- ").split())
+        if sum(letter.isalnum() for letter in line) > 2 and not says_nothing(line):
+            yield cut(line, ITEM_CHARS, marker=ellipsis).text
+
+
+def _blocked(entries: Sequence[Entry]) -> list[str]:
+    """The line that says what went wrong, of each result that went wrong."""
+    found = []
+    for entry in entries:
+        is_failure = "failed" in entry.label or "never arrived" in entry.label
+        if entry.kind != "result" or not (is_failure or _FAILED.search(entry.text[-400:])):
+            continue
+        lines = [line.strip() for line in entry.text.splitlines() if line.strip()]
+        telling = [line for line in lines if _FAILED.search(line)] or lines[-1:]
+        if telling:
+            said = cut(telling[-1], ITEM_CHARS, marker=ellipsis).text
+            found.append(f"Blocked: {entry.label.removeprefix('of ')}: {said}")
+    return found
+
+
+def _focused(entries: Sequence[Entry], focus: str) -> list[str]:
+    passages = [
+        Passage(sentence, entry.kind, place)
+        for place, entry in enumerate(entries)
+        for sentence in _said(entry.text)
+    ]
+    return [one.passage.text for one in best(focus, passages, 5)] if focus else []
+
+
+def _named(pattern: re.Pattern[str], entries: Sequence[Entry], kinds: Sequence[Kind]) -> list[str]:
+    """The names that came up, the most recent last."""
+    found: dict[str, None] = {}
+    for entry in entries:
+        if entry.kind in kinds:
+            for match in pattern.finditer(entry.text):
+                found.pop(match[0], None)
+                found[match[0]] = None
+    return [cut(name, ITEM_CHARS).text for name in found][-_NAMES_MAX:]
+
+
+def _read_previous(previous: str) -> dict[str, list[str]]:
+    """An earlier summary's items by heading; what stands under no heading is progress."""
+    sections: dict[str, list[str]] = {}
+    heading = "progress"
+    for line in unwrapped(previous).splitlines():
+        title = re.match(r"\s*#{1,6}\s+(.+?)\s*#*$", line)
+        if title:
+            heading = title[1].lower()
+            continue
+        said = line.strip(" -*\t")
+        if said and not says_nothing(said) and not _LEFT_OUT.fullmatch(said):
+            item = cut(said, ITEM_CHARS, marker=ellipsis).text
+            sections.setdefault(heading, []).append(item)
+    return sections
+
+
+def _distinct(items: Iterable[str]) -> list[str]:
+    """Each once, where it was said last."""
+    found: dict[str, str] = {}
+    for item in items:
+        key = " ".join(item.lower().split())
+        found.pop(key, None)
+        found[key] = item
+    return list(found.values())

@@ -1,0 +1,1 @@
+"""The OpenAI Chat Completions API and its imitators: requests, replies and rules."""

@@ -1,0 +1,184 @@
+"""The words of the validators: a rule, a violation of it, and looking into foreign JSON.
+
+A validator judges a raw request, ours or anybody's, as the provider would. It never raises: what
+is not shaped like a request is a violation too.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.models.dialects import COMMON_IMAGES
+from holdfast.core.models.messages import Image
+from holdfast.core.text.cut import scrub
+from holdfast.core.tokens.images import image_size, is_image
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Dialect
+
+RECALLED: Final = "recalled"
+"""The source of a rule that nobody's report shows: known, not seen."""
+
+_SHOWN_CHARS: Final = 120
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,")
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """One broken rule, in the provider's words."""
+
+    rule: str
+    quote: str
+    where: str
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """Something a provider insists on."""
+
+    id: str
+    quote: str
+    """What the provider says; the names in braces are filled with what was found."""
+    seen: str = RECALLED
+    """Where somebody reported it."""
+
+    def broken(self, where: str, /, **found: object) -> Violation:
+        """A violation; in the quote, `{where}` is its place unless something else is given."""
+        shown = {"where": where, **{name: _shown(value) for name, value in found.items()}}
+        return Violation(self.id, self.quote.format(**shown), where)
+
+
+def _shown(value: object) -> str:
+    text = scrub(value if isinstance(value, str) else str(value))
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
+
+
+def as_dict(value: object) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def as_number(value: object) -> int | float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def is_blank(value: object) -> bool:
+    return not isinstance(value, str) or not value.strip()
+
+
+def dicts(value: object, where: str) -> Iterator[tuple[str, Json]]:
+    """The objects in a list, with their places; whatever else is in it is passed over."""
+    for index, item in enumerate(as_list(value)):
+        if isinstance(item, dict):
+            yield f"{where}.{index}", item
+
+
+def bracketed(where: str) -> str:
+    """A place as OpenAI and Google write it: `messages[2].tool_calls[0].id`."""
+    return re.sub(r"\.(\d+)", r"[\1]", where)
+
+
+def judge_body(
+    request: object, dialect: Dialect, *, unicode: Rule, too_large: Rule, shape: Rule
+) -> Iterator[Violation]:
+    """What can be said of any body: that it is JSON, in valid Unicode, and not too large."""
+    try:
+        size = len(msgspec.json.encode(request))
+    except UnicodeEncodeError:
+        for where, position in _lone_surrogates(request):
+            yield unicode.broken(where, position=position)
+            return
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        yield shape.broken("", where="request", what=f"JSON ({error})")
+    else:
+        if dialect.body_bytes and size > dialect.body_bytes:
+            yield too_large.broken("", size=size, limit=dialect.body_bytes)
+
+
+def _lone_surrogates(request: object) -> Iterator[tuple[str, int]]:
+    waiting: list[tuple[str, object]] = [("", request)]
+    seen: set[int] = set()
+    while waiting:
+        where, value = waiting.pop()
+        if isinstance(value, dict | list | tuple):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+        match value:
+            case str():
+                found = _SURROGATE.search(value)
+                if found:
+                    yield where, found.start()
+            case dict():
+                waiting += [(f"{where}.{_shown(key)}".lstrip("."), key) for key in value]
+                waiting += [(f"{where}.{_shown(k)}".lstrip("."), item) for k, item in value.items()]
+            case list() | tuple():
+                waiting += [(f"{where}.{i}".lstrip("."), item) for i, item in enumerate(value)]
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """A picture found in a request."""
+
+    where: str
+    data: str = ""
+    media_type: str = ""
+
+
+def picture_of_uri(uri: str, where: str) -> Picture:
+    """The picture an address stands for: inline data, or something the provider fetches."""
+    found = _DATA_URI.match(uri)
+    return Picture(where, uri[found.end() :], found[1] or "") if found else Picture(where)
+
+
+class PictureRules(msgspec.Struct, frozen=True):
+    """The rules about pictures, in one provider's words."""
+
+    count: Rule
+    kind: Rule
+    data: Rule
+    size: Rule | None = None
+    pixels: Rule | None = None
+    many_pixels: Rule | None = None
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        every = (self.count, self.kind, self.data, self.size, self.pixels, self.many_pixels)
+        return tuple(rule for rule in every if rule is not None)
+
+    def judge(self, pictures: list[Picture], dialect: Dialect) -> Iterator[Violation]:
+        limit = dialect.images_max
+        if limit is not None and len(pictures) > limit:
+            where = pictures[limit].where
+            yield self.count.broken(where, count=len(pictures), limit=limit)
+        is_many = bool(dialect.many_images) and len(pictures) > dialect.many_images
+        for picture in pictures:
+            if picture.data:
+                yield from self._judge_one(picture, dialect, is_many=is_many)
+
+    def _judge_one(
+        self, picture: Picture, dialect: Dialect, *, is_many: bool
+    ) -> Iterator[Violation]:
+        if picture.media_type not in dialect.image_types:
+            yield self.kind.broken(picture.where, kind=picture.media_type or "none")
+        elif picture.media_type in COMMON_IMAGES and not is_image(picture.data):
+            yield self.data.broken(picture.where)
+        if self.size and dialect.image_bytes and len(picture.data) > dialect.image_bytes:
+            yield self.size.broken(picture.where, size=len(picture.data), limit=dialect.image_bytes)
+        size = image_size(Image(data=picture.data, media_type=picture.media_type))
+        edge = max(size.width, size.height) if size else 0
+        if self.pixels and dialect.image_pixels and edge > dialect.image_pixels:
+            yield self.pixels.broken(picture.where, edge=edge, limit=dialect.image_pixels)
+        elif self.many_pixels and is_many and edge > dialect.many_image_pixels:
+            yield self.many_pixels.broken(picture.where, edge=edge, limit=dialect.many_image_pixels)

@@ -1,0 +1,1 @@
+"""The store that keeps each session as a JSON Lines file."""

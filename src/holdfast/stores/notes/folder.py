@@ -1,0 +1,265 @@
+"""The folder with the notes of one agent or one owner: contained, locked, and never destroyed.
+
+Everything is reached from a descriptor of the folder and without following links. One lock, on the
+folder itself, is held for as long as a change takes. What is deleted goes to `.trash`; names that
+begin with a dot are ours and no notes.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from holdfast.core.limits import (
+    LOCK_WAIT_SECONDS,
+    NOTE_DEPTH_MAX,
+    NOTE_FILE_BYTES_MAX,
+    NOTE_FILES_MAX,
+    READ_BLOCK_BYTES,
+)
+from holdfast.core.memory.note_files import checked_path
+from holdfast.errors import NoSuchNote, NoteChanged, PathRejected, UsageError
+from holdfast.stores.files import (
+    Disk,
+    explaining,
+    lock,
+    locked,
+    open_child,
+    open_file,
+    open_folder,
+    unlock,
+    write_new,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+TRASH: Final = ".trash"
+
+Kind = Literal["file", "folder", "other", "nothing"]
+
+_READ_WAIT_SECONDS: Final = 1.0
+
+
+class NoteFile(msgspec.Struct, frozen=True):
+    """A file of notes, and how to see that it has changed."""
+
+    path: str
+    mtime_ns: int
+    size: int
+    inode: int
+    is_folder: bool = False
+
+
+class NoteFolder:
+    """What the files of notes are kept in. Safe for threads and processes."""
+
+    def __init__(
+        self, root: str, parts: Sequence[str], *, hidden: Sequence[str] = (), disk: Disk
+    ) -> None:
+        """`hidden` are names in it that are somebody else's."""
+        self.root = root
+        self.parts = tuple(parts)
+        self.path = os.path.join(root, *parts)
+        self.disk = disk
+        self._hidden = tuple(hidden)
+
+    # Opening
+
+    @contextmanager
+    def changing(self) -> Iterator[int]:
+        """The folder, made if need be, with nobody else at it."""
+        with explaining(f"open `{self.path}`"):
+            folder = open_folder(self.root, self.parts, create=True)
+        try:
+            with (
+                explaining(f"change the notes in `{self.path}`"),
+                locked(folder, wait_seconds=LOCK_WAIT_SECONDS),
+            ):
+                yield folder
+        finally:
+            os.close(folder)
+
+    @contextmanager
+    def reading(self) -> Iterator[int | None]:
+        """The folder, with no append in the middle of its write; none where there is none."""
+        with explaining(f"open `{self.path}`"):
+            try:
+                folder = open_folder(self.root, self.parts)
+            except FileNotFoundError:
+                folder = None
+        if folder is None:
+            yield None
+            return
+        try:
+            with explaining(f"read the notes in `{self.path}`"), _at_rest(folder):
+                yield folder
+        finally:
+            os.close(folder)
+
+    def checked(self, path: str) -> tuple[str, ...]:
+        """The parts of a path, if a note may be there."""
+        return checked_path(path, hidden=self._hidden)
+
+    @contextmanager
+    def parent(
+        self, folder: int, parts: Sequence[str], *, create: bool = False
+    ) -> Iterator[tuple[int, str]]:
+        """The folder that the last part is in, and its name there."""
+        fd = os.dup(folder)
+        try:
+            for part in parts[:-1]:
+                below = open_child(fd, part, create=create)
+                os.close(fd)
+                fd = below
+            yield fd, parts[-1]
+        finally:
+            os.close(fd)
+
+    # Looking
+
+    def files(self, folder: int) -> list[NoteFile]:
+        """Every file of notes, those in folders included, by its path."""
+        found = [one for one in self.tree(folder) if not one.is_folder]
+        return sorted(found, key=lambda one: one.path)
+
+    def tree(self, folder: int, depth: int = NOTE_DEPTH_MAX) -> list[NoteFile]:
+        """Files and folders; links and whatever else is no plain file are left out."""
+        found: list[NoteFile] = []
+        self._walk(folder, "", depth, found)
+        return found
+
+    def _walk(self, folder: int, above: str, depth: int, found: list[NoteFile]) -> None:
+        for name in sorted(os.listdir(folder)):
+            if not self._is_note(name, above) or len(found) >= NOTE_FILES_MAX:
+                continue
+            with suppress(FileNotFoundError):  # it went away meanwhile
+                seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                kind = _kind(seen)
+                if kind == "other":
+                    continue
+                is_folder, path = kind == "folder", above + name
+                one = NoteFile(path, seen.st_mtime_ns, seen.st_size, seen.st_ino, is_folder)
+                found.append(one)
+                if is_folder and depth > 1:
+                    below = open_child(folder, name)
+                    try:
+                        self._walk(below, path + "/", depth - 1, found)
+                    finally:
+                        os.close(below)
+
+    def _is_note(self, name: str, above: str) -> bool:
+        try:
+            self.checked(above + name)
+        except PathRejected:
+            return False
+        return True
+
+    def kind(self, folder: int, path: str) -> Kind:
+        """What is there; `other` is a link or whatever else is not looked into."""
+        with (
+            suppress(FileNotFoundError, NotADirectoryError),
+            self.parent(folder, self.checked(path)) as (parent, name),
+        ):
+            return _kind(os.stat(name, dir_fd=parent, follow_symlinks=False))
+        return "nothing"
+
+    def data(self, folder: int, path: str) -> bytes:
+        """What is in a file, up to the largest size that is read."""
+        try:
+            with self.parent(folder, self.checked(path)) as (parent, name):
+                fd = open_file(parent, name, os.O_RDONLY)
+        except FileNotFoundError:
+            raise NoSuchNote(path, [one.path for one in self.files(folder)]) from None
+        try:
+            return _bounded(fd)
+        finally:
+            os.close(fd)
+
+    # Changing; the caller has the lock
+
+    def put(self, folder: int, path: str, before: bytes | None, after: bytes) -> None:
+        """Write a file anew, if it still is as it was; none before: there must be none."""
+        parts = self.checked(path)
+        found = self.data(folder, path) if self.kind(folder, path) == "file" else None
+        if found != before:
+            raise NoteChanged(path)
+        with self.parent(folder, parts, create=True) as (parent, name):
+            write_new(parent, name, [after], self.disk)
+
+    def rename(self, folder: int, old: str, new: str) -> None:
+        """Give a file or folder another path, where nothing is yet."""
+        parts, target = self.checked(old), self.checked(new)
+        if target[: len(parts)] == parts:
+            raise UsageError(
+                f"`{old}` cannot be moved into itself, to `{new}`",
+                hint="choose a path outside of it",
+            )
+        self._check_plain(folder, old)
+        if self.kind(folder, new) != "nothing":
+            raise NoteChanged(new)
+        self._move(folder, parts, target)
+
+    def discard(self, folder: int, path: str, stamp: str) -> str:
+        """Move a file or folder into the trash; returns where it is now."""
+        parts = self.checked(path)
+        self._check_plain(folder, path)
+        with self.parent(folder, (TRASH, ""), create=True) as (trash, _name):
+            taken = set(os.listdir(trash))
+        number, name = 1, f"{stamp}-{parts[-1]}"
+        while name in taken:
+            number += 1
+            name = f"{stamp}-{number}-{parts[-1]}"
+        self._move(folder, parts, (TRASH, name))
+        return f"{TRASH}/{name}"
+
+    def _check_plain(self, folder: int, path: str) -> None:
+        match self.kind(folder, path):
+            case "nothing":
+                raise NoSuchNote(path)
+            case "other":
+                raise PathRejected(
+                    f"`{path}` is a link or something else that is no file of notes",
+                    hint="nothing was moved; look at it with `ls -l`",
+                )
+
+    def _move(self, folder: int, parts: Sequence[str], target: Sequence[str]) -> None:
+        with (
+            self.parent(folder, parts) as (old, old_name),
+            self.parent(folder, target, create=True) as (new, new_name),
+        ):
+            os.rename(old_name, new_name, src_dir_fd=old, dst_dir_fd=new)
+            self.disk.sync_folder(new)
+            self.disk.sync_folder(old)
+
+
+def _kind(found: os.stat_result) -> Kind:
+    if stat.S_ISDIR(found.st_mode):
+        return "folder"
+    return "file" if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 else "other"
+
+
+@contextmanager
+def _at_rest(folder: int) -> Iterator[None]:
+    """With the lock, or without it where there are no locks or somebody keeps it for long."""
+    try:
+        lock(folder, wait_seconds=_READ_WAIT_SECONDS)
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        unlock(folder)
+
+
+def _bounded(fd: int) -> bytes:
+    pieces, left = [], NOTE_FILE_BYTES_MAX
+    while left and (piece := os.read(fd, min(left, READ_BLOCK_BYTES))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)

@@ -1,0 +1,70 @@
+"""The running summary of a session in a file beside its log: `<session>.summary.json`.
+
+It is a cache: whatever is wrong with it, the log has the answer. So a file that is torn, foreign or
+of another session is as good as none, and one that cannot be written is done without.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.limits import SIDECAR_BYTES_MAX
+from holdfast.core.memory.running_summary import Sidecar, read_sidecar
+from holdfast.errors import StoreError
+from holdfast.stores.files import Disk, open_file, open_folder, write_new
+
+if TYPE_CHECKING:
+    from holdfast.core.log.ids import SessionKey
+
+_SUFFIX: Final = ".summary.json"
+
+
+class FileSidecars:
+    """The summaries below one root."""
+
+    def __init__(self, root: str | os.PathLike[str], *, disk: Disk | None = None) -> None:
+        self.root = os.fspath(root)
+        self._disk = disk or Disk()
+
+    def load(self, key: SessionKey) -> Sidecar | None:
+        """What was stored for a session; None where there is nothing that can be used."""
+        try:
+            folder = self._folder(key)
+            try:
+                fd = open_file(folder, key.session + _SUFFIX, os.O_RDONLY)
+            finally:
+                os.close(folder)
+            with os.fdopen(fd, "rb") as file:
+                data = file.read(SIDECAR_BYTES_MAX + 1)
+        except (OSError, StoreError):
+            return None
+        return read_sidecar(data) if len(data) <= SIDECAR_BYTES_MAX else None
+
+    def save(self, key: SessionKey, sidecar: Sidecar) -> bool:
+        """Put it in the place of the one before, whole or not at all; whether that worked."""
+        try:
+            folder = self._folder(key)
+            try:
+                data = msgspec.json.encode(sidecar)
+                write_new(folder, key.session + _SUFFIX, (data, b"\n"), self._disk)
+            finally:
+                os.close(folder)
+        except (OSError, StoreError):
+            return False
+        return True
+
+    def forget(self, key: SessionKey) -> None:
+        """Remove the file: a session that is gone leaves no words behind."""
+        with suppress(OSError):
+            folder = self._folder(key)
+            try:
+                os.unlink(key.session + _SUFFIX, dir_fd=folder)
+            finally:
+                os.close(folder)
+
+    def _folder(self, key: SessionKey) -> int:
+        return open_folder(self.root, ("agents", key.agent, "sessions"))

@@ -1,0 +1,1 @@
+"""The `chat` command: input, loop, notices and tools."""

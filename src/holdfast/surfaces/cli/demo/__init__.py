@@ -1,0 +1,1 @@
+"""The `demo` command: it replays a recorded session through the engine."""

@@ -1,0 +1,187 @@
+"""`demo`: a recorded agent session, replayed through the whole engine in a window it outgrows.
+
+The first part runs in a process of its own, which is killed in the middle of a tool call; the
+second part opens the session again and goes on. Nothing is written down beforehand but the
+recording: every figure comes from the run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.demo import frames
+from holdfast.surfaces.cli.demo.recording import Recording, load
+from holdfast.surfaces.cli.demo.replay import KEY, Replay, Scenario, price
+from holdfast.surfaces.cli.demo.report import Crash, Report, report, tell
+from holdfast.surfaces.cli.demo.scene import Scene
+from holdfast.surfaces.cli.demo.view import view_for
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from holdfast.surfaces.cli.demo.view import View
+
+_CODE: Final = "from holdfast.surfaces.cli.demo.replay import main; main()"
+_WINDOW: Final = 24_000
+_PAUSE_SECONDS: Final = 0.055
+"""Where somebody watches."""
+_EPILOG: Final = """No key, no network. On a terminal it takes about 20 seconds; --fast a few.
+Another recording: python -m holdfast.testing.recorder --help"""
+
+
+def _add_demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fast", action="store_true", help="without pauses")
+    parser.add_argument(
+        "--window",
+        type=int,
+        default=_WINDOW,
+        metavar="N",
+        help="the provider's window; Holdfast is told twice as much (%(default)s)",
+    )
+    parser.add_argument(
+        "--keep",
+        nargs="?",
+        const="",
+        metavar="FOLDER",
+        help="keep the session, in a temporary folder or there; on a terminal it is kept anyway",
+    )
+    parser.add_argument("--recording", metavar="FILE", help="replay another recording or log")
+
+
+def _demo(args: argparse.Namespace, app: App) -> int:
+    if args.window < WINDOW_FLOOR_TOKENS:
+        raise UsageError(
+            f"a window of {args.window:,} tokens is too small",
+            hint=f"give {WINDOW_FLOOR_TOKENS:,} or more",
+        )
+    recording = load(args.recording)
+    is_watched = sys.stdout.isatty() and not app.out.is_json
+    is_kept = args.keep is not None or is_watched
+    with _folder(args.keep, is_kept=is_kept) as folder:
+        scenario = Scenario(
+            root=folder,
+            journal=os.path.join(folder, "tools-that-ran.txt"),
+            recording=args.recording,
+            stated=2 * args.window,
+            real=args.window,
+            pause_seconds=_PAUSE_SECONDS if is_watched and not args.fast else 0.0,
+        )
+        found = _run(app, scenario, recording, is_kept=is_kept)
+    if app.out.is_json:
+        app.out.json(found)
+    else:
+        tell(app, found)
+    return 0 if found.is_sound else 1
+
+
+@contextmanager
+def _folder(keep: str | None, *, is_kept: bool) -> Iterator[str]:
+    if keep:
+        if os.path.exists(keep) and os.listdir(keep):
+            raise UsageError(f"`{keep}` is not empty", hint="give a folder that is new")
+        os.makedirs(keep, exist_ok=True)
+        yield os.path.abspath(keep)
+        return
+    folder = tempfile.mkdtemp(prefix="holdfast-demo-")
+    try:
+        yield folder
+    except BaseException:
+        is_kept = False
+        raise
+    finally:
+        if not is_kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(app: App, scenario: Scenario, recording: Recording, *, is_kept: bool) -> Report:
+    scene = Scene(recording.title, price(), scenario.stated, scenario.real)
+    with view_for(scene, is_json=app.out.is_json) as view:
+        crash = _until_killed(scenario, recording, scene, view)
+
+        def take(frame: frames.Frame) -> None:
+            scene.take(frame)
+            view.show(frame)
+
+        Replay(scenario, take).run()
+    with open(scenario.journal, encoding="utf-8") as file:
+        journal = file.read().splitlines()
+    with JsonlStore(scenario.root) as store:
+        return report(scene, recording, store, crash, journal=journal, is_kept=is_kept)
+
+
+def _until_killed(scenario: Scenario, recording: Recording, scene: Scene, view: View) -> Crash:
+    """Run the agent in another process and kill it while a tool runs."""
+    hanging = msgspec.structs.replace(scenario, hangs=True)
+    agent = subprocess.Popen(
+        [sys.executable, "-c", _CODE, msgspec.json.encode(hanging).decode()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert agent.stdout is not None
+    try:
+        for line in agent.stdout:
+            frame = frames.decoded(line)
+            scene.take(frame)
+            view.show(frame)
+            if isinstance(frame, frames.ToolBegan) and frame.call == recording.interrupt:
+                time.sleep(20 * scenario.pause_seconds)
+                break
+    finally:
+        agent.kill()
+        rest, errors = agent.communicate()
+    if agent.returncode != -9:
+        raise HoldfastError(
+            f"the agent's process ended by itself, with status {agent.returncode}: "
+            f"{errors.decode(errors='replace').strip()[-2_000:]}"
+        )
+    for line in rest.splitlines(keepends=True):
+        if line.endswith(b"\n"):
+            scene.take(frames.decoded(line))
+    return _looked_at(scenario, scene, view, agent.pid)
+
+
+def _looked_at(scenario: Scenario, scene: Scene, view: View, pid: int) -> Crash:
+    """What the killed process has left behind."""
+    with JsonlStore(scenario.root) as store:
+        found = {record.id for record in store.read(KEY)}
+    tool = scene.tools[-1]
+    tool.is_killed = True
+    acknowledged = set(scene.acknowledged)
+    crash = Crash(pid, tool.call, tool.tool, len(acknowledged), len(acknowledged - found))
+    scene.add("bad", "crash", f"SIGKILL for process {pid} while `{tool.tool}` ran ({tool.call})")
+    view.show(None)
+    time.sleep(15 * scenario.pause_seconds)
+    lost = f"{crash.lost} LOST" if crash.lost else "nothing lost"
+    scene.add(
+        "bad" if crash.lost else "good",
+        "reopened",
+        f"{crash.acknowledged} records were acknowledged, {lost}",
+    )
+    view.show(None)
+    time.sleep(15 * scenario.pause_seconds)
+    return crash
+
+
+COMMANDS = (
+    Command(
+        "demo",
+        "Watch a recorded agent outgrow its window, be refused, be killed, and forget nothing",
+        _add_demo,
+        _demo,
+        epilog=_EPILOG,
+    ),
+)

@@ -1,0 +1,347 @@
+"""The end of the demo: what was sent, saved, lost and kept, and how to get each cut back."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core.limits import OFFLOAD_SHARE, REF_CHARS
+from holdfast.core.log.records import MESSAGES, Prune, ToolResult
+from holdfast.core.models.dialects import target
+from holdfast.core.models.window import Window
+from holdfast.engine.session.prepare import prepare
+from holdfast.stores.blobs import FileBlobs
+from holdfast.surfaces.cli.demo.replay import KEY, PRICED_AS, price
+from holdfast.surfaces.cli.terminal import Cell, Row, Tone, paint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.log.records import Content, Record
+    from holdfast.stores.jsonl.store import JsonlStore
+    from holdfast.surfaces.cli.app import App
+    from holdfast.surfaces.cli.demo.recording import Fact, Recording
+    from holdfast.surfaces.cli.demo.scene import Scene
+
+
+class Crash(msgspec.Struct, frozen=True):
+    """The process that was killed."""
+
+    pid: int
+    call: str
+    tool: str
+    acknowledged: int
+    """Records the store had acknowledged by then."""
+    lost: int
+    """Of those, the ones that were not found again."""
+
+
+class KeptFact(msgspec.Struct, frozen=True):
+    what: str
+    text: str
+    is_kept: bool
+    """Whether it stands word for word in the last request."""
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A command that works when it is pasted, and what it shows."""
+
+    what: str
+    line: str
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What the demo found out, for programs and for the tables at its end."""
+
+    title: str
+    turns: int
+    calls: int
+    tools: int
+    window_stated: int
+    window_real: int
+    refused: int
+    over_window: int
+    largest: int
+    tokens_sent: int
+    tokens_cached: int
+    tokens_summaries: int
+    tokens_output: int
+    cost: float
+    whole_largest: int
+    whole_sent: int
+    whole_cached: int
+    whole_cost: float
+    overflow_call: int | None
+    priced_as: str
+    price_note: str
+    trimmed: int
+    cleared: int
+    compactions: int
+    by_model: int
+    """Of the compactions, those with a model's prose; the others are made by code alone."""
+    summary_calls: int
+    notes: list[str]
+    crash: Crash
+    told: list[str]
+    """Interrupted calls that the model was told of."""
+    tool_runs: int
+    run_twice: list[str]
+    facts: list[KeptFact]
+    messages: int
+    messages_whole: int
+    """Of those, the ones that the last request has whole."""
+    results: int
+    results_identical: int
+    """Tool results that can be had exactly as the tool returned them."""
+    offloaded: int
+    """Of the results, those whose text is outside the log."""
+    root: str
+    is_kept: bool
+    """Whether the folder is still there."""
+    commands: list[Command]
+
+    @property
+    def is_sound(self) -> bool:
+        return not (
+            self.crash.lost
+            or self.run_twice
+            or self.over_window
+            or self.results_identical != self.results
+            or not all(fact.is_kept for fact in self.facts)
+        )
+
+
+def report(
+    scene: Scene,
+    recording: Recording,
+    store: JsonlStore,
+    crash: Crash,
+    *,
+    journal: Sequence[str],
+    is_kept: bool,
+) -> Report:
+    """Everything that was asked for, checked on the log and on the last request."""
+    records = list(store.read(KEY))
+    blobs = FileBlobs(store.root)
+    results = [one for one in records if isinstance(one, ToolResult)]
+    answered = [
+        one
+        for one in results
+        if one.tool_use_id in recording.results and one.tool_use_id not in scene.told
+    ]
+    ran = [line.split()[0] for line in journal]
+    return Report(
+        title=scene.title,
+        turns=scene.turns,
+        calls=scene.calls,
+        tools=len(results),
+        window_stated=scene.stated,
+        window_real=scene.real,
+        refused=len(scene.refused),
+        over_window=scene.over_window,
+        largest=scene.largest,
+        tokens_sent=scene.sent,
+        tokens_cached=scene.cached,
+        tokens_summaries=scene.helper_sent,
+        tokens_output=scene.output,
+        cost=round(scene.cost, 4),
+        whole_largest=scene.whole_largest,
+        whole_sent=scene.whole_sent,
+        whole_cached=scene.whole_cached,
+        whole_cost=round(scene.whole_cost, 4),
+        overflow_call=scene.overflow_call,
+        priced_as=PRICED_AS,
+        price_note=price().note,
+        trimmed=scene.trimmed,
+        cleared=scene.cleared,
+        compactions=len(scene.compactions),
+        by_model=sum(one.method == "model" for one in scene.compactions),
+        summary_calls=scene.helper_calls,
+        notes=scene.notes,
+        crash=crash,
+        told=scene.told,
+        tool_runs=len(ran),
+        run_twice=sorted({call for call in ran if ran.count(call) > 1}),
+        facts=_facts(recording.facts, scene.last_request),
+        messages=sum(record.kind in MESSAGES for record in records),
+        messages_whole=_whole(store, recording, scene.real),
+        results=len(answered),
+        results_identical=sum(
+            _returned(one, blobs) == recording.results[one.tool_use_id].content for one in answered
+        ),
+        offloaded=sum(one.output_ref is not None for one in results),
+        root=str(store.root),
+        is_kept=is_kept,
+        commands=_commands(str(store.root), records, scene),
+    )
+
+
+def _returned(result: ToolResult, blobs: FileBlobs) -> Content:
+    """What the tool returned, wherever it is now."""
+    ref = result.output_ref
+    return result.content if ref is None else blobs.get(ref.sha256).decode()
+
+
+def _facts(facts: Sequence[Fact], request: Sequence[str]) -> list[KeptFact]:
+    text = " ".join(" ".join(request).split())
+    return [KeptFact(fact.what, fact.text, fact.text in text) for fact in facts]
+
+
+def _whole(store: JsonlStore, recording: Recording, window: int) -> int:
+    """How many messages the next request would have unshortened."""
+    plan = prepare(
+        store.live(KEY, window=window).records,
+        Window(window, "demo"),
+        target("anthropic", provider="recording", model="recorded-agent"),
+        system=recording.system,
+        tools=recording.tools,
+    ).plan
+    return sum(line.action == "kept" and line.kind in MESSAGES for line in plan.ledger)
+
+
+def _commands(root: str, records: Sequence[Record], scene: Scene) -> list[Command]:
+    us, where = _ourselves(), f"--root {shlex.quote(root)}"
+    commands = []
+    pruned = [one for record in records if isinstance(record, Prune) for one in record.decisions]
+    if pruned:
+        decision = pruned[0]
+        action = {"trim": "trimmed", "clear": "cleared"}[decision.action]
+        line = f"{us} show {decision.record} {where}"
+        commands.append(Command(f"a tool result that was {action}, whole", line))
+    moved = next((one for one in records if isinstance(one, ToolResult) and one.output_ref), None)
+    if moved is not None and moved.output_ref is not None:
+        ref = moved.output_ref.sha256[:REF_CHARS]
+        line = f"{us} output {ref} --session demo {where}"
+        commands.append(Command("a tool result that was moved out, whole", line))
+    if scene.compactions:
+        newest = scene.compactions[-1].record
+        commands.append(
+            Command(
+                f"what stands for {scene.compactions[-1].messages} cut messages",
+                f"{us} show {newest} {where}",
+            )
+        )
+    larger = 10 ** len(str(scene.whole_largest))
+    commands += [
+        Command("every record, cut or not", f"{us} log demo --all {where}"),
+        Command(
+            "what is sent, and what became of what",
+            f"{us} context demo --window {scene.real} --explain {where}",
+        ),
+        Command(
+            "a larger window gets everything back",
+            f"{us} context demo --window {larger} {where}",
+        ),
+        Command("go on yourself; /undo takes a cut back", f"{us} chat demo {where}"),
+    ]
+    return commands
+
+
+def _ourselves() -> str:
+    """How a person can start us from here: a fresh environment is seldom on the path."""
+    if shutil.which("holdfast"):
+        return "holdfast"
+    beside = os.path.join(os.path.dirname(sys.executable), "holdfast")
+    if not os.path.exists(beside):
+        return f"{shlex.quote(sys.executable)} -m holdfast"
+    near = os.path.relpath(beside)
+    return shlex.quote(beside if near.startswith("..") else near)
+
+
+# Told to a person
+
+
+def tell(app: App, found: Report) -> None:
+    """The tables at the end."""
+    out = app.out
+    out.line()
+    out.table(("", ">with Holdfast", ">whole history each time"), _sums(found))
+    out.line(f"Cost: {found.priced_as}, {found.price_note}.")
+    out.line("Both sides with its prompt cache. No model was asked: sizes are counted here.")
+    out.line()
+    for line in _lines(found):
+        out.line(line)
+    if found.facts:
+        out.line()
+        out.line("Planted on the way; is it in the last request, word for word?")
+        rows = [
+            (Cell("yes", "good") if fact.is_kept else Cell("NO", "bad"), fact.what, fact.text)
+            for fact in found.facts
+        ]
+        out.table(("kept", "what", "words"), rows)
+    _tell_commands(app, found)
+
+
+def _sums(found: Report) -> list[Row]:
+    over = found.overflow_call
+    saved = 1 - found.cost / found.whole_cost if found.whole_cost else 0.0
+    stop = f"{over - 1}, then it overflows" if over else f"{found.calls}"
+    bad: Tone = "bad" if over else "plain"
+    return [
+        ("calls answered", Cell(f"{found.calls}", "good"), Cell(stop, bad)),
+        (
+            f"largest request (window {found.window_real:,})",
+            f"{found.largest:,}",
+            Cell(f"{found.whole_largest:,}", bad),
+        ),
+        ("tokens sent", f"{found.tokens_sent:,}", f"{found.whole_sent:,}"),
+        (f"tokens sent for {found.summary_calls} summaries", f"{found.tokens_summaries:,}", "0"),
+        (
+            "read from the cache",
+            _share(found.tokens_cached, found.tokens_sent),
+            _share(found.whole_cached, found.whole_sent),
+        ),
+        ("cost by list price", f"${found.cost:.2f}", f"${found.whole_cost:.2f}"),
+        ("saved", Cell(f"{saved:.0%}", "good" if saved > 0 else "bad"), ""),
+    ]
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.0%}" if whole else "-"
+
+
+def _lines(found: Report) -> list[str]:
+    crash = found.crash
+    lost = f"{crash.lost} LOST" if crash.lost else "none lost"
+    told = "was told" if crash.call in found.told else "was NOT told"
+    twice = f"{len(found.run_twice)} TWICE" if found.run_twice else "none of them twice"
+    by_code = found.compactions - found.by_model
+    return [
+        f"Process {crash.pid} was killed with SIGKILL while `{crash.tool}` ran:",
+        f"  {crash.acknowledged} records had been acknowledged, {lost};",
+        f"  the model {told} that {crash.call} was interrupted;",
+        f"  {found.tool_runs} tools ran in all and left a line in a file: {twice}.",
+        f"The provider refused {_count(found.refused, 'request')} as too large; what was sent "
+        "instead fitted.",
+        f"{_count(found.compactions, 'compaction')}: {found.by_model} with a model's prose, "
+        f"{by_code} by code alone. {_count(len(found.notes), 'note')} saved before.",
+        f"{_count(found.offloaded, 'output')} of more than {OFFLOAD_SHARE:.0%} of the budget moved "
+        "out: a preview and a ref stay.",
+        f"Of {found.messages} messages, {found.messages_whole} are sent whole now. All are in the "
+        f"log, {found.results_identical} of",
+        f"{_count(found.results, 'tool result')} byte for byte as the tool returned them.",
+    ]
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _tell_commands(app: App, found: Report) -> None:
+    out = app.out
+    out.line()
+    if not found.is_kept:
+        out.line("The session was in a temporary folder and is gone. `holdfast demo --keep` leaves")
+        out.line("it there, with commands that bring each cut back.")
+        return
+    out.line("Get each cut back (paste them):")
+    for command in found.commands:
+        out.line(paint(f"  # {command.what}", "dim", sys.stdout))
+        out.line(f"  {command.line}")
+    out.line()
+    out.line(f"The session stays in {found.root} until you remove it.")

@@ -1,0 +1,1 @@
+"""The `inspect` command and the HTML page that it writes."""

@@ -1,0 +1,240 @@
+"""An inspection as one page with pictures: no script, no network, opens anywhere."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from holdfast.surfaces.cli.terminal import when
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from holdfast.core.projection.inspection import Group, Inspection
+    from holdfast.surfaces.cli.inspect.reports import Kept, Report
+
+_COLOURS = {
+    "system prompt": "#64748b",
+    "tool schemas": "#94a3b8",
+    "user": "#16a34a",
+    "assistant": "#2563eb",
+    "thinking": "#7c3aed",
+    "tool calls": "#0891b2",
+    "tool results": "#ea580c",
+    "images": "#db2777",
+    "other": "#a16207",
+}
+_ACTIONS = {
+    "kept": "#2563eb",
+    "trimmed": "#0891b2",
+    "cleared": "#ea580c",
+    "summarised": "#a1a1aa",
+    "dropped": "#dc2626",
+    "injected": "#16a34a",
+}
+_STYLE = """
+:root { color-scheme: light dark; --ink: #18181b; --dim: #71717a; --line: #e4e4e7; --back: #fff; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #f4f4f5; --dim: #a1a1aa; --line: #3f3f46; --back: #18181b; }
+}
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--back);
+       max-width: 960px; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; margin: 2.5rem 0 .2rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
+.dim { color: var(--dim); }
+.num { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+table { border-collapse: collapse; width: 100%; font-size: .88rem; }
+th { text-align: left; color: var(--dim); font-weight: 500; }
+th.num { text-align: right; }
+td, th { padding: .28rem .6rem .28rem 0; border-bottom: 1px solid var(--line);
+         vertical-align: top; overflow-wrap: anywhere; }
+.says { color: var(--dim); }
+.track { background: var(--line); border-radius: 3px; min-width: 140px; height: .75rem; }
+.fill { display: block; height: .75rem; border-radius: 3px; }
+.legend span { display: inline-block; margin-right: 1rem; white-space: nowrap; font-size: .85rem; }
+.legend i { display: inline-block; width: .7rem; height: .7rem; border-radius: 2px;
+            margin-right: .35rem; }
+svg { width: 100%; height: auto; display: block; } svg text { fill: var(--dim); font-size: 11px; }
+.cards { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1rem 0; }
+.card { border: 1px solid var(--line); border-radius: 8px; padding: .6rem .9rem; min-width: 120px; }
+.card b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
+"""
+
+
+def page(reports: Sequence[Report]) -> str:
+    """A whole page for one or several conversations."""
+    title = reports[0].name if len(reports) == 1 else f"{len(reports)} conversations"
+    body = "\n".join(_report(report) for report in reports)
+    return (
+        "<!doctype html>\n<html lang=en><meta charset=utf-8>"
+        "<meta name=viewport content='width=device-width, initial-scale=1'>"
+        f"<title>{escape(title)}: where the context went</title><style>{_STYLE}</style>"
+        f"<body>{body}<p class=dim>Made by holdfast inspect.</p></body></html>\n"
+    )
+
+
+def _report(report: Report) -> str:
+    looked = report.inspection
+    parts = [
+        f"<h1>{escape(report.name)}</h1>",
+        f"<div class=dim>{escape(_about(report))}</div>",
+        _cards(looked),
+        "<h2>Tokens by kind</h2>",
+        _stack([(one.name, one.tokens, _COLOURS[one.name]) for one in looked.kinds if one.tokens]),
+        _calls(looked),
+        "<h2>What Holdfast would send</h2>" + _kept(report.kept) if report.kept else "",
+        _groups("Tools", ("tool", "results", "tokens", "largest"), looked.tools, looked.tokens),
+        _groups("Files", ("file", "times", "tokens", "largest"), looked.files, looked.tokens),
+        _items(looked),
+    ]
+    return "\n".join(parts)
+
+
+def _about(report: Report) -> str:
+    looked = report.inspection
+    span = f", {when(looked.started)} to {when(looked.ended)}" if looked.started else ""
+    models = f", {', '.join(looked.models)}" if looked.models else ""
+    return f"{report.source}{span}{models}"
+
+
+def _cards(looked: Inspection) -> str:
+    cards = [
+        ("tokens in all", f"{looked.tokens:,}"),
+        ("turns", f"{looked.turns:,}"),
+        ("steps", f"{looked.steps:,}"),
+        ("doubled tokens", f"{looked.doubled_tokens:,}"),
+        ("things to repair", f"{len(looked.repairs):,}"),
+    ]
+    if looked.spent.cost is not None:
+        cards.append(("cost", f"${looked.spent.cost:,.2f}"))
+    inner = "".join(
+        f"<div class=card><span class=dim>{escape(name)}</span><b>{escape(value)}</b></div>"
+        for name, value in cards
+    )
+    return f"<div class=cards>{inner}</div>"
+
+
+def _stack(shares: Sequence[tuple[str, int, str]]) -> str:
+    """One bar of several colours, and what they mean."""
+    total = sum(tokens for _name, tokens, _colour in shares) or 1
+    left, rects, legend = 0.0, [], []
+    for name, tokens, colour in shares:
+        width = 1000 * tokens / total
+        words = f"{name}: {tokens:,} tokens, {tokens / total:.1%}"
+        rects.append(
+            f"<rect x={left:.2f} y=0 width={width:.2f} height=34 fill='{colour}'>"
+            f"<title>{escape(words)}</title></rect>"
+        )
+        legend.append(
+            f"<span><i style='background:{colour}'></i>{escape(name)} {tokens:,} "
+            f"({tokens / total:.1%})</span>"
+        )
+        left += width
+    picture = f"<svg viewBox='0 0 1000 34' role=img>{''.join(rects)}</svg>"
+    return f"{picture}<div class=legend>{''.join(legend)}</div>"
+
+
+def _calls(looked: Inspection) -> str:
+    """The size of the context at each call, as reported and as we count the whole history."""
+    if len(looked.calls) < 2:
+        return ""
+    reported = [one.reported or 0 for one in looked.calls]
+    seen = [one.seen for one in looked.calls]
+    top = max(*reported, *seen, 1)
+    lines = [_line(seen, top, "#a1a1aa", "the whole history, never cut")]
+    if any(reported):
+        lines.append(_line(reported, top, "#ea580c", "reported by the provider"))
+    marks = "".join(
+        f"<line x1=0 x2=1000 y1={y} y2={y} stroke='#8884' />"
+        f"<text x=4 y={y - 4}>{top * (220 - y) // 200:,}</text>"
+        for y in (20, 70, 120, 170)
+    )
+    legend = "<span><i style='background:#a1a1aa'></i>the whole history, never cut</span>"
+    if any(reported):
+        legend += "<span><i style='background:#ea580c'></i>as the provider reported it</span>"
+    return (
+        "<h2>Context at each call</h2>"
+        f"<svg viewBox='0 0 1000 230' role=img>{marks}{''.join(lines)}"
+        f"<text x=1000 y=228 text-anchor=end>{len(looked.calls):,} calls</text></svg>"
+        f"<div class=legend>{legend}</div>"
+    )
+
+
+def _line(values: Sequence[int], top: int, colour: str, name: str) -> str:
+    last = max(len(values) - 1, 1)
+    points = " ".join(
+        f"{1000 * place / last:.1f},{220 - 200 * value / top:.1f}"
+        for place, value in enumerate(values)
+    )
+    return (
+        f"<polyline points='{points}' fill=none stroke='{colour}' stroke-width=2>"
+        f"<title>{escape(name)}</title></polyline>"
+    )
+
+
+def _kept(kept: Iterable[Kept]) -> str:
+    rows = []
+    for one in kept:
+        if one.refusal:
+            rows.append(f"<tr><td class=num>{one.window:,}<td colspan=2>{escape(one.refusal)}")
+            continue
+        counts = ", ".join(f"{sums['records']:,} {action}" for action, sums in one.actions.items())
+        shares = [
+            (action, sums["after"], _ACTIONS[action])
+            for action, sums in one.actions.items()
+            if sums["after"]
+        ]
+        fills = _fills(shares, one.window)
+        rows.append(
+            f"<tr><td class=num>{one.window:,}<td class=num>{one.tokens:,}"
+            f"<td>{fills}<div class=says>{escape(counts)}</div>"
+        )
+    head = "<tr><th class=num>window<th class=num>would send<th>of the window"
+    return f"<table>{head}{''.join(rows)}</table>"
+
+
+def _fills(shares: Sequence[tuple[str, int, str]], whole: int) -> str:
+    inner = "".join(
+        f"<span class=fill style='float:left;width:{100 * tokens / whole:.3f}%;"
+        f"background:{colour}' title='{escape(name)} {tokens:,}'></span>"
+        for name, tokens, colour in shares
+    )
+    return f"<div class=track>{inner}</div>"
+
+
+def _groups(title: str, heads: Sequence[str], groups: Sequence[Group], total: int) -> str:
+    if not groups:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(one.name)}<td class=num>{one.count:,}<td class=num>{one.tokens:,}"
+        f"<td class=num>{one.largest:,}<td>"
+        + _fills([(one.name, one.tokens, "#ea580c")], max(total, 1))
+        for one in groups[:20]
+    )
+    names = "".join(
+        f"<th{'' if place == 0 else ' class=num'}>{escape(head)}"
+        for place, head in enumerate(heads)
+    )
+    return f"<h2>{escape(title)}</h2><table><tr>{names}<th>{rows}</table>"
+
+
+def _items(looked: Inspection) -> str:
+    turns = sorted(looked.by_turn, key=lambda item: -item.tokens)[:10]
+    tables = []
+    for title, items in (("Biggest records", looked.biggest), ("Biggest turns", turns)):
+        rows = "".join(
+            f"<tr><td>{escape(one.record)}<td>{escape(f'{one.kind} {one.name}'.strip())}"
+            f"<td class=num>{one.tokens:,}<td class=says>{escape(one.says)}"
+            for one in items
+        )
+        head = "<tr><th>record<th>what<th class=num>tokens<th>says"
+        tables.append(f"<h2>{title}</h2><table>{head}{rows}</table>")
+    if looked.doubles:
+        rows = "".join(
+            f"<tr><td>{escape(one.name or '?')}<td class=num>{one.copies}"
+            f"<td class=num>{one.tokens:,}<td class=says>{escape(one.says)}"
+            for one in looked.doubles[:10]
+        )
+        head = "<tr><th>tool<th class=num>copies<th class=num>wasted tokens<th>says"
+        tables.append(f"<h2>The same result again</h2><table>{head}{rows}</table>")
+    return "".join(tables)

@@ -1,0 +1,182 @@
+"""`append`: records as JSON lines from stdin, acknowledged one by one once they are durable.
+
+Any program in any language can write a session this way. What is waiting on stdin is written and
+synced in one go, so a fast writer pays for few syncs and a slow one never waits for more input.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.limits import LINE_BYTES_MAX
+from holdfast.core.log.damage import Flaw, preview
+from holdfast.core.log.listing import checked_label
+from holdfast.core.log.records import BY_TYPE, Header, Record, Unknown, decode
+from holdfast.errors import BadRecord, NoSuchSession
+from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.verbs.sessions import new_key
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from holdfast.core.log.ids import SessionKey
+
+_CHUNK_BYTES: Final = 1024 * 1024
+_EXAMPLE: Final = """example:
+  echo '{"type":"user","content":"hello"}' | holdfast append demo --create"""
+
+
+def _add_append(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument("--create", action="store_true", help="make the session if there is none")
+    parser.add_argument("--label", default="", help="with --create: a name for people")
+    parser.add_argument(
+        "--expect", metavar="ID", help="refuse unless this is the head, then follow our own records"
+    )
+    parser.add_argument(
+        "--atomic", action="store_true", help="write all of stdin as one append: all of it or none"
+    )
+    parser.add_argument(
+        "--buffered",
+        action="store_true",
+        help="sync once at the end: for bulk loads; acknowledged lines may be lost with the power",
+    )
+
+
+def _append(args: argparse.Namespace, app: App) -> int:
+    key = _opened(args, app)
+    if sys.stdin.isatty():
+        app.out.note("reading records from the terminal, one JSON object a line; end with Ctrl-D")
+    intake = _Intake(app, key, expect=args.expect, is_buffered=args.buffered)
+    try:
+        if args.atomic:
+            intake.take_all()
+        else:
+            intake.take_as_it_comes()
+    finally:
+        if args.buffered:
+            app.store.sync(key)
+    return 0
+
+
+def _opened(args: argparse.Namespace, app: App) -> SessionKey:
+    try:
+        return app.session(args.session)
+    except NoSuchSession:
+        if not args.create:
+            raise
+    key = new_key(app, args.session)
+    app.store.create(key, label=checked_label(args.label))
+    return key
+
+
+class _Intake:
+    """Lines in, acknowledgements out."""
+
+    def __init__(self, app: App, key: SessionKey, *, expect: str | None, is_buffered: bool) -> None:
+        self._app = app
+        self._key = key
+        self._expect = expect
+        self._durability: Final = "buffered" if is_buffered else "synced"
+        self._number = 0
+        self._warned: set[str] = set()
+
+    def take_as_it_comes(self) -> None:
+        for lines in _waiting_lines(sys.stdin.fileno()):
+            self._take(lines)
+
+    def take_all(self) -> None:
+        lines = [line for some in _waiting_lines(sys.stdin.fileno()) for line in some]
+        records = [record for record in map(self._parse, lines) if record is not None]
+        done = self._app.store.append(
+            self._key, records, expect=self._expect, durability=self._durability
+        )
+        self._acknowledge(list(done.ids))
+
+    def _take(self, lines: list[bytes]) -> None:
+        """Write a run of lines; a bad one ends the run, after what came before it is safe."""
+        ready: list[Record] = []
+        try:
+            for line in lines:
+                record = self._parse(line)
+                if record is not None:
+                    ready.append(record)
+        finally:
+            self._write(ready)
+
+    def _write(self, records: list[Record]) -> None:
+        if not records:
+            return
+        if self._expect is None:
+            done = self._app.store.append_each(self._key, records, durability=self._durability)
+            self._acknowledge(list(done.ids))
+            return
+        for record in records:
+            done = self._app.store.append(
+                self._key, [record], expect=self._expect, durability=self._durability
+            )
+            self._expect = done.head
+            self._acknowledge([done.head])
+
+    def _acknowledge(self, ids: list[str]) -> None:
+        for record_id in ids:
+            self._app.out.json({"id": record_id})
+        sys.stdout.flush()
+
+    def _parse(self, line: bytes) -> Record | None:
+        self._number += 1
+        record = decode(line)
+        if isinstance(record, Flaw):
+            raise BadRecord(
+                f"line {self._number} is not a record: {record.detail}; it reads {preview(line)!r}",
+                hint="the lines before it are stored; send the rest again from this line on",
+            )
+        if isinstance(record, Header):
+            # The first line of an exported session: this session has a header of its own.
+            self._app.out.note(f"line {self._number}: session header left out")
+            return None
+        self._warn_of_typo(record)
+        return record
+
+    def _warn_of_typo(self, record: Record) -> None:
+        if not isinstance(record, Unknown) or record.kind in self._warned:
+            return
+        self._warned.add(record.kind)
+        close = difflib.get_close_matches(record.kind, list(BY_TYPE), n=1, cutoff=0.75)
+        if close:
+            self._app.out.warn(
+                f"line {self._number}: unknown type `{record.kind}` is stored as it is; "
+                f"did you mean `{close[0]}`?"
+            )
+
+
+def _waiting_lines(fd: int) -> Iterator[list[bytes]]:
+    """Complete lines as they arrive, each time all that are there; at the end, what is left."""
+    rest = b""
+    while chunk := os.read(fd, _CHUNK_BYTES):
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > LINE_BYTES_MAX:
+            raise BadRecord(
+                f"a line of more than {LINE_BYTES_MAX:,} bytes is too large for a log",
+                hint="put large payloads into a blob; the lines before it are stored",
+            )
+        lines = [line for line in lines if line.strip()]
+        if lines:
+            yield lines
+    if rest.strip():
+        yield [rest]
+
+
+COMMANDS = (
+    Command(
+        "append",
+        "Add records, read as JSON lines from stdin; print their ids once they are durable",
+        _add_append,
+        _append,
+        epilog=_EXAMPLE,
+    ),
+)

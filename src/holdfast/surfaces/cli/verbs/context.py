@@ -1,0 +1,245 @@
+"""`context`: exactly what would be sent, and what became of every record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.log.listing import title_of
+from holdfast.core.log.records import User
+from holdfast.core.models.dialects import target
+from holdfast.core.models.messages import Image, Text, Thinking, ToolAnswer, ToolCall
+from holdfast.core.projection.ledger import Line, totals
+from holdfast.core.projection.policy import Cache
+from holdfast.core.projection.steps import MEANING
+from holdfast.engine.session.prepare import Prepared, prepare
+from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.conversations import (
+    Conversation,
+    add_window,
+    conversation,
+    default_dialect,
+    system_and_tools,
+    window_from,
+)
+from holdfast.surfaces.cli.terminal import Cell, Row, Tone
+
+if TYPE_CHECKING:
+    import argparse
+
+    from holdfast.core.models.messages import Block, Message
+    from holdfast.core.projection.project import Plan
+
+_TONES: dict[str, Tone] = {
+    "kept": "plain",
+    "trimmed": "name",
+    "cleared": "name",
+    "summarised": "bad",
+    "dropped": "bad",
+    "injected": "good",
+    "silent": "dim",
+}
+_EXAMPLE = """example:
+  holdfast context my-project --window 32000 --dialect anthropic --explain"""
+
+
+def _add_context(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION|FILE")
+    add_window(parser)
+    parser.add_argument(
+        "--dialect",
+        metavar="NAME",
+        help="anthropic, openai-chat, openai-responses or gemini; openai-chat:mistral and the like",
+    )
+    parser.add_argument("--system", metavar="FILE", help="the system prompt")
+    parser.add_argument(
+        "--tools", metavar="FILE", help="the tools, as JSON in any provider's shape"
+    )
+    parser.add_argument("--prompt", metavar="TEXT", help="what the user says next")
+    parser.add_argument("--output", type=int, metavar="N", help="tokens to keep free for the reply")
+    parser.add_argument(
+        "--floor",
+        type=int,
+        default=WINDOW_FLOOR_TOKENS,
+        metavar="N",
+        help=f"refuse windows below this ({WINDOW_FLOOR_TOKENS:,})",
+    )
+    parser.add_argument(
+        "--idle",
+        type=float,
+        metavar="SECONDS",
+        help="since the last call: after five minutes the provider's cache is cold, and cuts free",
+    )
+    parser.add_argument("--explain", action="store_true", help="show the whole ledger")
+
+
+def _context(args: argparse.Namespace, app: App) -> int:
+    found = conversation(app, args.session, window=args.window)
+    prepared = _prepared(args, found, app)
+    if app.out.is_json:
+        app.out.json(as_json(prepared))
+        return 0
+    _show(prepared, app, is_explained=args.explain)
+    return 0
+
+
+def _prepared(args: argparse.Namespace, found: Conversation, app: App) -> Prepared:
+    model = args.model or found.model
+    aim = target(args.dialect or default_dialect(model), provider=found.provider, model=model)
+    system, tools = system_and_tools(args, found)
+    records = [*found.records]
+    if args.prompt:
+        records.append(User(id="prompt", content=args.prompt))
+    with app.out.busy("projecting"):
+        return prepare(
+            records,
+            window_from(args, model),
+            aim,
+            system=system,
+            tools=tools,
+            output_tokens=args.output,
+            floor=args.floor,
+            cache=Cache(idle_seconds=args.idle),
+        )
+
+
+def as_json(prepared: Prepared) -> dict[str, Any]:
+    """The reply for programs."""
+    plan = prepared.plan
+    return {
+        "request": prepared.request,
+        "tokens": plan.tokens,
+        "budget": budget_json(plan),
+        "window": plan.window,
+        "ledger": plan.ledger,
+        "repairs": [
+            {
+                "flaw": one.flaw,
+                "record": one.record,
+                "detail": one.detail,
+                "what": MEANING[one.flaw],
+            }
+            for one in plan.repairs
+        ],
+        "decisions": [
+            {"type": one.kind, "reason": getattr(one, "reason", None)} for one in plan.decisions
+        ],
+        "warnings": plan.warnings,
+    }
+
+
+def budget_json(plan: Plan) -> dict[str, Any]:
+    budget = plan.budget
+    return {
+        "tokens": budget.tokens,
+        "ratio": budget.ratio,
+        "available": budget.available,
+        "window": budget.window,
+        **budget.parts(),
+    }
+
+
+def _show(prepared: Prepared, app: App, *, is_explained: bool) -> None:
+    plan, out = prepared.plan, app.out
+    out.table(("part", ">tokens", "what it is"), _sums(plan))
+    out.line()
+    if is_explained:
+        out.table(("record", "kind", "action", ">before", ">after", "why", "back"), _ledger(plan))
+        out.line()
+        if plan.repairs:
+            out.table(
+                ("repair", "record", "what was done", "detail"),
+                [(one.flaw, one.record, MEANING[one.flaw], one.detail) for one in plan.repairs],
+            )
+            out.line()
+    out.table((">#", "role", "record", "says"), _messages(plan.prompt.messages))
+    for action, (count, before, after) in totals(plan.ledger).items():
+        if action != "silent":
+            out.note(f"{count} record{'s' * (count > 1)} {action}: {before:,} → {after:,} tokens")
+    for warning in plan.warnings:
+        out.warn(warning)
+    if plan.repairs:
+        out.note(
+            f"{len(plan.repairs)} repair{'s' * (len(plan.repairs) > 1)} in the outgoing copy; "
+            "the log is untouched"
+        )
+    if plan.decisions:
+        out.note("nothing was recorded: an agent's next turn would append these decisions")
+    if not is_explained:
+        out.note("--explain shows what became of every record; --json prints the request itself")
+
+
+def _sums(plan: Plan) -> list[Row]:
+    tokens, budget, window = plan.tokens, plan.budget, plan.window
+    rows: list[Row] = [
+        ("window", f"{window.tokens:,}", f"{window.source} ({window.confidence})"),
+        ("− output", f"{budget.output_reserve:,}", "kept free for the reply"),
+        ("− system", f"{tokens.system:,}", "the system prompt"),
+        ("− tools", f"{tokens.tools:,}", f"{len(plan.prompt.tools)} schemas"),
+        ("− reserve", f"{budget.dynamic_reserve:,}", "for what no estimate sees"),
+    ]
+    if budget.hidden:
+        rows.append(("− hidden", f"{budget.hidden:,}", "measured by the provider, not in the log"))
+    share = f"{tokens.messages / budget.tokens:.0%} of it used" if budget.tokens else ""
+    rows.append((Cell("budget", "name"), f"{budget.tokens:,}", f"× {budget.ratio:g}; {share}"))
+    rows.append(
+        (Cell("messages", "name"), f"{tokens.messages:,}", f"{tokens.basis}, by {tokens.counter}")
+    )
+    return rows
+
+
+def _ledger(plan: Plan) -> list[Row]:
+    return [_ledger_row(line) for line in plan.ledger]
+
+
+def _ledger_row(line: Line) -> Row:
+    kind = f"{line.kind} {line.name}".strip()
+    return (
+        line.record,
+        title_of(kind),
+        Cell(line.action, _TONES[line.action]),
+        f"{line.before:,}" if line.before else "",
+        f"{line.after:,}" if line.after else "",
+        line.why,
+        line.back,
+    )
+
+
+def _messages(messages: tuple[Message, ...]) -> list[Row]:
+    return [
+        (
+            str(number),
+            Cell(message.role, "good" if message.role == "user" else "name"),
+            message.record,
+            title_of("  ".join(_gist(block) for block in message.blocks)),
+        )
+        for number, message in enumerate(messages)
+    ]
+
+
+def _gist(block: Block) -> str:
+    match block:
+        case Text(text):
+            return text[:200]
+        case ToolCall(name=name):
+            return f"→ {name}"
+        case ToolAnswer(name=name, content=content):
+            texts = " ".join(one.text[:100] for one in content if isinstance(one, Text))
+            return f"← {name}: {texts}"
+        case Image(media_type=kind):
+            return f"[{kind or 'image'}]"
+        case Thinking():
+            return "[thinking]"
+        case other:
+            return f"[{other.kind}]"
+
+
+COMMANDS = (
+    Command(
+        "context",
+        "Show exactly what would be sent to a model, and what became of every record",
+        _add_context,
+        _context,
+        epilog=_EXAMPLE,
+    ),
+)

@@ -1,0 +1,231 @@
+"""Commands about what others may read, and what they have read: history, audit."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.history.access import OPERATOR, Caller
+from holdfast.core.limits import HISTORY_BYTES_MAX, HISTORY_LIMIT_MESSAGES
+from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.core.log.listing import title_of
+from holdfast.errors import UsageError
+from holdfast.stores.audit import FileAudit
+from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.terminal import Cell, Row, Tone, paint, size_text, when
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from holdfast.core.log.records import Json
+    from holdfast.engine.history.history import History
+
+_REFUSED, _MEANT_BADLY = 1, 2
+_TONES: dict[str, Tone] = {"user": "good", "assistant": "name", "toolResult": "plain"}
+_CUT = re.compile(r"^\[… .* …\]$")
+_VISIBILITIES = ("self", "tree", "agent", "all")
+_EXAMPLE = """examples:
+  holdfast history notes --query "release date"
+  holdfast history notes --json --max-bytes 4096
+  holdfast history notes --as main/helper --visibility tree"""
+
+
+def _add_history(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        metavar="N",
+        help=f"at most N messages of user and assistant ({HISTORY_LIMIT_MESSAGES})",
+    )
+    parser.add_argument("--include-tools", action="store_true", help="show tool results as well")
+    parser.add_argument("--query", metavar="WORDS", help="only messages in which all the words are")
+    parser.add_argument("--cursor", metavar="CURSOR", help="the page before an earlier one")
+    parser.add_argument("--around", metavar="RECORD", help="what stands around a message")
+    parser.add_argument(
+        "--max-bytes",
+        type=int,
+        default=HISTORY_BYTES_MAX,
+        metavar="N",
+        help=f"the size of the whole reply as JSON ({HISTORY_BYTES_MAX:,})",
+    )
+    parser.add_argument(
+        "--as", dest="caller", metavar="AGENT/SESSION", help="show what this session may read"
+    )
+    parser.add_argument(
+        "--visibility", choices=_VISIBILITIES, help="with --as: how far it may look (tree)"
+    )
+
+
+def _history(args: argparse.Namespace, app: App) -> int:
+    reading = _reading(args, app)
+    text = reading.text(
+        args.session,
+        limit=args.limit,
+        include_tools=args.include_tools,
+        query=args.query,
+        cursor=args.cursor,
+        around=args.around,
+    )
+    reply: Json = msgspec.json.decode(text) if text else {}
+    if app.out.is_json:
+        # Nothing around it, not even a newline: the cap is on every byte.
+        sys.stdout.write(text)
+    elif "status" in reply:
+        sys.stderr.write(f"{paint('refused:', 'bad', sys.stderr)} {reply.get('error', '')}\n")
+    else:
+        _show(reply, args, app)
+    status = reply.get("status")
+    return 0 if status is None else _MEANT_BADLY if status == "invalid" else _REFUSED
+
+
+def _reading(args: argparse.Namespace, app: App) -> History:
+    from holdfast.engine.history.history import History
+    from holdfast.engine.redactor import redactor
+
+    return History(
+        app.store,
+        caller=_caller(args, app),
+        blobs=app.blobs,
+        redactor=redactor(app.settings.secrets),
+        audit=FileAudit(app.settings.root),
+        max_bytes=args.max_bytes,
+        agent=app.settings.agent,
+    )
+
+
+def _caller(args: argparse.Namespace, app: App) -> Caller:
+    """The operator, or the session whose eyes the operator borrows."""
+    if args.caller is None:
+        if args.visibility is not None:
+            raise UsageError(
+                "--visibility is for a session that looks", hint="say which: --as AGENT/SESSION"
+            )
+        return OPERATOR
+    agent, _, session = args.caller.rpartition("/")
+    agent = agent or app.settings.agent
+    if not is_name(agent) or not is_name(session):
+        raise UsageError(f"`{args.caller}` names no session", hint="give --as AGENT/SESSION")
+    owner = app.store.header(SessionKey(agent, session)).owner
+    return Caller(agent, session, owner=owner, visibility=args.visibility or "tree")
+
+
+# For people
+
+
+def _show(reply: Json, args: argparse.Namespace, app: App) -> None:
+    for message in reply.get("messages", ()):
+        role = str(message.get("role"))
+        about = f"{when(message.get('ts', 0.0))}  {message.get('id', '')}"
+        name = f" {title_of(str(message['toolName']))}" if "toolName" in message else ""
+        error = paint(" error", "bad", sys.stdout) if message.get("isError") else ""
+        head = paint(f"{role}{name}", _TONES.get(role, "plain"), sys.stdout)
+        app.out.line(f"{head}{error}  {paint(about, 'dim', sys.stdout)}")
+        for line in _said(message.get("content")):
+            app.out.line(_tame(line))
+        app.out.line()
+    for note in _notes(reply):
+        app.out.note(note)
+    if reply.get("cursor"):
+        app.out.note(f"older: {_older(reply, args)}")
+
+
+def _said(content: Any) -> Iterator[str]:
+    """What a message says, line by line."""
+    blocks = content if isinstance(content, list) else [content]
+    for block in blocks:
+        if not isinstance(block, dict):
+            yield from (f"  {line}" for line in str(block or "").splitlines())
+        elif block.get("omitted"):
+            kind, size = block.get("mimeType") or block.get("type"), block.get("bytes", 0)
+            yield f"  [{kind}, {size_text(int(size))}, ref {block.get('ref')}]"
+        elif block.get("type") == "tool_use":
+            arguments = msgspec.json.encode(block.get("input")).decode()
+            yield f"  → {block.get('name')} {arguments}"
+        else:
+            text = block.get("text") or block.get("thinking")
+            text = text if isinstance(text, str) else msgspec.json.encode(block).decode()
+            sign = "~ " if "thinking" in block else ""
+            yield from (f"  {sign}{line}" for line in text.splitlines())
+
+
+def _tame(line: str) -> str:
+    """A line that cannot steer the terminal; where something was cut, it is dim."""
+    plain = "".join(one if one.isprintable() or one == "\t" else "\ufffd" for one in line)
+    words = plain.strip().removeprefix("~ ")
+    is_dim = _CUT.match(words) or plain.startswith("  ~ ")
+    return paint(plain, "dim", sys.stdout) if is_dim else plain
+
+
+def _notes(reply: Json) -> Iterator[str]:
+    count, omitted = reply.get("count", 0), reply.get("omittedCount", 0)
+    found = f", {reply['matches']} found" if "matches" in reply else ""
+    yield f"{count:,} message{'s' * (count != 1)}{found}; {reply.get('bytes', 0):,} bytes as JSON"
+    if omitted:
+        yield f"{omitted:,} more did not fit (--max-bytes)"
+    if reply.get("contentTruncated"):
+        yield "texts were cut: `holdfast output REF` shows all of one"
+    if reply.get("contentRedacted"):
+        yield "secrets are masked; what stands there is not the real value"
+
+
+def _older(reply: Json, args: argparse.Namespace) -> str:
+    import shlex
+
+    words = ["holdfast", "history", args.session, "--cursor", reply["cursor"]]
+    for name in ("limit", "query"):
+        value = getattr(args, name)
+        words += [f"--{name}", str(value)] if value is not None else []
+    words += ["--include-tools"] if args.include_tools else []
+    words += ["--max-bytes", str(args.max_bytes)] if args.max_bytes != HISTORY_BYTES_MAX else []
+    words += ["--as", args.caller] if args.caller else []
+    words += ["--visibility", args.visibility] if args.visibility else []
+    return shlex.join(words)
+
+
+# audit
+
+
+def _add_audit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--last", "-n", type=int, metavar="N", help="only the newest N")
+
+
+def _audit(args: argparse.Namespace, app: App) -> int:
+    if args.last is not None and args.last < 0:
+        raise UsageError(f"cannot show {args.last} accesses", hint="give a number from 0 up")
+    noted = FileAudit(app.settings.root).entries(args.last)
+    if app.out.is_json:
+        app.out.json(noted.accesses)
+    else:
+        rows: list[Row] = [
+            (
+                when(one.ts),
+                f"{one.agent}/{one.session or '-'}" if one.agent else "operator",
+                one.action,
+                Cell(one.target or "-", "name"),
+                Cell("allowed", "good") if one.is_allowed else Cell("refused", "bad"),
+                f"{one.bytes:,}",
+                title_of(one.reason),
+            )
+            for one in noted.accesses
+        ]
+        app.out.table(("When", "Who", "Action", "Session", "Outcome", ">Bytes", "Why"), rows)
+    if noted.damaged:
+        app.out.warn(f"{noted.damaged:,} lines of the audit log cannot be read")
+    return 0
+
+
+COMMANDS = (
+    Command(
+        "history",
+        "Show what others may read of a session: bounded, with secrets masked",
+        _add_history,
+        _history,
+        epilog=_EXAMPLE,
+    ),
+    Command("audit", "List who has read which session", _add_audit, _audit),
+)

@@ -1,0 +1,360 @@
+"""Commands that bring conversations in and out: import, export.
+
+The importers are loaded by the commands that use them: the others should not wait for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import msgspec
+
+from holdfast.core.limits import BATCH_RECORDS_MAX
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import Header, encode
+from holdfast.errors import HoldfastError, NoSuchSession, SessionExists, UsageError
+from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.masking import Masking
+from holdfast.surfaces.cli.terminal import Cell, Row
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator
+
+    from holdfast.core.log.records import Json, Record
+    from holdfast.importers import Imported, Skipped
+
+_EXAMPLE: Final = """examples:
+  holdfast import ~/.claude/projects/my-project
+  holdfast import run.traj.json --session run-7
+  holdfast import - --format openai-chat < messages.json"""
+
+_ORIGIN: Final = "imported"
+"""The field of a session's first record that says what it was imported from."""
+
+
+# import
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What became of one session of one file."""
+
+    file: str
+    format: str
+    session: str | None
+    records: int
+    skipped: list[Skipped]
+    is_known: bool = False
+    """Whether the very same was imported before."""
+
+
+def _add_import(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+", help="a file, packed with gzip or not; a folder; or -"
+    )
+    parser.add_argument(
+        "--session",
+        metavar="NAME",
+        help="the id of the new session; of several in a file, the first, then NAME-2, …",
+    )
+    parser.add_argument("--format", help="where it is not recognised; a wrong one lists them all")
+
+
+def _import(args: argparse.Namespace, app: App) -> int:
+    from holdfast.importers import FORMATS, files
+
+    if args.format and args.format not in FORMATS:
+        raise UsageError(f"unknown format `{args.format}`", hint=f"known are: {', '.join(FORMATS)}")
+    given = [path for path in args.paths if path == "-" or not os.path.isdir(path)]
+    found = [place for path in args.paths for place in files.find(path)]
+    if args.session and len(found) > 1:
+        raise UsageError(
+            f"--session names one session, and there are {len(found)} files",
+            hint="import them one by one, or leave --session out",
+        )
+    run = _Run(args, app, is_single=len(found) == 1)
+    for place in _with_progress(found, app):
+        run.take(place, is_given=place in given)
+    if not app.out.is_json:
+        _tell(run.outcomes, app)
+    if run.strangers:
+        app.out.note(f"{run.strangers:,} other files are no transcripts and were left alone")
+    if not run.outcomes and not run.failures:
+        raise UsageError(
+            "there is no transcript in " + ", ".join(f"`{path}`" for path in args.paths),
+            hint=f"known formats: {', '.join(FORMATS)}",
+        )
+    return 1 if run.failures else 0
+
+
+class _Run:
+    """One `import`: file after file. What goes wrong with one does not keep the others out."""
+
+    def __init__(self, args: argparse.Namespace, app: App, *, is_single: bool) -> None:
+        self.outcomes: list[_Outcome] = []
+        self.failures = 0
+        self.strangers = 0
+        self._args, self._app = args, app
+        self._is_single = is_single
+
+    def take(self, place: str, *, is_given: bool) -> None:
+        try:
+            self._take(place, is_given=is_given)
+        except HoldfastError as error:
+            if self._is_single:
+                raise
+            self.failures += 1
+            self._tell_failure(place, error)
+
+    def _take(self, place: str, *, is_given: bool) -> None:
+        from holdfast.importers import Source, files, format_of, names_for, read_source
+
+        data = sys.stdin.buffer.read() if place == "-" else files.load(place)
+        source = Source(data, "stdin" if place == "-" else place)
+        known = self._args.format or format_of(source)
+        if known is None and not is_given:
+            self.strangers += 1
+            return
+        sessions = read_source(source, known)
+        names = [one.name for one in sessions]
+        if self._args.session:
+            names = names_for(self._args.session, len(sessions))
+        digest = hashlib.sha256(data).hexdigest()
+        for one, name in zip(sessions, names, strict=True):
+            try:
+                done = _import_session(one, source.name, digest, name, self._app)
+            except HoldfastError as error:
+                if self._is_single and len(sessions) == 1:
+                    raise
+                self.failures += 1
+                self._tell_failure(place, error)
+                continue
+            self.outcomes.append(done)
+            if self._app.out.is_json:
+                self._app.out.json(_outcome_json(done))
+
+    def _tell_failure(self, place: str, error: HoldfastError) -> None:
+        if self._app.out.is_json:
+            about = {"type": error.code, "message": str(error), "hint": error.hint}
+            self._app.out.json({"file": place, "error": about})
+        else:
+            self._app.out.error(error)
+
+
+def _import_session(found: Imported, file: str, digest: str, name: str, app: App) -> _Outcome:
+    skipped = _all_skipped(found)
+    if not found.records:
+        return _Outcome(file, found.format, None, 0, skipped)
+    key = SessionKey(app.settings.agent, name)
+    origin = {"file": os.path.basename(file), "format": found.format, "sha256": digest}
+    records = _with_origin(found.records, origin)
+    is_known = False
+    try:
+        app.store.create(key, label=found.label)
+    except SessionExists:
+        is_known = _is_same(key, digest, len(records), app)
+        if not is_known:
+            raise UsageError(
+                f"session `{key.session}` exists already and is not what `{file}` holds",
+                hint=f"choose another id with --session, or remove the old one first with "
+                f"`holdfast rm {key.session}`",
+            ) from None
+    if not is_known:
+        _append(key, records, app)
+    return _Outcome(file, found.format, key.session, len(records), skipped, is_known)
+
+
+def _append(key: SessionKey, records: list[Record], app: App) -> None:
+    """All records, in as few appends as there may be; on failure the session is taken back."""
+    try:
+        for start in range(0, len(records), BATCH_RECORDS_MAX):
+            batch = records[start : start + BATCH_RECORDS_MAX]
+            app.store.append(key, batch, expect=None, durability="buffered")
+        app.store.sync(key)
+    except HoldfastError:
+        app.store.remove(key)
+        raise
+
+
+def _with_origin(records: list[Record], origin: Json) -> list[Record]:
+    first, *rest = records
+    return [msgspec.structs.replace(first, extra={**first.extra, _ORIGIN: origin}), *rest]
+
+
+def _is_same(key: SessionKey, digest: str, count: int, app: App) -> bool:
+    """Whether a session came from the same bytes, and came whole; it may have grown since."""
+    try:
+        records = [one for one in app.store.read(key) if not isinstance(one, Header)]
+    except NoSuchSession:
+        return False  # the id that is taken differs from this one in case
+    origin = records[0].extra.get(_ORIGIN) if records else None
+    is_ours = isinstance(origin, dict) and origin.get("sha256") == digest
+    return is_ours and len(records) >= count
+
+
+def _all_skipped(found: Imported) -> list[Skipped]:
+    """What is not in the log; the system prompt and the tools belong to a request."""
+    from holdfast.importers import Skipped
+
+    more = []
+    if found.system:
+        more.append(Skipped("system prompt", "a part of requests, no record", 1))
+    if found.tools:
+        more.append(Skipped("tool", "a part of requests, no record", len(found.tools)))
+    return [*found.skipped, *more]
+
+
+def _with_progress(found: list[str], app: App) -> Iterator[str]:
+    """The files, with a counter for a person who waits for many."""
+    is_shown = len(found) > 1 and not app.out.is_json and sys.stderr.isatty()
+    for number, place in enumerate(found, start=1):
+        if is_shown:
+            sys.stderr.write(f"\r\x1b[K{number:,} of {len(found):,}  {os.path.basename(place)}")
+            sys.stderr.flush()
+        yield place
+    if is_shown:
+        sys.stderr.write("\r\x1b[K")
+
+
+def _outcome_json(outcome: _Outcome) -> Json:
+    return {
+        "file": outcome.file,
+        "format": outcome.format,
+        "session": outcome.session,
+        "records": outcome.records,
+        "skipped": _skipped_json(outcome.skipped),
+        "exists": outcome.is_known,
+    }
+
+
+def _skipped_json(skipped: Iterable[Skipped]) -> list[Json]:
+    return [{"what": one.what, "why": one.why, "count": one.count} for one in skipped]
+
+
+def _tell(outcomes: list[_Outcome], app: App) -> None:
+    if not outcomes:
+        return
+    rows: list[Row] = [
+        [
+            Cell(outcome.session or "-", "name"),
+            outcome.format,
+            f"{outcome.records:,}",
+            f"{sum(one.count for one in outcome.skipped):,}",
+            Cell("there already" if outcome.is_known else "", "dim"),
+            Cell(os.path.basename(outcome.file), "dim"),
+        ]
+        for outcome in outcomes
+    ]
+    app.out.table(("Session", "Format", ">Records", ">Skipped", "", "File"), rows)
+    counts: dict[tuple[str, str], int] = {}
+    for outcome in outcomes:
+        for one in outcome.skipped:
+            counts[one.what, one.why] = counts.get((one.what, one.why), 0) + one.count
+    if counts:
+        app.out.note("not carried:")
+    for (what, why), count in sorted(counts.items(), key=lambda item: -item[1])[:20]:
+        app.out.note(f"{count:>9,}  {what}: {why}")
+    if len(counts) > 20:
+        app.out.note(f"           and {len(counts) - 20} more kinds; see them with --json")
+
+
+# export
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument("--output", "-o", metavar="FILE", help="write there instead of stdout")
+    parser.add_argument(
+        "--path", action="store_true", help="only the records on the path to the head, tidied"
+    )
+    parser.add_argument(
+        "--format",
+        metavar="FORMAT",
+        default="holdfast",
+        help="holdfast (the log), or a message list: anthropic, openai-chat",
+    )
+    parser.add_argument("--raw", action="store_true", help="do not mask secrets")
+
+
+def _export(args: argparse.Namespace, app: App) -> int:
+    key = app.session(args.session)
+    skipped: list[Skipped] = []
+    masking = None if args.raw else Masking(app.settings.secrets)
+    if args.format != "holdfast":
+        from holdfast.engine.outputs import whole
+
+        records = (whole(one, app.blobs) for one in app.store.read(key))
+        chunks, skipped = _message_list(records, args.format, masking)
+    else:
+        chunks = (
+            (encode(record) + b"\n" for record in app.store.read(key))
+            if args.path
+            else app.store.export(key)
+        )
+        if masking is not None:
+            chunks = masking.log(chunks)
+    with _opened_output(args.output) as target:
+        count = sum(target.write(chunk) for chunk in chunks)
+    masked = 0 if masking is None else masking.count
+    if args.output and app.out.is_json:
+        done: Json = {"session": key.session, "file": args.output, "bytes": count}
+        done["masked"] = masked
+        if args.format != "holdfast":
+            done["skipped"] = _skipped_json(skipped)
+        app.out.json(done)
+    elif args.output:
+        app.out.note(f"{count:,} bytes written to `{args.output}`")
+    if masked:
+        app.out.note(f"masked: {masked:,} × what is, or looks like, a secret; --raw leaves it in")
+    for one in skipped:
+        app.out.note(f"not carried: {one.count:,} × {one.what}: {one.why}")
+    return 0
+
+
+def _message_list(
+    records: Iterable[Record], dialect: str, masking: Masking | None
+) -> tuple[Iterable[bytes], list[Skipped]]:
+    from holdfast.importers import export_messages
+
+    if dialect not in export_messages.DIALECTS:
+        raise UsageError(
+            f"cannot export to `{dialect}`", hint=f"holdfast, {', '.join(export_messages.DIALECTS)}"
+        )
+    made = export_messages.export_messages(records, dialect)
+    messages = made.messages if masking is None else masking.value(made.messages)
+    text = msgspec.json.format(msgspec.json.encode(messages), indent=2)
+    return [text, b"\n"], made.skipped
+
+
+@contextmanager
+def _opened_output(path: str | None) -> Iterator[BinaryIO]:
+    if path is None:
+        yield sys.stdout.buffer
+        return
+    try:
+        with open(path, "xb") as target:
+            yield target
+    except FileExistsError:
+        raise UsageError(f"`{path}` exists", hint="choose another name, or remove it") from None
+    except OSError as error:
+        raise UsageError(f"cannot write `{path}`: {error.strerror}") from error
+
+
+COMMANDS = (
+    Command(
+        "import",
+        "Make sessions of other tools' transcripts; say what could not be carried",
+        _add_import,
+        _import,
+        epilog=_EXAMPLE,
+    ),
+    Command(
+        "export", "Write a session's log or a message list, secrets masked", _add_export, _export
+    ),
+)

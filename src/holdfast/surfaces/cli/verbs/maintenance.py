@@ -1,0 +1,167 @@
+"""Commands that look after a store: verify, repair, gc."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.core.limits import BLOB_GRACE_SECONDS
+from holdfast.errors import UsageError
+from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.terminal import Cell, size_text
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from holdfast.core.log.damage import Finding
+    from holdfast.ports import Report
+
+
+def finding_json(finding: Finding) -> dict[str, object]:
+    return {
+        "kind": finding.kind,
+        "offset": finding.position,
+        "bytes": finding.size,
+        "detail": finding.detail,
+        "meaning": finding.meaning,
+        "damage": finding.is_damage,
+        "preview": finding.preview,
+    }
+
+
+def show_findings(app: App, findings: Iterable[Finding]) -> None:
+    app.out.table(
+        ("Finding", ">Offset", ">Bytes", "What is there", "Meaning"),
+        (
+            [
+                Cell(finding.kind, "bad" if finding.is_damage else "plain"),
+                f"{finding.position:,}",
+                f"{finding.size:,}" if finding.size else "",
+                finding.preview or finding.detail,
+                Cell(finding.meaning, "dim"),
+            ]
+            for finding in findings
+        ),
+    )
+
+
+# verify
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION", nargs="*", help="all sessions by default")
+
+
+def _verify(args: argparse.Namespace, app: App) -> int:
+    if args.session:
+        keys = [app.session(name) for name in args.session]
+    else:
+        keys = [info.key for info in app.sessions(args.agent)]
+    reports = []
+    for key in keys:
+        with app.out.busy(f"verifying {key}"):
+            report = app.store.verify(key)
+        reports.append(report)
+        if not app.out.is_json:
+            _show_report(app, report)
+    if app.out.is_json:
+        app.out.json([_report_json(report) for report in reports])
+    damaged = [report for report in reports if not report.is_sound]
+    if damaged and not app.out.is_json:
+        name = damaged[0].key.session
+        app.out.note(f"nothing was changed; write a mended copy with `holdfast repair {name}`")
+    return 1 if damaged else 0
+
+
+def _report_json(report: Report) -> dict[str, object]:
+    return {
+        "session": report.key.session,
+        "agent": report.key.agent,
+        "sound": report.is_sound,
+        "bytes": report.bytes,
+        "records": report.records,
+        "types": report.counts,
+        "branches": report.branches,
+        "head": report.head,
+        "findings": [finding_json(finding) for finding in report.findings],
+    }
+
+
+def _show_report(app: App, report: Report) -> None:
+    damage = sum(finding.is_damage for finding in report.findings)
+    state = f"{damage} damaged places" if damage else "sound"
+    app.out.line(
+        f"{report.key}: {state}; {report.records:,} records, {size_text(report.bytes)}, "
+        f"{report.branches} {'branch' if report.branches == 1 else 'branches'}"
+    )
+    if report.findings:
+        show_findings(app, report.findings)
+
+
+# repair
+
+
+def _add_repair(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+
+
+def _repair(args: argparse.Namespace, app: App) -> int:
+    key = app.session(args.session)
+    if not app.store.verify(key).findings:
+        raise UsageError(
+            f"session `{key.session}` is sound: there is nothing to mend",
+            hint="to copy a session, use `holdfast fork`",
+        )
+    with app.out.busy(f"mending {key}"):
+        mended = app.store.repair(key)
+    if app.out.is_json:
+        app.out.json(
+            {
+                "session": mended.key.session,
+                "agent": mended.key.agent,
+                "repaired_from": key.session,
+                "records": mended.records,
+                "quarantine": mended.quarantine,
+                "findings": [finding_json(finding) for finding in mended.findings],
+            }
+        )
+        return 0
+    app.out.line(mended.key.session)
+    app.out.note(f"a mended copy of `{key}` with {mended.records:,} records; `{key}` is unchanged")
+    if mended.quarantine:
+        app.out.note(f"what could not be carried over is in `{mended.quarantine}`")
+    show_findings(app, mended.findings)
+    return 0
+
+
+# gc
+
+
+def _add_gc(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--grace",
+        type=float,
+        metavar="SECONDS",
+        default=BLOB_GRACE_SECONDS,
+        help="leave blobs alone that were stored in the last SECONDS (%(default)g)",
+    )
+
+
+def _gc(args: argparse.Namespace, app: App) -> int:
+    with app.out.busy("looking for blobs that no log mentions"):
+        blobs = app.blobs.collect(app.store.mentioned_hashes(), grace_seconds=args.grace)
+        strays = [*app.store.sweep(), *app.blobs.sweep()]
+    if app.out.is_json:
+        app.out.json({"blobs": blobs, "temporary_files": strays})
+    else:
+        app.out.line(f"{len(blobs)} unreferenced blobs and {len(strays)} temporary files deleted")
+    return 0
+
+
+COMMANDS = (
+    Command("verify", "Read everything, change nothing, say what is wrong", _add_verify, _verify),
+    Command("repair", "Write a mended copy beside a damaged session", _add_repair, _repair),
+    Command(
+        "gc", "Delete blobs that no log mentions, and leftovers of killed writers", _add_gc, _gc
+    ),
+)

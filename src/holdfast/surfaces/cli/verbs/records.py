@@ -1,0 +1,249 @@
+"""Commands about the records of a session: log, show, rewind, branches."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core.log.listing import title_of
+from holdfast.core.log.records import (
+    Assistant,
+    Compaction,
+    Header,
+    Label,
+    Model,
+    Record,
+    Rewind,
+    ToolResult,
+    ToolUse,
+    User,
+    encode,
+    text_of,
+    to_json,
+    tool_calls,
+)
+from holdfast.errors import AmbiguousName, NoSuchRecord, UsageError
+from holdfast.ports import Entry
+from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.terminal import Cell, Row, Tone, paint, when
+from holdfast.surfaces.cli.verbs import append
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from holdfast.core.log.ids import SessionKey
+
+_TONES: dict[str, Tone] = {"user": "good", "assistant": "name", "compaction": "bad"}
+
+
+def gist(record: Record) -> str:
+    """What a record says, in a few words."""
+    match record:
+        case Header(label=label, version=version):
+            return f"format {version}" + (f", label `{title_of(label)}`" if label else "")
+        case User(content=content):
+            return title_of(text_of(content)) or "(no text)"
+        case Assistant(content=content):
+            calls = [title_of(f"→ {call.get('name')}") for call in tool_calls(content)]
+            return "  ".join(filter(None, [title_of(text_of(content)), *calls])) or "(no text)"
+        case ToolUse(name=name):
+            return title_of(f"→ {name}")
+        case ToolResult(content=content, is_error=is_error):
+            return ("error: " if is_error else "") + (title_of(text_of(content)) or "(no text)")
+        case Compaction(summary=summary):
+            return title_of(summary)
+        case Rewind(to=to):
+            return title_of(f"back to {to}")
+        case Label(label=label, target=target):
+            return title_of(f"`{label}`" + (f" for {target}" if target else ""))
+        case Model(model=model):
+            return title_of(model)
+        case _:
+            return title_of(msgspec.json.encode(record.extra or to_json(record)).decode())
+
+
+# log
+
+
+def _add_log(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="every record ever written, abandoned branches and all, in the order of writing",
+    )
+    parser.add_argument("-n", "--last", type=int, metavar="N", help="only the newest N")
+    parser.add_argument("--from", dest="start", metavar="RECORD", help="from this record on")
+    parser.add_argument("--branch", metavar="HEAD", help="the path to this record instead")
+
+
+def _log(args: argparse.Namespace, app: App) -> int:
+    if sum(map(bool, (args.all, args.last is not None, args.start, args.branch))) > 1:
+        raise UsageError("choose one of --all, --last, --from and --branch")
+    key = app.session(args.session)
+    for entry in _entries(args, app, key):
+        if app.out.is_json:
+            line = to_json(entry.record)
+            app.out.json({**line, "standing": entry.standing} if args.all else line)
+        else:
+            app.out.line(_log_line(entry))
+    return 0
+
+
+def _entries(args: argparse.Namespace, app: App, key: SessionKey) -> Iterable[Entry]:
+    if args.all:
+        return app.store.read_all(key)
+    records: Iterable[Record]
+    if args.last is not None:
+        records = app.store.last(key, args.last)
+    elif args.branch:
+        records = app.store.read_branch(key, args.branch)
+    else:
+        start = app.store.find(key, args.start).id if args.start else None
+        records = app.store.read(key, start=start)
+    return (Entry(record, "path") for record in records)
+
+
+def _log_line(entry: Entry) -> str:
+    record = entry.record
+    is_current = entry.standing == "path"
+    tone: Tone = _TONES.get(record.kind, "plain") if is_current else "dim"
+    stamp = paint(f"{title_of(record.id):<18}  {when(record.ts):<19}", "dim", sys.stdout)
+    kind = paint(f"{title_of(record.kind):<11}", tone, sys.stdout)
+    text = paint(gist(record), "plain" if is_current else "dim", sys.stdout)
+    note = "" if is_current else paint(f"  [{entry.standing}]", "dim", sys.stdout)
+    return f"{stamp}  {kind}  {text}{note}"
+
+
+# show
+
+
+def _add_show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("record", metavar="RECORD", help="its id or a unique beginning of it")
+    parser.add_argument("--session", "-s", metavar="SESSION", help="look in this session only")
+
+
+def _show(args: argparse.Namespace, app: App) -> int:
+    key, record = _found(args, app)
+    if app.out.is_json:
+        app.out.json({"session": key.session, "agent": key.agent, "record": to_json(record)})
+        return 0
+    app.out.note(f"{key}  {record.kind}  {when(record.ts)}")
+    app.out.line(msgspec.json.format(encode(record), indent=2).decode())
+    return 0
+
+
+def _found(args: argparse.Namespace, app: App) -> tuple[SessionKey, Record]:
+    if args.session:
+        key = app.session(args.session)
+        return key, app.store.find(key, args.record)
+    found = []
+    for info in app.sessions():
+        try:
+            record = app.store.find(info.key, args.record)
+        except NoSuchRecord:
+            continue
+        found.append((info.key, record))
+        if record.id == args.record and args.record != info.key.session:
+            break
+    if not found:
+        raise NoSuchRecord(args.record, "")
+    # A fork has the records of its parent: the same id in two sessions is the same record.
+    ids = sorted({record.id for _key, record in found})
+    if len(ids) > 1 and args.record not in ids:
+        raise AmbiguousName("record", args.record, ids)
+    return next(one for one in found if len(ids) == 1 or one[1].id == args.record)
+
+
+# rewind
+
+
+def _add_rewind(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument("record", metavar="RECORD", nargs="?", help="the new head")
+    parser.add_argument("--turns", type=int, metavar="N", help="back to before the last N turns")
+    parser.add_argument("--reason", help="why, for the log")
+
+
+def _rewind(args: argparse.Namespace, app: App) -> int:
+    if (args.record is None) == (args.turns is None):
+        raise UsageError("rewind where to?", hint="give a RECORD, or --turns N")
+    key = app.session(args.session)
+    target = args.record or _before_turns(app, key, args.turns)
+    before = app.store.head(key)
+    done = app.store.append(key, [Rewind(to=target, reason=args.reason)], expect=before)
+    to = app.store.find(key, done.head)
+    assert isinstance(to, Rewind)
+    if app.out.is_json:
+        app.out.json({"session": key.session, "id": done.head, "to": to.to, "was": before})
+    else:
+        app.out.line(f"{key.session}: the head is now at {to.to}")
+        app.out.note(f"nothing is lost; go back with `holdfast rewind {key.session} {before}`")
+    return 0
+
+
+def _before_turns(app: App, key: SessionKey, turns: int) -> str:
+    """The record before the user message that began the n-th turn from the end."""
+    if turns < 1:
+        raise UsageError(f"cannot go back {turns} turns", hint="give a number from 1 up")
+    starts: list[str] = []
+    previous = ""
+    for record in app.store.read(key):
+        if isinstance(record, User) and previous:
+            starts.append(previous)
+        previous = record.id
+    if len(starts) < turns:
+        raise UsageError(f"session `{key.session}` has only {len(starts)} turns to go back")
+    return starts[-turns]
+
+
+# branches
+
+
+def _add_branches(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+
+
+def _branches(args: argparse.Namespace, app: App) -> int:
+    key = app.session(args.session)
+    branches = app.store.branches(key)
+    if app.out.is_json:
+        app.out.json(
+            [
+                {
+                    "head": branch.head,
+                    "forked_from": branch.forked_from,
+                    "records": branch.records,
+                    "ts": branch.ts,
+                    "title": branch.title,
+                    "current": branch.is_current,
+                }
+                for branch in branches
+            ]
+        )
+    else:
+        rows: list[Row] = [
+            [
+                Cell("→" if branch.is_current else " ", "good"),
+                Cell(branch.head, "name"),
+                branch.forked_from or "the beginning",
+                f"{branch.records:,}",
+                when(branch.ts),
+                Cell(branch.title, "plain" if branch.is_current else "dim"),
+            ]
+            for branch in branches
+        ]
+        app.out.table(("", "Head", "Forked from", ">Records", "Last", "Last said"), rows)
+    return 0
+
+
+COMMANDS = (
+    *append.COMMANDS,
+    Command("log", "Show the records of a session", _add_log, _log),
+    Command("show", "Show one record in full", _add_show, _show),
+    Command("rewind", "Move the head back; what came after stays readable", _add_rewind, _rewind),
+    Command("branches", "List the branches of a session", _add_branches, _branches),
+)

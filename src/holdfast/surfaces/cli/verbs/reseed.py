@@ -1,0 +1,60 @@
+"""The command that retells a session for a backend that lost its own."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core.history.access import OPERATOR
+from holdfast.stores.audit import FileAudit
+from holdfast.surfaces.cli.app import App, Command
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def _add_reseed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--max-chars", type=int, metavar="N", help="at most N characters (12,288)")
+    size.add_argument("--max-tokens", type=int, metavar="N", help="at most N tokens")
+    size.add_argument(
+        "--window", type=int, metavar="N", help="a share of the backend's window of N tokens"
+    )
+    parser.add_argument(
+        "--for", dest="owner", metavar="OWNER", help="refuse unless the session is this owner's"
+    )
+
+
+def _reseed(args: argparse.Namespace, app: App) -> int:
+    from holdfast.engine.history.reseed import reseed
+    from holdfast.engine.redactor import redactor
+
+    key = app.session(args.session)
+    told = reseed(
+        app.store,
+        key,
+        identity=OPERATOR if args.owner is None else args.owner,
+        cap=args.max_chars,
+        tokens=args.max_tokens,
+        window=args.window,
+        redactor=redactor(app.settings.secrets),
+        audit=FileAudit(app.settings.root),
+    )
+    if app.out.is_json:
+        fields = msgspec.structs.asdict(told)
+        app.out.json(
+            {"session": key.session, "agent": key.agent, **fields, "chars": len(told.text)}
+        )
+    else:
+        sys.stdout.write(told.text)
+    return 0
+
+
+COMMANDS = (
+    Command(
+        "reseed", "Retell a session as text for a backend that lost its own", _add_reseed, _reseed
+    ),
+)

@@ -1,0 +1,243 @@
+"""Commands about whole sessions: sessions, new, label, fork, rm."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import TYPE_CHECKING
+
+from holdfast.core.log.ids import SessionKey, new_session_id
+from holdfast.core.log.listing import checked_label, title_of
+from holdfast.core.log.records import Label
+from holdfast.errors import UsageError
+from holdfast.ports import ANY_HEAD, SessionInfo, Trashed
+from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.terminal import Cell, Row, ago, size_text
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def new_key(app: App, session: str | None) -> SessionKey:
+    return SessionKey(app.settings.agent, session or new_session_id(secrets.randbits(48)))
+
+
+# sessions
+
+
+def _add_sessions(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--limit", "-n", type=int, help="only the most recently active N")
+
+
+def _sessions(args: argparse.Namespace, app: App) -> int:
+    infos = app.sessions(args.agent)[: args.limit]
+    if app.out.is_json:
+        app.out.json([info_json(info) for info in infos])
+    elif not infos:
+        app.out.note(f"no sessions in `{app.settings.root}` yet; make one with `holdfast new`")
+    else:
+        app.out.table(
+            ("Session", "Label", "First words", ">Messages", ">Size", "Last active", "State"),
+            (_session_row(info, is_agent_shown=_has_agents(infos)) for info in infos),
+        )
+    return 0
+
+
+def info_json(info: SessionInfo) -> dict[str, object]:
+    return {
+        "session": info.key.session,
+        "agent": info.key.agent,
+        "label": info.label,
+        "title": info.title,
+        "created": info.created,
+        "last_active": info.last_active,
+        "records": info.records,
+        "messages": info.messages,
+        "bytes": info.bytes,
+        "head": info.head,
+        "damaged": info.damaged,
+        "parent_session": info.parent_session,
+    }
+
+
+def _has_agents(infos: list[SessionInfo]) -> bool:
+    return len({info.key.agent for info in infos}) > 1
+
+
+def _session_row(info: SessionInfo, *, is_agent_shown: bool) -> Row:
+    return [
+        Cell(str(info.key) if is_agent_shown else info.key.session, "name"),
+        title_of(info.label),
+        Cell(info.title, "dim"),
+        f"{info.messages:,}",
+        size_text(info.bytes),
+        ago(info.last_active),
+        Cell(f"{info.damaged} damaged", "bad") if info.damaged else Cell("ok", "good"),
+    ]
+
+
+# new
+
+
+def _add_new(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("label", nargs="?", default="", help="a name for people")
+    parser.add_argument("--id", help="the session's id (made up by default)")
+
+
+def _new(args: argparse.Namespace, app: App) -> int:
+    key = new_key(app, args.id)
+    label = checked_label(args.label)
+    head = app.store.create(key, label=label)
+    return _made(app, key, label, head)
+
+
+def _made(app: App, key: SessionKey, label: str, head: str) -> int:
+    if app.out.is_json:
+        made = {"session": key.session, "agent": key.agent, "label": label, "head": head}
+        app.out.json(made)
+    else:
+        app.out.line(key.session)
+        app.out.note(f"created in `{os.path.abspath(app.settings.root)}`")
+    return 0
+
+
+# label
+
+
+def _add_label(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument("label", nargs="?", help="the new label; an empty one takes it away")
+    parser.add_argument("--record", metavar="RECORD", help="label this record, as a bookmark")
+
+
+def _label(args: argparse.Namespace, app: App) -> int:
+    key = app.session(args.session)
+    target = app.store.find(key, args.record).id if args.record else None
+    if args.label is None:
+        return _show_labels(app, key)
+    label = checked_label(args.label)
+    done = app.store.append(key, [Label(label=label, target=target)], expect=ANY_HEAD)
+    if app.out.is_json:
+        app.out.json({"session": key.session, "label": label, "target": target, "id": done.head})
+    else:
+        what = f"record {target} of {key.session}" if target else f"session {key.session}"
+        app.out.note(f"{what} is now called `{label}`" if label else f"{what} has no label now")
+    return 0
+
+
+def _show_labels(app: App, key: SessionKey) -> int:
+    labels: dict[str | None, str] = {}
+    for info in app.sessions(key.agent):
+        if info.key == key:
+            labels[None] = info.label
+    for record in app.store.read(key):
+        if isinstance(record, Label) and record.target:
+            labels[record.target] = record.label
+    bookmarks = {target: label for target, label in labels.items() if target and label}
+    if app.out.is_json:
+        app.out.json({"session": key.session, "label": labels.get(None, ""), "records": bookmarks})
+    else:
+        app.out.line(labels.get(None, ""))
+        for target, label in bookmarks.items():
+            app.out.line(f"{target}  {label}")
+    return 0
+
+
+# fork
+
+
+def _add_fork(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument("--at", metavar="RECORD", help="the last record to take over (the head)")
+    parser.add_argument("--id", help="the new session's id (made up by default)")
+    parser.add_argument("--label", default="", help="a name for the new session")
+
+
+def _fork(args: argparse.Namespace, app: App) -> int:
+    key = app.session(args.session)
+    new = SessionKey(args.agent or key.agent, new_key(app, args.id).session)
+    label = checked_label(args.label)
+    with app.out.busy(f"copying {key}"):
+        head = app.store.fork(key, new, at=args.at, label=label)
+    return _made(app, new, label, head)
+
+
+# rm
+
+
+def _add_rm(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION", nargs="*")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--list", action="store_true", help="show what is in the trash")
+    what.add_argument("--restore", metavar="NAME", help="take a session out of the trash")
+    what.add_argument("--empty", action="store_true", help="delete what is in the trash for good")
+    parser.add_argument(
+        "--older-than", metavar="DAYS", type=float, default=0.0, help="with --empty: keep the rest"
+    )
+
+
+def _rm(args: argparse.Namespace, app: App) -> int:
+    if args.list:
+        return _show_trash(app, app.store.trash())
+    if args.restore:
+        return _restore(app, args.restore)
+    if args.empty:
+        gone = app.store.empty_trash(older_than_seconds=args.older_than * 86_400)
+        return _show_gone(app, gone, "deleted for good")
+    if not args.session:
+        raise UsageError("which session?", hint="name one, or use --list, --restore or --empty")
+    keys = [app.session(name) for name in args.session]
+    return _show_gone(app, [app.store.remove(key) for key in keys], "moved to the trash")
+
+
+def _trashed_json(trashed: Trashed) -> dict[str, object]:
+    return {
+        "name": trashed.name,
+        "session": trashed.key.session,
+        "agent": trashed.key.agent,
+        "removed": trashed.removed,
+        "bytes": trashed.bytes,
+    }
+
+
+def _show_trash(app: App, trash: list[Trashed]) -> int:
+    if app.out.is_json:
+        app.out.json([_trashed_json(trashed) for trashed in trash])
+    elif not trash:
+        app.out.note("the trash is empty")
+    else:
+        rows: list[Row] = [
+            [Cell(trashed.name, "name"), size_text(trashed.bytes), ago(trashed.removed)]
+            for trashed in trash
+        ]
+        app.out.table(("Name", ">Size", "Removed"), rows)
+    return 0
+
+
+def _show_gone(app: App, gone: list[Trashed], what: str) -> int:
+    if app.out.is_json:
+        app.out.json([_trashed_json(trashed) for trashed in gone])
+        return 0
+    for trashed in gone:
+        app.out.line(f"{trashed.key.session}: {what}")
+    if gone and what.startswith("moved"):
+        app.out.note(f"take it back with `holdfast rm --restore {gone[-1].key.session}`")
+    return 0
+
+
+def _restore(app: App, name: str) -> int:
+    key = app.store.restore(name)
+    if app.out.is_json:
+        app.out.json({"session": key.session, "agent": key.agent})
+    else:
+        app.out.line(f"{key.session}: restored")
+    return 0
+
+
+COMMANDS = (
+    Command("sessions", "List sessions, the most recently active first", _add_sessions, _sessions),
+    Command("new", "Make a session and print its id", _add_new, _new),
+    Command("label", "Name a session, or a record in it", _add_label, _label),
+    Command("fork", "Copy a session up to a record into a new one", _add_fork, _fork),
+    Command("rm", "Move sessions to the trash, restore them, or empty it", _add_rm, _rm),
+)

@@ -1,0 +1,226 @@
+"""`simulate`: what several policies would have sent, paid and lost, without a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.models.prices import Price, default_price, price_of
+from holdfast.engine.simulation.policies import (
+    ClearResults,
+    Compact,
+    DoNothing,
+    Holdfast,
+    KeepTurns,
+    Plays,
+    TrimTokens,
+)
+from holdfast.engine.simulation.simulate import STATIC_TOKENS, Run, simulate
+from holdfast.engine.simulation.transcripts import Transcript
+from holdfast.errors import UsageError
+from holdfast.providers.tokenizers import counter_for
+from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.conversations import Conversation, add_window, conversations
+from holdfast.surfaces.cli.terminal import Cell, Row, bar
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+POLICIES: dict[str, Callable[[argparse.Namespace], Plays]] = {
+    "nothing": lambda _args: DoNothing(),
+    "last": lambda args: KeepTurns(args.turns),
+    "trim": lambda _args: TrimTokens(),
+    "clear": lambda _args: ClearResults(),
+    "compact": lambda _args: Compact(),
+    "holdfast": lambda _args: Holdfast(),
+}
+_TTL = {"5m": 300.0, "1h": 3_600.0, "warm": None, "none": 0.0}
+_EXAMPLE = """examples:
+  holdfast simulate session.jsonl --window 64000
+  holdfast simulate *.jsonl --window 200000 --policy compact --policy holdfast --cache 1h"""
+
+
+def _add_simulate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", metavar="FILE|FOLDER|SESSION", nargs="+")
+    add_window(parser)
+    parser.add_argument(
+        "--policy",
+        action="append",
+        metavar="NAME",
+        help=f"compare these: {', '.join(POLICIES)} (all of them)",
+    )
+    parser.add_argument("--turns", type=int, default=20, metavar="N", help="that `last` keeps (20)")
+    parser.add_argument(
+        "--static",
+        type=int,
+        default=STATIC_TOKENS,
+        metavar="N",
+        help=f"tokens of the system prompt and tools ({STATIC_TOKENS:,})",
+    )
+    parser.add_argument(
+        "--cache", choices=list(_TTL), default="5m", help="how long the provider's cache lives (5m)"
+    )
+    parser.add_argument(
+        "--price",
+        metavar="IN,OUT,READ,WRITE",
+        help="dollars for a million tokens, instead of the price table",
+    )
+
+
+def _simulate(args: argparse.Namespace, app: App) -> int:
+    found = [one for name in args.what for one in conversations(app, name)]
+    found = [one for one in found if one.records]
+    if not found:
+        raise UsageError("there is nothing to replay", hint="the transcripts hold no records")
+    model = args.model or next((one.model for one in found if one.model), "")
+    price = _price(args.price, model)
+    window = _window(args)
+    policies = [POLICIES[name](args) for name in _policies(args.policy)]
+    runs = _runs(policies, found, args, app, price)
+    if app.out.is_json:
+        app.out.json({"window": window, "sessions": len(found), "runs": [*map(_as_json, runs)]})
+        return 0
+    _show(runs, found, args, app, price)
+    return 0
+
+
+def _policies(given: list[str] | None) -> list[str]:
+    """The policies that were asked for, one by one or with commas between them."""
+    names = [name.strip() for one in given or POLICIES for name in one.split(",")]
+    for name in names:
+        if name not in POLICIES:
+            raise UsageError(f"no policy `{name}`", hint=f"known are: {', '.join(POLICIES)}")
+    return list(dict.fromkeys(names))
+
+
+def _window(args: argparse.Namespace) -> int:
+    if args.window is None:
+        args.window = 200_000
+    window: int = args.window
+    return window
+
+
+def _price(given: str | None, model: str) -> Price:
+    if given is None:
+        return price_of(model) or default_price()
+    try:
+        plain, output, read, write = (float(one) for one in given.split(","))
+    except ValueError as error:
+        raise UsageError(
+            f"`--price {given}` is not four numbers",
+            hint="give input, output, cache read and cache write: --price 3,15,0.3,3.75",
+        ) from error
+    return Price(plain, output, read, write)
+
+
+def _runs(
+    policies: Sequence[Plays],
+    found: Sequence[Conversation],
+    args: argparse.Namespace,
+    app: App,
+    price: Price,
+) -> list[Run]:
+    """Each policy through all transcripts, added up."""
+    totals: dict[str, Run] = {}
+    with app.out.progress("replaying", len(found) * len(policies)) as advance:
+        for one in found:
+            counter = counter_for(args.model or one.model or None)
+            replayed = Transcript(one.records, counter)
+            for policy in policies:
+                run = simulate(
+                    replayed,
+                    policy,
+                    window=args.window,
+                    static=args.static,
+                    ttl_seconds=_TTL[args.cache],
+                    price=price,
+                )
+                before = totals.get(policy.name)
+                totals[policy.name] = run if before is None else before + run
+                advance(f"{one.name}: {policy.name}")
+    return list(totals.values())
+
+
+def _as_json(run: Run) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(run)
+    return {
+        **plain,
+        "cache_read_share": run.read_share,
+        "facts_lost": run.facts_lost,
+        "recall": {
+            "pooled": run.recall.pooled_share,
+            "far": run.recall.far_share,
+            "verbatim": run.recall.verbatim_share,
+        },
+        "users_words_in_view": run.words_share,
+    }
+
+
+def _show(
+    runs: Sequence[Run],
+    found: Sequence[Conversation],
+    args: argparse.Namespace,
+    app: App,
+    price: Price,
+) -> None:
+    out = app.out
+    calls = runs[0].requests
+    out.line(
+        f"{len(found)} transcript{'s' * (len(found) > 1)}, {calls:,} calls, "
+        f"a window of {args.window:,}, {args.static:,} static tokens, a cache of {args.cache}"
+    )
+    out.line()
+    simulation_table(app, runs)
+    out.line()
+    out.note(
+        "sent: tokens of all requests; breaks: prefixes changed while they were cached; "
+        "facts lost: names that a later call used and that no longer were in its request; "
+        "far: recall of what was last seen more than ten steps before; "
+        "words: what the user said, still in view"
+    )
+    out.note(price.note)
+
+
+def simulation_table(app: App, runs: Sequence[Run]) -> None:
+    app.out.table(
+        (
+            *("policy", ">input cost", "", ">sent", ">cached", ">breaks", ">overflows", ">invalid"),
+            *(">facts lost", ">recall", ">far", ">words"),
+        ),
+        _rows(runs),
+    )
+
+
+def _rows(runs: Sequence[Run]) -> list[Row]:
+    """A run that overflowed could not have been sent, and its cost is not to be compared."""
+    dearest = max((run.cost for run in runs), default=0.0) or 1.0
+    return [
+        (
+            run.policy,
+            f"${run.cost:,.2f}",
+            Cell(bar(run.cost / dearest, 16), "bad" if run.overflows else "name"),
+            f"{run.tokens_sent / 1e6:,.1f} M",
+            f"{run.read_share:.1%}",
+            f"{run.breaks:,}",
+            Cell(f"{run.overflows:,}", "bad" if run.overflows else "plain"),
+            Cell(f"{run.invalid:,}", "bad" if run.invalid else "plain"),
+            f"{run.facts_lost:,}",
+            f"{run.recall.pooled_share:.1%}",
+            f"{run.recall.far_share:.1%}",
+            f"{run.words_share:.0%}",
+        )
+        for run in runs
+    ]
+
+
+COMMANDS = (
+    Command(
+        "simulate",
+        "Replay transcripts under several policies, without a model: cost, cache, facts lost",
+        _add_simulate,
+        _simulate,
+        epilog=_EXAMPLE,
+    ),
+)

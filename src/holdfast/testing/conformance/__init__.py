@@ -1,0 +1,1 @@
+"""The promises of each port, as checks for an implementation."""

@@ -1,0 +1,138 @@
+"""What is asked for: the request can be read back, and nothing in it can be forged."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.conversations import messy_logs
+from tests.strategies import clean_texts, texts
+
+from holdfast.core.compaction.summary_input import transcript
+from holdfast.core.compaction.summary_request import (
+    FOCUS_CHARS,
+    HEADINGS,
+    SYSTEM,
+    Asked,
+    ask,
+    ask_riding,
+    overhead,
+    parts,
+    prose_of,
+    read_ask,
+)
+from holdfast.core.extract.carryover import carry
+from holdfast.core.log.records import Compaction, Record, User
+from holdfast.core.projection.fences import TAGS, escaped, is_wrapped, tagged, unescaped, unwrapped
+from holdfast.core.tokens.counting import Estimator
+
+COUNTER = Estimator()
+PIECE = tagged("transcript", "[User]\nfix it")
+
+
+def test_request_can_be_read_back() -> None:
+    """An offline model knows what it is asked for without guessing."""
+    asked = ask(
+        PIECE, previous="### Goal\nold", focus="the database", cap_tokens=1_500, part=2, parts=3
+    )
+    assert read_ask(asked) == Asked(1_500, "the database", "[User]\nfix it", "### Goal\nold", 2, 3)
+    assert read_ask(ask(PIECE, cap_tokens=80)) == Asked(80, "", "[User]\nfix it")
+    assert read_ask(ask_riding("tests", 1_200)) == Asked(1_200, "tests")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello", "please write a summary", f"see: {ask_riding()}", "[Summary request: at"]
+)
+def test_other_messages_are_no_requests(text: str) -> None:
+    """A message that mentions a request is not one."""
+    assert read_ask(text) is None
+
+
+@pytest.mark.parametrize("asked", [ask(PIECE, cap_tokens=900), ask_riding("", 900)])
+def test_request_says_what_is_wanted(asked: str) -> None:
+    """Every heading, the length, the language, no tools, and to go on rather than begin again."""
+    assert all(f"### {heading}\n" in asked for heading in HEADINGS)
+    assert "At most 900 tokens" in asked
+    assert "in the language of the conversation" in asked
+    assert "continue where the conversation stopped, not start again" in asked
+    assert "tool" in asked + SYSTEM
+    assert "data" in asked + SYSTEM
+
+
+def test_focus_is_in_every_request() -> None:
+    """Each piece is read with the same eyes, and the last message too."""
+    pieces = [
+        ask(PIECE, focus="schema of orders", cap_tokens=9, part=n, parts=3) for n in (1, 2, 3)
+    ]
+    assert all("schema of orders" in one for one in (*pieces, ask_riding("schema of orders", 9)))
+    asked = read_ask(ask_riding("x" * 5_000, 900))
+    assert asked is not None
+    assert len(asked.focus) <= FOCUS_CHARS
+
+
+def test_later_pieces_update_the_summary_so_far() -> None:
+    """With a previous summary the request is to bring it up to date, not to begin anew."""
+    assert "Bring the previous summary up to date" in ask(PIECE, previous="old", cap_tokens=9)
+    first = ask(PIECE, cap_tokens=9)
+    assert "previous summary" not in first
+    assert "<previous_summary>" not in first
+
+
+@settings(max_examples=80)
+@given(previous=texts(120), focus=texts(60), said=texts(120))
+def test_nothing_in_a_request_is_forged(previous: str, focus: str, said: str) -> None:
+    """Whatever is put between the tags, each tag opens and closes once."""
+    asked = ask(transcript([User(content=said)]), previous=previous, focus=focus, cap_tokens=100)
+    for tag in TAGS:
+        assert asked.count(f"<{tag}>") == asked.count(f"</{tag}>") <= 1
+    assert read_ask(asked) is not None
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_tags_in_data_are_escaped_and_come_back(tag: str) -> None:
+    """What was escaped for the request is as it was when it is read."""
+    for text in (f"</{tag}>", f"<{tag}>x", f"< / {tag.upper()} >"):
+        assert f"<{tag}" not in escaped(text).lower().replace(" ", "").replace("/", "")
+        assert unescaped(escaped(text)) == text
+    asked = read_ask(ask(PIECE, previous=f"a </{tag}> b", focus=f"</{tag}>", cap_tokens=5))
+    assert asked is not None
+    assert (asked.previous, asked.focus) == (f"a </{tag}> b", f"</{tag}>")
+
+
+@settings(max_examples=100)
+@given(st.lists(st.sampled_from(
+    ["<", ">", "/", "transcript", "conversation_so_far", "<transcript>", "</focus>", " ", "\n",
+     "[Summary request: at most ", "[The conversation so far, shortened. ", "`" * 3, "x"]
+), max_size=14).map("".join))  # fmt: skip
+def test_unwrapping_leaves_no_wrapper(text: str) -> None:
+    """Not even one that grows together where another was taken out; and doing it twice is once."""
+    bare = unwrapped(text)
+    assert not is_wrapped(bare)
+    assert unwrapped(bare) == bare or "```" in text
+
+
+@settings(max_examples=40)
+@given(records=messy_logs(), previous=clean_texts(400), focus=clean_texts(60))
+def test_request_with_a_piece_is_within_what_was_reckoned(
+    records: list[Record], previous: str, focus: str
+) -> None:
+    """The room of a piece and the overhead together are the whole request."""
+    budget, cap = 3_000, 300
+    taken = overhead(previous=previous, focus=focus, cap_tokens=cap, counter=COUNTER)
+    for piece in parts(records, budget - taken, 3, COUNTER):
+        asked = ask(piece, previous=previous, focus=focus, cap_tokens=cap, part=1, parts=3)
+        assert COUNTER.count(SYSTEM) + COUNTER.count(asked) <= budget
+
+
+def test_prose_of_a_session_is_that_of_its_newest_compaction() -> None:
+    """Also where a later cut without a model carried it on."""
+    prose = "### Goal\nShip it."
+    made = carry([User(content="go")], cap_tokens=500, counter=COUNTER, prose=prose).text
+    later = carry([User(content="on")], cap_tokens=500, counter=COUNTER, previous=made).text
+    cuts: list[Record] = [
+        Compaction(summary=made, method="model"),
+        User(content="x"),
+        Compaction(summary="shown", carry=later, method="extract"),
+    ]
+    assert prose_of(cuts[:1]) == prose_of(cuts) == prose
+    assert prose_of([User(content="x")]) == ""

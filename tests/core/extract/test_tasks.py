@@ -1,0 +1,89 @@
+"""Lists of things to do, as tools and texts write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.strategies import json_objects
+
+from holdfast.core.extract.tasks import (
+    Change,
+    Task,
+    boxes,
+    changed,
+    merged,
+    new_id,
+    newest,
+    one_entry,
+    replaced,
+    whole_list,
+)
+
+
+def test_a_list_is_one_whose_entries_all_have_a_status() -> None:
+    plan = {"plan": [{"step": "Look", "status": "completed"}, {"step": "Leap", "status": "todo"}]}
+    assert whole_list(plan) == (Task("Look", "done"), Task("Leap", "open"))
+    assert whole_list({"todos": [{"content": "x"}]}) is None
+    assert whole_list({"todos": []}) is None
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "change"),
+    [
+        ("TaskCreate", {"subject": "Add it"}, Change("Add it")),
+        ("todo_add", {"text": "Add it"}, Change("Add it")),
+        ("TaskUpdate", {"taskId": "3", "status": "in_progress"}, Change("", "doing", "3")),
+        ("complete_task", {"id": 3}, Change("", "done", "3")),
+        ("TaskOutput", {"task_id": "x", "block": True}, None),
+        ("Task", {"prompt": "Look", "subagent_type": "Explore"}, None),
+        ("create_file", {"name": "x"}, None),
+    ],
+)
+def test_tools_that_speak_of_one_entry(
+    tool: str, arguments: dict[str, Any], change: Change | None
+) -> None:
+    assert one_entry(tool, arguments) == change
+
+
+@given(st.text(max_size=40), json_objects())
+def test_no_call_is_too_odd(tool: str, arguments: dict[str, Any]) -> None:
+    whole_list(arguments)
+    one_entry(tool, arguments)
+
+
+def test_boxes_in_a_text() -> None:
+    text = "Plan:\n- [ ] one\n* [x] two\n1. [X] three\n- [link](x)\n```\n- [ ] a file\n```"
+    assert [(one.text, one.status) for one in boxes(text)] == [
+        ("one", "open"),
+        ("two", "done"),
+        ("three", "done"),
+    ]
+
+
+def test_a_new_list_drops_what_is_not_on_it_and_keeps_what_was_done() -> None:
+    before = [Task("a", "done"), Task("b"), Task("box", source="text")]
+    after = replaced(before, [Task("c"), Task("gone", "dropped")])
+    assert [one.text for one in after] == ["a", "box", "c"]
+
+
+def test_an_entry_is_changed_where_it_is_known() -> None:
+    tasks = merged([], [Task("Add it", source="entry", id="1"), Task("Test it", id="2")])
+    assert changed(tasks, Change("", "done", "1"))[-1] == Task("Add it", "done", "entry", "1")
+    assert changed(tasks, Change("", "done", "7")) == tasks
+    assert changed(tasks, Change("", "dropped", "1")) == [Task("Test it", id="2")]
+    assert merged(tasks, [Task("add it", "done", "text")])[-1].id == "1"
+
+
+def test_what_is_done_goes_before_what_is_open() -> None:
+    tasks = [Task("a"), Task("b", "done"), Task("c"), Task("d", "done")]
+    assert [one.text for one in newest(tasks, 3)] == ["a", "c", "d"]
+    assert [one.text for one in newest(tasks, 1)] == ["c"]
+
+
+def test_the_id_a_tool_gives() -> None:
+    assert new_id("Task #12 created successfully: x") == "12"
+    assert new_id('{"id": "t-7"}') == "t-7"
+    assert new_id("created") == ""

@@ -1,0 +1,169 @@
+"""The order of hits: exact ones first, the same however many are wanted, each source in turn."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.memory.ranking import (
+    Alike,
+    Candidate,
+    Weights,
+    asked,
+    essential,
+    leaders,
+    often_said,
+    ranked,
+    rarity,
+    telling,
+)
+
+CANDIDATES = st.lists(
+    st.builds(
+        Candidate,
+        id=st.integers(0, 10_000),
+        source=st.integers(0, 5),
+        place=st.integers(0, 20),
+        words=st.floats(0, 30),
+        similarity=st.none() | st.floats(-1, 1),
+        is_user=st.booleans(),
+        ts=st.none() | st.floats(0, 2e9),
+        is_exact=st.booleans(),
+        identifiers=st.floats(0, 1),
+    ),
+    max_size=30,
+    unique_by=(lambda one: one.id, lambda one: (one.source, one.place)),
+)
+SOURCES = st.dictionaries(st.integers(0, 5), st.floats(0, 50))
+NEAR = st.dictionaries(st.integers(0, 5), st.floats(-1, 1))
+ALIKE = st.builds(Alike, words=SOURCES, meaning=NEAR)
+
+
+@given(CANDIDATES, SOURCES, NEAR, ALIKE)
+def test_every_candidate_is_ranked_once_and_exact_ones_come_first(
+    candidates: list[Candidate], sources: dict[int, float], means: dict[int, float], alike: Alike
+) -> None:
+    """Fusion loses nothing: an exact hit stands before all that are not."""
+    order = ranked(candidates, sources, means=means, alike=alike, newest=2e9)
+    exact = {one.id for one in candidates if one.is_exact}
+
+    assert sorted(one.id for one in order) == sorted(one.id for one in candidates)
+    assert {one.id for one in order[: len(exact)]} == exact
+    assert all(0 <= one.score <= 1.000001 for one in order)
+
+
+@given(CANDIDATES, SOURCES)
+def test_the_order_does_not_depend_on_the_order_of_the_candidates(
+    candidates: list[Candidate], sources: dict[int, float]
+) -> None:
+    assert ranked(candidates, sources) == ranked(candidates[::-1], sources)
+
+
+def test_a_perfect_hit_by_words_alone_is_first() -> None:
+    """However near others come in meaning, what holds exactly what was asked for is not lost."""
+    exact = Candidate(1, source=1, place=0, words=2.0, similarity=0.0, is_exact=True)
+    near = [Candidate(n, source=n, place=0, words=0.0, similarity=0.9) for n in range(2, 30)]
+
+    assert ranked([*near, exact], {})[0].id == 1
+
+
+def test_of_equals_the_newer_is_first() -> None:
+    old = Candidate(2, source=1, place=0, words=1.0, ts=1e9)
+    new = Candidate(1, source=2, place=0, words=1.0, ts=1.5e9)
+
+    assert [one.id for one in ranked([old, new], {}, newest=1.5e9)] == [1, 2]
+
+
+def test_age_alone_does_not_beat_a_better_match() -> None:
+    old = Candidate(1, source=1, place=0, words=3.0, ts=1e9)
+    new = Candidate(2, source=2, place=0, words=2.0, ts=1.5e9)
+
+    assert ranked([old, new], {}, newest=1.5e9)[0].id == 1
+
+
+def test_what_stands_beside_a_match_counts() -> None:
+    """The neighbour of the best passage goes before a stranger of the same weight."""
+    best = Candidate(1, source=1, place=4, words=5.0)
+    beside = Candidate(2, source=1, place=5, words=1.0)
+    stranger = Candidate(3, source=2, place=0, words=1.0)
+    order = ranked([stranger, beside, best], {}, weights=Weights(again=1.0))
+
+    assert [one.id for one in order] == [1, 2, 3]
+
+
+def test_another_source_goes_before_more_of_the_same() -> None:
+    many = [Candidate(n, source=1, place=2 * n, words=5.0 - n / 100) for n in range(4)]
+    other = Candidate(9, source=2, place=0, words=4.5)
+
+    assert ranked([*many, other], {})[1].id == 9
+
+
+def test_what_a_person_said_goes_before_the_same_answer() -> None:
+    told = Candidate(1, source=1, place=0, words=1.0, is_user=True)
+    answered = Candidate(2, source=2, place=0, words=1.0)
+
+    assert ranked([answered, told], {})[0].id == 1
+
+
+def test_age_counts_for_little_beside_words_and_meaning() -> None:
+    old = Candidate(1, source=1, place=0, words=3.0, similarity=0.8, ts=1e9)
+    new = Candidate(2, source=2, place=0, words=1.0, similarity=0.4, ts=1.5e9)
+
+    assert ranked([old, new], {}, newest=1.5e9)[0].id == 1
+
+
+@given(CANDIDATES, SOURCES)
+def test_the_leaders_are_the_best_passages_of_the_best_sources(
+    candidates: list[Candidate], sources: dict[int, float]
+) -> None:
+    found = leaders(candidates, sources, newest=2e9)
+
+    assert found == leaders(candidates[::-1], sources, newest=2e9)
+    assert len({one.source for one, _share in found}) == len(found) <= 3
+    assert not found or abs(sum(share for _one, share in found) - 1) < 1e-9
+
+
+def test_what_is_like_the_best_source_goes_before_what_is_not() -> None:
+    best = Candidate(1, source=1, place=0, words=5.0)
+    like = Candidate(2, source=2, place=0, words=1.0)
+    unlike = Candidate(3, source=3, place=0, words=1.1)
+    order = ranked([best, like, unlike], {}, alike=Alike(words={1: 4.0, 2: 3.0}))
+
+    assert [one.id for one in order] == [1, 2, 3]
+
+
+def test_telling_terms_are_said_often_there_and_seldom_elsewhere() -> None:
+    spoken = often_said([*2 * ["the", "kiln", "a", "glaze"], *3 * ["good"], "once"])
+    worth = telling([(1.0, spoken)], {"kiln": 2, "glaze": 90, "good": 99}, 100)
+
+    assert spoken == {"good": 3, "kiln": 2, "glaze": 2}
+    assert next(iter(worth)) == "kiln"
+    assert worth == telling([(1.0, spoken)], {"good": 99, "glaze": 90, "kiln": 2}, 100)
+
+
+def test_only_so_many_terms_are_asked_for_once_more() -> None:
+    spoken = often_said(f"word{n}" for n in range(500) for _again in range(3))
+
+    assert len(telling([(0.5, spoken), (0.5, spoken)], {}, 10)) == 20
+    assert telling([], {}, 0) == {}
+
+
+def test_common_words_are_worth_less_than_others() -> None:
+    worth = asked("what about the server the server")
+
+    assert worth["the"] < worth["server"]
+    assert asked("server server")["server"] > asked("server")["server"]
+
+
+def test_rarer_terms_are_worth_more_and_none_is_worth_less_than_nothing() -> None:
+    assert rarity(1, 100) > rarity(50, 100) > rarity(100, 100) > 0
+    assert rarity(500, 100) > 0
+
+
+def test_only_short_queries_can_be_met_exactly() -> None:
+    assert essential("the parse_config file") == ("parse_config", "pars", "config", "fil")
+    assert (
+        essential("why did the nightly deployment of the third server to staging fail on Monday")
+        == ()
+    )
+    assert essential("what is it") == ()

@@ -1,0 +1,266 @@
+"""Shorter forms: within their caps, with refs, and with the ends that matter."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.conversations import PNG, said
+
+from holdfast.core.log.records import Assistant, Prune, PruneDecision, Record, ToolResult, User
+from holdfast.core.models.dialects import dialect, target
+from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
+from holdfast.core.models.window import Window
+from holdfast.core.projection.policy import Cache, Policy
+from holdfast.core.projection.project import project
+from holdfast.core.projection.prune import (
+    can_clear,
+    can_trim,
+    chars_of,
+    cleared,
+    shortened,
+    trimmed,
+)
+from holdfast.core.projection.steps import Part
+
+if TYPE_CHECKING:
+    from holdfast.core.models.messages import Block, Piece
+
+
+def result(*texts: str, is_error: bool = False, images: int = 0) -> Part:
+    pictures = (Image(data=PNG, media_type="image/png"),) * images
+    content: tuple[Piece, ...] = (*(Text(text) for text in texts), *pictures)
+    return Part("r1", "tool_result", "user", (ToolAnswer("c1", content, is_error=is_error),))
+
+
+def text_of(part: Part) -> str:
+    block = part.blocks[0]
+    assert isinstance(block, ToolAnswer)
+    return "\n".join(piece.text for piece in block.content if isinstance(piece, Text))
+
+
+def test_trim_keeps_both_ends_and_names_the_record() -> None:
+    """20,000 characters become 3,000, the marker among them."""
+    shown = text_of(trimmed(result("A" + "x" * 19_998 + "Z")))
+    assert len(shown) == 3_000
+    assert shown.startswith("Ax")
+    assert shown.endswith("xZ")
+    assert "of 20,000 characters left out; record r1 has all of it" in shown
+
+
+def test_blocks_of_a_result_are_trimmed_as_one_text() -> None:
+    """`AAAAA` and `BBBBB` are one text with a line break."""
+    assert text_of(trimmed(result("A" * 3_000, "B" * 3_000), 5_000)).startswith("A" * 2_000)
+    assert "\n" in text_of(trimmed(result("AAAAA", "BBBBB"), 11))
+
+
+def test_traceback_at_the_end_survives_trimming() -> None:
+    log = "line\n" * 20_000 + "Traceback (most recent call last):\nValueError: the last line"
+    assert text_of(trimmed(result(log))).endswith("ValueError: the last line")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_error", "is_kept"),
+    [
+        ("ok\n" * 900 + "ERROR: disk full", False, True),
+        ("ok\n" * 900 + "exit code 2", False, True),
+        ("plain\n" * 900 + "all is well", True, True),
+        ("plain\n" * 900 + "all is well", False, False),
+    ],
+)
+def test_error_endings_survive_clearing(text: str, is_error: bool, is_kept: bool) -> None:
+    """What went wrong is what the agent needs."""
+    shown = text_of(cleared(result(text, is_error=is_error)))
+    assert (text[-12:] in shown) is is_kept
+    assert "Record r1 has all of it" in shown
+    assert len(shown) < 1_000
+
+
+def test_cleared_result_still_names_what_it_held() -> None:
+    text = "src/parser.py defines parse_line\n" * 200
+    assert "src/parser.py parse_line" in text_of(cleared(result(text)))
+
+
+def test_short_results_are_left_alone() -> None:
+    """To shorten them would make them longer."""
+    assert not can_trim(result("x" * 4_000))
+    assert can_trim(result("x" * 4_001))
+    assert not can_clear(result("short"))
+    assert can_clear(result("x" * 500))
+
+
+def test_images_give_way_to_notes() -> None:
+    """With their size, and the record that has them."""
+    for shown in (trimmed(result("x", images=2), 2_000), cleared(result("x" * 900, images=2))):
+        block = shown.blocks[0]
+        assert isinstance(block, ToolAnswer)
+        assert not any(isinstance(piece, Image) for piece in block.content)
+    words = Part("u1", "user", "user", (Text("look"), Image(data=PNG, media_type="image/png")))
+    assert cleared(words).blocks[0] == Text("look")
+    assert "Record u1 has it" in str(cleared(words).blocks[1])
+
+
+@given(
+    st.lists(st.text(max_size=300), min_size=1, max_size=3),
+    st.integers(0, 500),
+    st.booleans(),
+)
+def test_trim_is_within_any_cap(texts: list[str], keep: int, is_error: bool) -> None:
+    """For every cap from 0 up; something is always left, because nothing is refused."""
+    shown = text_of(trimmed(result(*texts, is_error=is_error), keep))
+    assert len(shown) <= max(keep, 1)
+    assert shown
+
+
+@given(st.integers(0, 5_000))
+def test_shortened_parts_are_within_their_share(keep: int) -> None:
+    """Texts and arguments by their length; thinking and pictures not at all."""
+    blocks: tuple[Block, ...] = (
+        Text("words " * 300),
+        Thinking(text="hm", signature="s"),
+        Image(data=PNG),
+        Other("document", {"a": 1}),
+        ToolCall("c1", "write", {"path": "a.py", "text": "line\n" * 500, "list": ["x" * 200, 7]}),
+    )
+    part = Part("a1", "assistant", "assistant", blocks)
+    shown = shortened(part, keep)
+    assert not any(isinstance(block, Thinking | Image | Other) for block in shown.blocks)
+    calls = [block for block in shown.blocks if isinstance(block, ToolCall)]
+    assert calls[0].arguments["path"] == "a.py"
+    assert calls[0].arguments["list"][1] == 7
+    assert chars_of(shown) <= max(keep, 0) + 600
+
+
+def conversation(*results: str, name: str = "read") -> list[Record]:
+    records: list[Record] = [User(content="go")]
+    for number, text in enumerate(results):
+        call = {"type": "tool_use", "id": f"c{number}", "name": name, "input": {}}
+        records += [Assistant(content=[call]), ToolResult(tool_use_id=f"c{number}", content=text)]
+    return said(records)
+
+
+def actions(records: list[Record], window: int = 64_000, **options: Any) -> dict[str, str]:
+    plan = project(
+        records,
+        Window(window),
+        target("anthropic"),
+        cache=Cache(idle_seconds=9_999.0),
+        policy=Policy(trim_after=0, clear_after=0, **options),
+    )
+    return {line.record: line.action for line in plan.ledger if line.kind == "tool_result"}
+
+
+def test_the_last_steps_are_protected() -> None:
+    """Four results, three protected: the first may go and no other."""
+    found = list(actions(conversation(*["x " * 2_400] * 4)).values())
+    assert found[0] in ("trimmed", "cleared")
+    assert found[1:] == ["kept"] * 3
+
+
+def test_nothing_is_pruned_where_all_steps_are_protected() -> None:
+    assert set(actions(conversation(*["x " * 2_400] * 3)).values()) == {"kept"}
+
+
+def test_results_before_the_first_user_message_are_never_pruned() -> None:
+    """What was read before anybody asked is what the agent works from."""
+    call = {"type": "tool_use", "id": "c", "name": "read", "input": {}}
+    first: list[Record] = [
+        Assistant(content=[call]),
+        ToolResult(tool_use_id="c", content="boot " * 1_500),
+    ]
+    rest = conversation(*["x " * 1_500] * 4)
+    found = actions(said([*first, *rest]))
+    assert found["r00001"] == "kept"
+    assert found["r00004"] in ("trimmed", "cleared")
+
+
+@pytest.mark.parametrize(
+    ("options", "is_pruned"),
+    [
+        ({"allow": ("*",), "deny": ("browser*",)}, False),
+        ({"allow": ("BROWSER.open",)}, True),
+        ({"allow": ("read",)}, False),
+        ({}, True),
+    ],
+)
+def test_allow_and_deny_lists(options: dict[str, Any], is_pruned: bool) -> None:
+    """Deny wins; an empty allow list is everything; case does not matter."""
+    records = conversation(*["x " * 2_400] * 4, name="Browser.Open")
+    found = actions(records, **options)
+    assert (found["r00002"] != "kept") is is_pruned
+
+
+def test_clearing_depends_on_need_alone() -> None:
+    """However few results there are."""
+    found = actions(conversation(*["word " * 3_000] * 6), window=24_000)
+    assert set(found.values()) & {"cleared", "summarised"}
+
+
+def picture(number: int, data: str = PNG) -> list[Record]:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+    return [
+        User(content=[{"type": "text", "text": f"see {number}"}, image]),
+        Assistant(content="ok"),
+    ]
+
+
+def test_more_pictures_than_the_provider_takes_lose_the_oldest() -> None:
+    """101 pictures where 100 are allowed; the log keeps them all."""
+    records = said([record for number in range(101) for record in picture(number)])
+    plan = project(records, Window(1_000_000), target("anthropic"))
+    images = sum(isinstance(b, Image) for m in plan.prompt.messages for b in m.blocks)
+    assert images == 100
+    assert plan.ledger[0].action == "cleared"
+    assert plan.ledger[0].back == "record r00000"
+    assert plan.decisions
+
+
+def test_picture_that_a_trim_took_away_does_not_count() -> None:
+    """A shortened message stays as short as it was decided, however many pictures there are."""
+    records = said([one for number in range(101) for one in picture(number)])
+    trim = PruneDecision(record="r00000", action="trim", keep=40)
+    log = [*records, Prune(id="p", decisions=[trim])]
+    plan = project(log, Window(1_000_000), target("anthropic"))
+    assert plan.ledger[0].action == "trimmed"
+    assert plan.decisions == ()
+
+
+def test_pictures_over_the_size_limit_give_way() -> None:
+    """One of six megabytes where five are allowed."""
+    limit = dialect("anthropic").image_bytes
+    records = said([*picture(0, PNG[:64] + "A" * (limit + 4)), *picture(1)])
+    plan = project(records, Window(1_000_000), target("anthropic"))
+    assert [line.action for line in plan.ledger if line.kind == "user"] == ["cleared", "kept"]
+
+
+def test_pictures_too_large_for_a_request_of_many_give_way() -> None:
+    """21 pictures, one of them 3,000 pixels wide, where 2,000 are allowed for so many."""
+    wide = _png(3_000, 10)
+    few = said([*picture(0, wide), *picture(1)])
+    many = said([*picture(0, wide), *(one for n in range(20) for one in picture(n))])
+    huge = said([*picture(0, _png(9_000, 10)), *picture(1)])
+    first = [
+        project(records, Window(1_000_000), target("anthropic")).ledger[0].action
+        for records in (few, many, huge)
+    ]
+    assert first == ["kept", "cleared", "cleared"]
+
+
+def _png(width: int, height: int) -> str:
+    head = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + width.to_bytes(4) + height.to_bytes(4)
+    return base64.b64encode(head + bytes(60)).decode()
+
+
+def test_bodies_over_the_limit_lose_the_oldest_pictures_first() -> None:
+    """Ten of four megabytes are forty, and the body may have thirty-two."""
+    records = said(
+        [one for number in range(10) for one in picture(number, PNG[:64] + "A" * 4_000_000)]
+    )
+    plan = project(records, Window(1_000_000), target("anthropic"))
+    kept = [line.action for line in plan.ledger if line.kind == "user"]
+    assert kept[0] == "cleared"
+    assert kept[-1] == "kept"
+    assert 5 <= kept.count("kept") <= 7

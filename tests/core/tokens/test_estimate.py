@@ -1,0 +1,91 @@
+"""The estimate: bounded, linear, and in sight of the exact count for every kind of content."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests import strategies
+
+from holdfast.core.tokens.counting import tokens_max
+from holdfast.core.tokens.estimate import (
+    WEIGHTS_COUNT,
+    assumed_weights,
+    estimate,
+    features,
+    is_weighed,
+    pieces_of,
+    thousandths,
+)
+from holdfast.core.tokens.estimate_weights import WEIGHTS
+
+
+@given(strategies.texts())
+def test_estimate_is_zero_only_for_nothing_and_never_above_the_bytes(text: str) -> None:
+    """0 for the empty text and for no other; at most one token for each byte."""
+    tokens = estimate(text)
+    assert (tokens == 0) == (text == "")
+    assert tokens <= tokens_max(text)
+
+
+@given(strategies.texts())
+def test_pieces_are_the_text(text: str) -> None:
+    """Cutting loses nothing, so everything is counted once."""
+    assert "".join(pieces_of(text)) == text
+
+
+@given(strategies.texts(), strategies.texts())
+def test_estimate_of_a_whole_is_near_its_parts(left: str, right: str) -> None:
+    """Lines count by themselves: joining two texts at a line break changes next to nothing."""
+    apart = estimate(left) + estimate(right)
+    joined = estimate(f"{left}\n\n{right}")
+    assert joined <= apart + 8
+    assert joined >= apart - 8
+
+
+def test_weights_fit_their_places() -> None:
+    """Every place that a piece can ask for has a weight."""
+    assert len(WEIGHTS) == len(assumed_weights()) == WEIGHTS_COUNT
+
+
+@given(strategies.texts() | st.text("abcXYZé _/'", max_size=30))
+def test_a_piece_is_worth_its_weights(text: str) -> None:
+    """No piece of any text asks for a place outside the table; the quick way is the same sum."""
+    for piece in pieces_of(text):
+        if is_weighed(piece):
+            places = features(piece)
+            assert all(0 <= place < WEIGHTS_COUNT for place in places)
+            weight = sum(WEIGHTS[place] for place in places)
+            assert thousandths(piece) == min(max(1_000, weight), 4_000 * len(piece))
+        else:
+            assert thousandths(piece) >= 1_000
+
+
+@pytest.mark.parametrize(
+    ("text", "exact"),
+    [
+        # Counted once with o200k_base.
+        ("The quick brown fox jumps over the lazy dog.", 10),
+        ("El perro ladra mientras la luna ilumina la calle vacía.", 14),
+        ("def main(argv: list[str]) -> int:\n    return len(argv) + 1\n", 19),
+        ('{"id": 123456, "name": "Ada", "tags": ["a", "b"], "ok": true}', 27),
+        ("2026-11-15 20:35:29,123 ERROR [db.pool] timeout after 30s", 24),
+        ("d41d8cd98f00b204e9800998ecf8427e", 19),
+        ("我们明天下午三点在图书馆见面，请带上你的笔记本。", 20),
+        ("明日の午後三時に図書館で会いましょう。ノートを持ってきてください。", 24),
+        ("내일 오후 세 시에 도서관에서 만나요. 공책을 가져오세요.", 20),
+        ("Мы встретимся завтра в три часа в библиотеке.", 12),
+        ("سنلتقي غدا في الساعة الثالثة في المكتبة.", 12),
+    ],
+)
+def test_estimate_is_in_sight_of_the_exact_count(text: str, exact: int) -> None:
+    """One line of each kind of content is within a third, or three tokens, of the exact count."""
+    assert abs(estimate(text) - exact) <= max(3, exact / 3)
+
+
+@pytest.mark.parametrize("character", ["a", " ", "\n", "=", "é", "字", "😀", "\u0301", "\ud800"])
+def test_runs_of_one_character_are_bounded(character: str) -> None:
+    """A long run is counted in proportion: twice the run, twice the tokens."""
+    short, long = estimate(character * 20_000), estimate(character * 40_000)
+    assert short <= tokens_max(character * 20_000)
+    assert long == pytest.approx(2 * short, rel=0.01)

@@ -1,0 +1,151 @@
+"""What is done after a refusal, as a decision on values: no session, no model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.conversations import said
+
+from holdfast.core.failures.classify import BUILT_IN, Failure, Symptoms, classify
+from holdfast.core.flow.effects import Failed
+from holdfast.core.log.records import Assistant, User
+from holdfast.core.models.dialects import target
+from holdfast.core.models.window import Window
+from holdfast.core.projection.project import project
+from holdfast.core.turn.recovery import Remedy, Tries, gave_up, is_smaller, remedy
+from holdfast.core.turn.run import Bounds, Terms
+from holdfast.errors import ContextOverflow, ModelError
+
+if TYPE_CHECKING:
+    from holdfast.core.projection.project import Plan
+
+TARGET = target("anthropic", model="m")
+
+
+def plan_of(pairs: int = 30, window: int = 32_000, **options: Any) -> Plan:
+    records: list[Any] = []
+    for number in range(pairs):
+        records += [User(content=f"q{number} " + "word " * 80), Assistant(content="text " * 80)]
+    log = said([*records, User(content="the question")])
+    return project(log, Window(window), TARGET, **options)
+
+
+PLAN = plan_of()
+TERMS = Terms(target=TARGET, window=Window(32_000))
+
+
+def after(failure: Failure, tries: Tries | None = None, **terms: Any) -> Remedy:
+    run = msgspec.structs.replace(TERMS, **terms)
+    return remedy(failure, PLAN, Bounds(), tries or Tries(), run)
+
+
+def overflow(**numbers: int) -> Failure:
+    return Failure(kind="context_overflow", action="shrink_input", **numbers)  # type: ignore[arg-type]
+
+
+@given(
+    limit=st.none() | st.integers(-10, 10**9),
+    taken=st.none() | st.integers(-10, 10**12),
+    tries=st.integers(0, 3),
+)
+def test_whatever_an_overflow_says_the_next_request_is_smaller_and_not_nothing(
+    limit: int | None, taken: int | None, tries: int
+) -> None:
+    """Strictly smaller, and never so small that nothing could be sent because of a lie."""
+    failure = Failure(kind="context_overflow", action="shrink_input", limit=limit, input=taken)
+    found = after(failure, Tries(recoveries=tries))
+    assert found.step == "shrink"
+    most = found.bounds.at_most
+    assert most is not None
+    assert 0 < most < PLAN.tokens.total
+    is_plausible = limit is not None and 1_024 <= limit < PLAN.tokens.total
+    if not is_plausible and (limit is None or limit < 1_024):
+        assert most >= 0.02 * PLAN.tokens.total
+    if found.learned is not None:
+        assert found.learned == limit
+        assert found.learned >= 1_024
+
+
+def test_numbers_are_taken_at_the_providers_scale() -> None:
+    """It counts twice what we do: what we send must come down by half of that."""
+    sent = PLAN.tokens.total
+    found = after(overflow(limit=sent, input=2 * sent))
+    assert found.bounds.at_most is not None
+    assert found.bounds.at_most <= sent // 2
+
+
+def test_the_number_of_smaller_requests_is_bounded() -> None:
+    for done in range(4):
+        assert after(overflow(), Tries(recoveries=done)).step == "shrink"
+    assert after(overflow(), Tries(recoveries=4)).step == "give-up"
+    assert after(overflow(), Tries(), recovery_calls=0).step == "give-up"
+
+
+@pytest.mark.parametrize(
+    ("message", "status"),
+    [
+        ("invalid x-api-key", 401),
+        ("Your credit balance is too low to access the API", 400),
+        ("what nobody has ever heard of", 418),
+        ("", 404),
+    ],
+)
+def test_what_is_not_about_size_is_given_up(message: str, status: int) -> None:
+    failure = classify(Symptoms(status=status, message=message))
+    found = after(failure)
+    assert found.step == "give-up"
+    assert found.bounds == Bounds()
+    assert found.learned is None
+    assert type(gave_up(Failed(failure), PLAN, found.detail)) is ModelError
+
+
+def test_a_refusal_without_a_word_is_judged_by_our_own_count() -> None:
+    mute = Failure(kind="ambiguous", action="decide_by_own_estimate")
+    assert after(mute).step == "give-up"
+    full = msgspec.structs.replace(PLAN, window=Window(PLAN.tokens.total))
+    found = remedy(mute, full, Bounds(), Tries(), TERMS)
+    assert found.step == "shrink"
+    assert isinstance(gave_up(Failed(mute), full, "x"), ContextOverflow)
+
+
+def test_waits_grow_are_bounded_and_are_no_recoveries() -> None:
+    busy = Failure(kind="rate_limit", action="wait_and_retry")
+    waits = [after(busy, Tries(waits=done), waits=6, wait_seconds=20.0) for done in range(6)]
+    assert [one.seconds for one in waits] == [2.0, 4.0, 8.0, 16.0, 20.0, 20.0]
+    assert after(busy, Tries(waits=6), waits=6).step == "give-up"
+    assert after(busy, Tries(recoveries=4)).step == "wait"
+    asked = msgspec.structs.replace(busy, retry_after=7.5)
+    assert after(asked, wait_seconds=20.0).seconds == 7.5
+    assert after(asked, wait_seconds=5.0).step == "give-up"
+    at_once = msgspec.structs.replace(busy, retry_after=0.0)
+    assert after(at_once).seconds == 2.0
+
+
+def test_an_output_cap_is_lowered_as_far_as_was_said() -> None:
+    cap = Failure(kind="output_limit", action="lower_output", limit=1_000)  # type: ignore[arg-type]
+    found = after(cap)
+    assert (found.step, found.bounds.output) == ("lower-output", 1_000)
+    assert found.bounds.at_most is None
+    larger = msgspec.structs.replace(cap, limit=10**9)
+    assert after(larger).step == "give-up"
+
+
+def test_the_same_request_is_never_smaller_than_itself() -> None:
+    assert not is_smaller(PLAN, PLAN)
+    less = plan_of(pairs=20)
+    assert is_smaller(less, PLAN)
+    assert not is_smaller(PLAN, less)
+    assert is_smaller(plan_of(output_tokens=100), PLAN)
+
+
+def test_every_built_in_action_has_a_step() -> None:
+    """No class of failure ends in an exception of our own making."""
+    for rule in BUILT_IN:
+        failure = Failure(kind=rule.kind, action=rule.action)
+        assert after(failure).step in (
+            *("wait", "lower-output", "shrink", "drop-media", "drop-thinking", "give-up"),
+        )

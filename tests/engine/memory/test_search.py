@@ -1,0 +1,388 @@
+"""Memory that answers: fresh, cited, bounded, and blind to what it may not know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast.core.history.access import OPERATOR, Caller
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import (
+    Assistant,
+    Checkpoint,
+    Compaction,
+    Flush,
+    Rewind,
+    ToolResult,
+    User,
+)
+from holdfast.engine.memory.search import Memory
+from holdfast.engine.memory.tools import memory_tools
+from holdfast.errors import AccessDenied, HoldfastError, UsageError
+from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.stores.notes.notes import NoteStore
+from holdfast.stores.search_index import Recall
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from holdfast.engine.memory.search import Scope
+
+KEY = SessionKey("main", "one")
+DAY = 86_400.0
+
+
+class Letters:
+    """An embedder by the letters of a text, for tests: like letters, like vectors."""
+
+    name = "letters/1"
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        return [_letters(text) for text in texts]
+
+
+def _letters(text: str) -> bytes:
+    counts = [text.lower().count(letter) for letter in "abcdefghijklmnop"]
+    length = sum(count * count for count in counts) ** 0.5 or 1.0
+    return bytes(round(127 * count / length) for count in counts)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return str(tmp_path / "root")
+
+
+@pytest.fixture
+def store(root: str) -> JsonlStore:
+    store = JsonlStore(root)
+    store.create(KEY)
+    return store
+
+
+@pytest.fixture
+def memory(store: JsonlStore) -> Memory:
+    return Memory.open(store.root, with_vectors=False)
+
+
+def _texts(memory: Memory, query: str, scope: Scope = "all", limit: int = 6) -> list[str]:
+    return [hit.text for hit in memory.search(query, scope=scope, limit=limit)]
+
+
+def _say(store: JsonlStore, said: dict[str, list[str]]) -> None:
+    for name, texts in said.items():
+        key = SessionKey("main", name)
+        store.create(key)
+        store.append(key, [User(content=text, ts=DAY) for text in texts], expect=None)
+
+
+def test_a_note_written_a_moment_ago_is_found(memory: Memory, root: str) -> None:
+    """Every search looks whether something changed first."""
+    notes = NoteStore(root, "main")
+    assert memory.search("releases") == []
+    notes.append(["Releases go out on Tuesdays"], session="main/one", records=("r1",))
+    (hit,) = memory.search("when do we release")
+
+    assert hit.text == "Releases go out on Tuesdays"
+    assert (hit.path, hit.session, hit.record) == (hit.citation.split("#")[0], "main/one", "r1")
+    assert hit.lines is not None
+    assert memory.get(hit.citation).endswith(hit.text)
+
+
+def test_what_a_person_edits_by_hand_is_found_at_once(memory: Memory, root: str) -> None:
+    notes = NoteStore(root, "main")
+    notes.append(["about bananas"])
+    (hit,) = memory.search("bananas")
+    assert hit.path is not None
+    notes.put(hit.path, notes.data(hit.path), b"# Fruit\n\nAll about apples.\n")
+
+    assert memory.search("bananas") == []
+    (now,) = memory.search("apples")
+    assert now.lines == (3, 3)
+
+
+def test_what_is_said_is_found_as_a_session_grows(memory: Memory, store: JsonlStore) -> None:
+    said = store.append(KEY, [User(content="My dog is called Rex")], expect=None)
+    (hit,) = memory.search("dog", scope="sessions")
+    assert hit.citation == f"main/one#{said.ids[0]}"
+    assert (hit.session, hit.record, hit.role) == ("main/one", said.ids[0], "user")
+    store.append(KEY, [Assistant(content="And the cat is Tom")], expect=None)
+
+    assert _texts(memory, "cat") == ["And the cat is Tom"]
+    assert memory.get(hit.citation) == "My dog is called Rex"
+
+
+def test_only_what_is_on_the_path_is_found(memory: Memory, store: JsonlStore) -> None:
+    """What was rewound is gone from memory, and what is said instead is there."""
+    kept = store.append(KEY, [User(content="we meet on Monday")], expect=None)
+    store.append(KEY, [User(content="we meet on Friday")], expect=None)
+    assert len(_texts(memory, "meet")) == 2
+    store.append(KEY, [Rewind(to=kept.head)], expect=None)
+    store.append(KEY, [User(content="we meet on Sunday")], expect=None)
+
+    assert sorted(_texts(memory, "meet")) == ["we meet on Monday", "we meet on Sunday"]
+
+
+def test_a_removed_session_is_not_found(memory: Memory, store: JsonlStore) -> None:
+    store.append(KEY, [User(content="about bananas")], expect=None)
+    assert _texts(memory, "bananas")
+    store.remove(KEY)
+
+    assert _texts(memory, "bananas") == []
+
+
+def test_only_what_people_and_models_said_is_in_memory(memory: Memory, store: JsonlStore) -> None:
+    """Summaries, checkpoints, flushes, tool results and injected text are nobody's words."""
+    call = {"type": "tool_use", "id": "c1", "name": "memory_search", "input": {"query": "banana"}}
+    store.append(
+        KEY,
+        [
+            User(
+                content="<memory> banana </memory>\n\nNext: hello",
+                extra={"original_prompt": "hello"},
+            ),
+            User(content="banana reminder", extra={"meta": True}),
+            Assistant(content=[call]),
+            ToolResult(tool_use_id="c1", content="banana in a result"),
+            Compaction(summary="banana in a summary"),
+            Checkpoint(state={"objective": "banana"}),
+            Flush(notes=["banana noted"]),
+        ],
+        expect=None,
+    )
+
+    assert _texts(memory, "banana") == []
+    assert _texts(memory, "hello") == ["hello"]
+
+
+def test_more_hits_are_only_more(memory: Memory, store: JsonlStore, root: str) -> None:
+    """The first of many hits are the hits of few, in every scope."""
+    store.append(
+        KEY, [User(content=f"server {n} is slow on day {n}") for n in range(20)], expect=None
+    )
+    NoteStore(root, "main").append([f"the server number {n} was replaced" for n in range(20)])
+    scopes: tuple[Scope, ...] = ("notes", "sessions", "all")
+    for scope in scopes:
+        many = _texts(memory, "slow server", scope, limit=30)
+        for limit in range(1, 10):
+            assert _texts(memory, "slow server", scope, limit=limit) == many[:limit]
+
+
+def test_sessions_do_not_drown_notes(memory: Memory, store: JsonlStore, root: str) -> None:
+    store.append(KEY, [User(content=f"server server server {n}") for n in range(30)], expect=None)
+    NoteStore(root, "main").append(["One of our machines is called server nine and it is old"])
+    hits = memory.search("server", scope="all", limit=6)
+
+    assert "note" in [hit.role for hit in hits[:3]]
+
+
+def test_an_exact_name_is_first(memory: Memory, store: JsonlStore) -> None:
+    """However many passages are about the same things in other words."""
+    store.append(
+        KEY,
+        [
+            *(User(content=f"the config parser failed to parse config {n}") for n in range(40)),
+            User(content="it was parse_config_v2 all along, buried in a long and winding story"),
+            *(User(content=f"parse the config, version {n}") for n in range(40)),
+        ],
+        expect=None,
+    )
+
+    assert "parse_config_v2" in _texts(memory, "parse_config_v2", limit=1)[0]
+
+
+def test_before_a_time_only_what_is_older_is_found(memory: Memory, store: JsonlStore) -> None:
+    store.append(KEY, [User(content="old bananas", ts=100.0)], expect=None)
+    store.append(KEY, [User(content="new bananas", ts=200.0)], expect=None)
+    found = memory.search("bananas", scope="sessions", before=150.0)
+
+    assert [hit.text for hit in found] == ["old bananas"]
+
+
+def test_the_words_of_a_fork_are_found_once(memory: Memory, store: JsonlStore) -> None:
+    store.append(KEY, [User(content="about bananas")], expect=None)
+    store.fork(KEY, SessionKey("main", "two"), at=None)
+
+    assert _texts(memory, "bananas") == ["about bananas"]
+
+
+def test_owners_and_agents_are_kept_apart(root: str) -> None:
+    """What one owner or agent said or noted is neither found nor read for another."""
+    store = JsonlStore(root)
+    for agent, session, owner in (
+        ("main", "a", "ann"),
+        ("main", "b", "bob"),
+        ("other", "c", "ann"),
+    ):
+        key = SessionKey(agent, session)
+        store.create(key, owner=owner)
+        store.append(key, [User(content=f"bananas of {owner} with {agent}")], expect=None)
+        NoteStore(root, agent, owner).append([f"noted bananas of {owner} with {agent}"])
+    NoteStore(root, "main").append(["noted bananas of nobody"])
+
+    for owner in ("ann", "bob"):
+        memory = Memory.open(root, agent="main", owner=owner, with_vectors=False)
+        expected = [f"bananas of {owner} with main", f"noted bananas of {owner} with main"]
+        assert sorted(_texts(memory, "bananas")) == expected
+    nobody = Memory.open(root, agent="main", with_vectors=False)
+    assert _texts(nobody, "bananas") == ["noted bananas of nobody"]
+    everybody = Memory.open(root, caller=OPERATOR, with_vectors=False)
+    assert len(_texts(everybody, "bananas", "sessions")) == 3
+
+
+def test_a_citation_of_what_may_not_be_read_is_refused(store: JsonlStore) -> None:
+    key = SessionKey("main", "hers")
+    store.create(key, owner="ann")
+    said = store.append(key, [User(content="private")], expect=None)
+    memory = Memory.open(store.root, caller=Caller("main", None, visibility="agent"))
+
+    with pytest.raises(AccessDenied):
+        memory.get(f"main/hers#{said.head}")
+    with pytest.raises(HoldfastError):
+        memory.get("../../etc/passwd.md#L1-L2")
+
+
+def test_secrets_are_masked_on_the_way_in_and_out(
+    memory: Memory, store: JsonlStore, root: str
+) -> None:
+    token = "ghp_" + "a1B2c3D4e5" * 4
+    said = store.append(KEY, [User(content=f"the deploy token is {token}")], expect=None)
+    (hit,) = memory.search("deploy token", scope="sessions")
+
+    assert token not in hit.text
+    assert token not in memory.get(f"main/one#{said.head}")
+    memory.close()
+    with open(f"{root}/recall.sqlite3", "rb") as file:
+        assert token.encode() not in file.read()
+
+
+def test_meaning_finds_what_words_do_not(store: JsonlStore) -> None:
+    """With vectors, a passage without a common word is found, and an exact one is still first."""
+    store.append(
+        KEY,
+        [User(content="aaaa bbbb"), User(content="mmmm nnnn"), User(content="zzz")],
+        expect=None,
+    )
+    memory = Memory(store, None, index=Recall(None), embedder=Letters())
+
+    assert _texts(memory, "aabb", "sessions")[0] == "aaaa bbbb"
+    assert _texts(memory, "zzz", "sessions")[0] == "zzz"
+    assert memory.notice == ""
+
+
+def test_what_is_about_the_same_matter_comes_before_what_only_shares_a_word(
+    memory: Memory, store: JsonlStore
+) -> None:
+    """The session that answers best says in which words the matter is spoken of elsewhere."""
+    said = {
+        "best": ["My pottery course began.", "The kiln and the glaze.", "A glaze for the kiln."],
+        "same": ["The kiln broke.", "So the glaze ran.", "That course again."],
+        "other": ["The golf lawn.", "Lawn and golf.", "A course of golf."],
+        "another": ["We had soup.", "Then fish, of course."],
+    }
+    _say(store, said)
+    hits = memory.search("pottery course", scope="sessions", limit=20)
+
+    assert [hit.session for hit in hits][:2] == ["main/best", "main/same"]
+    assert memory.search("pottery course", scope="sessions", limit=3) == hits[:3]
+
+
+def test_what_means_the_same_as_the_best_comes_before_what_does_not(store: JsonlStore) -> None:
+    said = {
+        "best": ["harbour aaaaaaa", "bbbbbbbb"],
+        "same": ["harbour b", "bbbbbbbbb"],
+        "other": ["harbour p", "ppppppppp"],
+        "another": ["harbour k", "kkkkkkkkk"],
+    }
+    _say(store, said)
+    with Memory(store, None, embedder=Letters()) as memory:
+        hits = memory.search("harbour aaaaaaa", scope="sessions", limit=20)
+        again = memory.search("harbour aaaaaaa", scope="sessions", limit=2)
+
+    assert [hit.session for hit in hits][:2] == ["main/best", "main/same"]
+    assert again == hits[:2]
+
+
+def test_a_search_does_not_wait_for_many_vectors(store: JsonlStore) -> None:
+    """Words alone answer until they are made, and the search says so."""
+    store.append(KEY, [User(content=f"apple number {n}") for n in range(80)], expect=None)
+    memory = Memory(store, None, index=Recall(None), embedder=Letters())
+
+    assert memory.search("apple", scope="sessions")
+    assert "no vector yet" in memory.notice
+    assert memory.embed() > 0
+    assert memory.search("apple", scope="sessions")
+    assert memory.notice == ""
+
+
+def test_a_broken_embedder_does_not_break_a_search(store: JsonlStore) -> None:
+    class Broken(Letters):
+        def embed(self, texts: Sequence[str]) -> list[bytes]:
+            raise RuntimeError("out of order")
+
+    store.append(KEY, [User(content="about bananas")], expect=None)
+    memory = Memory(store, None, embedder=Broken())
+
+    assert _texts(memory, "bananas", "sessions") == ["about bananas"]
+    assert "out of order" in memory.notice
+
+
+def test_many_queries_are_answered_over_one_index(memory: Memory, store: JsonlStore) -> None:
+    store.append(KEY, [User(content="about bananas"), User(content="about apples")], expect=None)
+    found = list(memory.search_many(["banana", "apple", "pear"], scope="sessions"))
+
+    assert [[hit.text for hit in hits] for hits in found] == [
+        ["about bananas"],
+        ["about apples"],
+        [],
+    ]
+
+
+@pytest.mark.parametrize("options", [{"scope": "everything"}, {"limit": 0}, {"limit": 101}])
+def test_what_cannot_be_meant_is_refused(memory: Memory, options: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        memory.search("x", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("query", ["", " ", '"', "AND OR NOT", "a" * 20_000, "\ud800", "的"])
+def test_any_query_can_be_asked(memory: Memory, store: JsonlStore, query: str) -> None:
+    store.append(KEY, [User(content="about bananas")], expect=None)
+
+    assert memory.search(query, scope="all") == []
+
+
+def test_the_tools_answer_within_their_cap_and_refuse_in_words(
+    memory: Memory, store: JsonlStore
+) -> None:
+    said = store.append(KEY, [User(content="bananas " * 300)], expect=None)
+    search, get = memory_tools(memory, max_chars=500)
+    found = search.function(query="bananas")
+
+    assert len(found.content) <= 500
+    assert f"main/one#{said.head}" in found.content
+    assert get.function(citation=f"main/one#{said.head}").content.startswith("bananas")
+    assert search.function(query="x", scope="mars").is_error
+    assert get.function(citation="nowhere").is_error
+    assert "Nothing" in search.function(query="pears").content
+
+
+def test_an_index_that_breaks_is_made_anew(memory: Memory, store: JsonlStore, root: str) -> None:
+    """It is only a cache: what is damaged under our hands costs a reading, not an answer."""
+    store.append(KEY, [User(content=f"about bananas {n}") for n in range(50)], expect=None)
+    assert _texts(memory, "bananas")
+    memory.close()
+    path = f"{root}/recall.sqlite3"
+    with open(path, "r+b") as file:
+        size = file.seek(0, 2)
+        file.seek(4096)
+        file.write(b"\xff" * (size - 4096))
+
+    assert len(_texts(memory, "bananas")) == 6
+
+
+def test_without_a_root_nothing_is_found_and_nothing_is_made(tmp_path: Path) -> None:
+    memory = Memory.open(str(tmp_path / "missing"), with_vectors=False)
+
+    assert memory.search("anything", scope="all") == []
+    assert not (tmp_path / "missing").exists()

@@ -1,0 +1,107 @@
+"""`holdfast memory search`, `get` and `index`."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import User
+from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.surfaces.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    root = str(tmp_path / "root")
+    with JsonlStore(root) as store:
+        store.create(SessionKey("main", "one"))
+        said = [
+            User(content="My dog is called Rex", ts=100.0),
+            User(content="The dog ate", ts=200.0),
+        ]
+        store.append(SessionKey("main", "one"), said, expect=None)
+    assert main(["--root", root, "memory", "add", "Releases go out on Tuesdays."]) == 0
+    return root
+
+
+def _asked(root: str, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    capsys.readouterr()
+    assert main(["--root", root, "memory", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_hits_are_one_json_document(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A list, best first, with score, citation, session and record."""
+    (hit,) = json.loads(_asked(root, capsys, "search", "release", "day", "--words-only", "--json"))
+
+    assert hit["text"] == "Releases go out on Tuesdays."
+    assert hit["citation"].startswith(hit["path"] + "#L")
+    found = json.loads(
+        _asked(root, capsys, "search", "dog", "--scope", "all", "--words-only", "--json")
+    )
+    assert [one["session"] for one in found] == ["main/one"] * 2
+    assert all(one["record"] in one["citation"] for one in found)
+
+
+def test_people_get_a_list_they_can_read(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = _asked(root, capsys, "search", "release", "--words-only")
+
+    assert "#L3-L3" in shown
+    assert "Releases go out on Tuesdays." in shown
+
+
+def test_before_a_time_and_a_limit_hold(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("search", "dog", "--scope", "sessions", "--words-only", "--json")
+
+    assert len(json.loads(_asked(root, capsys, *words, "--before", "150"))) == 1
+    assert len(json.loads(_asked(root, capsys, *words, "--before", "1970-01-01"))) <= 1
+    assert len(json.loads(_asked(root, capsys, *words, "--limit", "1"))) == 1
+
+
+def test_many_queries_give_a_line_each(
+    root: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = '"release"\n\n{"query": "dog", "id": 7, "scope": "sessions", "limit": 1}\n'
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    shown = _asked(root, capsys, "search", "--queries", "-", "--words-only", "--json")
+    first, second = map(json.loads, shown.splitlines())
+
+    assert (first["query"], len(first["hits"])) == ("release", 1)
+    assert (second["id"], len(second["hits"])) == (7, 1)
+
+
+def test_a_citation_is_read(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (hit,) = json.loads(_asked(root, capsys, "search", "release", "--words-only", "--json"))
+
+    assert "Tuesdays" in _asked(root, capsys, "get", hit["citation"])
+
+
+def test_the_index_is_made_on_demand(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made = json.loads(_asked(root, capsys, "index", "--words-only", "--json"))
+
+    assert made == {"sources": 2, "passages": 3, "embedded": 0}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("search",),
+        ("search", "x", "--queries", "y"),
+        ("search", "x", "--before", "yesterday"),
+        ("search", "x", "--limit", "0"),
+        ("search", "--queries", "/nonexistent"),
+        ("get", "nowhere"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    root: str, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    assert main(["--root", root, "memory", *words]) == 2
+    assert "error" in capsys.readouterr().err
