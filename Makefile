@@ -1,8 +1,14 @@
 # Everything a developer needs. `make demo` and `make test` work on a fresh machine with
-# Python 3.11, pip and make; the first run sets up .venv.
+# Python 3.11 or newer, pip and make; the first run sets up .venv.
+# Another Python has its own environment: `make test PYTHON=python3.13` sets up .venv-3.13.
 
 PYTHON ?= python3
+ifeq ($(origin PYTHON),file)
 VENV := .venv
+else
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+VENV := .venv-$(or $(VERSION),$(error PYTHON=$(PYTHON) does not run))
+endif
 BIN := $(VENV)/bin
 UV := .tools/bin/uv
 
@@ -81,4 +87,4 @@ lock: | $(UV) ## Pin the versions that the tests run with
 	  --no-annotate --python-version 3.11 --extra dev pyproject.toml -o requirements.lock
 
 clean: ## Remove what was set up
-	rm -rf $(VENV) .venv-bench .venv-bench-overflow .venv-bench-history .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
