@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from holdfast.core.models.dialects import FLAVOURS, Target, target
+from holdfast.core.models.catalog import FLAVOURS
+from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.messages import (
     Block,
     Image,

@@ -15,7 +15,8 @@ from tests.shared_data import DATA, need_data
 
 from holdfast import importers
 from holdfast.core.log.records import Assistant, Compaction, Record, User, text_of
-from holdfast.core.models.dialects import DIALECTS, Target
+from holdfast.core.models.catalog import DIALECTS
+from holdfast.core.models.dialects import Target
 from holdfast.core.models.messages import INTERRUPTED, Text, ToolAnswer, ToolCall, text_of_blocks
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Cache

@@ -26,7 +26,7 @@ from holdfast.testing import Answer, Call, Fault, Loopback
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 
-    from holdfast.core.models.dialects import Name
+    from holdfast.core.models.catalog import DialectName
     from holdfast.core.models.replies import Delta, Reply
     from holdfast.ports import AsyncModel, Hear, Model
 
@@ -146,7 +146,7 @@ def test_a_reply_comes_whole(way: Way) -> None:
 def test_thinking_goes_back_to_who_thought(name: str) -> None:
     """A turn with thinking and a call: the next request has it as the provider wants it back."""
     thinks = Answer("Looking.", LOOKS.calls, thinking="I should look first.")
-    flavours: Mapping[Name, str] = {"openai-chat": "deepseek"} if name == "deepseek" else {}
+    flavours: Mapping[DialectName, str] = {"openai-chat": "deepseek"} if name == "deepseek" else {}
     with (
         Loopback([thinks, "Done."], flavours=flavours, checks_foreign_signatures=True) as loopback,
         made(loopback, name, thinking=name != "chat") as thinker,

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.prompts import conversation, name_of, prompts, targets
 from tests.strategies import ODD_VALUES, json_values
 
-from holdfast.core.models.dialects import DIALECTS, CallIds, Target
+from holdfast.core.models.catalog import DIALECTS
+from holdfast.core.models.dialects import CallIds, Target
 from holdfast.core.models.messages import Message, Prompt, Text, ToolAnswer, ToolCall
 from holdfast.providers.requests import RULES, render, validate
 

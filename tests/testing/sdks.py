@@ -13,7 +13,8 @@ from holdfast.providers.requests import render
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
-    from holdfast.core.models.dialects import Name, Target
+    from holdfast.core.models.catalog import DialectName
+    from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool
     from holdfast.testing import Loopback
 
@@ -27,7 +28,7 @@ TARGETS: dict[str, Target] = {
 class Way(NamedTuple):
     """How a request is made."""
 
-    dialect: Name
+    dialect: DialectName
     is_streamed: bool = False
     is_awaited: bool = False
 
@@ -36,7 +37,7 @@ class Way(NamedTuple):
         return f"{self.dialect}-{streamed}-{'async' if self.is_awaited else 'sync'}"
 
 
-DIALECTS: tuple[Name, ...] = ("anthropic", "openai-chat", "openai-responses")
+DIALECTS: tuple[DialectName, ...] = ("anthropic", "openai-chat", "openai-responses")
 WAYS = [
     Way(dialect, streamed, awaited)
     for dialect in DIALECTS
@@ -65,7 +66,7 @@ def said(text: str, *, tools: tuple[Tool, ...] = (), system: str = "", output: i
     return Prompt((Message("user", (Text(text),)),), system, tools, output)
 
 
-def body_of(way: Way | Name, prompt: Prompt, **changes: Any) -> Json:
+def body_of(way: Way | DialectName, prompt: Prompt, **changes: Any) -> Json:
     dialect = way.dialect if isinstance(way, Way) else way
     return {**render(prompt, TARGETS[dialect]), **changes}
 
@@ -131,7 +132,7 @@ def errors() -> dict[str, Any]:
     return {"anthropic": anthropic, "openai-chat": openai, "openai-responses": openai}
 
 
-def message_of(error: Any, dialect: Name) -> str:
+def message_of(error: Any, dialect: DialectName) -> str:
     """The provider's words, out of the SDK's exception."""
     if dialect == "anthropic":
         assert error.body["type"] == "error"
@@ -145,7 +146,7 @@ def _address(loopback: Loopback, way: Way) -> str:
 
 
 @functools.cache
-def _client(dialect: Name) -> Any:
+def _client(dialect: DialectName) -> Any:
     """One client for all tests: the SDKs take seconds to import and a while to set up."""
     if dialect == "anthropic":
         import anthropic
@@ -158,7 +159,7 @@ def _client(dialect: Name) -> Any:
     return openai.OpenAI(api_key="any", max_retries=0)
 
 
-def _async_class(dialect: Name) -> Any:
+def _async_class(dialect: DialectName) -> Any:
     if dialect == "anthropic":
         import anthropic
 

@@ -10,16 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.prompts import NAMES, call_ids
 
-from holdfast.core.models.dialects import (
-    DIALECTS,
-    FLAVOURS,
-    CallIds,
-    Dialect,
-    accepts_call_id,
-    dialect,
-    target,
-    wire_name,
-)
+from holdfast.core.models.catalog import DIALECTS, FLAVOURS, Dialect
+from holdfast.core.models.dialects import CallIds, accepts_call_id, dialect, target, wire_name
 from holdfast.core.models.messages import Thinking, ToolCall, read_blocks
 from holdfast.errors import BadSetting
 

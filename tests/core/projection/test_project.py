@@ -20,7 +20,8 @@ from holdfast.core.log.records import (
     User,
     text_of,
 )
-from holdfast.core.models.dialects import FLAVOURS, Target, target
+from holdfast.core.models.catalog import FLAVOURS
+from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.messages import Block, Role, Text, Tool, ToolAnswer, text_of_blocks
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Cache, Policy

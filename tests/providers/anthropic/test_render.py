@@ -9,7 +9,7 @@ import pytest
 from tests.prompts import MODEL, PROVIDER, conversation, png
 from tests.providers.cases import Case, Json, case_id, to, with_, without
 
-from holdfast.core.models.dialects import DIALECTS, FLAVOURS
+from holdfast.core.models.catalog import DIALECTS, FLAVOURS
 from holdfast.core.models.messages import (
     Image,
     Message,

@@ -1,17 +1,175 @@
-"""What is publicly known about models: whose they are and how large their windows are.
+"""Public facts about APIs and models: limits, windows, and the spelling of reported usage.
 
-A table of families, not of releases: the longest pattern that fits a name decides. It is a start
-for people who name a model and no window; what the caller states always wins.
+A new provider is described here and in its own folder under `providers/`. The facts are plain
+data, so that the projection can respect them before anything is rendered; docs/dialects.md names
+the source of each number.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from holdfast.core.models.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DialectName = Literal["anthropic", "openai-chat", "openai-responses", "gemini"]
+"""The dialects: the wire formats that requests and replies can have."""
+
+MEGABYTE: Final = 1_000_000
+MEBIBYTE: Final = 1_048_576
+
+COMMON_IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+GEMINI_IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
+
+_SAFE: Final = "[a-zA-Z0-9_-]"
+
+
+class Dialect(msgspec.Struct, frozen=True):
+    """A provider's API, or one host's flavour of it. A limit of 0 means: none is known."""
+
+    name: DialectName
+    flavour: str
+    """Whose manners it has: the provider's own, or those of a host that imitates it."""
+    body_bytes: int = 0
+    """The encoded request."""
+    images_max: int | None = None
+    """Images in a request; none known where it is None, none allowed where it is 0."""
+    image_bytes: int = 0
+    """One image, as base64 text: that is what the wire carries."""
+    image_pixels: int = 0
+    """The longer edge of an image."""
+    many_images: int = 0
+    """With more images than this, each may have only `many_image_pixels`."""
+    many_image_pixels: int = 0
+    image_types: tuple[str, ...] = COMMON_IMAGES
+    string_chars: int = 0
+    """One text in a request."""
+    tools_max: int = 0
+    messages_max: int = 0
+    call_id_pattern: str = rf"{_SAFE}+"
+    """What a call id looks like, whole; ids that do not fit are mapped."""
+    call_id_chars: int = 64
+    tool_name_chars: int = 64
+    cache_marks: int = 0
+    """Places in a request that may be marked for the provider's cache."""
+    cache_lookback: int = 0
+    """Blocks before a mark in which the provider looks for an earlier one."""
+    replays_thinking: bool = True
+    """A model may get its earlier thinking back."""
+    thinking_form: Literal["text", "signed", "encrypted"] = "text"
+    """What makes thinking readable for its API: its text; its text with a signature, or a redacted
+    block; an item with an id and encrypted content, because the server stores nothing."""
+    names_start_with_letter: bool = False
+    """A tool name starts with a letter or an underscore."""
+
+    @property
+    def full_name(self) -> str:
+        """`openai-chat:mistral`; the dialect's own flavour goes without saying."""
+        own = self is DIALECTS[self.name]
+        return self.name if own else f"{self.name}:{self.flavour}"
+
+
+_ANTHROPIC: Final = Dialect(
+    name="anthropic",
+    flavour="anthropic",
+    body_bytes=32 * MEGABYTE,
+    images_max=100,
+    image_bytes=5 * MEBIBYTE,
+    image_pixels=8_000,
+    many_images=20,
+    many_image_pixels=2_000,
+    call_id_chars=128,
+    tool_name_chars=128,
+    cache_marks=4,
+    cache_lookback=20,
+    thinking_form="signed",
+)
+_CHAT: Final = Dialect(
+    name="openai-chat",
+    flavour="openai",
+    body_bytes=50 * MEGABYTE,
+    images_max=500,
+    string_chars=1_048_576,
+    tools_max=128,
+    messages_max=2_048,
+    call_id_chars=40,
+    replays_thinking=False,
+)
+_RESPONSES: Final = Dialect(
+    name="openai-responses",
+    flavour="openai",
+    body_bytes=50 * MEGABYTE,
+    images_max=500,
+    string_chars=10_485_760,
+    tools_max=128,
+    call_id_chars=64,
+    thinking_form="encrypted",
+)
+_GEMINI: Final = Dialect(
+    name="gemini",
+    flavour="gemini",
+    body_bytes=20 * MEBIBYTE,
+    images_max=3_600,
+    image_types=GEMINI_IMAGES,
+    call_id_pattern=r"[^\s\x00-\x1f]+",
+    call_id_chars=128,
+    names_start_with_letter=True,
+)
+
+
+def _like(dialect: Dialect, flavour: str, **changes: object) -> Dialect:
+    return msgspec.structs.replace(dialect, flavour=flavour, **changes)
+
+
+DIALECTS: Final[Mapping[str, Dialect]] = {
+    known.name: known for known in (_ANTHROPIC, _CHAT, _RESPONSES, _GEMINI)
+}
+"""Each dialect in its provider's own flavour."""
+
+FLAVOURS: Final[Mapping[str, Mapping[str, Dialect]]] = {
+    "anthropic": {
+        "anthropic": _ANTHROPIC,
+        "bedrock": _like(
+            _ANTHROPIC,
+            "bedrock",
+            body_bytes=20 * MEGABYTE,
+            images_max=20,
+            image_bytes=3_932_160,
+            call_id_chars=64,
+            tool_name_chars=64,
+        ),
+    },
+    "openai-chat": {
+        "openai": _CHAT,
+        "mistral": _like(
+            _CHAT,
+            "mistral",
+            images_max=8,
+            image_bytes=10 * MEGABYTE,
+            call_id_pattern="[a-zA-Z0-9]{9}",
+            call_id_chars=9,
+        ),
+        "deepseek": _like(_CHAT, "deepseek", images_max=0, string_chars=0, replays_thinking=True),
+        "kimi": _like(
+            _CHAT,
+            "kimi",
+            call_id_pattern="[a-zA-Z0-9_.:-]+",
+            call_id_chars=64,
+            replays_thinking=True,
+        ),
+        "local": _like(_CHAT, "local", string_chars=0),
+    },
+    "openai-responses": {"openai": _RESPONSES},
+    "gemini": {"gemini": _GEMINI, "vertex": _like(_GEMINI, "vertex")},
+}
+
+
+# Models
 
 ASSUMED_WINDOW_TOKENS: Final = 128_000
 """For a model nobody knows: small enough to be safe with most of them."""
@@ -76,3 +234,126 @@ def window_of(model: str) -> Window:
 def _matches(name: str) -> list[tuple[int, re.Match[str]]]:
     found = ((index, pattern.search(name)) for index, (pattern, _family) in enumerate(_TABLE))
     return [(index, match) for index, match in found if match is not None]
+
+
+# Usage
+
+
+class UsageShape(msgspec.Struct, frozen=True):
+    """How one family of providers spells its usage."""
+
+    source: str
+    prompt: str
+    output: tuple[str, ...] = ()
+    """Names of parts of the output; those that are there are added up."""
+    read: tuple[str, ...] = ()
+    """Where the cached part may stand; a dot leads into an inner object."""
+    write: tuple[str, ...] = ()
+    is_split: bool = False
+    """Whether the prompt excludes what was read from and written to the cache."""
+    needs: tuple[str, ...] = ()
+    """At least one of these must be there for the shape to be recognised, unless it is empty."""
+
+
+ANTHROPIC_USAGE: Final = UsageShape(
+    source="anthropic",
+    prompt="input_tokens",
+    output=("output_tokens",),
+    read=("cache_read_input_tokens",),
+    write=("cache_creation_input_tokens",),
+    is_split=True,
+    needs=("cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation"),
+)
+
+USAGE_SHAPES: Final = (
+    UsageShape(
+        source="openai-chat",
+        prompt="prompt_tokens",
+        output=("completion_tokens",),
+        read=(
+            "prompt_tokens_details.cached_tokens",
+            "cache_read_input_tokens",
+            "prompt_cache_hit_tokens",
+            "cached_tokens",
+        ),
+        write=("prompt_tokens_details.cache_write_tokens", "cache_creation_input_tokens"),
+    ),
+    UsageShape(
+        source="openai-responses",
+        prompt="input_tokens",
+        output=("output_tokens",),
+        read=("input_tokens_details.cached_tokens",),
+        write=("input_tokens_details.cache_write_tokens",),
+        needs=("input_tokens_details",),
+    ),
+    UsageShape(
+        source="langchain",
+        prompt="input_tokens",
+        output=("output_tokens",),
+        read=("input_token_details.cache_read",),
+        write=("input_token_details.cache_creation",),
+        needs=("input_token_details",),
+    ),
+    UsageShape(
+        source="codex",
+        prompt="input_tokens",
+        output=("output_tokens",),
+        read=("cached_input_tokens",),
+        needs=("cached_input_tokens",),
+    ),
+    ANTHROPIC_USAGE,
+    UsageShape(source="plain", prompt="input_tokens", output=("output_tokens",)),
+    UsageShape(
+        source="gemini",
+        prompt="promptTokenCount",
+        output=("candidatesTokenCount", "thoughtsTokenCount"),
+        read=("cachedContentTokenCount",),
+    ),
+    UsageShape(
+        source="gemini",
+        prompt="prompt_token_count",
+        output=("candidates_token_count", "thoughts_token_count"),
+        read=("cached_content_token_count",),
+    ),
+    UsageShape(
+        source="kimi-cli",
+        prompt="inputOther",
+        output=("output",),
+        read=("inputCacheRead",),
+        write=("inputCacheCreation",),
+        is_split=True,
+    ),
+    UsageShape(
+        source="gemini-cli",
+        prompt="input",
+        output=("output", "thoughts"),
+        read=("cached",),
+        needs=("cached", "thoughts", "tool"),
+    ),
+    UsageShape(
+        source="pi",
+        prompt="input",
+        output=("output", "reasoning"),
+        read=("cacheRead", "cache.read"),
+        write=("cacheWrite", "cache.write"),
+        is_split=True,
+    ),
+    UsageShape(
+        source="bedrock",
+        prompt="inputTokens",
+        output=("outputTokens",),
+        read=("cacheReadInputTokens",),
+        write=("cacheWriteInputTokens",),
+        is_split=True,
+        needs=("cacheReadInputTokens", "cacheWriteInputTokens"),
+    ),
+    UsageShape(
+        source="ai-sdk",
+        prompt="inputTokens",
+        output=("outputTokens",),
+        read=("cachedInputTokens", "cacheReadTokens"),
+        write=("cacheWriteTokens",),
+    ),
+    UsageShape(source="ollama", prompt="prompt_eval_count", output=("eval_count",)),
+)
+"""In this order: the first whose names are there is the shape."""

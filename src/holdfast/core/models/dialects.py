@@ -1,7 +1,6 @@
-"""What each provider's API takes: its limits, its call ids, whose thinking it takes back.
+"""Find a dialect, and fit call ids, tool names and earlier thinking to what its API accepts.
 
-Plain facts, so that the projection can keep to them before anything is rendered. How a request
-is written and judged is in providers/; where each number comes from is in docs/dialects.md.
+The limits of each dialect are in `catalog`; how a request is written and judged, in providers/.
 """
 
 from __future__ import annotations
@@ -10,163 +9,24 @@ import difflib
 import functools
 import hashlib
 import re
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, assert_never
 
 import msgspec
 
+from holdfast.core.models.catalog import DIALECTS, FLAVOURS, Dialect
 from holdfast.core.models.messages import Thinking, ToolCall
 from holdfast.core.text.cut import scrub
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from holdfast.core.models.messages import Prompt
 
-Name = Literal["anthropic", "openai-chat", "openai-responses", "gemini"]
 CacheTime = Literal["5m", "1h", "none"]
 
-MEGABYTE: Final = 1_000_000
-MEBIBYTE: Final = 1_048_576
-
-COMMON_IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-GEMINI_IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
-
-_SAFE: Final = "[a-zA-Z0-9_-]"
 _SIGNATURE: Final = re.compile("[a-zA-Z0-9+/=_-]+")
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-
-
-class Dialect(msgspec.Struct, frozen=True):
-    """A provider's API, or one host's flavour of it. A limit of 0 means: none is known."""
-
-    name: Name
-    flavour: str
-    """Whose manners it has: the provider's own, or those of a host that imitates it."""
-    body_bytes: int = 0
-    """The encoded request."""
-    images_max: int | None = None
-    """Images in a request; none known where it is None, none allowed where it is 0."""
-    image_bytes: int = 0
-    """One image, as base64 text: that is what the wire carries."""
-    image_pixels: int = 0
-    """The longer edge of an image."""
-    many_images: int = 0
-    """With more images than this, each may have only `many_image_pixels`."""
-    many_image_pixels: int = 0
-    image_types: tuple[str, ...] = COMMON_IMAGES
-    string_chars: int = 0
-    """One text in a request."""
-    tools_max: int = 0
-    messages_max: int = 0
-    call_id_pattern: str = rf"{_SAFE}+"
-    """What a call id looks like, whole; ids that do not fit are mapped."""
-    call_id_chars: int = 64
-    tool_name_chars: int = 64
-    cache_marks: int = 0
-    """Places in a request that may be marked for the provider's cache."""
-    cache_lookback: int = 0
-    """Blocks before a mark in which the provider looks for an earlier one."""
-    replays_thinking: bool = True
-    """Whether a model may get its earlier thinking back."""
-
-    @property
-    def full_name(self) -> str:
-        """`openai-chat:mistral`; the dialect's own flavour goes without saying."""
-        own = self is DIALECTS[self.name]
-        return self.name if own else f"{self.name}:{self.flavour}"
-
-
-_ANTHROPIC: Final = Dialect(
-    name="anthropic",
-    flavour="anthropic",
-    body_bytes=32 * MEGABYTE,
-    images_max=100,
-    image_bytes=5 * MEBIBYTE,
-    image_pixels=8_000,
-    many_images=20,
-    many_image_pixels=2_000,
-    call_id_chars=128,
-    tool_name_chars=128,
-    cache_marks=4,
-    cache_lookback=20,
-)
-_CHAT: Final = Dialect(
-    name="openai-chat",
-    flavour="openai",
-    body_bytes=50 * MEGABYTE,
-    images_max=500,
-    string_chars=1_048_576,
-    tools_max=128,
-    messages_max=2_048,
-    call_id_chars=40,
-    replays_thinking=False,
-)
-_RESPONSES: Final = Dialect(
-    name="openai-responses",
-    flavour="openai",
-    body_bytes=50 * MEGABYTE,
-    images_max=500,
-    string_chars=10_485_760,
-    tools_max=128,
-    call_id_chars=64,
-)
-_GEMINI: Final = Dialect(
-    name="gemini",
-    flavour="gemini",
-    body_bytes=20 * MEBIBYTE,
-    images_max=3_600,
-    image_types=GEMINI_IMAGES,
-    call_id_pattern=r"[^\s\x00-\x1f]+",
-    call_id_chars=128,
-)
-
-
-def _like(dialect: Dialect, flavour: str, **changes: object) -> Dialect:
-    return msgspec.structs.replace(dialect, flavour=flavour, **changes)
-
-
-DIALECTS: Final[Mapping[str, Dialect]] = {
-    one.name: one for one in (_ANTHROPIC, _CHAT, _RESPONSES, _GEMINI)
-}
-"""Each dialect in its provider's own flavour."""
-
-FLAVOURS: Final[Mapping[str, Mapping[str, Dialect]]] = {
-    "anthropic": {
-        "anthropic": _ANTHROPIC,
-        "bedrock": _like(
-            _ANTHROPIC,
-            "bedrock",
-            body_bytes=20 * MEGABYTE,
-            images_max=20,
-            image_bytes=3_932_160,
-            call_id_chars=64,
-            tool_name_chars=64,
-        ),
-    },
-    "openai-chat": {
-        "openai": _CHAT,
-        "mistral": _like(
-            _CHAT,
-            "mistral",
-            images_max=8,
-            image_bytes=10 * MEGABYTE,
-            call_id_pattern="[a-zA-Z0-9]{9}",
-            call_id_chars=9,
-        ),
-        "deepseek": _like(_CHAT, "deepseek", images_max=0, string_chars=0, replays_thinking=True),
-        "kimi": _like(
-            _CHAT,
-            "kimi",
-            call_id_pattern="[a-zA-Z0-9_.:-]+",
-            call_id_chars=64,
-            replays_thinking=True,
-        ),
-        "local": _like(_CHAT, "local", string_chars=0),
-    },
-    "openai-responses": {"openai": _RESPONSES},
-    "gemini": {"gemini": _GEMINI, "vertex": _like(_GEMINI, "vertex")},
-}
 
 
 def dialect(name: str, flavour: str = "") -> Dialect:
@@ -250,18 +110,20 @@ def target(
 def _is_readable(thinking: Thinking, dialect: Dialect) -> bool:
     if any(scrub(text) != text for text in (thinking.text, thinking.redacted)):
         return False  # it cannot go back unchanged, so not at all
-    match dialect.name:
-        case "anthropic":
+    match dialect.thinking_form:
+        case "signed":
             # Some tools keep the signature of a text they threw away; that counts as modified.
             is_signed = _SIGNATURE.fullmatch(thinking.signature) is not None
             return bool(thinking.redacted) or (is_signed and bool(thinking.text))
-        case "openai-responses":
+        case "encrypted":
             # Nothing is stored on the server, so an item without its content cannot be found.
             item = thinking.item or {}
             parts = (item.get("id"), item.get("encrypted_content"))
             return all(isinstance(part, str) and part for part in parts)
-        case _:
+        case "text":
             return bool(thinking.text)
+        case _:
+            assert_never(dialect.thinking_form)
 
 
 class CallIds(msgspec.Struct, frozen=True):
@@ -322,7 +184,7 @@ def accepts_call_id(call_id: str, dialect: Dialect) -> bool:
 def wire_name(name: str, dialect: Dialect) -> str:
     """A call's tool name in characters every API takes. Only history needs it."""
     safe = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[: dialect.tool_name_chars]
-    if dialect.name == "gemini" and not re.match("[a-zA-Z_]", safe):
+    if dialect.names_start_with_letter and not re.match("[a-zA-Z_]", safe):
         safe = f"_{safe}"[: dialect.tool_name_chars]
     return safe if safe.strip("_") or name == safe != "" else "unnamed_tool"
 

@@ -15,8 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.models.catalog import ANTHROPIC_USAGE, USAGE_SHAPES
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from holdfast.core.models.catalog import UsageShape
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -41,132 +45,13 @@ class Usage(msgspec.Struct, frozen=True):
         return self.prompt - self.cached_read - self.cached_write
 
 
-class _Shape(msgspec.Struct, frozen=True):
-    """How one family of providers spells its usage."""
-
-    source: str
-    prompt: str
-    output: tuple[str, ...] = ()
-    """Names of parts of the output; those that are there are added up."""
-    read: tuple[str, ...] = ()
-    """Where the cached part may stand; a dot leads into an inner object."""
-    write: tuple[str, ...] = ()
-    is_split: bool = False
-    """Whether the prompt excludes what was read from and written to the cache."""
-    needs: tuple[str, ...] = ()
-    """At least one of these must be there for the shape to be recognised, unless it is empty."""
-
-
-_ANTHROPIC: Final = _Shape(
-    source="anthropic",
-    prompt="input_tokens",
-    output=("output_tokens",),
-    read=("cache_read_input_tokens",),
-    write=("cache_creation_input_tokens",),
-    is_split=True,
-    needs=("cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation"),
-)
-
-_SHAPES: Final = (
-    _Shape(
-        source="openai-chat",
-        prompt="prompt_tokens",
-        output=("completion_tokens",),
-        read=(
-            "prompt_tokens_details.cached_tokens",
-            "cache_read_input_tokens",
-            "prompt_cache_hit_tokens",
-            "cached_tokens",
-        ),
-        write=("prompt_tokens_details.cache_write_tokens", "cache_creation_input_tokens"),
-    ),
-    _Shape(
-        source="openai-responses",
-        prompt="input_tokens",
-        output=("output_tokens",),
-        read=("input_tokens_details.cached_tokens",),
-        write=("input_tokens_details.cache_write_tokens",),
-        needs=("input_tokens_details",),
-    ),
-    _Shape(
-        source="langchain",
-        prompt="input_tokens",
-        output=("output_tokens",),
-        read=("input_token_details.cache_read",),
-        write=("input_token_details.cache_creation",),
-        needs=("input_token_details",),
-    ),
-    _Shape(
-        source="codex",
-        prompt="input_tokens",
-        output=("output_tokens",),
-        read=("cached_input_tokens",),
-        needs=("cached_input_tokens",),
-    ),
-    _ANTHROPIC,
-    _Shape(source="plain", prompt="input_tokens", output=("output_tokens",)),
-    _Shape(
-        source="gemini",
-        prompt="promptTokenCount",
-        output=("candidatesTokenCount", "thoughtsTokenCount"),
-        read=("cachedContentTokenCount",),
-    ),
-    _Shape(
-        source="gemini",
-        prompt="prompt_token_count",
-        output=("candidates_token_count", "thoughts_token_count"),
-        read=("cached_content_token_count",),
-    ),
-    _Shape(
-        source="kimi-cli",
-        prompt="inputOther",
-        output=("output",),
-        read=("inputCacheRead",),
-        write=("inputCacheCreation",),
-        is_split=True,
-    ),
-    _Shape(
-        source="gemini-cli",
-        prompt="input",
-        output=("output", "thoughts"),
-        read=("cached",),
-        needs=("cached", "thoughts", "tool"),
-    ),
-    _Shape(
-        source="pi",
-        prompt="input",
-        output=("output", "reasoning"),
-        read=("cacheRead", "cache.read"),
-        write=("cacheWrite", "cache.write"),
-        is_split=True,
-    ),
-    _Shape(
-        source="bedrock",
-        prompt="inputTokens",
-        output=("outputTokens",),
-        read=("cacheReadInputTokens",),
-        write=("cacheWriteInputTokens",),
-        is_split=True,
-        needs=("cacheReadInputTokens", "cacheWriteInputTokens"),
-    ),
-    _Shape(
-        source="ai-sdk",
-        prompt="inputTokens",
-        output=("outputTokens",),
-        read=("cachedInputTokens", "cacheReadTokens"),
-        write=("cacheWriteTokens",),
-    ),
-    _Shape(source="ollama", prompt="prompt_eval_count", output=("eval_count",)),
-)
-"""In this order: the first whose names are there is the shape."""
-
 _INNER: Final = ("last_token_usage", "usage", "usageMetadata", "usage_metadata", "tokens")
 """Where a usage may stand inside a larger object."""
 
 _TOTALS: Final = ("total_token_usage", "modelMetrics")
 """Counters over a turn or a session."""
 
-_HINTS: Final = {"anthropic": _ANTHROPIC}
+_HINTS: Final = {"anthropic": ANTHROPIC_USAGE}
 
 
 def read_usage(raw: object, provider: str = "") -> Usage | None:
@@ -179,7 +64,7 @@ def read_usage(raw: object, provider: str = "") -> Usage | None:
     raw = _single_call(raw)
     if raw is None:
         return None
-    for shape in _SHAPES:
+    for shape in USAGE_SHAPES:
         if shape.prompt in raw and (not shape.needs or any(name in raw for name in shape.needs)):
             if shape.source == "plain":
                 shape = _HINTS.get(provider, shape)
@@ -201,7 +86,7 @@ def _single_call(raw: Mapping[str, Any], depth: int = 3) -> Mapping[str, Any] | 
     return None if any(name in raw for name in _TOTALS) else raw
 
 
-def _read(raw: Mapping[str, Any], shape: _Shape) -> Usage | None:
+def _read(raw: Mapping[str, Any], shape: UsageShape) -> Usage | None:
     try:
         prompt = _count(raw.get(shape.prompt))
         read = _first(raw, shape.read)

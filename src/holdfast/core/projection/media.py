@@ -10,7 +10,7 @@ from holdfast.core.projection.view import Form
 from holdfast.core.tokens.images import image_size, payload_bytes
 
 if TYPE_CHECKING:
-    from holdfast.core.models.dialects import Dialect
+    from holdfast.core.models.catalog import Dialect
     from holdfast.core.projection.draft import Draft
     from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.steps import Part

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.models.dialects import COMMON_IMAGES
+from holdfast.core.models.catalog import COMMON_IMAGES
 from holdfast.core.models.messages import Image
 from holdfast.core.text.cut import scrub
 from holdfast.core.tokens.images import image_size, is_image
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.core.log.records import Json
-    from holdfast.core.models.dialects import Dialect
+    from holdfast.core.models.catalog import Dialect
 
 RECALLED: Final = "recalled"
 """The source of a rule that nobody's report shows: known, not seen."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.models.dialects import COMMON_IMAGES
+from holdfast.core.models.catalog import COMMON_IMAGES
 from holdfast.core.models.messages import EMPTY_RESULT, Image, Other, Text, Thinking
 from holdfast.core.tokens.images import is_image
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Json
-    from holdfast.core.models.dialects import Dialect, Target
+    from holdfast.core.models.catalog import Dialect
+    from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Block, Message, Prompt, Tool, ToolAnswer
 
 SILENT: Final = "(no reply)"

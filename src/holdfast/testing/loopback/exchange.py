@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
-from holdfast.core.models.dialects import Name  # noqa: TC001  (a struct's field)
+from holdfast.core.models.catalog import DialectName  # noqa: TC001  (a struct's field)
 from holdfast.core.models.messages import Thinking
 from holdfast.providers.requests import validate
 from holdfast.providers.wire.rule import Violation
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.testing.loopback.caching import Caches
     from holdfast.testing.loopback.rules import Faults, Rules
 
-_PATHS: Final[dict[str, tuple[Name, bool]]] = {
+_PATHS: Final[dict[str, tuple[DialectName, bool]]] = {
     "/messages": ("anthropic", False),
     "/messages/count_tokens": ("anthropic", True),
     "/chat/completions": ("openai-chat", False),
@@ -50,7 +50,7 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     """From 1, in the order of arrival."""
-    dialect: Name | None
+    dialect: DialectName | None
     """None for an address that nobody serves."""
     path: str
     headers: dict[str, str]
@@ -226,7 +226,7 @@ class Exchange:
 
     # Reading and judging
 
-    def _read(self, dialect: Name) -> Heard:
+    def _read(self, dialect: DialectName) -> Heard:
         bearer = self.headers.get("authorization", "").removeprefix("Bearer ")
         given = self.headers.get("x-api-key") or bearer
         if self.rules.api_key and given != self.rules.api_key:
@@ -301,7 +301,7 @@ class Exchange:
             thinks=heard.thinks,
         )
 
-    def _counted(self, dialect: Name) -> Outgoing:
+    def _counted(self, dialect: DialectName) -> Outgoing:
         data: Json = {"input_tokens": self.tokens}
         if dialect == "openai-responses":
             data["object"] = "response.input_tokens"
@@ -437,7 +437,7 @@ class Exchange:
         return Outgoing(status=200, headers=headers, parts=tuple(parts), ending=ending, wait=wait)
 
 
-def served(path: str) -> tuple[Name | None, bool]:
+def served(path: str) -> tuple[DialectName | None, bool]:
     """The dialect of an address, whatever stands before its ending."""
     for ending, (dialect, only_counts) in _PATHS.items():
         if path.rstrip("/").endswith(ending):
@@ -445,7 +445,7 @@ def served(path: str) -> tuple[Name | None, bool]:
     return None, False
 
 
-def _wire(dialect: Name | None, rules: Rules) -> Wire:
+def _wire(dialect: DialectName | None, rules: Rules) -> Wire:
     match dialect:
         case "anthropic":
             return AnthropicWire()

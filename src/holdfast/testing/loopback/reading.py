@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
-from holdfast.core.models.dialects import CacheTime, Name  # noqa: TC001  (a struct's field)
+from holdfast.core.models.catalog import DialectName  # noqa: TC001  (a struct's field)
+from holdfast.core.models.dialects import CacheTime  # noqa: TC001  (a struct's field)
 from holdfast.core.models.messages import (
     Block,
     Message,
@@ -60,7 +61,7 @@ class Piece(msgspec.Struct, frozen=True):
 class Heard(msgspec.Struct, frozen=True):
     """A request, read."""
 
-    dialect: Name
+    dialect: DialectName
     model: str
     body: Json
     pieces: tuple[Piece, ...]
@@ -116,7 +117,7 @@ class Heard(msgspec.Struct, frozen=True):
         return digests
 
 
-def hear(dialect: Name, body: Json) -> Heard:
+def hear(dialect: DialectName, body: Json) -> Heard:
     """Read a request."""
     read = {"anthropic": _anthropic, "openai-chat": _chat, "openai-responses": _responses}[dialect]
     wanted = (as_number(body.get(name)) for name in _OUTPUT_FIELDS)
@@ -141,7 +142,7 @@ def _opened(pieces: Iterator[Piece]) -> Iterator[Piece]:
         yield piece
 
 
-def _thinks(dialect: Name, body: Json) -> bool:
+def _thinks(dialect: DialectName, body: Json) -> bool:
     if dialect == "openai-responses":
         return bool(body.get("reasoning")) or bool(body.get("include"))
     return as_text(as_dict(body.get("thinking")).get("type")) in ("enabled", "adaptive")

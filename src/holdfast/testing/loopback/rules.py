@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from holdfast.core.models.dialects import Dialect, Name, Target, dialect, target
+from holdfast.core.models.catalog import Dialect, DialectName  # noqa: TC001  (a struct's field)
+from holdfast.core.models.dialects import Target, dialect, target
 from holdfast.core.models.messages import ToolCall
 from holdfast.core.tokens.counting import Counter, count_block
 from holdfast.errors import BadSetting
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.testing.loopback.reading import Heard
 
 When: TypeAlias = Callable[[Asked], bool]
-_SPOKEN: Final[tuple[Name, ...]] = ("anthropic", "openai-chat", "openai-responses")
+_SPOKEN: Final[tuple[DialectName, ...]] = ("anthropic", "openai-chat", "openai-responses")
 
 
 class Rules(msgspec.Struct, kw_only=True):
@@ -33,7 +34,7 @@ class Rules(msgspec.Struct, kw_only=True):
     output_max: int = 0
     reserves_output: bool = True
     body_bytes: int | None = None
-    flavours: dict[Name, str] = {}
+    flavours: dict[DialectName, str] = {}
     counter: Counter | None = None
     factor: float = 1.0
     api_key: str = ""
@@ -56,10 +57,10 @@ class Rules(msgspec.Struct, kw_only=True):
     def limit_for(self, model: str) -> int:
         return self.limits.get(model, self.limit)
 
-    def dialect(self, name: Name) -> Dialect:
+    def dialect(self, name: DialectName) -> Dialect:
         return dialect(name, self.flavours.get(name, ""))
 
-    def bytes_for(self, name: Name) -> int:
+    def bytes_for(self, name: DialectName) -> int:
         """The largest body; 0 for any."""
         return self.dialect(name).body_bytes if self.body_bytes is None else self.body_bytes
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holdfast.core.log.records import Json
-    from holdfast.core.models.dialects import Name
+    from holdfast.core.models.catalog import DialectName
     from holdfast.core.tokens.counting import Counter
     from holdfast.engine.simulation.prompt_cache import CacheRules
     from holdfast.ports import Clock
@@ -50,7 +50,7 @@ class Loopback:
         output_max: int = 0,
         reserves_output: bool = True,
         body_bytes: int | None = None,
-        flavours: Mapping[Name, str] | None = None,
+        flavours: Mapping[DialectName, str] | None = None,
         counter: Counter | None = None,
         factor: float = 1.0,
         cache: CacheRules | None = None,
@@ -173,7 +173,7 @@ class Loopback:
         with self._changed:
             return self._changed.wait_for(lambda: len(self._received) >= count, seconds)
 
-    def count(self, dialect: Name, body: Json) -> int:
+    def count(self, dialect: DialectName, body: Json) -> int:
         """How many tokens it finds in a request."""
         sums = self.rules.sums(hear(dialect, body))
         return sums[-1] if sums else 0
