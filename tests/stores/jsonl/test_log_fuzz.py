@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.log.damage import Flaw
@@ -300,16 +300,48 @@ def check_way_back(store: JsonlStore) -> None:
 
 def check_repair(store: JsonlStore) -> None:
     entries = list(store.read_all(KEY))
-    path = [plain(record) for record in store.read(KEY) if not isinstance(record, Header)]
+    path = [record for record in store.read(KEY) if not isinstance(record, Header)]
+    headers = {entry.record.id for entry in entries if isinstance(entry.record, Header)}
     mended = store.repair(KEY)
     report = store.verify(mended.key)
     assert report.is_sound, report.findings
-    kept = [entry for entry in entries if entry.standing in ("path", "branch", "double")]
-    expected = [plain(entry.record) for entry in kept if not isinstance(entry.record, Header)]
-    copies = list(store.read_all(mended.key))[1:]
-    assert [plain(entry.record) for entry in copies] == expected
-    assert [plain(record) for record in store.read(mended.key)][1:] == path
+    counted = [entry for entry in entries if entry.standing in ("path", "branch", "double")]
+    expected = [entry.record for entry in counted if not isinstance(entry.record, Header)]
+    check_copies(expected, [entry.record for entry in store.read_all(mended.key)][1:], headers)
+    check_copies(path, list(store.read(mended.key))[1:], headers)
     assert mended.records == len(expected)
+    if not any(finding.kind == "duplicate-id" for finding in mended.findings):
+        check_live_part(store, mended.key, headers)
+
+
+def check_copies(records: list[Record], copies: list[Record], headers: set[str]) -> None:
+    """The copies are the same records. A copy never points at a header inside the old log.
+
+    `repair` leaves such headers out, and points at the record before instead: a compaction whose
+    first kept record is missing would lose everything it kept.
+    """
+    assert len(copies) == len(records)
+    for record, copy in zip(records, copies, strict=True):
+        moved = {
+            name: getattr(copy, name)
+            for name in ("first_kept", "target")
+            if getattr(record, name, None) in headers
+        }
+        assert plain(copy) == plain(msgspec.structs.replace(record, **moved))
+
+
+def check_live_part(store: JsonlStore, repaired: SessionKey, headers: set[str]) -> None:
+    """A repaired log shows a model what the damaged one shows.
+
+    It shows one record more where a compaction keeps everything from a header on: the header is
+    left out, and the copy keeps from the record before it.
+    """
+    shown, copies = (
+        [record for record in store.live(key).records if not isinstance(record, Header)]
+        for key in (KEY, repaired)
+    )
+    assert 0 <= len(copies) - len(shown) <= 1
+    check_copies(shown, copies[len(copies) - len(shown) :], headers)
 
 
 def check_appending(store: JsonlStore, data: bytes) -> None:
@@ -349,6 +381,7 @@ def plain(record: Record) -> Record:
 
 @settings(deadline=None, max_examples=250)
 @given(st.lists(DAMAGE, min_size=1, max_size=4))
+@example([Damage("swap", 0, 1), Damage("splice", 114, 127)])  # a header takes a kept record's id
 def test_damaged_log_keeps_every_intact_line(damages: list[Damage]) -> None:
     """Damage of any kind is isolated: the rest is read, repaired and appended to."""
     check_log(damaged(damages))

@@ -79,7 +79,9 @@ def copied(
 class Carrier:
     """Makes records mean in another log what they mean in this one.
 
-    It is shown them in order: those that are carried over, and those that are left out.
+    It is shown them in order: those that are carried over, and those that are left out. A reference
+    to a header inside the log becomes one to the record before it: `first_kept` then keeps one
+    record more, where a reference to a missing record would keep none.
     """
 
     def __init__(self, shape: Outline, header: Header) -> None:
