@@ -310,9 +310,8 @@ class Recall:
         """Keep vectors of passages that are still there."""
         with self._writing() as db:
             db.executemany(
-                "INSERT OR REPLACE INTO vectors SELECT ?1, ?2 "
-                "WHERE EXISTS (SELECT 1 FROM passages WHERE id = ?1)",
-                vectors,
+                "INSERT OR REPLACE INTO vectors SELECT id, ? FROM passages WHERE id = ?",
+                ((vector, id_) for id_, vector in vectors),
             )
 
     def vectors(self) -> list[tuple[int, bytes]]:
@@ -461,16 +460,16 @@ def _add(db: sqlite3.Connection, source: int, start: int, passages: Sequence[Pas
     )
     times = [one.ts for one in passages if one.ts is not None]
     db.execute(
-        "UPDATE sources SET passages = passages + ?1, terms = terms + ?2, "
-        "oldest = coalesce(min(oldest, ?3), oldest, ?3), "
-        "newest = coalesce(max(newest, ?4), newest, ?4) WHERE id = ?5",
-        (
-            len(passages),
-            sum(len(one.terms) for one in passages),
-            min(times, default=None),
-            max(times, default=None),
-            source,
-        ),
+        "UPDATE sources SET passages = passages + :passages, terms = terms + :terms, "
+        "oldest = coalesce(min(oldest, :oldest), oldest, :oldest), "
+        "newest = coalesce(max(newest, :newest), newest, :newest) WHERE id = :source",
+        {
+            "passages": len(passages),
+            "terms": sum(len(one.terms) for one in passages),
+            "oldest": min(times, default=None),
+            "newest": max(times, default=None),
+            "source": source,
+        },
     )
 
 
