@@ -35,7 +35,7 @@ from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from holdfast.core.log.records import Record
 
@@ -314,7 +314,7 @@ def check_repair(store: JsonlStore) -> None:
         check_live_part(store, mended.key, headers)
 
 
-def check_copies(records: list[Record], copies: list[Record], headers: set[str]) -> None:
+def check_copies(records: Sequence[Record], copies: Sequence[Record], headers: set[str]) -> None:
     """The copies are the same records. A copy never points at a header inside the old log.
 
     `repair` leaves such headers out, and points at the record before instead: a compaction whose
