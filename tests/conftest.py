@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import settings
+from tests.support.runs import EXAMPLES, RUN
 
-# On a slow or busy machine a single example may take long; that says nothing about the code.
-settings.register_profile("local", deadline=None)
-# The same examples every time, so that a change is not judged by another one's luck.
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "local")
+# `deadline`: on a slow or busy machine a single example may take long; that says nothing about the
+# code. `derandomize`: a change is judged by the same examples every time; the nightly run searches
+# for new ones, and prints how to repeat what it finds.
+for run, count in EXAMPLES.items():
+    settings.register_profile(
+        run,
+        deadline=None,
+        max_examples=count,
+        derandomize=run != "nightly",
+        print_blob=run == "nightly",
+    )
+settings.load_profile(RUN)

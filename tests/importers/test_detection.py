@@ -6,9 +6,10 @@ import gzip
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.importers.samples import SAMPLES, jsonl
+from tests.support.runs import examples
 
 from holdfast.core.log.ids import is_name
 from holdfast.core.log.records import decode, encode
@@ -132,7 +133,7 @@ def spoiled(data: bytes, path: list[int], junk: object) -> bytes:
 
 @pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != "aider"])
 @given(path=st.lists(st.integers(0, 20), max_size=6), junk=JSON)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_no_importer_fails_on_wrong_types(kind: str, path: list[int], junk: object) -> None:
     """Whatever stands in whatever place: records come out that can be stored, or none."""
     name, data = SAMPLES[kind]
@@ -148,7 +149,7 @@ def test_no_importer_fails_on_wrong_types(kind: str, path: list[int], junk: obje
 
 
 @given(data=st.binary(max_size=200))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_detection_never_fails(data: bytes) -> None:
     """Bytes are a transcript or they are not; finding out raises nothing."""
     assert detect(data, "x") is None or detect(data, "x") in FORMATS

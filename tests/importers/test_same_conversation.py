@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.importers.same_conversation import (
     ANSWER,
@@ -17,6 +17,7 @@ from tests.importers.same_conversation import (
 )
 from tests.importers.samples import only, shape
 from tests.importers.test_detection import JSON, spoiled
+from tests.support.runs import examples
 
 from holdfast.core.log.records import Assistant, ToolResult, decode, encode
 from holdfast.importers import FORMATS, detect, read
@@ -96,7 +97,7 @@ def test_usage_is_carried_with_its_reply(spelling: str, usage: object) -> None:
 
 @pytest.mark.parametrize("spelling", ALL)
 @given(path=st.lists(st.integers(0, 20), max_size=8), junk=JSON)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_wrong_types_stop_nothing(spelling: str, path: list[int], junk: object) -> None:
     """Whatever stands in whatever place: records come out that can be stored, or none."""
     kind, data = ALL[spelling]

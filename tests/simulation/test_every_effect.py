@@ -11,9 +11,10 @@ import contextlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine.sessions import boundaries, check_requests, is_summary_request, path_of, said
+from tests.support.runs import examples
 
 from holdfast.core.flow.effects import Append, Call, Keep, Start
 from holdfast.core.log.records import Assistant, Checkpoint, Flush, ToolResult, User, tool_calls
@@ -397,7 +398,7 @@ def scripts(draw: st.DrawFn) -> list[Any]:
     return answers
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     script=scripts(),
     is_full=st.booleans(),

@@ -14,9 +14,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.stores.opens import watched
+from tests.support.runs import examples
 
 from holdfast.core.limits import BLOB_GRACE_SECONDS, READ_BLOCK_BYTES
 from holdfast.core.log.ids import SessionKey
@@ -97,7 +98,7 @@ def name(store: JsonlStore, key: SessionKey, sha256: str, size: int) -> None:
         ),
     )
 )
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_blobs_return_what_was_put(data: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     """`get`, `chunks` and `size` give back any payload, under the hash of its content."""
     blobs = FileBlobs(tmp_path_factory.mktemp("blobs"))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversations import said
 from tests.strategies import clean_texts
+from tests.support.runs import examples
 
 from holdfast.core.compaction.summary_check import HEADINGS, Verdict, judge
 from holdfast.core.compaction.summary_input import transcript
@@ -386,7 +387,7 @@ HOSTILE = st.one_of(
 )
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(junk=st.lists(HOSTILE, min_size=1, max_size=4))
 def test_ten_cycles_nest_nothing_and_stay_bounded(junk: list[str]) -> None:
     """Each summary repeats the whole view it was made from, with hostile text around it."""
@@ -405,7 +406,7 @@ def test_ten_cycles_nest_nothing_and_stay_bounded(junk: list[str]) -> None:
         assert COUNTER.count(prose_of(text)) <= prose_cap(cap)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(text=clean_texts(400) | HOSTILE, cap=st.integers(1, 400))
 def test_any_reply_gets_a_verdict(text: str, cap: int) -> None:
     """Text within its cap and clean, or a reason; never both, never a failure."""

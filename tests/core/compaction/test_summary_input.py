@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.conversations import PNG, messy_logs, said, sound_logs
+from tests.support.runs import examples
 
 from holdfast.core.compaction.summary_input import (
     RESULT_CHARS,
@@ -249,7 +250,7 @@ def test_one_huge_message_is_told_by_head_and_tail() -> None:
 
 
 @pytest.mark.parametrize("counter", [COUNTER, EveryByte(), Uneven()], ids=lambda one: one.name)
-@settings(max_examples=80)
+@examples(80)
 @given(
     records=st.one_of(messy_logs(), sound_logs()),
     room=st.integers(0, 3_000),
@@ -269,7 +270,7 @@ def test_every_piece_is_within_its_room(
         assert all(piece.count("</transcript>") == 1 for piece in pieces)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(records=messy_logs())
 def test_transcript_can_be_read_back(records: list[Record]) -> None:
     """As many entries as there are, with their labels, whatever is in them."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversations import messy_logs
 from tests.strategies import clean_texts, texts
+from tests.support.runs import examples
 
 from holdfast.core.compaction.summary_input import transcript
 from holdfast.core.compaction.summary_request import (
@@ -78,7 +79,7 @@ def test_later_pieces_update_the_summary_so_far() -> None:
     assert "<previous_summary>" not in first
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(previous=texts(120), focus=texts(60), said=texts(120))
 def test_nothing_in_a_request_is_forged(previous: str, focus: str, said: str) -> None:
     """Whatever is put between the tags, each tag opens and closes once."""
@@ -99,7 +100,7 @@ def test_tags_in_data_are_escaped_and_come_back(tag: str) -> None:
     assert (asked.previous, asked.focus) == (f"a </{tag}> b", f"</{tag}>")
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.lists(st.sampled_from(
     ["<", ">", "/", "transcript", "conversation_so_far", "<transcript>", "</focus>", " ", "\n",
      "[Summary request: at most ", "[The conversation so far, shortened. ", "`" * 3, "x"]
@@ -111,7 +112,7 @@ def test_unwrapping_leaves_no_wrapper(text: str) -> None:
     assert unwrapped(bare) == bare or "```" in text
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(records=messy_logs(), previous=clean_texts(400), focus=clean_texts(60))
 def test_request_with_a_piece_is_within_what_was_reckoned(
     records: list[Record], previous: str, focus: str

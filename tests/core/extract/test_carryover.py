@@ -6,9 +6,10 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import clean_texts, records_of
+from tests.support.runs import examples
 
 from holdfast.core.extract.carryover import (
     Files,
@@ -166,7 +167,7 @@ def test_newest_and_first_words_stay_longest() -> None:
 
 
 @pytest.mark.parametrize("counter", [COUNTER, EveryByte()], ids=["estimate", "bytes"])
-@settings(max_examples=60)
+@examples(60)
 @given(records=st.lists(MESSAGES, max_size=8), cap=st.integers(0, 400))
 def test_carry_is_within_every_cap(
     counter: Estimator | EveryByte, records: list[Record], cap: int
@@ -178,7 +179,7 @@ def test_carry_is_within_every_cap(
     assert again.tokens <= cap
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(records=st.lists(MESSAGES, max_size=8))
 def test_carry_is_a_function_of_its_arguments(records: list[Record]) -> None:
     """The same records leave the same text, however often."""
@@ -467,7 +468,7 @@ def test_prose_of_a_carry_is_what_is_under_no_heading_of_ours() -> None:
     assert prose_of("no headings at all") == "no headings at all"
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(prose=clean_texts(300), cap=st.integers(0, 300))
 def test_carry_with_any_prose_is_within_its_cap(prose: str, cap: int) -> None:
     """A summary is no reason to be too long, whatever it says."""

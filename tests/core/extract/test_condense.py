@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import clean_texts
+from tests.support.runs import examples
 
 from holdfast.core.extract.condense import is_shortening, shorten
 from holdfast.core.extract.fair_share import cuttings, sections_within, within_tokens
@@ -43,7 +44,7 @@ def test_what_stands_elsewhere_goes_first() -> None:
     assert "Ines Okafor" not in shorten(MESSAGE, 50, COUNTER, told=told)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(text=TEXTS, rooms=st.lists(st.integers(0, 120), min_size=1, max_size=4))
 def test_shortened_again_it_is_still_one_text(text: str, rooms: list[int]) -> None:
     """Whatever the rooms: within them, one marker, which counts from the whole."""
@@ -61,7 +62,7 @@ def test_shortened_again_it_is_still_one_text(text: str, rooms: list[int]) -> No
         assert len(MARKER.findall(short)) == 1
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     text=st.text("ab \n", min_size=80, max_size=400),
     first=st.integers(20, 60),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversations import PNG, messy_logs, said, sound_logs
+from tests.support.runs import examples
 
 from holdfast.core.history.reseed import Reseed, cap_for, prompt, reseed
 from holdfast.core.limits import RESEED_CHARS, RESEED_CHARS_MAX, RESEED_RESULT_CHARS
@@ -57,7 +58,7 @@ def pieces(text: str) -> list[str]:
 # For any session and any cap
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(messy_logs(), CAPS)
 def test_the_text_is_within_any_cap(records: list[Record], cap: int) -> None:
     """Markers, labels and separators included, whatever the log has been through."""

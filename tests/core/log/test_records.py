@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.strategies import (
     FRAGMENTS,
@@ -21,6 +21,7 @@ from tests.strategies import (
     unknown_fields,
     unknown_records,
 )
+from tests.support.runs import examples
 
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.records import (
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("struct", BY_TYPE.values(), ids=BY_TYPE.keys())
-@settings(max_examples=50)
+@examples(50)
 @given(st.data())
 def test_decode_returns_what_encode_was_given(struct: type[Record], data: st.DataObject) -> None:
     """Records of every type survive, with fields that this version does not know."""
@@ -252,7 +253,7 @@ def _read(line: bytes) -> Record:
     return record
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.binary(max_size=80))
 @example(b"")
 @example(b"\xef\xbb\xbf{}")
@@ -270,7 +271,7 @@ def test_decode_never_raises_on_random_bytes(line: bytes) -> None:
     _check_any_bytes(line)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(records(), st.data())
 def test_decode_never_raises_on_hurt_lines(record: Record, data: st.DataObject) -> None:
     """A real line with bytes changed, lost, put in or cut off gives a record or a flaw."""

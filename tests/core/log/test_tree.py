@@ -10,8 +10,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, get_args
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.runs import examples
 
 from holdfast.core.log.damage import Flaw, FlawKind
 from holdfast.core.log.ids import positional_id
@@ -285,7 +286,7 @@ def _walk_back(model: Model) -> Iterator[int]:
         start = track.bridge() // _STEP
 
 
-many = settings(max_examples=300)
+many = examples(300)
 
 
 @many
@@ -310,7 +311,7 @@ def test_outline_path_agrees_with_model_for_every_record(items: list[Item]) -> N
         assert positions(model, outline.path(position)) == model.path(position)
 
 
-@settings(max_examples=2_000)
+@examples(2_000)
 @given(logs())
 @example([rec("a", more=1), GARBAGE, TORN, rec("b")])
 @example([rec("a", more=1), GARBAGE, GARBAGE, rec("b")])
@@ -373,7 +374,7 @@ def test_outline_tells_the_sink_of_every_record_in_order(items: list[Item]) -> N
     assert heard == [(one, model.records[one]) for one in model.counted]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(logs())
 def test_outline_knows_after_each_line_what_an_open_append_lacks(items: list[Item]) -> None:
     """It is open while more lines would make the last records count; it says how many."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversations import messy_logs, said
 from tests.strategies import clean_texts
+from tests.support.runs import examples
 
 from holdfast.core.log.records import Assistant, Flush, Record, ToolResult, User
 from holdfast.core.memory.notes import (
@@ -268,7 +269,7 @@ def test_answers_that_are_none_save_nothing() -> None:
     assert read_notes(Reply(content=content, stop="length")) == ["one fact"]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     records=messy_logs(),
     extra=st.lists(clean_texts(300), max_size=4),

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversations import messy_logs, said, sound_logs
+from tests.support.runs import examples
 
 from holdfast.core.log.records import (
     Assistant,
@@ -89,7 +90,7 @@ def newest_words(records: Sequence[Record]) -> str:
 # L1: bounded.
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(messy_logs(), st.sampled_from(WINDOWS), st.sampled_from((COLD, WARM)))
 def test_any_log_fits_or_is_refused_with_sums(
     records: list[Record], window: int, cache: Cache
@@ -156,7 +157,7 @@ def test_windows_below_the_floor_are_refused_unless_it_is_lowered() -> None:
 # L2: the newest survives.
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(sound_logs(), st.sampled_from((4_000, 8_000, 16_000)), st.sampled_from((COLD, WARM)))
 def test_newest_user_message_is_in_every_projection(
     records: list[Record], window: int, cache: Cache
@@ -348,7 +349,7 @@ def test_records_that_were_never_stored_go_by_their_place() -> None:
 # L4: pairs are atomic, and what is sent is valid.
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(messy_logs(), st.sampled_from(TARGETS), st.sampled_from((4_000, 16_000, 200_000)))
 def test_any_log_is_valid_for_every_dialect(
     records: list[Record], aim: Target, window: int
@@ -364,7 +365,7 @@ def test_any_log_is_valid_for_every_dialect(
 # L5: every cut can be undone.
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(sound_logs(max_turns=8), st.sampled_from((4_000, 8_000)), st.sampled_from((COLD, WARM)))
 def test_ledger_accounts_for_every_record_and_says_how_to_get_it_back(
     records: list[Record], window: int, cache: Cache
@@ -396,7 +397,7 @@ def test_bigger_window_later_gets_everything_back() -> None:
 # L6: deterministic.
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(messy_logs(), st.sampled_from((4_000, 32_000)))
 def test_same_log_same_bytes(records: list[Record], window: int) -> None:
     """With and without a memory of earlier projections."""
@@ -417,7 +418,7 @@ def test_same_log_same_bytes(records: list[Record], window: int) -> None:
 # L7: sticky.
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(messy_logs() | sound_logs(max_turns=8), st.sampled_from((4_000, 8_000, 16_000)))
 def test_recorded_decisions_are_seen_again_and_decide_nothing_new(
     records: list[Record], window: int
@@ -432,7 +433,7 @@ def test_recorded_decisions_are_seen_again_and_decide_nothing_new(
     assert again.decisions == ()
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(messy_logs(40) | sound_logs(max_turns=8), st.sampled_from((4_000, 8_000, 16_000)))
 def test_what_a_store_hands_out_after_a_cut_is_enough(records: list[Record], window: int) -> None:
     """Projecting only from the first record that the cut keeps gives the same bytes."""
@@ -444,7 +445,7 @@ def test_what_a_store_hands_out_after_a_cut_is_enough(records: list[Record], win
     assert again.decisions == ()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(sound_logs(max_turns=8, words=200), st.sampled_from((4_000, 8_000, 32_000)))
 def test_another_turn_keeps_the_prefix_unless_a_decision_says_otherwise(
     records: list[Record], window: int

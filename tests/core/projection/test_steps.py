@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from tests.conversations import PNG, messy_logs, said
+from tests.support.runs import examples
 
 from holdfast.core.log.records import Assistant, Record, ToolResult, ToolUse, User
 from holdfast.core.models.messages import INTERRUPTED, Image, Text, Thinking, ToolAnswer, ToolCall
@@ -266,7 +267,7 @@ def test_every_flaw_has_a_meaning() -> None:
     assert set(MEANING) == set(get_args(Flaw))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(messy_logs())
 def test_messages_of_any_log_are_sound(records: Sequence[Record]) -> None:
     """Roles alternate; every call is answered, once, in order, at once; nothing is empty."""
@@ -290,7 +291,7 @@ def test_messages_of_any_log_are_sound(records: Sequence[Record]) -> None:
     assert not waiting
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(messy_logs())
 def test_more_records_only_add_blocks(records: Sequence[Record]) -> None:
     """Whatever was closed stays as it was: the prefix of a request is the next one's."""
@@ -301,7 +302,7 @@ def test_more_records_only_add_blocks(records: Sequence[Record]) -> None:
         assert thread.closed(0, len(closed)) == closed
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(messy_logs())
 def test_feeding_at_once_and_one_by_one_agree(records: Sequence[Record]) -> None:
     """Looking at a thread does not change it."""

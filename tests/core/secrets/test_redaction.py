@@ -9,7 +9,7 @@ import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.secrets.planted_secrets import (
     HARMLESS,
@@ -20,6 +20,7 @@ from tests.core.secrets.planted_secrets import (
     made,
 )
 from tests.strategies import clean_texts, json_values, texts
+from tests.support.runs import examples
 
 from holdfast.core.secrets.redaction import MASK, Redactor, has_secret, masks_in, without_secrets
 from holdfast.core.text.strings import DEPTH_MAX
@@ -468,7 +469,7 @@ def test_hostile_text_takes_linear_time(name: str) -> None:
     REGISTERED.text(HOSTILE[name])
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.text("sk-eyJ.:/=@\"' \\n-AIzaghp_", max_size=4_000))
 def test_any_mix_of_signs_comes_back(text: str) -> None:
     """Whatever is made of what patterns look for, the result is stable."""

@@ -8,10 +8,11 @@ import re
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversations import PNG
 from tests.core.secrets.planted_secrets import TOKENS
+from tests.support.runs import examples
 
 from holdfast import Session
 from holdfast.core.history.access import OPERATOR, Access, Caller
@@ -385,7 +386,7 @@ def test_a_read_around_a_record_has_both_sides() -> None:
 
 
 @given(st.integers(0, 40), st.integers(0, 20_000), st.integers(1, 50))
-@settings(max_examples=60)
+@examples(60)
 def test_around_any_record_and_within_any_cap_the_anchor_is_there(
     place: int, cap: int, limit: int
 ) -> None:
@@ -518,7 +519,7 @@ def test_an_output_is_read_by_its_path_verified_and_within_the_cap() -> None:
 
 
 @given(st.integers(0, 2_000))
-@settings(max_examples=40)
+@examples(40)
 def test_an_output_fits_any_cap(cap: int) -> None:
     shelf = Shelf()
     sha256, _ids = offloaded(shelf, '"\x00😀' * 400)
@@ -760,7 +761,7 @@ def test_others_are_not_told_about_the_store() -> None:
 
 
 @given(st.integers(0, 2_000), st.integers(0, 30))
-@settings(max_examples=60)
+@examples(60)
 def test_no_call_raises_and_every_reply_is_within_its_cap(cap: int, seed: int) -> None:
     shelf = Shelf(*numbered(5, 100), *step(1, PHRASE), cap=cap)
     asked = (

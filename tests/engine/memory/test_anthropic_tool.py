@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.runs import examples
 
 from holdfast.core.limits import MEMORY_FILE_CHARS_MAX, MEMORY_VIEW_CHARS
 from holdfast.core.models.messages import ToolCall
@@ -250,7 +251,7 @@ def test_no_path_leads_out(tmp_path: Path, command: str, path: str) -> None:
 
 
 @given(st.text(st.sampled_from("/.memories%2eaA\\\0~ownrs漢"), max_size=30))
-@settings(max_examples=150)
+@examples(150)
 def test_no_path_at_all_makes_a_file_elsewhere(tmp_path_factory: Any, path: str) -> None:
     """Whatever it is made of: a file is made below the folder, or nothing is."""
     top = tmp_path_factory.mktemp("top")

@@ -7,8 +7,9 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.runs import examples
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Flush, Record, User
@@ -63,7 +64,7 @@ def log_of(notes: list[list[str]]) -> list[Record]:
 
 
 @given(flushes, st.integers(0, 20))
-@settings(max_examples=60)
+@examples(60)
 def test_a_replay_adds_only_what_is_missing(notes: list[list[str]], writes: int) -> None:
     """A process that dies anywhere while it saves is made good by the next one, once."""
     records = log_of(notes)

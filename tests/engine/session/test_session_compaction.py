@@ -20,6 +20,7 @@ from tests.engine.sessions import (
     said,
     texts,
 )
+from tests.support.runs import examples
 
 from holdfast.core.flow.effects import Cancelled, Deny
 from holdfast.core.flow.events import (
@@ -825,7 +826,7 @@ def check_any_history(log: list[Any]) -> None:
     bench.close()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(log=sound_logs(max_turns=12, words=300))
 def test_any_history_stays_valid_after_a_compaction(log: list[Any]) -> None:
     """Whatever was said: the request is valid, the first kept record is no result, and the newest

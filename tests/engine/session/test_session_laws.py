@@ -6,9 +6,10 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine.sessions import KINDS, Bench, check_requests, is_summary_request, texts
+from tests.support.runs import examples
 
 from holdfast.core.log.records import User, text_of
 from holdfast.core.models.replies import Reply
@@ -149,7 +150,7 @@ class Life:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=20)
+@examples(20)
 @given(
     actions=st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=14),
     answers=st.lists(st.sampled_from(ANSWERS), max_size=14),

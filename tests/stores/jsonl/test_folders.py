@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.runs import examples
 
 from holdfast.core.limits import ID_CHARS_MAX
 from holdfast.core.log.ids import SessionKey
@@ -337,7 +338,7 @@ def test_free_key_is_new_and_says_where_it_came_from(shelf: Shelf, store: JsonlS
     copies=st.integers(0, 3),
     is_shouted=st.booleans(),
 )
-@settings(deadline=None, max_examples=30)
+@examples(30)
 def test_free_key_can_always_be_made(
     session: str,
     copies: int,

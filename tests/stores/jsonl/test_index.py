@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.stores.opens import logs_opened, watched
+from tests.support.runs import examples
 
 from holdfast.core.log.ids import Named, SessionKey, resolve
 from holdfast.core.log.records import (
@@ -383,7 +384,7 @@ SCRIPTS = st.lists(st.tuples(ACTS, st.integers(0, 5_000), st.booleans()), max_si
 
 @given(script=SCRIPTS)
 @example(script=[("append", 1, True), ("edit", 60, True), ("edit", 61, True)])
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_listing_equals_a_scan_whatever_is_done_to_the_logs(
     script: list[tuple[str, int, bool]],
 ) -> None:
@@ -401,7 +402,7 @@ def test_listing_equals_a_scan_whatever_is_done_to_the_logs(
 
 
 @given(script=SCRIPTS)
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_listing_equals_a_scan_when_only_what_was_added_is_read(
     script: list[tuple[str, int, bool]],
 ) -> None:
@@ -605,7 +606,7 @@ def test_index_that_is_corrupt_is_kept_aside(tmp_path: Path, wrong: Callable[[Pa
 
 
 @given(data=st.binary(max_size=300), position=st.integers(0, 20_000), is_open=st.booleans())
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_index_with_any_bytes_anywhere_never_breaks_a_listing(
     data: bytes, position: int, is_open: bool
 ) -> None:

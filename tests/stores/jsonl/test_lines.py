@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.runs import examples
 
 from holdfast.core.limits import DAMAGE_PREVIEW_BYTES, LINE_BYTES_MAX
 from holdfast.stores.jsonl import lines
@@ -76,7 +77,7 @@ def forward(fd: int, start: int, end: int) -> list[Line]:
 
 
 @given(data=FILES, block_bytes=BLOCKS)
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_lines_agree_with_split_from_both_ends(data: bytes, block_bytes: int) -> None:
     """Any file gives the lines of `bytes.split`, forwards and backwards, whatever the blocks."""
     with opened(data) as fd, small_blocks(block_bytes, 1 << 20):
@@ -85,7 +86,7 @@ def test_lines_agree_with_split_from_both_ends(data: bytes, block_bytes: int) ->
 
 
 @given(data=FILES, block_bytes=BLOCKS, cut=st.tuples(st.integers(0), st.integers(0)))
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_lines_stay_within_the_part_asked_for(
     data: bytes, block_bytes: int, cut: tuple[int, int]
 ) -> None:
@@ -112,7 +113,7 @@ def test_lines_are_whole_at_every_block_boundary(block_bytes: int) -> None:
 )
 @example(sizes=[0, 200, 0], block_bytes=8)
 @example(sizes=[201, 129], block_bytes=32)
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_lines_that_are_too_long_are_reported_from_both_ends(
     sizes: list[int], block_bytes: int
 ) -> None:

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.support.runs import examples
 
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.ids import SessionKey
@@ -379,7 +380,7 @@ def plain(record: Record) -> Record:
     return msgspec.structs.replace(record, id="", parent=None, more=None, **changes)
 
 
-@settings(deadline=None, max_examples=250)
+@examples(250)
 @given(st.lists(DAMAGE, min_size=1, max_size=4))
 @example([Damage("swap", 0, 1), Damage("splice", 114, 127)])  # a header takes a kept record's id
 def test_damaged_log_keeps_every_intact_line(damages: list[Damage]) -> None:
@@ -395,7 +396,7 @@ def test_damaged_log_keeps_every_intact_line_in_a_deep_search(damages: list[Dama
     check_log(damaged(damages))
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.lists(st.one_of(st.binary(max_size=60), NOISE), max_size=8))
 def test_random_bytes_are_a_log_without_records(pieces: list[bytes]) -> None:
     """A file of anything at all is read without an error."""

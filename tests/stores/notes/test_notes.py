@@ -15,8 +15,9 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.runs import examples
 
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX
 from holdfast.core.memory.note_files import same_note
@@ -381,7 +382,7 @@ def test_eight_processes_note_everything_once(tmp_path: Path) -> None:
     assert sum(int(line) for output in outputs for line in output.split()) == len(expected)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.lists(st.text("ab. \n", max_size=3), max_size=4)),

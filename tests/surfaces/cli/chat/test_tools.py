@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.runs import examples
 
 from holdfast.engine.tools import Toolbox
 from holdfast.errors import PathRejected
@@ -66,7 +67,7 @@ def test_links_that_lead_out_are_refused_and_not_searched(folder: Path) -> None:
     assert "out (link)" in shop.list_directory()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["..", ".", "sub", "a.txt", "out", "", "/", "~"]), max_size=6))
 def test_no_path_reads_the_secret(folder: Path, parts: list[str]) -> None:
     """Whatever is put together, what is outside stays outside."""

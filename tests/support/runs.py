@@ -1,0 +1,65 @@
+"""How much a test run does: `quick`, `test` or `nightly`, from HOLDFAST_TESTS.
+
+`make quick`, `make test` and `make nightly` set it; pytest alone means `test`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import defaultdict
+from math import ceil
+from typing import TYPE_CHECKING, TypeVar
+
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+T = TypeVar("T")
+
+EXAMPLES = {"quick": 10, "test": 100, "nightly": 1_000}
+"""Examples of a property that states no number of its own, per run."""
+
+RUN = os.environ.get("HOLDFAST_TESTS", "test")
+if RUN not in EXAMPLES:
+    raise ValueError(f"HOLDFAST_TESTS is {RUN!r}; it can be one of {', '.join(EXAMPLES)}")
+
+
+def is_whole() -> bool:
+    """Return True where every case runs, and no sample."""
+    return RUN == "nightly"
+
+
+def examples(count: int) -> settings:
+    """Settings with `count` examples in `make test`, a tenth in `quick`, ten times in `nightly`."""
+    return settings(max_examples=max(1, count * EXAMPLES[RUN] // EXAMPLES["test"]))
+
+
+def sample(
+    items: Iterable[T],
+    *,
+    share: float,
+    name: Callable[[T], str] = str,
+    kind: Callable[[T], object] = lambda _: None,
+) -> list[T]:
+    """Return the share of each kind whose names hash lowest, in their order; `nightly`: all.
+
+    Each kind keeps at least one. A name alone decides, so the sample is the same on every machine,
+    and a new item can only replace one of its own kind.
+    """
+    every = list(items)
+    if is_whole():
+        return every
+    kinds: dict[object, list[T]] = defaultdict(list)
+    for item in every:
+        kinds[kind(item)].append(item)
+    chosen = set()
+    for members in kinds.values():
+        ranked = sorted(members, key=lambda item: _rank(name(item)))
+        chosen |= {name(item) for item in ranked[: ceil(share * len(members))]}
+    return [item for item in every if name(item) in chosen]
+
+
+def _rank(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()

@@ -1,0 +1,52 @@
+"""Samples are spread over the kinds, the same everywhere, and whole at night."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support import runs
+from tests.support.runs import examples, sample
+
+NAMES = [
+    f"{kind}/{number}"
+    for kind, count in (("a", 100), ("b", 10), ("c", 1))
+    for number in range(count)
+]
+
+
+def kind_of(name: str) -> str:
+    return name.split("/")[0]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setattr(runs, "RUN", "test")
+    return monkeypatch
+
+
+def test_each_kind_has_its_share(run: pytest.MonkeyPatch) -> None:
+    """A tenth of each kind, and at least one."""
+    chosen = sample(NAMES, share=0.1, kind=kind_of)
+
+    assert [sum(kind_of(name) == kind for name in chosen) for kind in "abc"] == [10, 1, 1]
+    assert chosen == [name for name in NAMES if name in chosen]
+
+
+def test_sample_does_not_depend_on_order(run: pytest.MonkeyPatch) -> None:
+    """The names decide, not where they stand."""
+    assert set(sample(NAMES, share=0.1)) == set(sample(NAMES[::-1], share=0.1))
+    assert sample(NAMES, share=0.1) != NAMES[:12]
+
+
+def test_night_has_every_item_and_more_examples(run: pytest.MonkeyPatch) -> None:
+    """Nothing that a sample leaves out is left out at night."""
+    run.setattr(runs, "RUN", "nightly")
+
+    assert sample(NAMES, share=0.1) == NAMES
+    assert examples(60).max_examples == 600
+
+
+def test_quick_run_has_a_tenth_of_the_examples(run: pytest.MonkeyPatch) -> None:
+    """At least one is always left."""
+    assert examples(60).max_examples == 60
+    run.setattr(runs, "RUN", "quick")
+    assert [examples(count).max_examples for count in (60, 5)] == [6, 1]
