@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from holdfast import MemoryBlobs, MemoryStore, SessionKey, importers
-from holdfast.core.flow.effects import Keep
+from holdfast.core.flow.effects import PutBlob
 from holdfast.core.limits import EXCERPT_CHARS, OFFLOAD_TEXT_CHARS, PREVIEW_CHARS
 from holdfast.core.log.records import Assistant, ToolResult, User, text_of, tool_calls
 from holdfast.core.models.window import Window, budget_for
@@ -342,7 +342,7 @@ def driven(flow: Flow[ToolResult], blobs: MemoryBlobs) -> ToolResult:
     try:
         while True:
             effect = flow.send(answer)
-            answer = blobs.put(effect.data) if isinstance(effect, Keep) else None
+            answer = blobs.put(effect.data) if isinstance(effect, PutBlob) else None
     except StopIteration as stop:
         result: ToolResult = stop.value
         return result

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.engine.sessions import boundaries, check_requests, is_summary_request, path_of, said
 from tests.support.runs import examples
 
-from holdfast.core.flow.effects import Append, Call, Keep, Start
+from holdfast.core.flow.effects import Append, CallModel, PutBlob, StartTools
 from holdfast.core.log.records import Assistant, Checkpoint, Flush, ToolResult, User, tool_calls
 from holdfast.core.log.refs import refs_of
 from holdfast.core.models.messages import Text
@@ -334,7 +334,9 @@ def test_the_same_on_disk(scenario: Scenario, tmp_path: Path) -> None:
 def test_the_scenarios_do_what_their_names_say(tmp_path: Path) -> None:
     """Or the laws above would be about nothing."""
     runs = {one.name: _play(one, _world("memory", tmp_path), None) for one in SCENARIOS}
-    starts = [one for one in runs["a turn with tools"].simulation.effects if isinstance(one, Start)]
+    starts = [
+        one for one in runs["a turn with tools"].simulation.effects if isinstance(one, StartTools)
+    ]
     assert [len(one.calls) for one in starts] == [2, 1]
     full = runs["a turn with a compaction"].simulation.effects
     appended = [r for one in full if isinstance(one, Append) for r in one.records]
@@ -342,7 +344,7 @@ def test_the_scenarios_do_what_their_names_say(tmp_path: Path) -> None:
     assert made
     assert made[0].method == "model"
     assert any(isinstance(one, Flush) for one in appended)
-    assert any(isinstance(one, Call) and one.purpose == "summary" for one in full)
+    assert any(isinstance(one, CallModel) and one.purpose == "summary" for one in full)
     recovery = runs["a recovery"]
     assert recovery.model.refused
     assert recovery.result.text == "parcel ZX-0003"
@@ -350,7 +352,7 @@ def test_the_scenarios_do_what_their_names_say(tmp_path: Path) -> None:
     assert asked.result.outcome == "applied"
     assert runs["resuming"].result.text == "well"
     moved = runs["outputs that are moved out"].simulation.effects
-    assert sum(isinstance(one, Keep) for one in moved) == 2
+    assert sum(isinstance(one, PutBlob) for one in moved) == 2
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS[1:6:4], ids=lambda one: one.name)

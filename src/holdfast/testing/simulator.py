@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import msgspec
 
-from holdfast.core.flow.effects import Next, Start, Wait
+from holdfast.core.flow.effects import NextToolResult, Sleep, StartTools
 from holdfast.engine.session.drivers import Blocking
 from holdfast.engine.session.session import Session
 
@@ -123,12 +123,12 @@ class Simulated(Blocking):
         simulation = self._simulation
         simulation.begin(effect)
         match effect:
-            case Start():
+            case StartTools():
                 self._begin(effect.calls)
                 value = None
-            case Next():
+            case NextToolResult():
                 value = self._next()
-            case Wait():
+            case Sleep():
                 simulation.wait(effect.seconds)
                 value = None
             case _:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.flow.effects import Keep, Tell
+from holdfast.core.flow.effects import Emit, PutBlob
 from holdfast.core.flow.events import OffloadFailed, OutputOffloaded
 from holdfast.core.limits import (
     OFFLOAD_BINARY_CHARS,
@@ -48,13 +48,13 @@ class Shelf:
                 return done.value
             value = None
             match effect:
-                case Keep(data) if self._is_full:
+                case PutBlob(data) if self._is_full:
                     value = StoreUnavailable("cannot store a blob: No space left on device")
                     assert data
-                case Keep(data):
+                case PutBlob(data):
                     value = hashlib.sha256(data).hexdigest()
                     self.held[value] = data
-                case Tell(event):
+                case Emit(event):
                     self.events.append(event)
                 case _:
                     raise AssertionError(effect)

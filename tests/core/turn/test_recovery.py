@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.conversations import said
 
 from holdfast.core.failures.classify import BUILT_IN, Failure, Symptoms, classify
-from holdfast.core.flow.effects import Failed
+from holdfast.core.flow.effects import FailedCall
 from holdfast.core.log.records import Assistant, User
 from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
@@ -100,7 +100,7 @@ def test_what_is_not_about_size_is_given_up(message: str, status: int) -> None:
     assert found.step == "give-up"
     assert found.bounds == Bounds()
     assert found.learned is None
-    assert type(gave_up(Failed(failure), PLAN, found.detail)) is ModelError
+    assert type(gave_up(FailedCall(failure), PLAN, found.detail)) is ModelError
 
 
 def test_a_refusal_without_a_word_is_judged_by_our_own_count() -> None:
@@ -109,7 +109,7 @@ def test_a_refusal_without_a_word_is_judged_by_our_own_count() -> None:
     full = msgspec.structs.replace(PLAN, window=Window(PLAN.tokens.total))
     found = remedy(mute, full, Bounds(), Tries(), TERMS)
     assert found.step == "shrink"
-    assert isinstance(gave_up(Failed(mute), full, "x"), ContextOverflow)
+    assert isinstance(gave_up(FailedCall(mute), full, "x"), ContextOverflow)
 
 
 def test_waits_grow_are_bounded_and_are_no_recoveries() -> None:

@@ -10,14 +10,14 @@ from tests.conversations import said
 
 from holdfast.core.flow.effects import (
     Append,
-    Call,
+    CallModel,
     Cancelled,
-    Next,
+    Emit,
+    NextToolResult,
     Now,
     Outcome,
     Read,
-    Start,
-    Tell,
+    StartTools,
 )
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
 from holdfast.core.models.dialects import target
@@ -79,20 +79,20 @@ class Hand:
                 ]
                 self.records += stored
                 return tuple(stored)
-            case Call():
+            case CallModel():
                 return self.answers.pop(0)
-            case Start():
+            case StartTools():
                 self.started += effect.calls
-            case Next():
+            case NextToolResult():
                 return Outcome(self.started.pop().id, "seen")
-            case Tell():
+            case Emit():
                 return None
         return None
 
 
 def story(hand: Hand) -> list[str]:
     """The effects that matter, without looking and telling."""
-    return [one for one in hand.effects if one not in ("Read", "Now", "Tell")]
+    return [one for one in hand.effects if one not in ("Read", "Now", "Emit")]
 
 
 def test_the_order_of_a_turn_with_tools() -> None:
@@ -102,8 +102,9 @@ def test_the_order_of_a_turn_with_tools() -> None:
     reply = hand.run(turn.turn(hand.course, "go"))
     assert reply.text == "done"
     assert story(hand) == [
-        *("+user", "Call", "+assistant", "Start", "Next", "+tool_result", "Next", "+tool_result"),
-        *("Call", "+assistant"),
+        *("+user", "CallModel", "+assistant", "StartTools"),
+        *("NextToolResult", "+tool_result", "NextToolResult", "+tool_result"),
+        *("CallModel", "+assistant"),
     ]
     assert hand.course.running == set()
 
@@ -170,7 +171,7 @@ def test_a_cancelled_call_keeps_what_was_said_and_answers_what_was_asked() -> No
     hand = Hand([User(content="q")])
     flow = turn.answer(hand.course)
     effect: Any = flow.send(None)
-    while not isinstance(effect, Call):
+    while not isinstance(effect, CallModel):
         effect = flow.send(hand._perform(effect))
     text = {"type": "text", "text": "as far as it went"}
     partial = Reply(content=[text, call_block("a")], stop="cancelled")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.engine.sessions import Bench, boundaries, check_requests, path_of, said, texts
 
-from holdfast.core.flow.effects import Cancelled, Now, Tell
+from holdfast.core.flow.effects import Cancelled, Emit, Now
 from holdfast.core.flow.events import TurnStarted
 from holdfast.core.log.records import Assistant, Compaction, Rewind, ToolResult, User
 from holdfast.core.models.messages import INTERRUPTED
@@ -53,7 +53,7 @@ def test_an_error_of_an_effect_is_raised_into_the_flow() -> None:
 
     def flow() -> Flow[str]:
         try:
-            yield Tell(TurnStarted("r"))
+            yield Emit(TurnStarted("r"))
         except Cancelled:
             tidied.append("tidied")
             yield Now()

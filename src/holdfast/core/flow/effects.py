@@ -1,15 +1,16 @@
-"""What a flow asks of the world.
+"""Effects: the operations that a flow asks a driver to perform.
 
-A flow is a generator: it yields effects and is sent what came of them. It decides, and touches
-nothing; a driver carries the effects out: blocking, awaited, or in a simulation. One body, three
-worlds. What an effect gives back stands in its docstring; a failed append or a cancelled call is
-raised into the flow, which leaves the session sound and lets it pass.
+A flow is a generator. It yields effects and is sent their results; it decides everything and
+touches nothing outside itself. A driver performs the effects: blocking, awaiting, or in a
+simulation. One body, three worlds. Each effect's docstring names its result. An append that fails
+and a call that is cancelled are raised into the flow, which leaves the session in a sound state
+and re-raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,69 +18,68 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.failures.classify import Failure
-    from holdfast.core.flow.events import Event
+    from holdfast.core.flow.events import Event, Purpose
     from holdfast.core.log.records import Content, Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Prompt, ToolCall
     from holdfast.core.models.replies import Reply
 
 T = TypeVar("T")
-Purpose = Literal["turn", "summary", "notes"]
 
 
 class Now(msgspec.Struct, frozen=True):
-    """Gives the time, in seconds since 1970."""
+    """Returns the time, in seconds since 1970."""
 
 
 class Read(msgspec.Struct, frozen=True):
-    """Gives the records that a window of this size looks at, as they are now."""
+    """Returns the records that a window of this size looks at, as they are now."""
 
     window: int
 
 
 class Append(msgspec.Struct, frozen=True):
-    """Makes records durable, all or none, and gives them back with their ids.
+    """Makes records durable, all or none, and returns them with their ids.
 
-    What another writer appended meanwhile comes before them. Gives None, and appends nothing, where
-    `unless_cut` is set and the view was cut, or left, after the record `since`.
+    Records that another writer appended meanwhile come before them. With `unless_cut`, nothing is
+    appended and None is returned where the view was cut, or its branch left, after the record
+    `since`.
     """
 
     records: Sequence[Record]
     unless_cut: bool = False
     since: str = ""
-    """The newest record that was looked at."""
+    """The newest record that the flow has read."""
 
 
-class Keep(msgspec.Struct, frozen=True):
-    """Makes a payload durable, before a record names it; gives its SHA-256, or the `StoreError`
-    that says why not."""
+class PutBlob(msgspec.Struct, frozen=True):
+    """Makes a payload durable before a record refers to it. Returns its SHA-256, or the
+    `StoreError` that prevented it."""
 
     data: bytes
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """Stores a checkpoint of the session as it is; gives a `Marked`, or None where that was not
-    possible."""
+class SaveCheckpoint(msgspec.Struct, frozen=True):
+    """Stores a checkpoint of the session. Returns a `SavedCheckpoint`, or None if that failed."""
 
     trigger: str
 
 
-class Marked(msgspec.Struct, frozen=True):
+class SavedCheckpoint(msgspec.Struct, frozen=True):
     """A checkpoint that is in the log."""
 
     record: str
     pending: tuple[str, ...] = ()
-    """What is still to be done."""
+    """Tasks that are still open."""
 
 
-class Recall(msgspec.Struct, frozen=True):
-    """Gives what memory has on something, as a block of data, or nothing. It never fails."""
+class SearchMemory(msgspec.Struct, frozen=True):
+    """Returns the memory's hits for a query as a block of data, or an empty string. Never fails."""
 
     query: str
 
 
-class Call(msgspec.Struct, frozen=True):
-    """Sends a prompt; gives a `Reply` or a `Failed`."""
+class CallModel(msgspec.Struct, frozen=True):
+    """Sends a prompt. Returns a `Reply` or a `FailedCall`."""
 
     prompt: Prompt
     target: Target
@@ -87,28 +87,28 @@ class Call(msgspec.Struct, frozen=True):
     deadline_seconds: float | None = None
 
 
-class Failed(msgspec.Struct, frozen=True):
-    """A call that came to nothing, and why."""
+class FailedCall(msgspec.Struct, frozen=True):
+    """A model call without a usable reply, and its classified failure."""
 
     failure: Failure
     error: BaseException | None = None
-    """What was raised."""
+    """The exception, if one was raised."""
     partial: str = ""
-    """Text that had arrived before."""
+    """Text that arrived before the failure."""
 
 
-class Start(msgspec.Struct, frozen=True):
-    """Starts tools, side by side; gives nothing."""
+class StartTools(msgspec.Struct, frozen=True):
+    """Starts tools in parallel. Returns nothing."""
 
     calls: Sequence[ToolCall]
 
 
-class Next(msgspec.Struct, frozen=True):
-    """Gives the `Outcome` of one of the tools that were started, whichever is done first."""
+class NextToolResult(msgspec.Struct, frozen=True):
+    """Returns the `Outcome` of the started tool that finishes next."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of one tool call."""
+    """The result of one tool call."""
 
     call_id: str
     content: Content
@@ -117,32 +117,56 @@ class Outcome(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
-class Wait(msgspec.Struct, frozen=True):
-    """Gives nothing, later."""
+class Sleep(msgspec.Struct, frozen=True):
+    """Returns nothing after some seconds, or sooner if the turn is cancelled."""
 
     seconds: float
 
 
-class Tell(msgspec.Struct, frozen=True):
-    """Tells everyone who listens; gives a `Deny` where one of them says no, else None."""
+class Emit(msgspec.Struct, frozen=True):
+    """Passes an event to all listeners. Returns a `Deny` if one of them denies it, else None."""
 
     event: Event
 
 
 class Deny(msgspec.Struct, frozen=True):
-    """A listener's no to what an event announces."""
+    """Returned by a listener to stop the operation that a `…Started` event announces."""
 
     reason: str = "denied"
 
 
-Effect: TypeAlias = Now | Read | Append | Keep | Mark | Recall | Call | Start | Next | Wait | Tell
+class RunBlocking(msgspec.Struct, frozen=True):
+    """Runs a function that blocks and returns its result.
+
+    For operations of the engine that only touch the store. The awaiting driver runs it in a
+    thread, to its end even if the task is cancelled.
+    """
+
+    work: Callable[[], Any]
+
+
+Effect: TypeAlias = (
+    Now
+    | Read
+    | Append
+    | PutBlob
+    | SaveCheckpoint
+    | SearchMemory
+    | CallModel
+    | StartTools
+    | NextToolResult
+    | Sleep
+    | Emit
+    | RunBlocking
+)
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 
 class Cancelled(BaseException):
-    """Somebody called the turn off. Like the interrupts of Python, no failure is meant."""
+    """The turn was cancelled. Like `KeyboardInterrupt`, it is no `Exception`: a handler for
+    failures must not swallow it."""
 
     def __init__(self, partial: Reply | None = None) -> None:
         super().__init__("cancelled")
         self.partial = partial
-        """What had arrived of the reply."""
+        """The part of the reply that had arrived."""

@@ -1,7 +1,7 @@
-"""Everything a session tells those who listen, as values.
+"""The events that a session emits to its listeners.
 
-`…Started` events can be denied where that makes sense: a listener that returns `Deny` stops the
-tool, the call or the compaction before it happens.
+A listener that returns `Deny` for a `…Started` event stops the tool, call or compaction that the
+event announces, where its docstring says so.
 """
 
 from __future__ import annotations
@@ -12,42 +12,44 @@ import msgspec
 
 if TYPE_CHECKING:
     from holdfast.core.failures.classify import Failure
-    from holdfast.core.flow.effects import Purpose
     from holdfast.core.models.messages import ToolCall
     from holdfast.core.models.replies import Reply
     from holdfast.core.models.usage import Usage
 
+Purpose = Literal["turn", "summary", "notes"]
+"""The reason for a model call: answer the user, summarise, or take notes."""
 Reason = Literal["asked", "full", "cold", "overflow"]
-"""Why a view was cut: somebody asked; the budget; a cold cache; the provider refused."""
+"""The reason for a compaction: the caller asked for it, the budget is used up, the prompt cache is
+cold, or the provider refused the request."""
 
 
 class TurnStarted(msgspec.Struct, frozen=True):
-    """The user's words are in the log."""
+    """The user's message is in the log."""
 
     record: str
 
 
 class TurnFinished(msgspec.Struct, frozen=True):
-    """The turn is answered."""
+    """The turn has its final reply, which is in the log."""
 
     reply: Reply
     steps: int
 
 
 class TurnFailed(msgspec.Struct, frozen=True):
-    """The turn ended without an answer. The log has everything up to here."""
+    """The turn ended without a reply. The log has everything up to this point."""
 
     reason: str
 
 
 class TurnCancelled(msgspec.Struct, frozen=True):
-    """Somebody called the turn off; `interrupted` are tool calls that had been started."""
+    """The turn was cancelled; `interrupted` are the tool calls that were running."""
 
     interrupted: tuple[str, ...] = ()
 
 
 class Interrupted(msgspec.Struct, frozen=True):
-    """Calls of an earlier run that never got a result were answered as interrupted, once."""
+    """Tool calls of an earlier run that never got a result were answered as interrupted."""
 
     calls: tuple[str, ...]
 
@@ -60,15 +62,17 @@ class CallStarted(msgspec.Struct, frozen=True):
     budget: int
     window: int
     attempt: int = 1
-    """1 for the first; more after a failure."""
+    """1 for the first attempt; higher after a failure."""
 
 
 class CallFinished(msgspec.Struct, frozen=True):
+    """A model call returned a reply."""
+
     purpose: Purpose
     tokens: int
-    """What we expected."""
+    """Our estimate of the input."""
     usage: Usage | None
-    """What the provider reported, if it can be relied on."""
+    """The usage that the provider reported; None where it is missing or not plausible."""
     cost: float | None
     """In dollars, by list price."""
     stop: str
@@ -76,14 +80,14 @@ class CallFinished(msgspec.Struct, frozen=True):
 
 
 class CallFailed(msgspec.Struct, frozen=True):
-    """A call came to nothing; what is done about it."""
+    """A model call failed; `next` is the step that follows."""
 
     purpose: Purpose
     failure: Failure
     next: Literal["wait", "lower-output", "shrink", "drop-media", "drop-thinking", "give-up"]
     detail: str = ""
     seconds: float = 0.0
-    """How long is waited."""
+    """Length of the wait, if `next` is `wait`."""
 
 
 class ToolStarted(msgspec.Struct, frozen=True):
@@ -103,17 +107,17 @@ class ToolFinished(msgspec.Struct, frozen=True):
 
 
 class OutputOffloaded(msgspec.Struct, frozen=True):
-    """A payload was moved out of a record that is about to be stored; its blob is durable."""
+    """A large payload was moved out of a record before it is stored; its blob is durable."""
 
     tool: str
-    """What made it; empty for what a user showed."""
+    """The tool that returned it; empty for content of a user message."""
     sha256: str
     bytes: int
     kind: str
 
 
 class OffloadFailed(msgspec.Struct, frozen=True):
-    """A payload could not be kept. Of a text, a bounded part is stored and the rest is lost."""
+    """A payload could not be stored. Of a text, a bounded part is kept and the rest is lost."""
 
     tool: str
     bytes: int
@@ -121,14 +125,14 @@ class OffloadFailed(msgspec.Struct, frozen=True):
 
 
 class CheckpointSaved(msgspec.Struct, frozen=True):
-    """What the session is doing is in the log as a state."""
+    """A checkpoint of the session's state is in the log."""
 
     record: str
     trigger: str
 
 
 class SessionReset(msgspec.Struct, frozen=True):
-    """A fresh session goes on where another was left; it knows what that one was doing."""
+    """A fresh session continues another one, starting from its checkpoint."""
 
     old: str
     new: str
@@ -136,15 +140,15 @@ class SessionReset(msgspec.Struct, frozen=True):
 
 
 class MemoryRecalled(msgspec.Struct, frozen=True):
-    """What memory has on what the user said stands beside it, once, as data."""
+    """Memory had hits for the user's message; they are stored before it as data."""
 
     record: str
     chars: int
 
 
 class PruneStarted(msgspec.Struct, frozen=True):
-    """Old results are about to be shown shorter. Denied, that is done only if nothing fits
-    without it."""
+    """Old tool results are about to be shortened in the view. If denied, that happens only if the
+    request does not fit without it."""
 
     trimmed: int
     cleared: int
@@ -154,7 +158,7 @@ class PruneStarted(msgspec.Struct, frozen=True):
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """Old results are shown shorter from now on."""
+    """Old tool results are shortened in the view from now on."""
 
     record: str
     trimmed: int
@@ -165,7 +169,8 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 class CompactionStarted(msgspec.Struct, frozen=True):
-    """A cut is about to be made. Denied, it is made only if nothing fits without it."""
+    """A compaction is about to start. If denied, it happens only if the request does not fit
+    without it."""
 
     reason: Reason
     detail: str
@@ -175,32 +180,32 @@ class CompactionStarted(msgspec.Struct, frozen=True):
 
 
 class CompactionFinished(msgspec.Struct, frozen=True):
-    """What became of it. Only `applied` moved the boundary."""
+    """The result of a compaction. Only `applied` moved the boundary."""
 
     outcome: Literal["applied", "skipped", "preview"]
     reason: Reason
     detail: str = ""
-    """Why it was skipped, or why the summary is made by code."""
+    """The reason why it was skipped, or why the summary was made without a model."""
     method: Literal["model", "extract"] | None = None
     record: str = ""
     covers: tuple[str, str] | None = None
     tokens_before: int = 0
     tokens_after: int = 0
     summary: str = ""
-    """What stands for the messages that were cut."""
+    """The text that replaces the messages that were cut."""
     calls: int = 0
-    """Calls to a model it took."""
+    """Number of model calls it took."""
     cost: float | None = None
 
 
 class FlushStarted(msgspec.Struct, frozen=True):
-    """Notes are about to be saved before a cut. Can be denied."""
+    """Notes are about to be saved before a compaction. Can be denied."""
 
     covers: tuple[str, str] | None
 
 
 class FlushFinished(msgspec.Struct, frozen=True):
-    """Notes were saved before a cut, or could not be."""
+    """Notes were saved before a compaction, or could not be."""
 
     outcome: Literal["saved", "nothing", "skipped", "failed"]
     notes: tuple[str, ...] = ()
@@ -209,7 +214,7 @@ class FlushFinished(msgspec.Struct, frozen=True):
 
 
 class WindowLearned(msgspec.Struct, frozen=True):
-    """The provider's own words say how large the window is."""
+    """The provider's error message states the size of the context window."""
 
     tokens: int
     before: int
@@ -217,7 +222,7 @@ class WindowLearned(msgspec.Struct, frozen=True):
 
 
 class TroubleNoticed(msgspec.Struct, frozen=True):
-    """A call that succeeded, and is not what it seems."""
+    """A model call succeeded but looks wrong."""
 
     kind: Literal["over-window", "cut-silently", "zero-usage", "empty-reply", "window-stop"]
     detail: str

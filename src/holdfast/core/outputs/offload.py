@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.flow.effects import Keep, Tell
+from holdfast.core.flow.effects import Emit, PutBlob
 from holdfast.core.flow.events import OffloadFailed, OutputOffloaded
 from holdfast.core.limits import (
     DETAIL_CHARS_MAX,
@@ -180,12 +180,12 @@ def _binaries_out(block: Json, found: Sequence[tuple[str, ...]], name: str) -> F
 
 def _kept(data: bytes, ref: OutputRef, name: str) -> Flow[str | None]:
     """Put a payload away; gives why that was not possible, if it was not."""
-    outcome = yield Keep(data)
+    outcome = yield PutBlob(data)
     if isinstance(outcome, StoreError):
-        yield Tell(OffloadFailed(name, len(data), str(outcome)))
+        yield Emit(OffloadFailed(name, len(data), str(outcome)))
         return str(outcome)
     assert outcome == ref.sha256, "a blob store goes by the hash of what it stores"
-    yield Tell(OutputOffloaded(name, ref.sha256, ref.bytes, ref.kind))
+    yield Emit(OutputOffloaded(name, ref.sha256, ref.bytes, ref.kind))
     return None
 
 

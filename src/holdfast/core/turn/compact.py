@@ -16,7 +16,17 @@ import msgspec
 from holdfast.core.compaction import summary_request
 from holdfast.core.extract.carryover import prose_cap
 from holdfast.core.failures.classify import Symptoms, classify
-from holdfast.core.flow.effects import Append, Call, Cancelled, Deny, Failed, Mark, Now, Read, Tell
+from holdfast.core.flow.effects import (
+    Append,
+    CallModel,
+    Cancelled,
+    Deny,
+    Emit,
+    FailedCall,
+    Now,
+    Read,
+    SaveCheckpoint,
+)
 from holdfast.core.flow.events import (
     CallFailed,
     CallFinished,
@@ -40,7 +50,7 @@ from holdfast.errors import CannotFit
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holdfast.core.flow.effects import Flow, Marked
+    from holdfast.core.flow.effects import Flow, SavedCheckpoint
     from holdfast.core.flow.events import Reason
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.dialects import Target
@@ -110,7 +120,7 @@ def compact(
             refusal = "nothing would be gained: what may be cut is no larger than what it leaves"
     if refusal or made is None:
         skipped = CompactionFinished("skipped", "asked", refusal)
-        yield Tell(skipped)
+        yield Emit(skipped)
         return skipped
     if is_preview:
         return _finished("preview", "asked", made, detail="nothing was changed")
@@ -156,7 +166,7 @@ class _Work:
             made.covers,
             sum(one.kind in MESSAGES for one in covered),
         )
-        denied = yield Tell(started)
+        denied = yield Emit(started)
         if isinstance(denied, Deny):
             held = yield from self._hold(denied.reason)
             if held is not None or self._reason == "asked":
@@ -170,7 +180,7 @@ class _Work:
         yield from self._commit(plan, round_)
         return None
 
-    def _with_tasks(self, plan: Plan, marked: Marked | None) -> Plan:
+    def _with_tasks(self, plan: Plan, marked: SavedCheckpoint | None) -> Plan:
         """The plan with what is still to be done in what is left behind."""
         if marked is None or not marked.pending:
             return plan
@@ -189,7 +199,7 @@ class _Work:
                     yield from _prune(plan)
         if held is not None or self._reason == "asked":
             self.finished = CompactionFinished("skipped", self._reason, f"denied: {why}")
-            yield Tell(self.finished)
+            yield Emit(self.finished)
         return held
 
     def _commit(self, plan: Plan, round_: int) -> Flow[None]:
@@ -209,7 +219,7 @@ class _Work:
         else:
             course.is_pressed = False
             self.finished = self._applied(stored[0])
-        yield Tell(self.finished)
+        yield Emit(self.finished)
 
     def _signed(self, made: Compaction) -> Compaction:
         """The record, with who wrote it and what that cost."""
@@ -248,9 +258,9 @@ class _Work:
         how = self._course.terms.notes
         if how == "off":
             return
-        denied = yield Tell(FlushStarted(made.covers))
+        denied = yield Emit(FlushStarted(made.covers))
         if isinstance(denied, Deny):
-            yield Tell(FlushFinished("skipped", detail=f"denied: {denied.reason}"))
+            yield Emit(FlushFinished("skipped", detail=f"denied: {denied.reason}"))
             return
         before = notes.flushed(self._records)
         found = [note.text for note in notes.durable(covered, known=before)]
@@ -259,11 +269,11 @@ class _Work:
             asked, detail, usage = yield from self._ask_for_notes(covered, [*before, *found])
             found += asked
         if not found:
-            yield Tell(FlushFinished("failed" if detail else "nothing", detail=detail))
+            yield Emit(FlushFinished("failed" if detail else "nothing", detail=detail))
             return
         flush = Flush(notes=list(found), trigger="compaction", usage=usage)
         stored = yield Append((flush,))
-        yield Tell(FlushFinished("saved", tuple(found), stored[0].id, detail))
+        yield Emit(FlushFinished("saved", tuple(found), stored[0].id, detail))
 
     def _ask_for_notes(
         self, covered: Sequence[Record], known: Sequence[str]
@@ -275,7 +285,7 @@ class _Work:
             return [], "", None
         question = notes.ask_for_notes(parts[-1], known=known)
         outcome = yield from self._call(_alone(notes.SYSTEM, question, _NOTES_TOKENS), "notes")
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, FailedCall):
             return [], f"the model could not be asked: {outcome.failure.kind}", None
         return notes.read_notes(outcome, known=known), "", outcome.usage
 
@@ -325,7 +335,7 @@ class _Work:
         riding = self._riding(cap, sum(map(counter.count, pieces)))
         if riding is not None:
             outcome = yield from self._call(riding, "summary")
-            if isinstance(outcome, Failed):
+            if isinstance(outcome, FailedCall):
                 return "", f"the summary call failed: {outcome.failure.kind}"
             verdict = summary_request.judge(
                 outcome, covered=recent, previous=previous, cap_tokens=cap, counter=counter
@@ -344,7 +354,7 @@ class _Work:
             outcome = yield from self._call(
                 _alone(summary_request.SYSTEM, asked, 2 * cap), "summary"
             )
-            if isinstance(outcome, Failed):
+            if isinstance(outcome, FailedCall):
                 return "", f"the summary call failed: {outcome.failure.kind}"
             verdict = summary_request.judge(
                 outcome,
@@ -402,25 +412,25 @@ class _Work:
         factor = max(1.0, scale.base(target.model).factor)
         return max(0, int((_SUMMARY_ROOM * window.tokens - 2 * cap) / factor) - fixed)
 
-    def _call(self, prompt: Prompt, purpose: Any) -> Flow[Reply | Failed]:
+    def _call(self, prompt: Prompt, purpose: Any) -> Flow[Reply | FailedCall]:
         course, (target, window) = self._course, self._summariser()
         scale = course.memory.scale
         tokens = count_prompt(prompt, scale.counter, scale.images)
         room = int(_SUMMARY_ROOM * window.tokens)
-        denied = yield Tell(CallStarted(purpose, tokens, room, window.tokens))
+        denied = yield Emit(CallStarted(purpose, tokens, room, window.tokens))
         if isinstance(denied, Deny):
-            return Failed(classify(Symptoms(type="denied", message=denied.reason)))
+            return FailedCall(classify(Symptoms(type="denied", message=denied.reason)))
         before: float = yield Now()
         self._calls += 1
         try:
-            outcome: Reply | Failed = yield Call(
+            outcome: Reply | FailedCall = yield CallModel(
                 prompt, target, purpose, course.terms.summary_seconds
             )
         except Cancelled as cancelled:
             cancelled.partial = None  # half a summary is nobody's reply
             raise
-        if isinstance(outcome, Failed):
-            yield Tell(
+        if isinstance(outcome, FailedCall):
+            yield Emit(
                 CallFailed(purpose, outcome.failure, "give-up", "the part made by code is used")
             )
             return outcome
@@ -430,17 +440,17 @@ class _Work:
         self._costs.append(cost)
         if outcome.usage:
             self._usages.append(outcome.usage)
-        yield Tell(CallFinished(purpose, tokens, usage, cost, outcome.stop, after - before))
+        yield Emit(CallFinished(purpose, tokens, usage, cost, outcome.stop, after - before))
         return outcome
 
 
-def mark(course: Course, trigger: str) -> Flow[Marked | None]:
+def mark(course: Course, trigger: str) -> Flow[SavedCheckpoint | None]:
     """Store what the session is doing, before it goes out of sight. It never stands in the way."""
     if course.terms.checkpoints == "off":
         return None
-    marked: Marked | None = yield Mark(trigger)
+    marked: SavedCheckpoint | None = yield SaveCheckpoint(trigger)
     if marked is not None:
-        yield Tell(CheckpointSaved(marked.record, trigger))
+        yield Emit(CheckpointSaved(marked.record, trigger))
     return marked
 
 
@@ -472,7 +482,7 @@ def _prune(plan: Plan, held: Callable[[], Plan] | None = None) -> Flow[Plan]:
         "tokens_after": plan.tokens.messages,
         "reason": made.reason or "",
     }
-    denied = yield Tell(PruneStarted(**about))
+    denied = yield Emit(PruneStarted(**about))
     if isinstance(denied, Deny) and held is not None:
         other = held()
         if cut_in(other) is None:
@@ -481,7 +491,7 @@ def _prune(plan: Plan, held: Callable[[], Plan] | None = None) -> Flow[Plan]:
             return other
     stored = yield Append(plan.decisions)
     record = next(one.id for one in stored if isinstance(one, Prune))
-    yield Tell(Pruned(record=record, **about))
+    yield Emit(Pruned(record=record, **about))
     return plan
 
 

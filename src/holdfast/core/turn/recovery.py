@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.core.failures.classify import Failure
-    from holdfast.core.flow.effects import Failed
+    from holdfast.core.flow.effects import FailedCall
     from holdfast.core.models.messages import Block
     from holdfast.core.projection.project import Plan
     from holdfast.core.turn.run import Course, Terms
@@ -91,7 +91,7 @@ class Recovery:
     def __init__(self, course: Course) -> None:
         self._course = course
         self._tries = Tries()
-        self._refused: tuple[Plan, Failed] | None = None
+        self._refused: tuple[Plan, FailedCall] | None = None
         self._refused_sizes: list[int] = []
         self.bounds = Bounds()
 
@@ -129,7 +129,7 @@ class Recovery:
         plan, failed = self._refused
         return gave_up(failed, plan, f"nothing smaller can be made: {error}")
 
-    def take(self, plan: Plan, failed: Failed) -> Remedy:
+    def take(self, plan: Plan, failed: FailedCall) -> Remedy:
         """What to do after a failure. What was learned from it counts from now on."""
         found = remedy(failed.failure, plan, self.bounds, self._tries, self._course.terms)
         if found.step == "wait":
@@ -158,7 +158,7 @@ def is_smaller(plan: Plan, refused: Plan) -> bool:
     )
 
 
-def gave_up(failed: Failed, plan: Plan, detail: str) -> ModelError:
+def gave_up(failed: FailedCall, plan: Plan, detail: str) -> ModelError:
     """The one clear error at the end."""
     failure = failed.failure
     where = plan.target.model or plan.target.provider or plan.target.dialect.full_name

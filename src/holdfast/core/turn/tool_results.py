@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.flow.effects import Append, Deny, Next, Outcome, Start, Tell
+from holdfast.core.flow.effects import Append, Deny, Emit, NextToolResult, Outcome, StartTools
 from holdfast.core.flow.events import ToolFinished, ToolStarted
 from holdfast.core.limits import RESULT_CHARS_MAX
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User, text_of
@@ -66,7 +66,7 @@ def unanswered(records: Sequence[Record]) -> list[ToolCall]:
 def _run_allowed(course: Course, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
     allowed, outcomes = [], []
     for call in calls:
-        denied = yield Tell(ToolStarted(call))
+        denied = yield Emit(ToolStarted(call))
         if isinstance(denied, Deny):
             refusal = f"[Not run: {denied.reason}]"
             outcomes.append(Outcome(call.id, refusal, is_error=True))
@@ -77,9 +77,9 @@ def _run_allowed(course: Course, calls: Sequence[ToolCall]) -> Flow[list[Outcome
     while allowed:
         # Where an id was given out twice, the second call waits: its result would be anybody's.
         by_id = {call.id: call for call in reversed(allowed)}
-        yield Start(tuple(by_id.values())[::-1])
+        yield StartTools(tuple(by_id.values())[::-1])
         for _ in range(len(by_id)):
-            outcome: Outcome = yield Next()
+            outcome: Outcome = yield NextToolResult()
             done.append((by_id[outcome.call_id], outcome))
             yield from _finish(course, *done[-1])
         allowed = [call for call in allowed if by_id[call.id] is not call]
@@ -101,7 +101,7 @@ def _finish(course: Course, call: ToolCall, outcome: Outcome) -> Flow[None]:
     )
     record = yield from store(course, result)
     chars = len(text_of(outcome.content))
-    yield Tell(ToolFinished(call, record, outcome.is_error, chars, outcome.seconds))
+    yield Emit(ToolFinished(call, record, outcome.is_error, chars, outcome.seconds))
 
 
 def _bounded(content: Content) -> Content:

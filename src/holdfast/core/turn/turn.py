@@ -15,16 +15,16 @@ import msgspec
 from holdfast.core.failures.classify import Symptoms, classify, classify_finish
 from holdfast.core.flow.effects import (
     Append,
-    Call,
+    CallModel,
     Cancelled,
     Deny,
-    Failed,
+    Emit,
+    FailedCall,
     Now,
     Outcome,
     Read,
-    Recall,
-    Tell,
-    Wait,
+    SearchMemory,
+    Sleep,
 )
 from holdfast.core.flow.events import (
     CallFailed,
@@ -76,7 +76,7 @@ def turn(course: Course, content: Content) -> Flow[Reply]:
 
 def tell(event: Event) -> Flow[None]:
     """Say what happened to those who listen."""
-    yield Tell(event)
+    yield Emit(event)
 
 
 def add_user(course: Course, content: Content, name: str | None = None) -> Flow[str]:
@@ -91,11 +91,11 @@ def add_user(course: Course, content: Content, name: str | None = None) -> Flow[
     said = User(content=content, name=name)
     stored = yield Append((*left, *recalled, said))
     for one in stored[len(left) : -1]:
-        yield Tell(MemoryRecalled(one.id, len(text_of(one.content))))
+        yield Emit(MemoryRecalled(one.id, len(text_of(one.content))))
     if left:
-        yield Tell(Interrupted(tuple(one.tool_use_id for one in left)))
+        yield Emit(Interrupted(tuple(one.tool_use_id for one in left)))
     record: str = stored[-1].id
-    yield Tell(TurnStarted(record))
+    yield Emit(TurnStarted(record))
     return record
 
 
@@ -105,7 +105,7 @@ def _recalled(course: Course, content: Content) -> Flow[list[User]]:
     query = text_of(content)
     if not course.recalls or not query.strip():
         return []
-    block: str = yield Recall(query)
+    block: str = yield SearchMemory(query)
     return [User(content=block, extra={"meta": True, "injected": "memory"})] if block else []
 
 
@@ -114,7 +114,7 @@ def resume(course: Course) -> Flow[Reply | None]:
     left = yield from _interruptions(course)
     if left:
         yield Append(left)
-        yield Tell(Interrupted(tuple(one.tool_use_id for one in left)))
+        yield Emit(Interrupted(tuple(one.tool_use_id for one in left)))
     records = yield Read(course.window.tokens)
     if not is_unanswered(records):
         return None
@@ -142,7 +142,7 @@ def _to_its_end(course: Course, flow: Flow[Reply]) -> Flow[Reply]:
         yield from _leave(course, cancelled)
         raise
     except HoldfastError as error:
-        yield Tell(TurnFailed(str(error)))
+        yield Emit(TurnFailed(str(error)))
         raise
 
 
@@ -155,17 +155,17 @@ def _answer(course: Course) -> Flow[Reply]:
         if reply.calls:
             loops.add(reply.calls, (yield from tool_results.run(course, reply.calls)))
         elif not _was_said_since(records, seen):
-            yield Tell(TurnFinished(reply, steps))
+            yield Emit(TurnFinished(reply, steps))
             return reply
     reply = msgspec.structs.replace(reply, stop="steps")
-    yield Tell(TurnFinished(reply, course.terms.steps))
+    yield Emit(TurnFinished(reply, course.terms.steps))
     return reply
 
 
 def _answer_once(course: Course) -> Flow[Reply]:
     reply, _seen = yield from ask(course)
     if not reply.calls:
-        yield Tell(TurnFinished(reply, 1))
+        yield Emit(TurnFinished(reply, 1))
     return reply
 
 
@@ -180,7 +180,7 @@ def add_result(
 class Guard:
     """Requests that somebody else sends, one answer after the other."""
 
-    def __init__(self, course: Course, named: Callable[[object], Failed]) -> None:
+    def __init__(self, course: Course, named: Callable[[object], FailedCall]) -> None:
         self._course = course
         self._named = named
         self._recovery: Recovery | None = None
@@ -209,7 +209,7 @@ class Guard:
         stored = yield Append((assistant(reply, target.provider, target.model),))
         kept = msgspec.structs.replace(reply, record=stored[0].id)
         if not kept.calls:
-            yield Tell(TurnFinished(kept, 1))
+            yield Emit(TurnFinished(kept, 1))
         return kept
 
 
@@ -241,26 +241,26 @@ def _fitted(course: Course, recovery: Recovery) -> Flow[tuple[Plan, str]]:
     return plan, newest
 
 
-def recover(course: Course, recovery: Recovery, plan: Plan, failed: Failed) -> Flow[None]:
+def recover(course: Course, recovery: Recovery, plan: Plan, failed: FailedCall) -> Flow[None]:
     """Learn from a failure, wait where that helps, or give up with one clear error."""
     found = recovery.take(plan, failed)
-    yield Tell(CallFailed("turn", failed.failure, found.step, found.detail, found.seconds))
+    yield Emit(CallFailed("turn", failed.failure, found.step, found.detail, found.seconds))
     yield from _learn(course, found)
     if found.step == "give-up":
         raise gave_up(failed, plan, found.detail) from failed.error
     if found.step == "wait":
-        yield Wait(found.seconds)
+        yield Sleep(found.seconds)
 
 
-def _send(course: Course, plan: Plan, attempt: int) -> Flow[Reply | Failed]:
+def _send(course: Course, plan: Plan, attempt: int) -> Flow[Reply | FailedCall]:
     budget = plan.budget
     started = CallStarted("turn", plan.tokens.total, budget.tokens, plan.window.tokens, attempt)
-    denied = yield Tell(started)
+    denied = yield Emit(started)
     if isinstance(denied, Deny):
         raise CallDenied(f"the call was denied: {denied.reason}", hint="ask whoever listens")
     before = yield Now()
-    outcome: Reply | Failed = yield Call(plan.prompt, plan.target)
-    if isinstance(outcome, Failed):
+    outcome: Reply | FailedCall = yield CallModel(plan.prompt, plan.target)
+    if isinstance(outcome, FailedCall):
         return outcome
     after = yield Now()
     usage = read_usage(outcome.usage, outcome.provider or plan.target.provider)
@@ -269,14 +269,14 @@ def _send(course: Course, plan: Plan, attempt: int) -> Flow[Reply | Failed]:
         return hollow
     cost = cost_of(usage, course.terms.price)
     finished = CallFinished("turn", plan.tokens.total, usage, cost, outcome.stop, after - before)
-    yield Tell(finished)
+    yield Emit(finished)
     yield from _notice(course, outcome, usage, plan)
     return outcome
 
 
 def _notice(course: Course, reply: Reply, usage: Usage | None, plan: Plan) -> Flow[None]:
     for trouble in _troubles(reply, usage, plan):
-        yield Tell(trouble)
+        yield Emit(trouble)
         if trouble.kind in ("over-window", "window-stop"):
             course.press(plan.tokens.total)
 
@@ -309,10 +309,10 @@ def _learn(course: Course, found: Remedy) -> Flow[None]:
         record = course.window_record()
         assert record is not None
         yield Append((record,))
-        yield Tell(WindowLearned(found.learned, before, "said by the provider"))
+        yield Emit(WindowLearned(found.learned, before, "said by the provider"))
 
 
-def _hollow(reply: Reply, usage: Usage | None, plan: Plan) -> Failed | None:
+def _hollow(reply: Reply, usage: Usage | None, plan: Plan) -> FailedCall | None:
     """A reply that succeeded with nothing in it because the window was full."""
     if reply.content and (reply.text.strip() or reply.calls):
         return None
@@ -322,7 +322,7 @@ def _hollow(reply: Reply, usage: Usage | None, plan: Plan) -> Failed | None:
     found = classify_finish(reply.stop_reason or reply.stop, is_empty=True)
     if found is None:
         found = classify(Symptoms(status=200, message=reply.stop_reason))
-    return Failed(msgspec.structs.replace(found, kind="silent_overflow", action="shrink_input"))
+    return FailedCall(msgspec.structs.replace(found, kind="silent_overflow", action="shrink_input"))
 
 
 def _troubles(reply: Reply, usage: Usage | None, plan: Plan) -> list[TroubleNoticed]:
@@ -371,7 +371,7 @@ def _leave(course: Course, cancelled: Cancelled) -> Flow[None]:
     running = tool_results.unanswered(records)
     if running:
         yield Append([_result(call, _CANCELLED) for call in running])
-    yield Tell(TurnCancelled(tuple(call.id for call in running)))
+    yield Emit(TurnCancelled(tuple(call.id for call in running)))
 
 
 def _interruptions(course: Course) -> Flow[list[ToolResult]]:

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast import config
 from holdfast.core.checkpoint.render import render
-from holdfast.core.flow.effects import Failed, Marked
+from holdfast.core.flow.effects import FailedCall, SavedCheckpoint
 from holdfast.core.flow.events import SessionReset
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.ids import SessionKey, is_name, new_session_id
@@ -236,8 +236,8 @@ class Held:
             raise NoSuchOutput(ref, self.key.session, "its store keeps no payloads")
         return Outputs(self.store, self.blobs).read(self.key, ref, **part)
 
-    def _named(self, error: object) -> Failed:
-        return Failed(
+    def _named(self, error: object) -> FailedCall:
+        return FailedCall(
             name_failure(error, self._world.rules),
             error if isinstance(error, BaseException) else None,
         )
@@ -328,11 +328,11 @@ class Held:
         records = self.store.read(self.key)
         return [note for one in records if isinstance(one, Flush) for note in one.notes]
 
-    def _mark(self, trigger: str) -> Marked | None:
+    def _mark(self, trigger: str) -> SavedCheckpoint | None:
         """Store a checkpoint; None where that comes to nothing, which costs nobody a turn."""
         try:
             state = self._continuity.state(trigger)
-            return Marked(self._stored(state), state.pending_tasks)
+            return SavedCheckpoint(self._stored(state), state.pending_tasks)
         except (HoldfastError, OSError) as error:
             text = f"no checkpoint of session `{self.key}` was stored: {error}"
             warnings.warn(text, HoldfastWarning, stacklevel=2)

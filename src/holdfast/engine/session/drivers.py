@@ -15,26 +15,27 @@ import queue
 import threading
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, assert_never
 
 import msgspec
 
 from holdfast.core.flow.effects import (
     Append,
-    Call,
+    CallModel,
     Cancelled,
     Deny,
-    Failed,
-    Keep,
-    Mark,
-    Next,
+    Emit,
+    FailedCall,
+    NextToolResult,
     Now,
     Outcome,
+    PutBlob,
     Read,
-    Recall,
-    Start,
-    Tell,
-    Wait,
+    RunBlocking,
+    SaveCheckpoint,
+    SearchMemory,
+    Sleep,
+    StartTools,
 )
 from holdfast.engine.session.prepare import checked
 from holdfast.engine.tools import outcome_of, outcome_of_error
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from holdfast.core.failures.classify import Rule
-    from holdfast.core.flow.effects import Effect, Flow, Marked
+    from holdfast.core.flow.effects import Effect, Flow, SavedCheckpoint
     from holdfast.core.flow.events import Event
     from holdfast.core.log.records import Json
     from holdfast.core.models.messages import ToolCall
@@ -60,7 +61,7 @@ T = TypeVar("T")
 _TOOLS_AT_ONCE: Final = 8
 _POLL_SECONDS: Final = 0.1
 """How soon somebody who waits finds out that the turn was called off."""
-_CAN_BE_CANCELLED: Final = (Call, Start, Next, Wait)
+_CAN_BE_CANCELLED: Final = (CallModel, StartTools, NextToolResult, Sleep)
 """Effects that a cancelled turn does not begin; what tidies up after it is still carried out."""
 
 
@@ -87,7 +88,7 @@ class World(msgspec.Struct, kw_only=True):
     listeners: Listeners
     toolbox: Toolbox
     blobs: BlobStore | None = None
-    mark: Callable[[str], Marked | None] = lambda _trigger: None
+    mark: Callable[[str], SavedCheckpoint | None] = lambda _trigger: None
     """Stores a checkpoint."""
     recall: Callable[[str], str] = lambda _query: ""
     """Gives what memory has on something."""
@@ -100,7 +101,7 @@ class World(msgspec.Struct, kw_only=True):
         if self.is_cancelled.is_set() and isinstance(effect, _CAN_BE_CANCELLED):
             raise Cancelled
 
-    def request(self, call: Call) -> Json:
+    def request(self, call: CallModel) -> Json:
         return checked(call.prompt, call.target)
 
     def keep(self, data: bytes) -> str | StoreError:
@@ -111,14 +112,14 @@ class World(msgspec.Struct, kw_only=True):
         except StoreError as error:
             return error
 
-    def failed(self, error: Exception, call: Call) -> Failed:
+    def failed(self, error: Exception, call: CallModel) -> FailedCall:
         """What a model raised, named. That it cannot be reached, or asked this, is the caller's to
         hear, unless it was only to help."""
         if isinstance(error, UsageError | InvalidRequest) and call.purpose == "turn":
             raise error
         partial = partial_of(error)
         text = partial.text if partial is not None else ""
-        return Failed(name_failure(error, self.rules), error, text)
+        return FailedCall(name_failure(error, self.rules), error, text)
 
     def hearing(self, hear: Hear | None) -> Hear | None:
         """Passes pieces of a reply on until the turn is cancelled."""
@@ -191,27 +192,31 @@ class Blocking:
                 return world.log.append(
                     effect.records, unless_cut=effect.unless_cut, since=effect.since
                 )
-            case Keep():
+            case PutBlob():
                 return world.keep(effect.data)
-            case Mark():
+            case SaveCheckpoint():
                 return world.mark(effect.trigger)
-            case Recall():
+            case SearchMemory():
                 return world.recall(effect.query)
-            case Call():
+            case CallModel():
                 return self._call(effect)
-            case Start():
+            case StartTools():
                 self._start(effect.calls)
-            case Next():
+            case NextToolResult():
                 return _taken(self._done, None, world.is_cancelled)
             case Now():
                 return world.clock()
-            case Wait():
+            case Sleep():
                 world.is_cancelled.wait(effect.seconds)
-            case Tell():
+            case Emit():
                 return self._tell(effect.event)
+            case RunBlocking():
+                return effect.work()
+            case _:
+                assert_never(effect)
         return None
 
-    def _call(self, call: Call) -> Reply | Failed:
+    def _call(self, call: CallModel) -> Reply | FailedCall:
         model = self._model if call.purpose == "turn" else self._summariser
         assert model is not None, "a session without a model makes no calls"
         hear = self._world.hearing(self._hear) if call.purpose == "turn" else None
@@ -327,27 +332,31 @@ class Awaiting:
                     unless_cut=effect.unless_cut,
                     since=effect.since,
                 )
-            case Keep():
+            case PutBlob():
                 return await finished(world.keep, effect.data)
-            case Mark():
+            case SaveCheckpoint():
                 return await finished(world.mark, effect.trigger)
-            case Recall():
+            case SearchMemory():
                 return await finished(world.recall, effect.query)
-            case Call():
+            case CallModel():
                 return await self._call(effect)
-            case Start():
+            case StartTools():
                 self._start(effect.calls)
-            case Next():
+            case NextToolResult():
                 return await self._unless_cancelled(self._done.get())
             case Now():
                 return world.clock()
-            case Wait():
+            case Sleep():
                 await self._wait(effect.seconds)
-            case Tell():
+            case Emit():
                 return await self._tell(effect.event)
+            case RunBlocking():
+                return await finished(effect.work)
+            case _:
+                assert_never(effect)
         return None
 
-    async def _call(self, call: Call) -> Reply | Failed:
+    async def _call(self, call: CallModel) -> Reply | FailedCall:
         model = self._model if call.purpose == "turn" else self._summariser
         assert model is not None, "a session without a model makes no calls"
         hear = self._world.hearing(self._hear) if call.purpose == "turn" else None
