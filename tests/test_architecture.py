@@ -51,9 +51,9 @@ ORDER: dict[str, tuple[str, ...]] = {
         "in_memory",
     ),
     "providers": (
-        *("wire", "anthropic", "openai_chat", "openai_responses", "gemini", "requests", "replies"),
-        *("failures", "sdks", "tokenizers", "embeddings", "callables", "clients", "offline"),
-        *("local", "models"),
+        *("wire", "provider", "anthropic", "openai_chat", "openai_responses", "gemini"),
+        *("registry", "requests", "replies", "failures", "tokenizers", "embeddings", "callables"),
+        *("clients", "offline", "local", "models"),
     ),
     "importers": (
         *("common", "apis", "agents", "benchmarks", "checkpoints", "export_messages", "files"),

@@ -17,9 +17,10 @@ NO_SDK: Any = type(
         "messages": type("Messages", (), {"create": print}),
         "chat": type("Chat", (), {"completions": type("Completions", (), {"create": print})}),
         "responses": type("Responses", (), {"create": print}),
+        "models": type("Models", (), {"generate_content": print}),
     },
 )
-"""Has the methods of both SDKs; nothing is sent through it."""
+"""Has the methods of every SDK; nothing is sent through it."""
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_names_are_taken_apart(text: str, name: Name) -> None:
         ("claude-opus-4-5", "`anthropic:claude-opus-4-5`"),
         ("gpt-4o", "`openai:gpt-4o`"),
         ("ofline", "`offline`"),
-        ("gemini-3-pro", "generativelanguage"),
+        ("gemini-3-pro", "`gemini:gemini-3-pro`"),
         ("nonsense", "models: offline"),
         ("openai:", "names no model"),
         ("anthropic", "names no model"),
@@ -67,6 +68,7 @@ def test_every_listed_name_is_understood() -> None:
         "offline",
         "local",
         "anthropic",
+        "gemini",
         "openai",
         "openai-chat",
         "openai-responses",
@@ -90,6 +92,8 @@ def test_every_listed_name_is_understood() -> None:
         ("openai:whatever@http://127.0.0.1:1/v1", "openai-chat:local", "127.0.0.1:1"),
         ("openai:claude-opus-4-5@http://proxy/v1", "openai-chat:local", "proxy"),
         ("openai:whatever", "openai-chat", "openai"),
+        ("gemini:gemini-3-pro", "gemini", "google"),
+        ("gemini:gemini-3-pro@http://proxy:1", "gemini", "google"),
     ],
 )  # fmt: skip
 def test_names_decide_the_dialect(text: str, dialect: str, provider: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,29 +13,22 @@ from holdfast.core.models.dialects import CacheTime, Target, target
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import window_for
 from holdfast.providers.clients import AsyncSdkModel, SdkModel
-from holdfast.providers.sdks import anthropic_client, openai_client
+from holdfast.providers.registry import PREFIXES, find_provider
+from holdfast.providers.wire.sdk import ClientOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from holdfast.core.models.window import Window
     from holdfast.ports import AsyncModel, Model
     from holdfast.providers.local import LocalModel
     from holdfast.providers.offline.model import OfflineModel
 
 NAMES: Final = (
-    "offline",
-    "local:smollm2",
-    "local:PATH.gguf",
-    "anthropic:NAME",
-    "openai:NAME",
-    "openai-chat:NAME",
-    "openai-responses:NAME",
+    *("offline", "local:smollm2", "local:PATH.gguf"),
+    *(f"{prefix}:NAME" for prefix in sorted(PREFIXES)),
 )
-"""What `model` understands. Behind a NAME, `@http://host/v1` names another server."""
+"""The names that `model` takes. Behind a NAME, `@http://host/v1` names another server."""
 
-_SDKS: Final = ("anthropic", "openai", "openai-chat", "openai-responses")
-_KINDS: Final = ("offline", "local", *_SDKS)
+_KINDS: Final = ("offline", "local", *PREFIXES)
 _ADDRESS: Final = re.compile(r"(?P<name>.*?)@(?P<url>https?://.+)", re.DOTALL)
 _HOST: Final = re.compile(r"https?://(?:[^@/]*@)?([^/]+)")
 
@@ -71,19 +63,14 @@ def read_name(text: str) -> Name:
 
 def _unknown(text: str, kind: str) -> BadSetting:
     family = family_of(text)
-    if family is not None and family.dialect == "gemini":
-        return BadSetting(
-            f"there is no client for Gemini here, asked for `{text}`",
-            hint="give its SDK's call to `session.call`, or use its OpenAI-compatible address: "
-            "openai-chat:NAME@https://generativelanguage.googleapis.com/v1beta/openai/",
-        )
     close = difflib.get_close_matches(kind.lower(), _KINDS, n=1, cutoff=0.7)
     near = ""
     if close:
         near = text.replace(kind, close[0], 1)
     elif family is not None:
-        name = text.partition(":")[2] or text
-        near = f"{'anthropic' if family.dialect == 'anthropic' else 'openai'}:{name}"
+        dialect = family.dialect.partition(":")[0]
+        prefix = min((known for known, meant in PREFIXES.items() if dialect in meant), key=len)
+        near = f"{prefix}:{text.partition(':')[2] or text}"
     guess = f"did you mean `{near}`? " if near else ""
     return BadSetting(f"no model `{text}`", hint=f"{guess}{_listed()}")
 
@@ -117,9 +104,9 @@ def model(
     if named.kind == "local":
         return _local(named.name, window)
     url = base_url or named.base_url
+    options = ClientOptions(base_url=url, api_key=api_key, timeout=timeout)
     whom = _target(named, url, cache, thinking, provider, flavour, output_max)
-    make = functools.partial(_maker(named.kind), base_url=url, api_key=api_key, timeout=timeout)
-    return SdkModel(client, whom, window_for(whom, window), connect=make)
+    return SdkModel(client, whom, window_for(whom, window), options)
 
 
 def async_model(
@@ -143,11 +130,9 @@ def async_model(
     if named.kind == "local":
         return _local(named.name, window).as_async()
     url = base_url or named.base_url
+    options = ClientOptions(is_async=True, base_url=url, api_key=api_key, timeout=timeout)
     whom = _target(named, url, cache, thinking, provider, flavour, output_max)
-    make = functools.partial(
-        _maker(named.kind), is_async=True, base_url=url, api_key=api_key, timeout=timeout
-    )
-    return AsyncSdkModel(client, whom, window_for(whom, window), connect=make)
+    return AsyncSdkModel(client, whom, window_for(whom, window), options)
 
 
 # Each of these has much to set up, and a caller needs one of them at most.
@@ -165,10 +150,6 @@ def _local(name: str, window: int | Window | None) -> LocalModel:
     return LocalModel(name, window=window)
 
 
-def _maker(kind: str) -> Callable[..., Any]:
-    return anthropic_client if kind == "anthropic" else openai_client
-
-
 def _target(
     named: Name,
     url: str | None,
@@ -178,41 +159,20 @@ def _target(
     flavour: str,
     output_max: int,
 ) -> Target:
-    dialect, known = _dialect(named, url)
-    tokens = 0 if isinstance(thinking, bool) else thinking
     family = family_of(named.name)
+    dialect, *others = PREFIXES[named.kind]
+    if family is not None and family.dialect in others and not url:
+        dialect = others[others.index(family.dialect)]
+    found = find_provider(dialect)
+    host = _HOST.match(url or "")
+    is_imitation = found.own_host and host is not None and host[1] != found.own_host
     return target(
         dialect,
-        flavour or known,
-        provider=provider or _provider(named, url),
+        flavour or found.variant_for(named.name, url),
+        provider=provider or (host[1] if host and is_imitation else found.name),
         model=named.name,
         thinking=bool(thinking),
-        thinking_tokens=tokens,
+        thinking_tokens=0 if isinstance(thinking, bool) else thinking,
         cache=cache,
         output_max=output_max or (family.output_max if family is not None else 0),
     )
-
-
-def _dialect(named: Name, url: str | None) -> tuple[str, str]:
-    """The dialect and, where a host has manners of its own, its flavour."""
-    if named.kind != "openai" and named.kind != "openai-chat":
-        return named.kind, ""
-    family = family_of(named.name)
-    dialect, _, flavour = (family.dialect if family else "openai-chat").partition(":")
-    if named.kind == "openai" and dialect == "openai-responses" and not url:
-        return dialect, ""
-    if dialect != "openai-chat" and url and family and family.provider != "openai":
-        flavour = "local"  # another provider's model behind an imitation
-    if family is None and url:
-        flavour = "local"
-    return "openai-chat", flavour
-
-
-def _provider(named: Name, url: str | None) -> str:
-    """As the log will name it; of a server that imitates OpenAI, its host is all that is known."""
-    if named.kind == "anthropic":
-        return "anthropic"
-    host = _HOST.match(url or "")
-    if host is None or host[1] == "api.openai.com":
-        return "openai"
-    return host[1]

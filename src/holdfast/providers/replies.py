@@ -7,44 +7,22 @@ from __future__ import annotations
 
 import inspect
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.errors import BadSetting
-from holdfast.providers.anthropic import reply as anthropic_replies
-from holdfast.providers.gemini import reply as gemini_replies
-from holdfast.providers.openai_chat import reply as openai_chat_replies
-from holdfast.providers.openai_responses import reply as openai_responses_replies
+from holdfast.providers.registry import find_provider
 from holdfast.providers.wire.reading import INTERRUPTED, ReplyFailed, as_json, is_model
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterable, Iterable
 
-    from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.ports import Hear
-    from holdfast.providers.wire.reading import Stream
 
 _PARTIAL: Final = "holdfast_partial"
-
-
-class _Reader(NamedTuple):
-    read: Callable[[Json, Target], Reply]
-    looks_like: Callable[[Json], bool]
-    stream: Callable[[], Stream]
-
-
-_READERS: Final[Mapping[str, _Reader]] = {
-    name: _Reader(module.read, module.looks_like, module.Stream)
-    for name, module in (
-        ("anthropic", anthropic_replies),
-        ("openai-chat", openai_chat_replies),
-        ("openai-responses", openai_responses_replies),
-        ("gemini", gemini_replies),
-    )
-}
 
 
 class Accumulator:
@@ -52,8 +30,8 @@ class Accumulator:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._reader = _READERS[target.dialect.name]
-        self._stream = self._reader.stream()
+        self._provider = find_provider(target.dialect.name)
+        self._stream = self._provider.stream()
 
     def take(self, event: object) -> list[Delta]:
         """What an event brought. Raises `ReplyFailed` for an event that is an error."""
@@ -65,7 +43,7 @@ class Accumulator:
         """What came in so far: its words are kept, half a call is left out."""
         body = self._stream.body()
         with suppress(ReplyFailed):
-            reply = self._reader.read(body, self._target)
+            reply = self._provider.read(body, self._target)
             if not self._stream.is_complete:
                 reply = msgspec.structs.replace(reply, stop="other", stop_reason=INTERRUPTED)
             return msgspec.structs.replace(reply, raw=body)
@@ -76,7 +54,7 @@ class Accumulator:
         if not self._stream.is_complete:
             raise ReplyFailed("the stream ended before the reply did: the connection was lost")
         body = self._stream.body()
-        return msgspec.structs.replace(self._reader.read(body, self._target), raw=body)
+        return msgspec.structs.replace(self._provider.read(body, self._target), raw=body)
 
 
 def partial_of(error: BaseException) -> Reply | None:
@@ -179,10 +157,10 @@ def _told(reply: Reply, hear: Hear | None) -> Reply:
 
 
 def _read_whole(raw: object, target: Target, *, takes_words: bool) -> Reply:
-    reader = _READERS[target.dialect.name]
+    provider = find_provider(target.dialect.name)
     body = _parsed(raw) if isinstance(raw, str | bytes) else as_json(raw)
-    if isinstance(body, dict) and reader.looks_like(body):
-        return msgspec.structs.replace(reader.read(body, target), raw=raw)
+    if isinstance(body, dict) and provider.is_reply(body):
+        return msgspec.structs.replace(provider.read(body, target), raw=raw)
     if isinstance(body, dict) and body.get("error"):
         raise ReplyFailed("the provider answered with an error", body=body)
     if not takes_words:

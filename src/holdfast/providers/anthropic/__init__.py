@@ -1,1 +1,24 @@
-"""The Anthropic Messages API: requests, replies and rules."""
+"""The Anthropic Messages API."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.providers.anthropic.client import SDK
+from holdfast.providers.anthropic.render import render
+from holdfast.providers.anthropic.reply import Stream, is_reply, read, report_usage
+from holdfast.providers.anthropic.rules import RULES, validate
+from holdfast.providers.provider import Provider
+
+PROVIDER: Final = Provider(
+    dialect="anthropic",
+    name="anthropic",
+    render=render,
+    rules=RULES,
+    validate=validate,
+    is_reply=is_reply,
+    read=read,
+    stream=Stream,
+    report_usage=report_usage,
+    sdk=SDK,
+)

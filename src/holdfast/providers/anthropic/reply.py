@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Stop
+    from holdfast.providers.provider import TokenCounts
 
 _STOPS: Final[Mapping[str, Stop]] = {
     "end_turn": "end",
@@ -35,7 +36,7 @@ _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
-def looks_like(body: Json) -> bool:
+def is_reply(body: Json) -> bool:
     return "content" in body or body.get("type") in ("message", "error")
 
 
@@ -181,3 +182,12 @@ def _opened(block: Json) -> list[Delta]:
 def _index(event: Json) -> int:
     index = event.get("index")
     return index if isinstance(index, int) else 0
+
+
+def report_usage(counts: TokenCounts) -> Json:
+    return {
+        "input_tokens": counts.prompt - counts.read - counts.written,
+        "cache_read_input_tokens": counts.read,
+        "cache_creation_input_tokens": counts.written,
+        "output_tokens": counts.output,
+    }

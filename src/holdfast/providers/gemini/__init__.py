@@ -1,1 +1,24 @@
-"""The Gemini API: requests, replies and rules."""
+"""The Gemini API."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.providers.gemini.client import SDK
+from holdfast.providers.gemini.render import render
+from holdfast.providers.gemini.reply import Stream, is_reply, read, report_usage
+from holdfast.providers.gemini.rules import RULES, validate
+from holdfast.providers.provider import Provider
+
+PROVIDER: Final = Provider(
+    dialect="gemini",
+    name="google",
+    render=render,
+    rules=RULES,
+    validate=validate,
+    is_reply=is_reply,
+    read=read,
+    stream=Stream,
+    report_usage=report_usage,
+    sdk=SDK,
+)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Stop
+    from holdfast.providers.provider import TokenCounts
 
 _STOPS: Final[Mapping[str, Stop]] = {
     "STOP": "end",
@@ -32,7 +33,7 @@ _STOPS: Final[Mapping[str, Stop]] = {
 }
 
 
-def looks_like(body: Json) -> bool:
+def is_reply(body: Json) -> bool:
     return any(
         name in body for name in ("candidates", "promptFeedback", "prompt_feedback", "error")
     )
@@ -148,3 +149,12 @@ def _heard(part: Json) -> list[Delta]:
         return [Delta("call", text(call.get("name")))]
     said = text(part.get("text"))
     return [Delta("thinking" if part.get("thought") else "text", said)] if said else []
+
+
+def report_usage(counts: TokenCounts) -> Json:
+    return {
+        "promptTokenCount": counts.prompt,
+        "cachedContentTokenCount": counts.read,
+        "candidatesTokenCount": counts.output,
+        "totalTokenCount": counts.prompt + counts.output,
+    }

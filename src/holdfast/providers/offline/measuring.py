@@ -13,6 +13,8 @@ import msgspec
 
 from holdfast.core.models.messages import ToolAnswer, read_blocks, read_pieces, read_tools
 from holdfast.core.tokens.counting import MESSAGE_TOKENS, count_block, count_json, count_tool
+from holdfast.providers.provider import TokenCounts
+from holdfast.providers.registry import find_provider
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -115,7 +117,10 @@ class Meter:
         self._seen = [*self._seen, parts][-_REMEMBERED:]
         blocks = read_blocks(list(content))
         output = max(1, sum(count_block(block, self._counter) for block in blocks))
-        return self._spelled(prompt, read, output)
+        is_cached = self._target.cache != "none" and prompt >= CACHED_TOKENS_MIN
+        written = prompt - read if is_cached else 0
+        counts = TokenCounts(prompt=prompt, read=read, written=written, output=output)
+        return find_provider(self._target.dialect.name).report_usage(counts)
 
     def _cached(self, parts: tuple[Part, ...]) -> int:
         """The longest beginning shared with an earlier request."""
@@ -130,36 +135,3 @@ class Meter:
                 shared += one.tokens
             best = max(best, shared)
         return best if best >= CACHED_TOKENS_MIN else 0
-
-    def _spelled(self, prompt: int, read: int, output: int) -> Json:
-        match self._target.dialect.name:
-            case "anthropic":
-                is_cached = self._target.cache != "none" and prompt >= CACHED_TOKENS_MIN
-                written = prompt - read if is_cached else 0
-                return {
-                    "input_tokens": prompt - read - written,
-                    "cache_read_input_tokens": read,
-                    "cache_creation_input_tokens": written,
-                    "output_tokens": output,
-                }
-            case "openai-chat":
-                return {
-                    "prompt_tokens": prompt,
-                    "completion_tokens": output,
-                    "total_tokens": prompt + output,
-                    "prompt_tokens_details": {"cached_tokens": read},
-                }
-            case "openai-responses":
-                return {
-                    "input_tokens": prompt,
-                    "input_tokens_details": {"cached_tokens": read},
-                    "output_tokens": output,
-                    "total_tokens": prompt + output,
-                }
-            case "gemini":
-                return {
-                    "promptTokenCount": prompt,
-                    "cachedContentTokenCount": read,
-                    "candidatesTokenCount": output,
-                    "totalTokenCount": prompt + output,
-                }

@@ -1,1 +1,26 @@
-"""The OpenAI Chat Completions API and its imitators: requests, replies and rules."""
+"""Chat Completions of OpenAI and of the servers that imitate it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.providers.openai_chat.client import SDK, variant_for
+from holdfast.providers.openai_chat.render import render
+from holdfast.providers.openai_chat.reply import Stream, is_reply, read, report_usage
+from holdfast.providers.openai_chat.rules import RULES, validate
+from holdfast.providers.provider import Provider
+
+PROVIDER: Final = Provider(
+    dialect="openai-chat",
+    name="openai",
+    own_host="api.openai.com",
+    variant_for=variant_for,
+    render=render,
+    rules=RULES,
+    validate=validate,
+    is_reply=is_reply,
+    read=read,
+    stream=Stream,
+    report_usage=report_usage,
+    sdk=SDK,
+)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Stop
+    from holdfast.providers.provider import TokenCounts
 
 _STOPS: Final[Mapping[str, Stop]] = {
     "stop": "end",
@@ -40,7 +41,7 @@ _THOUGHTS: Final = ("reasoning_content", "reasoning")
 """Where hosts put a model's reasoning; the first is DeepSeek's and Kimi's."""
 
 
-def looks_like(body: Json) -> bool:
+def is_reply(body: Json) -> bool:
     return "choices" in body or "error" in body
 
 
@@ -252,3 +253,12 @@ class _Call:
             "type": "function",
             "function": {"name": self._name, "arguments": given},
         }
+
+
+def report_usage(counts: TokenCounts) -> Json:
+    return {
+        "prompt_tokens": counts.prompt,
+        "completion_tokens": counts.output,
+        "total_tokens": counts.prompt + counts.output,
+        "prompt_tokens_details": {"cached_tokens": counts.read},
+    }

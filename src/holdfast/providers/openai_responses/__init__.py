@@ -1,1 +1,25 @@
-"""The OpenAI Responses API: requests, replies and rules."""
+"""The Responses API of OpenAI."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.providers.openai_responses.client import SDK
+from holdfast.providers.openai_responses.render import render
+from holdfast.providers.openai_responses.reply import Stream, is_reply, read, report_usage
+from holdfast.providers.openai_responses.rules import RULES, validate
+from holdfast.providers.provider import Provider
+
+PROVIDER: Final = Provider(
+    dialect="openai-responses",
+    name="openai",
+    own_host="api.openai.com",
+    render=render,
+    rules=RULES,
+    validate=validate,
+    is_reply=is_reply,
+    read=read,
+    stream=Stream,
+    report_usage=report_usage,
+    sdk=SDK,
+)

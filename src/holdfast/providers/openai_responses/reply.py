@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Stop
+    from holdfast.providers.provider import TokenCounts
 
 _STOPS: Final[Mapping[str, Stop]] = {
     "completed": "end",
@@ -38,7 +39,7 @@ _THOUGHTS: Final = frozenset(
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.cancelled"})
 
 
-def looks_like(body: Json) -> bool:
+def is_reply(body: Json) -> bool:
     return "output" in body or body.get("object") == "response" or bool(body.get("error"))
 
 
@@ -159,3 +160,12 @@ class Stream:
 def _number(event: Json, name: str) -> int:
     value = event.get(name)
     return value if isinstance(value, int) else 0
+
+
+def report_usage(counts: TokenCounts) -> Json:
+    return {
+        "input_tokens": counts.prompt,
+        "input_tokens_details": {"cached_tokens": counts.read},
+        "output_tokens": counts.output,
+        "total_tokens": counts.prompt + counts.output,
+    }

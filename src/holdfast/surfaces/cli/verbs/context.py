@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import User
+from holdfast.core.models.catalog import DIALECTS
 from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Image, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.ledger import Line, totals
@@ -49,7 +50,7 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dialect",
         metavar="NAME",
-        help="anthropic, openai-chat, openai-responses or gemini; openai-chat:mistral and the like",
+        help=f"{', '.join(DIALECTS)}; openai-chat:mistral and the like",
     )
     parser.add_argument("--system", metavar="FILE", help="the system prompt")
     parser.add_argument(

@@ -1,0 +1,48 @@
+"""Anthropic's package."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.providers.wire.sdk import ClientOptions, Sdk, import_sdk, missing_key
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Target
+
+WHOLE_TOKENS_MAX: Final = 8_000
+"""The package refuses to wait for a longer reply without streaming it."""
+
+
+def _connect(options: ClientOptions, _target: Target) -> Any:
+    sdk = import_sdk("anthropic", "anthropic")
+    make = sdk.AsyncAnthropic if options.is_async else sdk.Anthropic
+    try:
+        client = make(**options.settings)
+    except sdk.AnthropicError as error:  # a profile that was asked for and is not there
+        raise missing_key("Anthropic", "ANTHROPIC_API_KEY") from error
+    has_key = client.api_key or client.auth_token or getattr(client, "credentials", None)
+    if not has_key:
+        raise missing_key("Anthropic", "ANTHROPIC_API_KEY")
+    return client
+
+
+def _arguments(request: Json, target: Target, streams: bool) -> Json:
+    """Bedrock's client wants the model, and sets its version itself."""
+    given = {name: value for name, value in request.items() if name != "anthropic_version"}
+    if target.model:
+        given.setdefault("model", target.model)
+    return {**given, **({"stream": True} if streams else {})}
+
+
+def _must_stream(request: Json) -> bool:
+    wanted = request.get("max_tokens")
+    return isinstance(wanted, int) and wanted > WHOLE_TOKENS_MAX
+
+
+SDK: Final = Sdk(
+    connect=_connect,
+    method="messages.create",
+    arguments=_arguments,
+    must_stream=_must_stream,
+)

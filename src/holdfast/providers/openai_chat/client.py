@@ -1,0 +1,44 @@
+"""OpenAI's package, which both of its APIs are called through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.models.catalog import family_of
+from holdfast.providers.wire.sdk import ClientOptions, Sdk, import_sdk, missing_key
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Target
+
+
+def connect(options: ClientOptions, _target: Target) -> Any:
+    sdk = import_sdk("openai", "openai")
+    make = sdk.AsyncOpenAI if options.is_async else sdk.OpenAI
+    try:
+        return make(**options.settings)
+    except sdk.OpenAIError as error:
+        if "api_key" not in str(error) and "credential" not in str(error).lower():
+            raise
+        raise missing_key("OpenAI", "OPENAI_API_KEY") from error
+
+
+def _arguments(request: Json, target: Target, streams: bool) -> Json:
+    if not streams:
+        return request
+    # Mistral refuses the option, and reports usage without it.
+    usage = {} if target.flavour == "mistral" else {"stream_options": {"include_usage": True}}
+    return {**usage, **request, "stream": True}
+
+
+def variant_for(model: str, url: str | None) -> str:
+    """The quirks of a server: those of the model's family, or those of a chat template."""
+    family = family_of(model)
+    dialect, _, variant = (family.dialect if family else "").partition(":")
+    if dialect == "openai-chat":
+        return variant
+    is_ours = family is not None and family.provider == "openai"
+    return "local" if url and not is_ours else ""
+
+
+SDK: Final = Sdk(connect=connect, method="chat.completions.create", arguments=_arguments)
