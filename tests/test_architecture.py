@@ -62,7 +62,7 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("safe_regex", "redactor", "tools", "outputs", "simulation", "memory", "history"),
         "session",
     ),
-    "surfaces": ("answers", "chat_context", "slash_commands", "cli"),
+    "surfaces": ("formatting", "answers", "chat_context", "slash_commands", "cli"),
     "surfaces.cli": (
         *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "verbs"),
     ),
@@ -127,6 +127,8 @@ def imports_of(module: Module, known: dict[str, Module]) -> Iterator[tuple[str, 
             for alias in node.names:
                 inner = f"{base}.{alias.name}"
                 yield (inner if inner in known else base), node.lineno
+        elif isinstance(node, ast.Constant) and node.value in known and node.value != "holdfast":
+            yield node.value, node.lineno  # a table of modules to load later
 
 
 def _absolute(module: Module, node: ast.ImportFrom) -> str:

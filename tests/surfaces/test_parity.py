@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.surfaces.chats import Seat
 from tests.surfaces.cli.chat.test_chat import talk
-from tests.surfaces.desks import Seat
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
@@ -133,7 +133,7 @@ def test_p3_import_has_each_call_once_with_its_result(cli: Cli, tmp_path: Path) 
 def test_p4_newest_session_is_resumed(tmp_path: Path) -> None:
     """The one that was last active; in an empty folder, a first one called `initial`."""
     first = Seat(tmp_path)
-    assert first.desk.label == "initial"
+    assert first.chat.label == "initial"
     old = first.id
     first("/new other")
     first("/switch initial")
@@ -176,8 +176,8 @@ def test_p5_compaction_outlives_the_process(tmp_path: Path) -> None:
     seat = Seat(tmp_path)
     seat.fill(12)
     seat("/compact")
-    before = seat.desk.session.plan().prompt
-    assert Seat(tmp_path).desk.session.plan().prompt == before
+    before = seat.chat.session.plan().prompt
+    assert Seat(tmp_path).chat.session.plan().prompt == before
     assert sum(isinstance(one, User) for one in seat.records()) == 12
 
 
@@ -217,7 +217,7 @@ def test_p7_overflow_is_answered_by_less_and_told(tmp_path: Path) -> None:
     assert seat.model.refused
     assert any(one.startswith("[guard] Context overflow") for one in seat.notices)
     kept = [one for one in seat.records() if isinstance(one, ToolResult)]
-    session = seat.desk.session
+    session = seat.chat.session
     sizes = [session.output_read(one.id).total_chars for one in kept]
     assert [size > 25_000 for size in sizes] == [True] * 4
 
@@ -259,7 +259,7 @@ def test_p8_summary_pair_is_taken_as_what_was_said(tmp_path: Path) -> None:
     ]
     in_place(tmp_path, *pair, *TURN)
     seat = Seat(tmp_path)
-    plan = seat.desk.session.plan()
+    plan = seat.chat.session.plan()
     validate(render(plan.prompt, plan.target), plan.target)
     seat.say("which port?")
     assert "The port is 8443." in str(seat.model.requests[0]["messages"][0])
@@ -277,7 +277,7 @@ def test_p9_too_few_messages_are_not_compacted(tmp_path: Path, messages: int) ->
         for number in range(messages)
     ]
     if said:
-        seat.store.append(seat.desk.session.key, said, expect=ANY_HEAD)
+        seat.store.append(seat.chat.session.key, said, expect=ANY_HEAD)
     before = seat.records()
     answer = seat("/compact")
     assert answer.is_refused
@@ -290,11 +290,11 @@ def test_p9_five_messages_are_reduced_or_left_alone(tmp_path: Path) -> None:
     """Never a rewrite of the same size."""
     seat = Seat(tmp_path)
     seat.fill(2)
-    seat.store.append(seat.desk.session.key, [User(content="and now?")], expect=ANY_HEAD)
-    before = seat.desk.status().messages_tokens
+    seat.store.append(seat.chat.session.key, [User(content="and now?")], expect=ANY_HEAD)
+    before = seat.chat.status().messages_tokens
     answer = seat("/compact")
     made = [one for one in seat.records() if isinstance(one, Compaction)]
-    assert answer.is_refused or seat.desk.status().messages_tokens < before
+    assert answer.is_refused or seat.chat.status().messages_tokens < before
     assert len(made) == (0 if answer.is_refused else 1)
 
 

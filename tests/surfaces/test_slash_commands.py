@@ -8,20 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.surfaces.desks import Seat
+from tests.surfaces.chats import Seat
 
 from holdfast.core.log.records import Checkpoint, Compaction, Flush, Label, Rewind, Undo, User
 from holdfast.ports import ANY_HEAD
-from holdfast.surfaces.answers import Table
-from holdfast.surfaces.slash_commands import (
-    COMMANDS,
-    as_message,
-    find,
-    is_command,
-    meter,
-    parts_of,
-    tone_of,
-)
+from holdfast.surfaces.answers import StyledTable
+from holdfast.surfaces.formatting import meter, tone_of
+from holdfast.surfaces.slash_commands import COMMANDS, as_message, find, is_command
+from holdfast.surfaces.slash_commands.context import parts_of
 from holdfast.testing import calls
 
 if TYPE_CHECKING:
@@ -97,7 +91,7 @@ def test_new_makes_a_session_and_goes_there(seat: Seat) -> None:
     answer = seat("/new my-project")
     assert seat.id != first
     assert answer.text == f"Created new session: {seat.id} (my-project)"
-    assert seat.desk.session.messages() == []
+    assert seat.chat.session.messages() == []
 
 
 def test_new_without_a_label(seat: Seat) -> None:
@@ -120,7 +114,7 @@ def test_list_shows_the_newest_first_and_marks_the_current(seat: Seat) -> None:
 def test_list_of_many_sessions_is_cut_and_says_so(seat: Seat) -> None:
     """Fifty lines, and how to see the rest."""
     for _ in range(55):
-        seat.desk.start()
+        seat.chat.start()
     assert len(seat("/list").text.splitlines()) == 52
     assert "… and 6 more: /list all" in seat("/list").text
     assert len(seat("/list all").text.splitlines()) == 57
@@ -197,10 +191,10 @@ def test_model_is_shown_and_changed(seat: Seat) -> None:
     here = seat.id
     assert "Model: scripted-1 (scripted)" in seat("/model").text
     assert seat("/model nonsense").is_refused
-    assert seat.desk.session.target.model == "scripted-1"
+    assert seat.chat.session.target.model == "scripted-1"
     assert "Model: offline" in seat("/model offline").text
     assert seat.id == here
-    assert seat.desk.session.target.model == "offline"
+    assert seat.chat.session.target.model == "offline"
 
 
 # How full it is
@@ -217,13 +211,13 @@ def test_status_says_where_each_number_is_from(seat: Seat) -> None:
     assert "1 turn, 1 call, 0 tool results, 0 compactions, 0 trims" in text
     assert "more turns like these" in text
     assert re.search(r"Cache +0% of the input", text)
-    assert "Cost        not known: no list price" in text
+    assert "Cost        unknown: no list price" in text
 
 
 def test_status_of_a_history_larger_than_the_window(seat: Seat) -> None:
     """What would be sent is counted, not what there is: an imported log is cut by the next turn."""
     seat.fill(200)
-    status = seat.desk.status()
+    status = seat.chat.status()
     assert 0 < status.messages < 400
     assert status.turns_left is not None
     assert status.turns_left < 200
@@ -241,14 +235,14 @@ def test_context_has_the_seeds_three_lines(seat: Seat) -> None:
     seat.fill(3)
     answer = seat("/context")
     first, second, third, *_ = answer.text.splitlines()
-    status = seat.desk.status()
+    status = seat.chat.status()
     assert first == f"Context usage: ~{status.tokens:,} / 32,000 tokens"
     assert re.fullmatch(rf"\[#+-+\] {100 * status.share:.1f}%", second)
     assert len(second.partition("]")[0]) == 31
     assert third == "Messages: 6"
-    table = next(part for part in answer.parts if isinstance(part, Table))
+    table = next(part for part in answer.parts if isinstance(part, StyledTable))
     names = [str(row[0]) for row in table.rows]
-    assert names[:2] == ["your words", "replies and calls"]
+    assert names[:2] == ["your messages", "replies and calls"]
     assert names[-1] == "free"
 
 
@@ -256,7 +250,7 @@ def test_parts_of_the_context_are_the_window(seat: Seat) -> None:
     """Everything that is counted adds up to the window, so nothing is hidden."""
     seat.fill(5)
     seat.say("hello")
-    parts = parts_of(seat.desk.session.plan())
+    parts = parts_of(seat.chat.session.plan())
     assert sum(tokens for _name, tokens, _tone in parts) == 32_000
     assert all(tokens > 0 for _name, tokens, _tone in parts)
 
@@ -272,7 +266,7 @@ def test_tools_and_system_prompt_are_parts_of_their_own(tmp_path: Path) -> None:
         tmp_path, calls(("c1", "look", {"path": "a"})), system="Be brief. " * 50, tools=[look]
     )
     seat.say("look at it")
-    names = [name for name, _tokens, _tone in parts_of(seat.desk.session.plan())]
+    names = [name for name, _tokens, _tone in parts_of(seat.chat.session.plan())]
     assert names[:2] == ["system prompt", "tools"]
     assert "tool results" in names
 
@@ -281,7 +275,7 @@ def test_context_list_is_the_ledger(seat: Seat) -> None:
     """Every message with what became of it."""
     seat.fill(3)
     answer = seat("/context list")
-    table = next(part for part in answer.parts if isinstance(part, Table))
+    table = next(part for part in answer.parts if isinstance(part, StyledTable))
     messages = [one.id for one in seat.records() if one.kind in ("user", "assistant")]
     assert [row[0] for row in table.rows][: len(messages)] == messages
     assert "kept" in answer.text
@@ -327,7 +321,7 @@ def test_compact_cuts_and_says_what_it_did(seat: Seat) -> None:
     answer = seat("/compact")
     assert not answer.is_refused
     first, second, third, fourth = answer.text.splitlines()
-    after = seat.desk.status().messages
+    after = seat.chat.status().messages
     assert re.fullmatch(r"\[compact\] \d+ messages -> summary \([\d,]+ chars\)", first)
     assert second == f"24 -> {after} messages"
     assert after < 24
@@ -356,7 +350,7 @@ def test_undo_takes_a_compaction_back(seat: Seat) -> None:
     answer = seat("/undo")
     assert answer.text.startswith("Took back the compaction; 24 messages")
     assert any(isinstance(one, Undo) for one in seat.records())
-    assert seat.desk.status().messages == 24
+    assert seat.chat.status().messages == 24
 
 
 def test_rewind_by_turns_by_record_and_back(seat: Seat) -> None:
@@ -399,7 +393,7 @@ def test_reset_goes_to_a_fresh_session_that_knows(seat: Seat) -> None:
     assert seat.id != old
     assert f"Carried over from {old}: " in answer.text
     assert f"/switch {old} goes back" in answer.text
-    assert seat.desk.status().label == "fresh start"
+    assert seat.chat.status().label == "fresh start"
     seat.say("where were we?")
     assert "importer" in str(seat.model.requests[-1])
 
@@ -411,8 +405,8 @@ def test_memory_finds_notes_of_all_sessions(seat: Seat) -> None:
     """Every word must be in the note, in any case; the session is named."""
     first = seat.id
     notes = Flush(notes=["Deploys go to Frankfurt", "The port is 8443"])
-    seat.store.append(seat.desk.session.key, [notes], expect=ANY_HEAD)
-    seat.desk.open(seat.desk.session.key)  # what a crash kept out of the files is put in
+    seat.store.append(seat.chat.session.key, [notes], expect=ANY_HEAD)
+    seat.chat.open(seat.chat.session.key)  # what a crash kept out of the files is put in
     seat("/new")
     assert "No notes about: paris" in seat("/memory paris").text
     assert seat("/memory").text.count(first) == 2
@@ -434,7 +428,7 @@ def test_history_previews_messages(tmp_path: Path) -> None:
         return "line\n" * 500
 
     seat = Seat(tmp_path, calls(("c1", "look", {"path": "a"}), text="One moment."), tools=[look])
-    assert "Nothing was said" in seat("/history").text
+    assert "This session has no messages" in seat("/history").text
     seat.say("word " * 400)
     lines = seat("/history").text.splitlines()
     assert [line.split()[1] for line in lines] == ["you", "assistant", "result", "assistant"]
@@ -489,7 +483,7 @@ def test_no_command_raises_in_an_empty_session(seat: Seat, command: object) -> N
 def test_choices_can_be_had(seat: Seat, command: object) -> None:
     """Completion asks for them at any time."""
     seat.fill(2)
-    list(getattr(command, "choices")(seat.desk))  # noqa: B009
+    list(getattr(command, "choices")(seat.chat))  # noqa: B009
 
 
 def test_choices_of_switch_and_rewind_work_as_typed(seat: Seat) -> None:
@@ -499,10 +493,10 @@ def test_choices_of_switch_and_rewind_work_as_typed(seat: Seat) -> None:
     switch, rewind = find("switch"), find("rewind")
     assert switch is not None
     assert rewind is not None
-    for choice in list(switch.choices(seat.desk)):
+    for choice in list(switch.choices(seat.chat)):
         assert not seat(f"/switch {choice.text}").is_refused
     seat("/switch initial")
-    for choice in list(rewind.choices(seat.desk)):
+    for choice in list(rewind.choices(seat.chat)):
         assert not seat(f"/rewind {choice.text}").is_refused
 
 
@@ -534,7 +528,7 @@ def test_output_reads_what_was_moved_out(tmp_path: Path) -> None:
     assert "\x1b" not in seat(f"/output {ref} -1:").text
     command = find("output")
     assert command is not None
-    assert [one.text for one in command.choices(seat.desk)] == [ref]
+    assert [one.text for one in command.choices(seat.chat)] == [ref]
     assert seat("/output").is_refused
     assert seat("/output ../../etc/passwd").is_refused
     assert seat(f"/output {ref} [").is_refused

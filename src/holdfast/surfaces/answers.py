@@ -1,4 +1,4 @@
-"""What a command answers, in no surface's dialect: a terminal, a page and a chat draw the same."""
+"""Answers of commands as data, which each surface draws in its own way."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from holdfast.core.text.cut import cut, ellipsis
+from holdfast.surfaces.formatting import Tone, printable
 
 _GAP: Final = 2
 _COLUMN_MIN: Final = 6
-
-Tone = Literal["plain", "dim", "good", "warn", "bad", "name", "strong"]
-"""How something is meant. It never carries meaning that the words do not."""
+"""Narrower columns cannot be read; a table that needs more room then overflows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +26,8 @@ Row: TypeAlias = Sequence[Cell | str]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """Words that belong on one line."""
+class StyledLine:
+    """Cells that belong on one line."""
 
     cells: tuple[Cell, ...]
 
@@ -38,101 +37,95 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class StyledTable:
     """Rows under headings; a heading that starts with `>` is aligned to the right."""
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
 
+    @property
+    def text(self) -> str:
+        rows = ("  ".join(cell.text for cell in row).rstrip() for row in layout(self))
+        return "\n".join(rows)
 
-Then = Literal["resume", "quit"]
-"""What the surface has to do next: go on with a turn that was interrupted; say goodbye."""
+
+NextStep = Literal["resume", "quit"]
+"""The surface continues an interrupted turn, or ends the chat."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a command has to say."""
+class CommandAnswer:
+    """The outcome of a command."""
 
-    parts: tuple[Line | Table, ...] = ()
+    parts: tuple[StyledLine | StyledTable, ...] = ()
     is_refused: bool = False
-    """Nothing was done, and the words say why."""
-    then: Then | None = None
+    """The command did nothing; the parts say why."""
+    then: NextStep | None = None
 
     @property
     def text(self) -> str:
-        """As plain text, for surfaces that have nothing else."""
-        return "\n".join(
-            part.text if isinstance(part, Line) else _plain(part) for part in self.parts
-        )
+        """The answer as plain text."""
+        return "\n".join(part.text for part in self.parts)
 
 
-def line(*cells: Cell | str) -> Line:
-    return Line(tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in cells))
+def line(*cells: Cell | str) -> StyledLine:
+    return StyledLine(tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in cells))
 
 
-def said(*lines: Line | Table | str, then: Then | None = None) -> Answer:
-    """An answer of lines; a bare text is a line of its own."""
-    return Answer(tuple(line(one) if isinstance(one, str) else one for one in lines), then=then)
+def dim(text: str) -> StyledLine:
+    """Return a line of secondary importance."""
+    return line(Cell(text, "dim"))
 
 
-def refused(what: str, hint: str | None = None) -> Answer:
-    """An answer that says no, and what to do instead."""
-    parts = [line(Cell(what, "warn"))]
+def answer(*parts: StyledLine | StyledTable | str, then: NextStep | None = None) -> CommandAnswer:
+    """Build an answer; a string becomes a line."""
+    built = (line(part) if isinstance(part, str) else part for part in parts)
+    return CommandAnswer(tuple(built), then=then)
+
+
+def refuse(reason: str, hint: str | None = None) -> CommandAnswer:
+    """Build the answer of a command that did nothing."""
+    parts = [line(Cell(reason, "warn"))]
     if hint:
-        parts.append(line(Cell(hint, "dim")))
-    return Answer(tuple(parts), is_refused=True)
+        parts.append(dim(hint))
+    return CommandAnswer(tuple(parts), is_refused=True)
 
 
-def bar(share: float, width: int) -> str:
-    """A share of a whole as a bar of at most `width` characters."""
-    eighths = round(max(0.0, min(share, 1.0)) * width * 8)
-    rest = "" if eighths % 8 == 0 else "▏▎▍▌▋▊▉"[eighths % 8 - 1]
-    return "█" * (eighths // 8) + rest
+def layout(table: StyledTable, width: int | None = None) -> list[list[Cell]]:
+    """Return headings and rows as cells padded to their column, in at most `width` characters.
 
-
-def columns_of(table: Table, width: int | None = None) -> list[list[Cell]]:
-    """A table's headings and rows as cells padded to their column, in at most `width` characters.
-
-    Where that is too little for all of it, the widest columns are cut first.
+    If the table is wider, its widest columns are truncated first.
     """
     head = [Cell(column.lstrip(">").upper(), "dim") for column in table.columns]
-    rows = [head, *([_cell(cell) for cell in row] for row in table.rows)]
+    rows = [head, *([clean(cell) for cell in row] for row in table.rows)]
     widths = [max(len(row[at].text) for row in rows) for at in range(len(head))]
     if width is not None:
-        widths = _narrowed(widths, width - _GAP * (len(widths) - 1))
+        _narrow(widths, width - _GAP * (len(widths) - 1))
     return [
         [
-            Cell(_padded(cell.text, wide, is_right=name.startswith(">")), cell.tone)
+            Cell(_pad(cell.text, wide, is_right=name.startswith(">")), cell.tone)
             for cell, wide, name in zip(row, widths, table.columns, strict=True)
         ]
         for row in rows
     ]
 
 
-def _narrowed(widths: list[int], room: int) -> list[int]:
-    widths = list(widths)
+def clean(cell: Cell | str) -> Cell:
+    """Return a cell whose text cannot control the terminal, whatever the log contains."""
+    return (
+        Cell(printable(cell.text), cell.tone) if isinstance(cell, Cell) else Cell(printable(cell))
+    )
+
+
+def _narrow(widths: list[int], room: int) -> None:
     while sum(widths) > room:
         widest = max(range(len(widths)), key=widths.__getitem__)
         if widths[widest] <= _COLUMN_MIN:
             break
         widths[widest] -= 1
-    return widths
 
 
-def _padded(text: str, width: int, *, is_right: bool) -> str:
+def _pad(text: str, width: int, *, is_right: bool) -> str:
     if len(text) > width:
         text = cut(text, width, keep="head", marker=ellipsis).text
     return text.rjust(width) if is_right else text.ljust(width)
-
-
-def _plain(table: Table) -> str:
-    rows = ("  ".join(cell.text for cell in row).rstrip() for row in columns_of(table))
-    return "\n".join(rows)
-
-
-def _cell(cell: Cell | str) -> Cell:
-    """A cell that cannot steer a terminal, whatever a log holds."""
-    cell = cell if isinstance(cell, Cell) else Cell(cell)
-    if cell.text.isprintable():
-        return cell
-    return Cell("".join(filter(str.isprintable, cell.text)), cell.tone)

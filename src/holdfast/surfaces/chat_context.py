@@ -1,4 +1,4 @@
-"""What a person sits at: one session, and how to get at the others."""
+"""The state of a chat: the current session, and access to the agent's other sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from holdfast.engine.memory.notes import newest
 from holdfast.engine.session.base import FIRST_LABEL
 from holdfast.engine.session.session import Session
 from holdfast.engine.tools import Toolbox
+from holdfast.errors import CannotFit
 from holdfast.providers.models import model as find_model
+from holdfast.surfaces.formatting import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
     from holdfast.stores.notes.notes import Note
 
 
-class Desk:
-    """The current session. Another one takes its place only once it is open."""
+class ChatContext:
+    """The current session of a chat. It is replaced only after another one has been opened."""
 
     def __init__(
         self,
@@ -46,21 +48,21 @@ class Desk:
 
     @property
     def session(self) -> Session:
-        assert self._session is not None, "a desk is sat at once a session is open"
+        assert self._session is not None, "open a session first"
         return self._session
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The names of the tools that the model may use."""
+        """The names of the tools that the model may call."""
         return tuple(tool.name for tool in Toolbox(self._options.get("tools", ())).tools)
 
     def infos(self) -> list[SessionInfo]:
-        """The agent's sessions, the most recently active first."""
+        """List the agent's sessions, the most recently active first."""
         return self.store.sessions(agent=self.agent)
 
     def info(self) -> SessionInfo | None:
-        """The small facts about the current session."""
-        return next((one for one in self.infos() if one.key == self.session.key), None)
+        """Return the listing of the current session."""
+        return next((info for info in self.infos() if info.key == self.session.key), None)
 
     @property
     def label(self) -> str:
@@ -68,15 +70,15 @@ class Desk:
         return info.label if info is not None else ""
 
     def find(self, name: str) -> SessionKey:
-        """The session meant by an id, a label, or the beginning of one."""
+        """Find a session by its id, its label, or the beginning of one."""
         return resolve(name, (Named(info.key, info.label) for info in self.infos()))
 
     def open(self, key: SessionKey) -> Session:
-        """Sit down at another session."""
+        """Open a session and make it the current one."""
         return self.take(Session(self.store, key, self._model, self._options, clock=self._clock))
 
     def open_newest(self) -> bool:
-        """Sit down at the session that was last active, or at a first one; whether it is new."""
+        """Open the most recently active session, or create one; return True if it is new."""
         infos = self.infos()
         if infos:
             self.open(infos[0].key)
@@ -85,13 +87,13 @@ class Desk:
         return not infos
 
     def start(self, label: str = "") -> Session:
-        """Make a session and sit down at it."""
+        """Create a session and make it the current one."""
         key = SessionKey(self.agent, new_session_id(random.getrandbits(48)))
         self.store.create(key, label=checked_label(label))
         return self.open(key)
 
     def take(self, session: Session) -> Session:
-        """Sit down at a session that is open already."""
+        """Make an open session the current one."""
         if self._listen is not None:
             session.on(self._listen)
         self._session = session
@@ -99,7 +101,7 @@ class Desk:
         return session
 
     def use(self, model: str) -> Session:
-        """Go on with another model. The session and everything in it stays."""
+        """Continue the current session with another model."""
         found = find_model(model)
         session = Session(self.store, self.session.key, found, self._options, clock=self._clock)
         before, self._model = self._model, found
@@ -109,8 +111,20 @@ class Desk:
     def status(self) -> Status:
         return self.session.status()
 
+    def size_text(self) -> str:
+        """Describe the size of the current session, in view and in the log."""
+        info = self.info()
+        in_log = info.messages if info is not None else 0
+        try:
+            # `status` would add up the whole log; the plan reads only its window.
+            in_view = sum(len(unit.parts) for unit in self.session.plan().kept)
+        except CannotFit:  # the next turn explains why
+            return f"{in_log:,} messages in the log, more than any request can hold"
+        text = count(in_view, "message")
+        return text if in_log <= in_view else f"{text} in view, {in_log:,} in the log"
+
     def notes(self, words: str = "") -> list[Note]:
-        """What was noted for the agent, of all sessions, the newest first."""
+        """List the agent's notes from all sessions, the newest first."""
         store = self.session.note_store
         return newest(store.notes(), words=words) if store is not None else []
 

@@ -184,7 +184,7 @@ def test_what_goes_wrong_with_a_tool_is_told_to_the_model(bench: Bench) -> None:
     assert all(one.is_error for one in results.values())
     told = {call_id: str(one.content) for call_id, one in results.items()}
     assert told["c1"] == "ValueError: no such luck"
-    assert "`add` are not right" in told["c2"]
+    assert "`add` are invalid" in told["c2"]
     assert "`a`" in told["c2"] or "$.a" in told["c2"]
     assert "missing" in told["c3"]
     assert "c" in told["c4"]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
 
 from holdfast import FileBlobs
-from holdfast.surfaces.cli import commands, main
+from holdfast.surfaces.cli import COMMANDS, main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -424,7 +426,7 @@ def test_help_names_every_command() -> None:
         [sys.executable, "-m", "holdfast"], capture_output=True, text=True, check=True
     ).stdout
 
-    assert all(f" {command.name} " in listing for command in commands())
+    assert all(f" {name} " in listing for names in COMMANDS.values() for name in names)
 
 
 def test_a_closed_pipe_is_not_a_traceback(tmp_path: Path) -> None:
@@ -464,9 +466,20 @@ def test_tables_are_drawn_with_rich_on_a_terminal(tmp_path: Path) -> None:
     assert "a label" in in_pipe.stdout
 
 
-def test_a_command_is_found_without_loading_the_others() -> None:
-    """Each name leads to the file that has it, and every command has a name there."""
-    every = {command.name for command in commands()}
-    for name in every:
-        assert name in {command.name for command in commands(name)}
-        assert len(commands(name)) < len(every)
+def test_table_of_commands_names_every_verb() -> None:
+    """Each module of the table defines exactly the commands that the table gives it."""
+    for module, commands in COMMANDS.items():
+        assert list(import_module(module).VERBS) == list(commands), module
+
+
+def test_help_and_a_command_import_no_other_command() -> None:
+    """`--help` imports no module of the table, and a command only its own."""
+    listing = "import sys; from holdfast.surfaces.cli import COMMANDS, main\n"
+    show = "print([name for name in COMMANDS if name in sys.modules], file=sys.stderr)"
+    for arguments, expected in (
+        (["--help"], []),
+        (["verify", "--help"], ["holdfast.surfaces.cli.verbs.maintenance"]),
+    ):
+        code = f"{listing}try:\n    main({arguments})\nexcept SystemExit:\n    {show}"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert ast.literal_eval(done.stderr) == expected

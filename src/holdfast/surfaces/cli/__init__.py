@@ -7,7 +7,8 @@ import difflib
 import os
 import sys
 import warnings
-from typing import TYPE_CHECKING, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from holdfast import __version__, config
 from holdfast.errors import CannotFit, HoldfastError, HoldfastWarning, UsageError
@@ -17,26 +18,74 @@ from holdfast.surfaces.cli.terminal import Output
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.surfaces.cli.app import Command
+    from holdfast.surfaces.cli.app import Verb
 
-_NAMES = {
-    "sessions": ("sessions", "new", "label", "fork", "rm"),
-    "records": ("append", "log", "show", "rewind", "branches"),
-    "output": ("output",),
-    "history": ("history", "audit"),
-    "memory": ("memory",),
-    "import_export": ("import", "export"),
-    "reseed": ("reseed",),
-    "checkpoint": ("checkpoint",),
-    "inspect": ("inspect",),
-    "context": ("context",),
-    "simulate": ("simulate",),
-    "maintenance": ("verify", "repair", "gc"),
-    "classify": ("classify",),
-    "chat": ("chat",),
-    "demo": ("demo",),
+COMMANDS: Final = {
+    "holdfast.surfaces.cli.verbs.sessions": {
+        "sessions": "List sessions, the most recently active first",
+        "new": "Create a session and print its id",
+        "label": "Name a session, or a record in it",
+        "fork": "Copy a session up to a record into a new one",
+        "rm": "Move sessions to the trash, restore them, or empty the trash",
+    },
+    "holdfast.surfaces.cli.verbs.append": {
+        "append": "Add records, read as JSON lines from stdin; print their ids once durable",
+    },
+    "holdfast.surfaces.cli.verbs.records": {
+        "log": "Show the records of a session",
+        "show": "Show one record in full",
+        "rewind": "Move the head back; later records stay readable",
+        "branches": "List the branches of a session",
+    },
+    "holdfast.surfaces.cli.verbs.output": {
+        "output": "Read an offloaded output, whole or in part",
+    },
+    "holdfast.surfaces.cli.verbs.history": {
+        "history": "Show what others may read of a session: bounded, with secrets masked",
+        "audit": "List who has read which session",
+    },
+    "holdfast.surfaces.cli.verbs.memory": {
+        "memory": "Add, list, show and search notes",
+    },
+    "holdfast.surfaces.cli.verbs.import_export": {
+        "import": "Create sessions from other tools' transcripts; report what was left out",
+        "export": "Write a session's log or a message list, with secrets masked",
+    },
+    "holdfast.surfaces.cli.verbs.reseed": {
+        "reseed": "Print a session as text for a backend that lost its own",
+    },
+    "holdfast.surfaces.cli.verbs.checkpoint": {
+        "checkpoint": "Show the state of a session: requests, open tasks, failures, files",
+    },
+    "holdfast.surfaces.cli.inspect.inspect": {
+        "inspect": "Show where the tokens of a session or transcript file go, and their cost",
+    },
+    "holdfast.surfaces.cli.verbs.context": {
+        "context": "Show the exact request for a model, and the fate of every record",
+    },
+    "holdfast.surfaces.cli.verbs.simulate": {
+        "simulate": "Replay transcripts under several policies, without a model",
+    },
+    "holdfast.surfaces.cli.verbs.maintenance": {
+        "verify": "Read everything, change nothing, report damage",
+        "repair": "Write a repaired copy of a damaged session beside it",
+        "gc": "Delete unreferenced blobs and leftovers of killed writers",
+    },
+    "holdfast.surfaces.cli.verbs.classify": {
+        "classify": "Classify provider errors: JSON lines in, JSON lines out",
+    },
+    "holdfast.surfaces.cli.chat.chat": {
+        "chat": "Talk to a model in a durable session",
+    },
+    "holdfast.surfaces.cli.demo.demo": {
+        "demo": "Watch a recorded agent outgrow its window, be refused and killed, lose nothing",
+    },
 }
-"""Each file of commands and what is in it: a command that is asked for loads no other."""
+"""The commands of each module, with their help.
+
+`holdfast --help` imports none of the modules, a command only its own. A module defines a `Verb`
+for each of its commands in `VERBS`.
+"""
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -59,9 +108,9 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
-    parser = _build_parser(_asked(argv))
+    parser = _build_parser(_command_name(argv))
     args = parser.parse_args(argv)
-    if args.command is None:
+    if args.verb is None:
         parser.print_help()
         return 0
     out = Output(is_json=args.json)
@@ -75,7 +124,7 @@ def _run(args: argparse.Namespace, out: Output) -> int:
     try:
         app = App(config.load(root=args.root, agent=args.agent), out)
         with app.store:
-            status: int = args.command.run(args, app)
+            status: int = args.verb.run(args, app)
         sys.stdout.flush()
     except CannotFit as error:
         out.error(error, parts=error.parts)
@@ -84,7 +133,7 @@ def _run(args: argparse.Namespace, out: Output) -> int:
         out.error(error)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ERROR
     except BrokenPipeError:
-        # The reader went away; give the interpreter something harmless to flush.
+        # The reader closed the pipe; the interpreter's final flush must not fail as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_ERROR
     except KeyboardInterrupt:
@@ -92,8 +141,8 @@ def _run(args: argparse.Namespace, out: Output) -> int:
     return status
 
 
-def _asked(argv: Sequence[str]) -> str | None:
-    """The command among arguments, if it is plain to see."""
+def _command_name(argv: Sequence[str]) -> str | None:
+    """Return the first argument that is not an option."""
     words = iter(argv)
     for word in words:
         if word in ("--root", "--agent"):
@@ -103,77 +152,8 @@ def _asked(argv: Sequence[str]) -> str | None:
     return None
 
 
-def commands(asked: str | None = None) -> tuple[Command, ...]:
-    """The commands, or only those in the file of the one that is asked for."""
-    file = next((file for file, names in _NAMES.items() if asked in names), None)
-    return tuple(one for name in ([file] if file else _NAMES) for one in _load(name))
-
-
-def _load(file: str) -> tuple[Command, ...]:
-    match file:
-        case "sessions":
-            from holdfast.surfaces.cli.verbs import sessions
-
-            return sessions.COMMANDS
-        case "records":
-            from holdfast.surfaces.cli.verbs import records
-
-            return records.COMMANDS
-        case "output":
-            from holdfast.surfaces.cli.verbs import output
-
-            return output.COMMANDS
-        case "history":
-            from holdfast.surfaces.cli.verbs import history
-
-            return history.COMMANDS
-        case "memory":
-            from holdfast.surfaces.cli.verbs import memory
-
-            return memory.COMMANDS
-        case "import_export":
-            from holdfast.surfaces.cli.verbs import import_export
-
-            return import_export.COMMANDS
-        case "reseed":
-            from holdfast.surfaces.cli.verbs import reseed
-
-            return reseed.COMMANDS
-        case "checkpoint":
-            from holdfast.surfaces.cli.verbs import checkpoint
-
-            return checkpoint.COMMANDS
-        case "inspect":
-            from holdfast.surfaces.cli.inspect import inspect
-
-            return inspect.COMMANDS
-        case "context":
-            from holdfast.surfaces.cli.verbs import context
-
-            return context.COMMANDS
-        case "simulate":
-            from holdfast.surfaces.cli.verbs import simulate
-
-            return simulate.COMMANDS
-        case "maintenance":
-            from holdfast.surfaces.cli.verbs import maintenance
-
-            return maintenance.COMMANDS
-        case "chat":
-            from holdfast.surfaces.cli.chat import chat
-
-            return chat.COMMANDS
-        case "classify":
-            from holdfast.surfaces.cli.verbs import classify
-
-            return classify.COMMANDS
-        case _:
-            from holdfast.surfaces.cli.demo import demo
-
-            return demo.COMMANDS
-
-
-def _build_parser(asked: str | None) -> argparse.ArgumentParser:
+def _build_parser(name: str | None) -> argparse.ArgumentParser:
+    """Build the parser; only the command `name` gets its arguments, and only its module loads."""
     parser = _Parser(
         prog="holdfast", description="Durable sessions and a bounded context for LLM agents."
     )
@@ -181,17 +161,20 @@ def _build_parser(asked: str | None) -> argparse.ArgumentParser:
     common = _Parser(add_help=False)
     add_common(common, is_default_set=False)
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
-    parser.set_defaults(command=None)
-    verbs = parser.add_subparsers(metavar="COMMAND", title="commands")
-    for command in commands(asked):
-        verb = verbs.add_parser(
-            command.name,
-            help=command.help,
-            description=command.help + ".",
-            epilog=command.epilog,
-            parents=[common],
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.add_arguments(verb)
-        verb.set_defaults(command=command)
+    parser.set_defaults(verb=None)
+    subparsers = parser.add_subparsers(metavar="COMMAND", title="commands")
+    for module, commands in COMMANDS.items():
+        for command, help_ in commands.items():
+            subparser = subparsers.add_parser(
+                command,
+                help=help_,
+                description=help_ + ".",
+                parents=[common],
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+            if command == name:
+                verb: Verb = import_module(module).VERBS[command]
+                subparser.epilog = verb.epilog
+                verb.add_arguments(subparser)
+                subparser.set_defaults(verb=verb)
     return parser

@@ -9,13 +9,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.surfaces.desks import Seat
+from tests.surfaces.chats import Seat
 
 from holdfast.core.log.records import Assistant, User
 from holdfast.ports import ANY_HEAD
 from holdfast.providers.offline.model import ABOUT
-from holdfast.surfaces.answers import said
-from holdfast.surfaces.cli.chat.input import joined
+from holdfast.surfaces.answers import answer
+from holdfast.surfaces.cli.chat.input import join_lines
 from holdfast.surfaces.cli.chat.loop import Chat, interruption
 from holdfast.testing import calls
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.errors import HoldfastError
-    from holdfast.surfaces.answers import Answer
+    from holdfast.surfaces.answers import CommandAnswer
 
 
 def records(cli: Cli, session: str = "") -> list[dict[str, Any]]:
@@ -136,7 +136,7 @@ def test_system_prompt_is_sent(cli: Cli, tmp_path: Path) -> None:
     assert "system prompt" in cli("chat", "--system-file", str(file), stdin=b"/context\n").out
     missing = cli("chat", "--system-file", str(tmp_path / "no"), stdin=b"")
     assert missing.status == 2
-    assert "cannot be read" in missing.err
+    assert "cannot read the system prompt" in missing.err
 
 
 def test_window_is_taken_as_stated(cli: Cli) -> None:
@@ -214,9 +214,9 @@ class Listener:
     def __init__(self) -> None:
         self.told: list[tuple[str, Any]] = []
 
-    def opened(self, words: Any, _facts: Any, /) -> None: ...
+    def welcome(self, words: Any, _facts: Any, /) -> None: ...
     def begin(self, _model: str, /) -> None: ...
-    def hear(self, delta: Any) -> None: ...
+    def delta(self, delta: Any) -> None: ...
     def event(self, event: Any) -> None: ...
     def busy(self, text: str) -> None: ...
     def idle(self) -> None: ...
@@ -224,10 +224,10 @@ class Listener:
     def end(self, reply: Any) -> None:
         self.told.append(("reply", reply.text))
 
-    def cancelled(self, *, is_turn: bool) -> None:
+    def cancel(self, *, is_turn: bool) -> None:
         self.told.append(("cancelled", is_turn))
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: CommandAnswer) -> None:
         self.told.append(("answer", answer.text))
 
     def error(self, error: HoldfastError) -> None:
@@ -242,7 +242,7 @@ class Listener:
 
 def talk(seat: Seat, *words: str | BaseException) -> list[tuple[str, Any]]:
     listener = Listener()
-    assert Chat(seat.desk, listener, Typed(*words)).run() == 0
+    assert Chat(seat.chat, listener, Typed(*words)).run() == 0
     return listener.told
 
 
@@ -266,7 +266,7 @@ def test_bug_in_a_command_does_not_end_the_chat(
     def broken() -> Iterator[None]:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(seat.desk, "infos", broken)
+    monkeypatch.setattr(seat.chat, "infos", broken)
     told = talk(seat, "/list", "hello")
     assert told[:2] == [("fault", "a fault of ours"), ("reply", "fine")]
 
@@ -278,7 +278,7 @@ def test_command_can_be_called_off(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def long_work() -> Iterator[None]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(seat.desk, "infos", long_work)
+    monkeypatch.setattr(seat.chat, "infos", long_work)
     assert talk(seat, "/list", "hello")[:2] == [("cancelled", False), ("reply", "fine")]
 
 
@@ -312,14 +312,14 @@ def test_interrupted_call_is_announced_continued_and_not_run_again(tmp_path: Pat
         User(content="deploy it"),
         Assistant(content=calls(("c1", "deploy", {"where": "prod"})).content),
     ]
-    seat.store.append(seat.desk.session.key, crashed, expect=ANY_HEAD)
-    text = said(*interruption(seat.desk)).text
+    seat.store.append(seat.chat.session.key, crashed, expect=ANY_HEAD)
+    text = answer(*interruption(seat.chat)).text
     assert "interrupted while deploy ran" in text
     assert "/continue" in text
     told = talk(seat, "/continue")
     assert told[0] == ("reply", "I see it was interrupted.")
     assert runs == []
-    assert interruption(seat.desk) == []
+    assert interruption(seat.chat) == []
 
 
 @pytest.mark.parametrize("word", ["quit", "EXIT", "/quit"])
@@ -332,11 +332,11 @@ def test_words_for_leaving(tmp_path: Path, word: str) -> None:
 
 def test_lines_are_joined_by_backslashes() -> None:
     """Two backslashes are one that was meant."""
-    assert joined(iter(["a\\", "b", "c"])) == "a\nb"
-    assert joined(iter(["path\\\\", "b"])) == "path\\\\"
-    assert joined(iter(["a", "b\\", "c"]), is_whole=True) == "a\nb\nc"
+    assert join_lines(iter(["a\\", "b", "c"])) == "a\nb"
+    assert join_lines(iter(["path\\\\", "b"])) == "path\\\\"
+    assert join_lines(iter(["a", "b\\", "c"]), is_whole=True) == "a\nb\nc"
     with pytest.raises(EOFError):
-        joined(iter([]))
+        join_lines(iter([]))
 
 
 def test_start_loads_nothing_heavy() -> None:

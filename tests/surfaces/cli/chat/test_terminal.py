@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.surfaces.desks import Seat
+from tests.surfaces.chats import Seat
 from tests.surfaces.terminals import Terminal
 
 from holdfast.core.failures.classify import Symptoms, classify
@@ -16,7 +16,7 @@ from holdfast.core.flow.events import CallFailed, CompactionFinished, Pruned, Tr
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.surfaces.answers import Cell, Table, columns_of, line, said
+from holdfast.surfaces.answers import Cell, StyledTable, answer, layout, line
 from holdfast.surfaces.cli.chat import spinner as chat_spinner
 from holdfast.surfaces.cli.chat.input import choices_for, history_file, meter_words
 from holdfast.surfaces.cli.chat.notices import notice
@@ -208,12 +208,12 @@ def typed(seat: Seat, root: Path, keys: str) -> str:
     from prompt_toolkit.input import create_pipe_input
     from prompt_toolkit.output import DummyOutput
 
-    from holdfast.surfaces.cli.chat.input import Comfortable
+    from holdfast.surfaces.cli.chat.input import PromptInput
 
     with create_pipe_input() as pipe:
-        source = Comfortable(seat.desk, str(root), input=pipe, output=DummyOutput())
+        source = PromptInput(seat.chat, str(root), input=pipe, output=DummyOutput())
         pipe.send_text(keys)
-        return source.read(seat.desk.status)
+        return source.read(seat.chat.status)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_history_is_brought_back_by_the_arrow(tmp_path: Path) -> None:
 
 
 def completions(seat: Seat, text: str) -> list[str]:
-    return [choice.text for choice, _is_name in choices_for(text, seat.desk)]
+    return [choice.text for choice, _is_name in choices_for(text, seat.chat)]
 
 
 def test_completion_of_commands_sessions_and_records(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_meter_says_what_matters(tmp_path: Path) -> None:
     """Share, tokens, when the next compaction comes, the model and the session."""
     seat = Seat(tmp_path)
     seat.say("hello")
-    words = meter_words(seat.desk.status())
+    words = meter_words(seat.chat.status())
     assert "of 32,000" in words
     assert "compaction in ~" in words
     assert words.endswith("scripted-1 · initial")
@@ -299,7 +299,7 @@ def test_reply_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> 
     """Escapes in what a model says are left out; tabs and lines stay."""
     screen = Screen(Output(is_json=False), is_live=False)
     screen.begin("a model")
-    screen.hear(Delta("text", "a\x1b[2Jb\tc\r\x07\nd\x9b31m"))
+    screen.delta(Delta("text", "a\x1b[2Jb\tc\r\x07\nd\x9b31m"))
     screen.end(None)
     assert capsys.readouterr().out == "a[2Jb\tc\nd31m\n"
 
@@ -311,7 +311,7 @@ def test_reply_that_was_not_streamed_is_shown(capsys: pytest.CaptureFixture[str]
     screen.begin("a model")
     screen.end(reply)
     screen.begin("a model")
-    screen.hear(Delta("text", "whole"))
+    screen.delta(Delta("text", "whole"))
     screen.end(reply)
     assert capsys.readouterr().out == "whole\nwhole\n"
 
@@ -320,30 +320,32 @@ def test_thinking_is_not_part_of_an_answer_in_a_pipe(capsys: pytest.CaptureFixtu
     """Programs that read stdout get the answer alone."""
     screen = Screen(Output(is_json=False), is_live=False)
     screen.begin("a model")
-    screen.hear(Delta("thinking", "hmm"))
-    screen.hear(Delta("text", "yes"))
+    screen.delta(Delta("thinking", "hmm"))
+    screen.delta(Delta("text", "yes"))
     screen.end(None)
     assert capsys.readouterr().out == "yes\n"
 
 
 def test_answers_are_indented_and_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     """Two spaces in front of everything, numbers to the right."""
-    answer = said(
-        line("a ", Cell("b", "bad")), Table(("Name", ">Size"), (("x", "1"), ("yy", "20")))
+    shown = answer(
+        line("a ", Cell("b", "bad")), StyledTable(("Name", ">Size"), (("x", "1"), ("yy", "20")))
     )
-    Screen(Output(is_json=False), is_live=False).answer(answer)
+    Screen(Output(is_json=False), is_live=False).answer(shown)
     assert capsys.readouterr().out == "  a b\n  NAME  SIZE\n  x        1\n  yy      20\n"
-    assert answer.text == "a b\nNAME  SIZE\nx        1\nyy      20"
+    assert shown.text == "a b\nNAME  SIZE\nx        1\nyy      20"
 
 
 def test_rows_are_cut_to_the_terminal_widest_columns_first() -> None:
     """Whatever stands in a cell, a row takes at most the width; short columns stay whole."""
-    table = Table(("Id", "Why", ">Size"), (("abc", "because " * 30, "1,234"), ("d", "x", "5")))
-    rows = ["  ".join(cell.text for cell in row) for row in columns_of(table, 40)]
+    table = StyledTable(
+        ("Id", "Why", ">Size"), (("abc", "because " * 30, "1,234"), ("d", "x", "5"))
+    )
+    rows = ["  ".join(cell.text for cell in row) for row in layout(table, 40)]
     assert {len(row) for row in rows} == {40}
     assert rows[1].startswith("abc  because")
     assert rows[1].endswith("…  1,234")
-    assert max(len("  ".join(cell.text for cell in row)) for row in columns_of(table)) > 200
+    assert max(len("  ".join(cell.text for cell in row)) for row in layout(table)) > 200
 
 
 def shown(event: Any, attempt: int = 1) -> str:
@@ -372,7 +374,7 @@ def test_waiting_is_told_with_its_seconds(tmp_path: Path) -> None:
     """The notice has them, and so has the event that the spinner counts down from."""
     seat = Seat(tmp_path, RateLimited("rate limit exceeded"), "at last", wait_seconds=0.01)
     heard: list[CallFailed] = []
-    seat.desk.session.on(heard.append, CallFailed)
+    seat.chat.session.on(heard.append, CallFailed)
     assert seat.say("hello") == "at last"
     assert [(one.next, one.seconds) for one in heard] == [("wait", 0.01)]
     assert shown(heard[0]) == "[guard] Rate limit, waiting 0.01 s"
@@ -383,7 +385,7 @@ def test_notices_of_cuts_say_how_much_and_how_to_get_it_back() -> None:
     pruned = Pruned("r", 2, 1, 9_000, 4_000, "full")
     assert shown(pruned) == "[trim] old tool results: 2 trimmed, 1 cleared; 9,000 -> 4,000 tokens"
     done = CompactionFinished("applied", "full", method="extract", tokens_before=9, tokens_after=4)
-    assert "the window fills up: 9 -> 4 tokens; summary made by code; /undo" in shown(done)
+    assert "the window is filling up: 9 -> 4 tokens; summary made by code; /undo" in shown(done)
     assert shown(CompactionFinished("applied", "asked")) == ""
     assert shown(TroubleNoticed("cut-silently", "odd\x1b")) == "[guard] cut-silently: odd"
 

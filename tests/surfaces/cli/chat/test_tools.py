@@ -12,7 +12,7 @@ from tests.support.runs import examples
 
 from holdfast.engine.tools import Toolbox
 from holdfast.errors import PathRejected
-from holdfast.surfaces.cli.chat.tools import OUTPUT_CHARS_MAX, Workshop
+from holdfast.surfaces.cli.chat.tools import OUTPUT_CHARS_MAX, FolderTools
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_file_is_read(folder: Path) -> None:
     """By a name relative to the folder, or an absolute one that leads into it."""
-    shop = Workshop(str(folder))
+    shop = FolderTools(str(folder))
     assert shop.read_file("a.txt") == "alpha\nBeta\n"
     assert shop.read_file(str(folder / "sub" / ".." / "a.txt")) == "alpha\nBeta\n"
     assert shop.read_file("a.txt", first_line=2) == "Beta\n"
@@ -40,7 +40,7 @@ def test_file_is_read(folder: Path) -> None:
 @pytest.mark.parametrize("path", ["../secret.txt", "/etc/passwd", "sub/../../secret.txt", "~/x"])
 def test_way_out_is_refused(folder: Path, path: str) -> None:
     """However it is spelled, for every tool that takes a path."""
-    shop = Workshop(str(folder))
+    shop = FolderTools(str(folder))
     with pytest.raises(PathRejected):
         shop.read_file(path)
     with pytest.raises(PathRejected):
@@ -56,7 +56,7 @@ def test_links_that_lead_out_are_refused_and_not_searched(folder: Path) -> None:
     (folder / "out").symlink_to(folder.parent)
     (folder / "file").symlink_to(folder.parent / "secret.txt")
     (folder / "near").symlink_to("a.txt")
-    shop = Workshop(str(folder))
+    shop = FolderTools(str(folder))
     for path in ("out/secret.txt", "file"):
         with pytest.raises(PathRejected):
             shop.read_file(path)
@@ -75,7 +75,7 @@ def test_no_path_reads_the_secret(folder: Path, parts: list[str]) -> None:
     if not link.is_symlink():
         link.symlink_to("..")
     try:
-        text = Workshop(str(folder)).read_file("/".join([*parts, "secret.txt"]))
+        text = FolderTools(str(folder)).read_file("/".join([*parts, "secret.txt"]))
     except (OSError, PathRejected):
         return
     assert "secret" not in text
@@ -84,7 +84,7 @@ def test_no_path_reads_the_secret(folder: Path, parts: list[str]) -> None:
 def test_what_is_no_regular_file_is_not_waited_for(folder: Path) -> None:
     """A pipe nobody writes to, and a folder."""
     os.mkfifo(folder / "pipe")
-    shop = Workshop(str(folder))
+    shop = FolderTools(str(folder))
     with pytest.raises(PathRejected, match="regular"):
         shop.read_file("pipe")
     with pytest.raises(IsADirectoryError, match="list_directory"):
@@ -99,15 +99,15 @@ def test_long_file_is_cut_with_the_way_to_the_rest(folder: Path) -> None:
     """Within the cap, marker included; following the marker gives every line once."""
     lines = [f"line {number} of many" for number in range(1, 6_001)]
     (folder / "long.txt").write_text("\n".join(lines) + "\n")
-    shop = Workshop(str(folder))
+    shop = FolderTools(str(folder))
     first = shop.read_file("long.txt")
     assert len(first) <= OUTPUT_CHARS_MAX
-    assert "go on with first_line=" in first
+    assert "continue with first_line=" in first
     found: list[str] = []
     start = 1
     while True:
         text = shop.read_file("long.txt", first_line=start)
-        body, cut, rest = text.partition("[… cut here")
+        body, cut, rest = text.partition("[… truncated")
         found += body.splitlines()
         if not cut:
             break
@@ -118,25 +118,25 @@ def test_long_file_is_cut_with_the_way_to_the_rest(folder: Path) -> None:
 def test_one_long_line_is_within_the_cap(folder: Path) -> None:
     """Even without a place to go on from."""
     (folder / "wide.txt").write_text("ü" * 300_000)
-    assert len(Workshop(str(folder)).read_file("wide.txt")) <= OUTPUT_CHARS_MAX
+    assert len(FolderTools(str(folder)).read_file("wide.txt")) <= OUTPUT_CHARS_MAX
 
 
 def test_binary_file_is_named_not_shown(folder: Path) -> None:
     """Its size is enough."""
     (folder / "data.bin").write_bytes(b"\x00\x01" * 50)
-    assert Workshop(str(folder)).read_file("data.bin") == "[`data.bin` is no text: 100 bytes]"
+    assert FolderTools(str(folder)).read_file("data.bin") == "[`data.bin` is not text: 100 bytes]"
 
 
 def test_folder_is_listed_folders_first(folder: Path) -> None:
     """With sizes."""
-    assert Workshop(str(folder)).list_directory() == "sub/\na.txt  11 bytes"
+    assert FolderTools(str(folder)).list_directory() == "sub/\na.txt  11 bytes"
 
 
 def test_files_are_searched_in_any_case(folder: Path) -> None:
     """With path and line; hidden folders are left out; nothing is said plainly."""
     (folder / ".git").mkdir()
     (folder / ".git" / "c.txt").write_text("beta\n")
-    shop = Workshop(str(folder))
+    shop = FolderTools(str(folder))
     assert shop.search_files("BETA") == "a.txt:2: Beta\nsub/b.txt:1: beta again"
     assert shop.search_files("beta", "sub") == "sub/b.txt:1: beta again"
     assert shop.search_files("beta", "a.txt") == "a.txt:2: Beta"
@@ -145,7 +145,7 @@ def test_files_are_searched_in_any_case(folder: Path) -> None:
 
 def test_writing_is_only_there_when_asked_for(folder: Path) -> None:
     """And then stays inside, away from hidden files."""
-    shop = Workshop(str(folder))
+    shop = FolderTools(str(folder))
     names = {tool.name for tool in Toolbox(shop.tools()).tools}
     assert names == {"read_file", "list_directory", "search_files", "get_current_time"}
     assert "write_file" in {tool.name for tool in Toolbox(shop.tools(can_write=True)).tools}

@@ -28,7 +28,7 @@ def test_a_note_is_added_once(cli: Cli) -> None:
         "Use tabs.",
         "Ask Ann first.",
     ]
-    assert "noted before" in again.err
+    assert "already saved" in again.err
 
 
 def test_notes_come_from_stdin_as_well(cli: Cli) -> None:

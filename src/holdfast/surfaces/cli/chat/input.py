@@ -1,4 +1,4 @@
-"""Where a chat's words come from: a terminal with all comforts, a plain one, or a pipe."""
+"""Input of a chat: a terminal with `prompt_toolkit`, a plain terminal, or a pipe."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from holdfast.surfaces.answers import bar
 from holdfast.surfaces.cli.terminal import paint
-from holdfast.surfaces.slash_commands import COMMANDS, find, meter, money, tone_of
+from holdfast.surfaces.formatting import bar, meter, money, tone_of
+from holdfast.surfaces.slash_commands import COMMANDS, find
+from holdfast.surfaces.slash_commands.command import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.formatted_text import StyleAndTextTuples
 
     from holdfast.engine.session.status import Status
-    from holdfast.surfaces.chat_context import Desk
-    from holdfast.surfaces.slash_commands import Choice
+    from holdfast.surfaces.chat_context import ChatContext
 
     Measure = Callable[[], Status | None]
 
@@ -27,28 +27,28 @@ PROMPT: Final = "You > "
 HISTORY: Final = "chat-history"
 _METER_CELLS: Final = 10
 _METER_SECONDS: Final = 0.3
-"""How long a prompt waits for its meter."""
+"""A prompt waits this long for its meter."""
 _COLOURS: Final = {"good": "ansigreen", "warn": "ansiyellow", "bad": "ansired"}
 _HISTORY_LINES_MAX: Final = 5_000
 
 
-class Source(Protocol):
-    """Something that can be asked for the next words."""
+class InputSource(Protocol):
+    """A source of messages and commands."""
 
     is_live: bool
-    """Whether a person is there."""
+    """A person types; errors and Ctrl-C do not end the chat."""
     is_raw: bool
-    """Whether it shows what is typed by itself."""
+    """It echoes keys itself, so the terminal must not."""
 
     def read(self, measure: Measure, /) -> str:
-        """The next words. Raises `EOFError` at the end, `KeyboardInterrupt` for Ctrl-C.
+        """Return the next input. Raises `EOFError` at the end, `KeyboardInterrupt` for Ctrl-C.
 
-        `measure` says how full the session is, for a meter.
+        `measure` returns the status of the session, for a meter.
         """
 
 
-class Pipe:
-    """Lines of stdin. A backslash at the end of a line joins the next one to it."""
+class PipeInput:
+    """Lines of stdin. A backslash at the end of a line continues it on the next."""
 
     is_live = False
     is_raw = False
@@ -59,9 +59,9 @@ class Pipe:
             reconfigure(encoding="utf-8", errors="replace")
 
     def read(self, _measure: Measure, /) -> str:
-        return joined(self._line())
+        return join_lines(self._lines())
 
-    def _line(self) -> Iterator[str]:
+    def _lines(self) -> Iterator[str]:
         while True:
             text = sys.stdin.readline()
             if not text:
@@ -69,19 +69,19 @@ class Pipe:
             yield text.rstrip("\r\n")
 
 
-class Plain:
-    """A terminal without `prompt_toolkit`: the line editor of Python, with history."""
+class PlainInput:
+    """A terminal without `prompt_toolkit`: Python's `readline`, with history."""
 
     is_live = True
     is_raw = False
 
-    def __init__(self, desk: Desk, root: str) -> None:
-        self._desk = desk
+    def __init__(self, chat: ChatContext, root: str) -> None:
+        self._chat = chat
         self._choices: list[str] = []
         self._readline = _readline(history_file(root), self._complete)
 
     def read(self, measure: Measure, /) -> str:
-        return joined(self._lines(measure()))
+        return join_lines(self._lines(measure()))
 
     def _lines(self, status: Status | None) -> Iterator[str]:
         yield self._ask(_prompt_text(status))
@@ -90,13 +90,13 @@ class Plain:
 
     def _ask(self, prompt: str) -> str:
         if sys.stdout.isatty():
-            return input(self._shielded(prompt))
-        sys.stderr.write(prompt)  # what is written to a file is the answers
+            return input(self._colour(prompt))
+        sys.stderr.write(prompt)  # stdout is a file and gets only answers
         sys.stderr.flush()
         return input()
 
-    def _shielded(self, text: str) -> str:
-        """The prompt in colour; the line editor is told what takes no room."""
+    def _colour(self, text: str) -> str:
+        """Return the prompt in colour, with the escape codes marked as zero-width for readline."""
         if self._readline is None or paint("x", "name", sys.stdout) == "x":
             return text
         return f"\001\x1b[1;36m\002{text}\001\x1b[0m\002"
@@ -106,26 +106,26 @@ class Plain:
             line = self._readline.get_line_buffer()
             start = self._readline.get_begidx()
             self._choices = [
-                f"/{one.text}" if is_name else one.text
-                for one, is_name in choices_for(line, self._desk)
+                f"/{choice.text}" if is_name else choice.text
+                for choice, is_name in choices_for(line, self._chat)
             ]
-            self._choices = [one[start - line.rfind(" ") - 1 :] for one in self._choices]
+            self._choices = [text[start - line.rfind(" ") - 1 :] for text in self._choices]
         return self._choices[number] if number < len(self._choices) else None
 
 
-class Comfortable:
+class PromptInput:
     """A terminal with `prompt_toolkit`: history, completion, several lines, a meter."""
 
     is_live = True
     is_raw = True
 
-    def __init__(self, desk: Desk, root: str, **terminal: Any) -> None:
+    def __init__(self, chat: ChatContext, root: str, **terminal: Any) -> None:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.completion import ThreadedCompleter
         from prompt_toolkit.history import FileHistory
 
         path = history_file(root)
-        self._desk = desk
+        self._chat = chat
         self._status: Status | None = None
         self._is_measured = False
         self._prompt: PromptSession[str] = PromptSession(
@@ -133,7 +133,7 @@ class Comfortable:
             bottom_toolbar=self._toolbar,
             multiline=True,
             history=FileHistory(path) if path else None,
-            completer=ThreadedCompleter(_completer(desk)),
+            completer=ThreadedCompleter(_completer(chat)),
             complete_while_typing=True,
             key_bindings=_keys(),
             prompt_continuation=lambda width, _line, _wrap: " " * max(0, width - 4) + "... ",
@@ -143,12 +143,12 @@ class Comfortable:
         )
 
     def read(self, measure: Measure, /) -> str:
-        """The prompt does not wait for the meter: a long log takes a while to add up."""
+        """Prompt without waiting for the meter: a long log takes time to add up."""
         measuring = threading.Thread(target=self._measure, args=(measure,), daemon=True)
         measuring.start()
         measuring.join(_METER_SECONDS)
         try:
-            return joined(iter(self._prompt.prompt().split("\n")), is_whole=True)
+            return join_lines(iter(self._prompt.prompt().split("\n")), is_whole=True)
         finally:
             measuring.join()
 
@@ -167,7 +167,7 @@ class Comfortable:
     def _toolbar(self) -> StyleAndTextTuples:
         status = self._status
         if status is None:
-            wrong = "/status says what is wrong"
+            wrong = "/status shows the error"
             return [("", f" {wrong if self._is_measured else 'reading the log …'}")]
         drawn = bar(status.share, _METER_CELLS).ljust(_METER_CELLS, "░")
         return [
@@ -178,7 +178,7 @@ class Comfortable:
 
 
 def meter_words(status: Status) -> str:
-    """How full it is, what it cost, where one is."""
+    """Return the text of the toolbar: fill, tokens, cost, cache, model and session."""
     words = [
         f"{status.share:.1%} of {status.window.tokens:,}",
         f"~{status.tokens:,} tokens",
@@ -193,10 +193,10 @@ def meter_words(status: Status) -> str:
     return " · ".join(words)
 
 
-def joined(lines: Iterator[str], *, is_whole: bool = False) -> str:
-    """A message of one line, or of several where each but the last ends with a backslash.
+def join_lines(lines: Iterator[str], *, is_whole: bool = False) -> str:
+    """Join the lines of a message, each but the last ending in a backslash.
 
-    What comes `is_whole` has all of its lines in it, with or without backslashes.
+    With `is_whole`, all lines belong to the message, with or without backslashes.
     """
     parts: list[str] = []
     for text in lines:
@@ -209,31 +209,29 @@ def joined(lines: Iterator[str], *, is_whole: bool = False) -> str:
     return "\n".join(parts)
 
 
-def choices_for(line: str, desk: Desk) -> Iterable[tuple[Choice, bool]]:
-    """What could complete a line, and whether it is the command's own name."""
-    from holdfast.surfaces.slash_commands import Choice
-
+def choices_for(line: str, chat: ChatContext) -> Iterable[tuple[Choice, bool]]:
+    """Yield completions of a line; True marks the name of a command."""
     if not line.startswith("/"):
         return
     word, space, rest = line[1:].partition(" ")
     if not space:
-        for command in COMMANDS:
-            if command.name.startswith(word.casefold()):
-                yield Choice(command.name, command.help), True
+        for known in COMMANDS:
+            if known.name.startswith(word.casefold()):
+                yield Choice(known.name, known.help), True
         return
-    found = find(word)
-    if found is None:
+    command = find(word)
+    if command is None:
         return
     wanted = rest.rpartition(" ")[2].casefold()
     seen = set()
-    for choice in found.choices(desk):
+    for choice in command.choices(chat):
         if choice.text.casefold().startswith(wanted) and choice.text not in seen:
             seen.add(choice.text)
             yield choice, False
 
 
 def history_file(root: str) -> str:
-    """The file that keeps what was typed, readable for its owner only; empty where none can be."""
+    """Create the input history, readable by its owner only; return "" if that fails."""
     path = os.path.join(root, HISTORY)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -245,14 +243,14 @@ def history_file(root: str) -> str:
     return path
 
 
-def source_for(desk: Desk, root: str, *, is_json: bool) -> Source:
-    """Where to read from, by what stdin is."""
+def source_for(chat: ChatContext, root: str, *, is_json: bool) -> InputSource:
+    """Choose the input by the kind of stdin and stdout."""
     if is_json or not sys.stdin.isatty():
-        return Pipe()
+        return PipeInput()
     if sys.stdout.isatty():
         with suppress(ImportError):
-            return Comfortable(desk, root)
-    return Plain(desk, root)
+            return PromptInput(chat, root)
+    return PlainInput(chat, root)
 
 
 def _prompt_text(status: Status | None) -> str:
@@ -275,17 +273,17 @@ def _readline(path: str, complete: Any) -> Any:
     if path:
         with suppress(OSError):
             readline.read_history_file(path)
-        atexit.register(_keep_history, readline, path)
+        atexit.register(_save_history, readline, path)
     return readline
 
 
-def _keep_history(readline: Any, path: str) -> None:
+def _save_history(readline: Any, path: str) -> None:
     with suppress(OSError):
         readline.write_history_file(path)
         os.chmod(path, 0o600)
 
 
-def _completer(desk: Desk) -> Any:
+def _completer(chat: ChatContext) -> Any:
     from prompt_toolkit.completion import Completer, Completion
 
     class Commands(Completer):
@@ -293,7 +291,7 @@ def _completer(desk: Desk) -> Any:
             line = document.text_before_cursor
             if "\n" in line:
                 return
-            for choice, is_name in choices_for(line, desk):
+            for choice, is_name in choices_for(line, chat):
                 typed = line[1:] if is_name else line.rpartition(" ")[2]
                 yield Completion(
                     choice.text,

@@ -1,4 +1,4 @@
-"""The loop of a chat: words in, a turn or a command, and on. Nothing that goes wrong ends it."""
+"""The loop of a chat: read a line, run a turn or a command, repeat. No error ends it."""
 
 from __future__ import annotations
 
@@ -13,46 +13,47 @@ from holdfast.core.log.listing import title_of
 from holdfast.core.turn.tool_results import unanswered
 from holdfast.core.turn.turn import is_unanswered
 from holdfast.errors import HoldfastError
-from holdfast.surfaces.answers import Cell, line, said
-from holdfast.surfaces.slash_commands import as_message, is_command, is_goodbye, run, size_of
+from holdfast.surfaces.answers import Cell, answer, line
+from holdfast.surfaces.slash_commands import as_message, is_command, is_goodbye, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast.core.models.replies import Reply
     from holdfast.engine.session.status import Status
-    from holdfast.surfaces.answers import Answer, Line
-    from holdfast.surfaces.chat_context import Desk
-    from holdfast.surfaces.cli.chat.input import Source
-    from holdfast.surfaces.cli.chat.view import View
+    from holdfast.surfaces.answers import CommandAnswer, StyledLine
+    from holdfast.surfaces.chat_context import ChatContext
+    from holdfast.surfaces.cli.chat.input import InputSource
+    from holdfast.surfaces.cli.chat.view import ChatView
 
 EXIT_TURN_FAILED: Final = 1
 _BANNER_COLUMNS: Final = 60
-_LOOKED_BACK: Final = 50
+_LOOK_BACK: Final = 50
+"""Records to read in search of an interrupted turn."""
 _PATIENCE: Final = 3
-"""Ctrl-C again while a cancelled turn tidies up is heard from the third time on."""
+"""The first Ctrl-C cancels a turn, the second is ignored while it cleans up, the third kills."""
 
 
 class Chat:
-    """One person, one desk."""
+    """A conversation between one person and the current session."""
 
-    def __init__(self, desk: Desk, view: View, source: Source) -> None:
-        self._desk = desk
+    def __init__(self, chat: ChatContext, view: ChatView, source: InputSource) -> None:
+        self._chat = chat
         self._view = view
         self._source = source
         self._has_failed = False
 
     def run(self) -> int:
-        """Until the end of the input, or `/quit`; the exit status."""
+        """Read and answer until the input ends or `/quit`; return the exit status."""
         with quiet(is_live=self._source.is_raw):
-            self._listen()
+            self._read_all()
         return EXIT_TURN_FAILED if self._has_failed and not self._source.is_live else 0
 
-    def _listen(self) -> None:
+    def _read_all(self) -> None:
         while True:
             try:
                 text = self._source.read(self._status).strip()
-                if text and not self._take(text):
+                if text and not self._handle(text):
                     break
             except EOFError:
                 if self._source.is_live:
@@ -63,72 +64,72 @@ class Chat:
                     raise
                 self._view.note("  (/quit or Ctrl-D leaves)")
 
-    def _take(self, text: str) -> bool:
-        """Do what was asked; whether to go on."""
+    def _handle(self, text: str) -> bool:
+        """Run a turn or a command; return False to leave."""
         if not is_command(text):
-            self._turn(lambda: self._desk.session.say(as_message(text), hear=self._view.hear))
+            self._turn(lambda: self._chat.session.say(as_message(text), hear=self._view.delta))
             return True
-        answer: Answer | None = self._guarded(
-            lambda: run("/quit" if is_goodbye(text) else text, self._desk)
+        result: CommandAnswer | None = self._guard(
+            lambda: run("/quit" if is_goodbye(text) else text, self._chat)
         )
-        if answer is None:
+        if result is None:
             return True
-        if answer.parts:
-            self._view.answer(answer)
-        if answer.then == "resume":
+        if result.parts:
+            self._view.answer(result)
+        if result.then == "resume":
             self._resume()
-        return answer.then != "quit"
+        return result.then != "quit"
 
     def _resume(self) -> None:
-        session = self._desk.session
-        if not interruption(self._desk):
-            self._view.answer(said("Nothing to continue: the last turn was answered."))
+        session = self._chat.session
+        if not interruption(self._chat):
+            self._view.answer(answer("Nothing to continue: the last turn was answered."))
             return
-        self._turn(lambda: session.resume(hear=self._view.hear))
+        self._turn(lambda: session.resume(hear=self._view.delta))
 
     def _turn(self, ask: Callable[[], Reply | None]) -> None:
         self._has_failed = True
-        self._view.begin(self._desk.session.target.model)
-        reply = self._guarded(ask, is_turn=True)
+        self._view.begin(self._chat.session.target.model)
+        reply = self._guard(ask, is_turn=True)
         if reply is not None:
             self._has_failed = False
             self._view.end(reply)
 
-    def _guarded(self, do: Callable[[], Any], *, is_turn: bool = False) -> Any:
-        """Do something that may fail or be called off; None where it was."""
+    def _guard(self, action: Callable[[], Any], *, is_turn: bool = False) -> Any:
+        """Run an action; show an error or a cancellation, and return None for it."""
         try:
             with quiet(is_live=self._source.is_live), _patient():
-                return do()
+                return action()
         except HoldfastError as error:
             self._view.error(error)
         except (KeyboardInterrupt, Cancelled):
             if not self._source.is_live:
                 raise KeyboardInterrupt from None
-            self._view.cancelled(is_turn=is_turn)
+            self._view.cancel(is_turn=is_turn)
         except Exception as error:
             self._view.fault(error)
         return None
 
     def _status(self) -> Status | None:
-        """For the meter; a session that does not fit has none, and says so when asked."""
+        """Return the status for the meter, or None if it cannot be computed."""
         try:
-            return self._desk.status()
-        except Exception:  # a meter is no reason to end a chat; `/status` says what is wrong
+            return self._chat.status()
+        except Exception:  # a meter must not end a chat; `/status` shows the error
             return None
 
 
 @contextmanager
 def _patient() -> Iterator[None]:
-    """The first Ctrl-C cancels; those after it wait until the session has been left sound."""
+    """Let the first Ctrl-C cancel, and later ones wait until the session is consistent."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard = 0
+    interrupts = 0
 
     def interrupt(*_: object) -> None:
-        nonlocal heard
-        heard += 1
-        if heard == 1 or heard >= _PATIENCE:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts == 1 or interrupts >= _PATIENCE:
             raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, interrupt)
@@ -140,7 +141,7 @@ def _patient() -> Iterator[None]:
 
 @contextmanager
 def quiet(*, is_live: bool) -> Iterator[None]:
-    """What is typed meanwhile waits for the prompt, and does not get in between what is shown."""
+    """Keep keys that are typed meanwhile off the screen; the next prompt reads them."""
     try:
         import termios
 
@@ -152,7 +153,7 @@ def quiet(*, is_live: bool) -> Iterator[None]:
         yield
         return
     mute = [*before]
-    mute[3] &= ~(termios.ECHO | termios.ICANON)  # keys are kept as they are, Ctrl-D too
+    mute[3] &= ~(termios.ECHO | termios.ICANON)  # every key is kept, Ctrl-D too
     termios.tcsetattr(fd, termios.TCSADRAIN, mute)
     try:
         yield
@@ -160,22 +161,22 @@ def quiet(*, is_live: bool) -> Iterator[None]:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)
 
 
-def greeting(desk: Desk, *, is_new: bool, first: bool = False) -> list[Line]:
-    """The banner."""
-    session = desk.session
+def greeting(chat: ChatContext, *, is_new: bool, first: bool = False) -> list[StyledLine]:
+    """Return the banner of a chat."""
+    session = chat.session
     target, window = session.target, session.window
     rule = line(Cell("─" * _BANNER_COLUMNS, "dim"))
-    label = f" ({title_of(desk.label)})" if desk.label else ""
+    label = f" ({title_of(chat.label)})" if chat.label else ""
     made = "Created initial session" if first else "Created new session"
     opening = (
         f"  {made}: {session.id}"
         if is_new
-        else (f"  Resumed session: {session.id} ({size_of(desk)})")
+        else (f"  Resumed session: {session.id} ({chat.size_text()})")
     )
     rows = (
         ("Model", f"{target.model}, window {window.tokens:,} tokens ({window.source})"),
         ("Session", f"{session.id}{label}"),
-        ("Tools", ", ".join(desk.tools) or "none"),
+        ("Tools", ", ".join(chat.tools) or "none"),
     )
     return [
         line(Cell(opening, "name")),
@@ -191,13 +192,13 @@ def greeting(desk: Desk, *, is_new: bool, first: bool = False) -> list[Line]:
         ),
         rule,
         *([line(Cell(f"  {window.warning}", "warn"))] if window.warning else []),
-        *interruption(desk),
+        *interruption(chat),
     ]
 
 
-def interruption(desk: Desk) -> list[Line]:
-    """What an earlier run left undone, and how to go on with it."""
-    records = desk.session.messages(_LOOKED_BACK)
+def interruption(chat: ChatContext) -> list[StyledLine]:
+    """Describe a turn that an earlier process did not finish, if there is one."""
+    records = chat.session.messages(_LOOK_BACK)
     if not is_unanswered(records) and not unanswered(records):
         return []
     names = ", ".join(call.name for call in unanswered(records))
@@ -206,6 +207,6 @@ def interruption(desk: Desk) -> list[Line]:
         line(
             Cell(f"  The last turn was interrupted {what}: ", "warn"),
             Cell("/continue", "name"),
-            Cell(" goes on with it; nothing is run twice", "warn"),
+            Cell(" finishes it; no tool runs twice", "warn"),
         )
     ]

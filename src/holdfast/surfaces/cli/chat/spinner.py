@@ -1,4 +1,4 @@
-"""A sign that something is going on, for whatever takes longer than a second."""
+"""A spinner for anything that takes longer than a second."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ERASE_LINE: Final = "\r\x1b[2K"
 
 
 class Spinner:
-    """Draws on a line of its own, and is gone before anybody else writes.
+    """Draws on its own line and erases it before other output.
 
-    Everybody who writes to the same terminal does so between `hide` and the next `show`.
+    Write to the same terminal only between `hide` and the next `show`.
     """
 
     def __init__(self, stream: TextIO, *, patience_seconds: float = _PATIENCE_SECONDS) -> None:
@@ -35,7 +35,7 @@ class Spinner:
         self._thread: threading.Thread | None = None
 
     def show(self, text: str, *, seconds: float | None = None) -> None:
-        """Say what is going on; with `seconds`, how long it will still take."""
+        """Show what is going on; with `seconds`, count down."""
         now = time.monotonic()
         with self._mutex:
             self._text, self._since = text, now

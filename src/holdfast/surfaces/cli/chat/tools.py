@@ -1,7 +1,7 @@
-"""Tools that a chat gives its model: they look, inside one folder, and change nothing.
+"""Tools of a chat: they read files in one folder.
 
-A path is resolved first, must then lie in the folder, and is opened one part at a time without
-following links: no name, link or swap leads out.
+A path is resolved, must lie inside the folder, and is opened component by component without
+following links, so that no name, link or race leads out of it.
 """
 
 from __future__ import annotations
@@ -21,55 +21,55 @@ if TYPE_CHECKING:
 OUTPUT_CHARS_MAX: Final = 50_000
 _MARKER_CHARS: Final = 200
 _READ_BYTES_MAX: Final = 4 * OUTPUT_CHARS_MAX
-_SEARCHED_BYTES_MAX: Final = 2_000_000
-_FOUND_MAX: Final = 200
-_LOOKED_MAX: Final = 20_000
+_SEARCH_BYTES_MAX: Final = 2_000_000
+_MATCHES_MAX: Final = 200
+_FILES_MAX: Final = 20_000
 _LINE_CHARS: Final = 240
 _SKIPPED: Final = frozenset({"node_modules", "__pycache__", "venv"})
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Workshop:
-    """The tools of one folder."""
+class FolderTools:
+    """Tools that work inside one folder."""
 
     def __init__(self, folder: str = ".") -> None:
         self._root = os.path.realpath(folder)
 
     def tools(self, *, can_write: bool = False) -> list[Callable[..., Any]]:
-        looking: list[Callable[..., Any]] = [
+        readers: list[Callable[..., Any]] = [
             self.read_file,
             self.list_directory,
             self.search_files,
             self.get_current_time,
         ]
-        return [*looking, self.write_file] if can_write else looking
+        return [*readers, self.write_file] if can_write else readers
 
     def read_file(self, file_path: str, first_line: int = 1) -> str:
         """Read a text file in the working directory.
 
         Args:
             file_path: the file, relative to the working directory
-            first_line: where to begin, for the rest of a file that was too long
+            first_line: the first line to read, to continue a long file
         """
-        with self._opened(file_path, os.O_RDONLY) as fd:
+        with self._open_file(file_path, os.O_RDONLY) as fd:
             size = os.fstat(fd).st_size
             with open(fd, "rb", closefd=False) as file:
                 for _ in range(first_line - 1):
-                    if not file.readline(_SEARCHED_BYTES_MAX):
+                    if not file.readline(_SEARCH_BYTES_MAX):
                         return f"[`{file_path}` has no line {first_line}]"
                 start = file.tell()
                 data = file.read(_READ_BYTES_MAX + 1)
         if b"\0" in data[:8_000]:
-            return f"[`{file_path}` is no text: {size:,} bytes]"
+            return f"[`{file_path}` is not text: {size:,} bytes]"
         text = data.decode("utf-8", "replace")
         if start + len(data) >= size and len(text) <= OUTPUT_CHARS_MAX:
             return text
         kept = text[: OUTPUT_CHARS_MAX - _MARKER_CHARS]
         kept = kept[: kept.rfind("\n") + 1] or kept
-        marker = f"[… cut here; the file has {size:,} bytes"
+        marker = f"[… truncated; the file has {size:,} bytes"
         if kept.endswith("\n"):
-            return f"{kept}{marker}; go on with first_line={first_line + kept.count(chr(10))}]"
-        return f"{kept}\n{marker}; the line is longer than may be shown]"
+            return f"{kept}{marker}; continue with first_line={first_line + kept.count(chr(10))}]"
+        return f"{kept}\n{marker}; the line is too long to show]"
 
     def list_directory(self, directory: str = ".") -> str:
         """List the files and folders in a folder of the working directory.
@@ -80,7 +80,7 @@ class Workshop:
         fd = self._folder(directory)
         try:
             with os.scandir(fd) as entries:
-                rows = sorted(_listed(entry) for entry in entries)
+                rows = sorted(_entry_row(entry) for entry in entries)
         finally:
             os.close(fd)
         text = "\n".join(row for _kind, row in rows) or "[the folder is empty]"
@@ -90,11 +90,11 @@ class Workshop:
         """Find the lines that contain a text, in all text files below a folder, or in one file.
 
         Args:
-            query: the text, in any case
-            directory: where to look, relative to the working directory
+            query: the text; case is ignored
+            directory: the folder or file to search, relative to the working directory
         """
         if not query.strip():
-            return "[search for what?]"
+            return "[the query is empty]"
         found: list[str] = []
         looked = 0
         for path, text in self._texts(directory):
@@ -103,39 +103,39 @@ class Workshop:
                 if query.casefold() in line.casefold():
                     shown = cut(line.strip(), _LINE_CHARS, keep="head").text
                     found.append(f"{path}:{number}: {shown}")
-            if len(found) >= _FOUND_MAX:
-                found = [*found[:_FOUND_MAX], "[… more matches: search for something longer]"]
+            if len(found) >= _MATCHES_MAX:
+                found = [*found[:_MATCHES_MAX], "[… more matches: use a longer query]"]
                 break
         text = "\n".join(found) or f"[nothing found in {looked:,} text files]"
         return cut(text, OUTPUT_CHARS_MAX, keep="head").text
 
     def get_current_time(self) -> str:
-        """The date and time here."""
+        """Return the local date and time."""
         return time.strftime("%A, %Y-%m-%d %H:%M:%S %z")
 
     def write_file(self, file_path: str, content: str) -> str:
-        """Write a text file in the working directory, in place of what was in it.
+        """Write a text file in the working directory, replacing its content.
 
         Args:
             file_path: the file, relative to the working directory
-            content: all of its new content
+            content: the new content of the whole file
         """
         if any(part.startswith(".") for part in self._parts(file_path)):
-            raise PathRejected(f"`{file_path}` is hidden", hint="hidden files are only read")
-        with self._opened(file_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
+            raise PathRejected(f"`{file_path}` is hidden", hint="hidden files are read-only")
+        with self._open_file(file_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
             data = content.encode("utf-8", "replace")
             with open(fd, "wb", closefd=False) as file:
                 file.write(data)
         return f"[wrote {len(data):,} bytes to `{file_path}`]"
 
     def _parts(self, path: str) -> list[str]:
-        """Where a path leads, as names below the root."""
+        """Resolve a path to its components below the root."""
         joined = os.path.join(self._root, os.path.expanduser(path))
         resolved = os.path.realpath(joined)
         if resolved != self._root and not resolved.startswith(self._root.rstrip("/") + "/"):
             raise PathRejected(
                 f"`{path}` is outside the working directory `{self._root}`",
-                hint="only files below it can be used",
+                hint="use a path inside it",
             )
         inside = os.path.relpath(resolved, self._root)
         return [] if inside == "." else inside.split(os.sep)
@@ -148,7 +148,7 @@ class Workshop:
         except FileNotFoundError:
             raise FileNotFoundError(f"there is no folder `{path}`") from None
 
-    def _opened(self, path: str, flags: int) -> _Opened:
+    def _open_file(self, path: str, flags: int) -> _OpenFile:
         parts = self._parts(path)
         if not parts:
             raise IsADirectoryError(f"`{path}` is a folder: list_directory shows it")
@@ -161,14 +161,14 @@ class Workshop:
             os.close(folder)
         mode = os.fstat(fd).st_mode
         if stat.S_ISREG(mode):
-            return _Opened(fd)
+            return _OpenFile(fd)
         os.close(fd)
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(f"`{path}` is a folder: list_directory shows it")
         raise PathRejected(f"`{path}` is not a regular file", hint="nothing was read from it")
 
     def _texts(self, directory: str) -> Iterator[tuple[str, str]]:
-        """The text files below a folder, hidden and generated ones left out."""
+        """Yield the text files below a folder, without hidden and generated ones."""
         parts = self._parts(directory)
         top = os.path.join(self._root, *parts)
         if parts and os.path.isfile(top):
@@ -179,10 +179,10 @@ class Workshop:
             return
         looked = 0
         for folder, folders, files in os.walk(top, followlinks=False):
-            folders[:] = sorted(one for one in folders if one[0] != "." and one not in _SKIPPED)
+            folders[:] = sorted(n for n in folders if n[0] != "." and n not in _SKIPPED)
             for name in sorted(files):
                 looked += 1
-                if looked > _LOOKED_MAX:
+                if looked > _FILES_MAX:
                     return
                 path = os.path.relpath(os.path.join(folder, name), self._root)
                 text = self._text(path)
@@ -191,17 +191,17 @@ class Workshop:
 
     def _text(self, path: str) -> str | None:
         try:
-            with self._opened(path, os.O_RDONLY) as fd:
-                if os.fstat(fd).st_size > _SEARCHED_BYTES_MAX:
+            with self._open_file(path, os.O_RDONLY) as fd:
+                if os.fstat(fd).st_size > _SEARCH_BYTES_MAX:
                     return None
-                data = os.read(fd, _SEARCHED_BYTES_MAX)
+                data = os.read(fd, _SEARCH_BYTES_MAX)
         except (OSError, PathRejected):
             return None
         return None if b"\0" in data[:8_000] else data.decode("utf-8", "replace")
 
 
-class _Opened:
-    """A descriptor that is closed when it is let go of."""
+class _OpenFile:
+    """A file descriptor that closes at the end of its block."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -213,8 +213,8 @@ class _Opened:
         os.close(self._fd)
 
 
-def _listed(entry: os.DirEntry[str]) -> tuple[bool, str]:
-    """A line about an entry, and whether it comes after the folders."""
+def _entry_row(entry: os.DirEntry[str]) -> tuple[bool, str]:
+    """Return the line of an entry; folders sort first."""
     if entry.is_symlink():
         return True, f"{entry.name} (link)"
     if entry.is_dir(follow_symlinks=False):

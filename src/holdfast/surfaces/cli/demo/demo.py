@@ -21,7 +21,7 @@ import msgspec
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.demo import frames
 from holdfast.surfaces.cli.demo.recording import Recording, load
 from holdfast.surfaces.cli.demo.replay import KEY, Replay, Scenario, price
@@ -176,12 +176,6 @@ def _looked_at(scenario: Scenario, scene: Scene, view: View, pid: int) -> Crash:
     return crash
 
 
-COMMANDS = (
-    Command(
-        "demo",
-        "Watch a recorded agent outgrow its window, be refused, be killed, and forget nothing",
-        _add_demo,
-        _demo,
-        epilog=_EPILOG,
-    ),
-)
+VERBS = {
+    "demo": Verb(_add_demo, _demo, _EPILOG),
+}

@@ -115,7 +115,7 @@ class ReplayedTool(ToolFunction):
     def __init__(self, tool: Tool, run: Callable[[ToolCall], ToolOutput]) -> None:
         super().__init__(run, tool, dict)
 
-    def bound(self, call: ToolCall) -> dict[str, Any]:
+    def bind(self, call: ToolCall) -> dict[str, Any]:
         return {"call": call}
 
 

@@ -16,8 +16,9 @@ from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
 from holdfast.engine.session.prepare import prepare
 from holdfast.stores.blobs import FileBlobs
+from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.demo.replay import KEY, PRICED_AS, price
-from holdfast.surfaces.cli.terminal import Cell, Row, Tone, paint
+from holdfast.surfaces.cli.terminal import paint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.surfaces.cli.app import App
     from holdfast.surfaces.cli.demo.recording import Fact, Recording
     from holdfast.surfaces.cli.demo.scene import Scene
+    from holdfast.surfaces.formatting import Tone
 
 
 class Crash(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.surfaces.cli.demo import frames
-from holdfast.surfaces.cli.terminal import bar
+from holdfast.surfaces.formatting import bar
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -16,7 +16,8 @@ from holdfast.core.projection.inspection import KINDS, Group, Inspection, Item, 
 from holdfast.core.projection.steps import MEANING
 from holdfast.engine.session.prepare import memory_for
 from holdfast.errors import UsageError
-from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.answers import Cell, Row
+from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.conversations import (
     Conversation,
     add_window,
@@ -26,7 +27,7 @@ from holdfast.surfaces.cli.conversations import (
 )
 from holdfast.surfaces.cli.inspect.page import page
 from holdfast.surfaces.cli.inspect.reports import Kept, Report, kept_at
-from holdfast.surfaces.cli.terminal import Cell, Row, bar, when
+from holdfast.surfaces.formatting import bar, local_time
 
 if TYPE_CHECKING:
     import argparse
@@ -116,7 +117,11 @@ def _write_page(path: str, reports: list[Report], app: App) -> None:
 def _show(report: Report, app: App, top: int) -> None:
     looked, out = report.inspection, app.out
     out.line(f"{report.name} ({report.source})")
-    span = f"{when(looked.started)} to {when(looked.ended)}" if looked.started else "no times"
+    span = (
+        f"{local_time(looked.started)} to {local_time(looked.ended)}"
+        if looked.started
+        else "no times"
+    )
     out.line(f"{looked.records:,} records, {looked.turns:,} turns, {looked.steps:,} steps, {span}")
     if looked.models:
         out.line(f"models: {', '.join(looked.models)}")
@@ -287,12 +292,6 @@ def _results_share(looked: Inspection) -> float:
     return results / looked.tokens if looked.tokens else 0.0
 
 
-COMMANDS = (
-    Command(
-        "inspect",
-        "Show where the tokens of a session or any transcript file are, and what it would cost",
-        _add_inspect,
-        _inspect,
-        epilog=_EXAMPLE,
-    ),
-)
+VERBS = {
+    "inspect": Verb(_add_inspect, _inspect, _EXAMPLE),
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from holdfast.surfaces.cli.terminal import when
+from holdfast.surfaces.formatting import local_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -92,7 +92,7 @@ def _report(report: Report) -> str:
 
 def _about(report: Report) -> str:
     looked = report.inspection
-    span = f", {when(looked.started)} to {when(looked.ended)}" if looked.started else ""
+    span = f", {local_time(looked.started)} to {local_time(looked.ended)}" if looked.started else ""
     models = f", {', '.join(looked.models)}" if looked.models else ""
     return f"{report.source}{span}{models}"
 

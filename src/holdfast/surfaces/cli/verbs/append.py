@@ -16,7 +16,7 @@ from holdfast.core.log.damage import Flaw, preview
 from holdfast.core.log.listing import checked_label
 from holdfast.core.log.records import BY_TYPE, Header, Record, Unknown, decode
 from holdfast.errors import BadRecord, NoSuchSession
-from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.verbs.sessions import new_key
 
 if TYPE_CHECKING:
@@ -171,12 +171,6 @@ def _waiting_lines(fd: int) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-COMMANDS = (
-    Command(
-        "append",
-        "Add records, read as JSON lines from stdin; print their ids once they are durable",
-        _add_append,
-        _append,
-        epilog=_EXAMPLE,
-    ),
-)
+VERBS = {
+    "append": Verb(_add_append, _append, _EXAMPLE),
+}

@@ -13,7 +13,7 @@ from holdfast.core.limits import CHECKPOINT_CHARS
 from holdfast.core.log.records import Assistant, User
 from holdfast.engine.session import checkpoints
 from holdfast.errors import UsageError
-from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.app import App, Verb
 
 if TYPE_CHECKING:
     import argparse
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.core.checkpoint.state import State
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.secrets.redaction import Redactor
-    from holdfast.surfaces.cli.terminal import Row
+    from holdfast.surfaces.answers import Row
 
 
 def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
@@ -175,11 +175,6 @@ def _imported(app: App, key: SessionKey, place: str) -> tuple[State, str]:
     return checkpoints.take(app.store, key, trigger="asked").state, record
 
 
-COMMANDS = (
-    Command(
-        "checkpoint",
-        "Show what a session is doing: requests, open tasks, failures, files",
-        _add_checkpoint,
-        _checkpoint,
-    ),
-)
+VERBS = {
+    "checkpoint": Verb(_add_checkpoint, _checkpoint),
+}

@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.failures.classify import Failure, Symptoms
 from holdfast.providers.failures import name_failure, symptoms_of
-from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.app import App, Verb
 
 if TYPE_CHECKING:
     import argparse
@@ -100,12 +100,6 @@ def _as_json(failure: Failure, *, is_why: bool) -> dict[str, Any]:
     return answer
 
 
-COMMANDS = (
-    Command(
-        "classify",
-        "Say what provider errors mean: JSON lines in, JSON lines out",
-        _add_classify,
-        _classify,
-        _EXAMPLE,
-    ),
-)
+VERBS = {
+    "classify": Verb(_add_classify, _classify, _EXAMPLE),
+}

@@ -14,7 +14,8 @@ from holdfast.core.projection.ledger import Line, totals
 from holdfast.core.projection.policy import Cache
 from holdfast.core.projection.steps import MEANING
 from holdfast.engine.session.prepare import Prepared, prepare
-from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.answers import Cell, Row
+from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.conversations import (
     Conversation,
     add_window,
@@ -23,13 +24,13 @@ from holdfast.surfaces.cli.conversations import (
     system_and_tools,
     window_from,
 )
-from holdfast.surfaces.cli.terminal import Cell, Row, Tone
 
 if TYPE_CHECKING:
     import argparse
 
     from holdfast.core.models.messages import Block, Message
     from holdfast.core.projection.project import Plan
+    from holdfast.surfaces.formatting import Tone
 
 _TONES: dict[str, Tone] = {
     "kept": "plain",
@@ -235,12 +236,6 @@ def _gist(block: Block) -> str:
             return f"[{other.kind}]"
 
 
-COMMANDS = (
-    Command(
-        "context",
-        "Show exactly what would be sent to a model, and what became of every record",
-        _add_context,
-        _context,
-        epilog=_EXAMPLE,
-    ),
-)
+VERBS = {
+    "context": Verb(_add_context, _context, _EXAMPLE),
+}

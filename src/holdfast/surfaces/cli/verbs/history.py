@@ -14,8 +14,10 @@ from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.listing import title_of
 from holdfast.errors import UsageError
 from holdfast.stores.audit import FileAudit
-from holdfast.surfaces.cli.app import App, Command
-from holdfast.surfaces.cli.terminal import Cell, Row, Tone, paint, size_text, when
+from holdfast.surfaces.answers import Cell, Row
+from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.terminal import paint
+from holdfast.surfaces.formatting import Tone, local_time, size_text
 
 if TYPE_CHECKING:
     import argparse
@@ -120,7 +122,7 @@ def _caller(args: argparse.Namespace, app: App) -> Caller:
 def _show(reply: Json, args: argparse.Namespace, app: App) -> None:
     for message in reply.get("messages", ()):
         role = str(message.get("role"))
-        about = f"{when(message.get('ts', 0.0))}  {message.get('id', '')}"
+        about = f"{local_time(message.get('ts', 0.0))}  {message.get('id', '')}"
         name = f" {title_of(str(message['toolName']))}" if "toolName" in message else ""
         error = paint(" error", "bad", sys.stdout) if message.get("isError") else ""
         head = paint(f"{role}{name}", _TONES.get(role, "plain"), sys.stdout)
@@ -203,7 +205,7 @@ def _audit(args: argparse.Namespace, app: App) -> int:
     else:
         rows: list[Row] = [
             (
-                when(one.ts),
+                local_time(one.ts),
                 f"{one.agent}/{one.session or '-'}" if one.agent else "operator",
                 one.action,
                 Cell(one.target or "-", "name"),
@@ -219,13 +221,7 @@ def _audit(args: argparse.Namespace, app: App) -> int:
     return 0
 
 
-COMMANDS = (
-    Command(
-        "history",
-        "Show what others may read of a session: bounded, with secrets masked",
-        _add_history,
-        _history,
-        epilog=_EXAMPLE,
-    ),
-    Command("audit", "List who has read which session", _add_audit, _audit),
-)
+VERBS = {
+    "history": Verb(_add_history, _history, _EXAMPLE),
+    "audit": Verb(_add_audit, _audit),
+}

@@ -18,9 +18,9 @@ from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Header, encode
 from holdfast.errors import HoldfastError, NoSuchSession, SessionExists, UsageError
-from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.answers import Cell, Row
+from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.masking import Masking
-from holdfast.surfaces.cli.terminal import Cell, Row
 
 if TYPE_CHECKING:
     import argparse
@@ -346,15 +346,7 @@ def _opened_output(path: str | None) -> Iterator[BinaryIO]:
         raise UsageError(f"cannot write `{path}`: {error.strerror}") from error
 
 
-COMMANDS = (
-    Command(
-        "import",
-        "Make sessions of other tools' transcripts; say what could not be carried",
-        _add_import,
-        _import,
-        epilog=_EXAMPLE,
-    ),
-    Command(
-        "export", "Write a session's log or a message list, secrets masked", _add_export, _export
-    ),
-)
+VERBS = {
+    "import": Verb(_add_import, _import, _EXAMPLE),
+    "export": Verb(_add_export, _export),
+}

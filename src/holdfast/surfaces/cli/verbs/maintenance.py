@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.limits import BLOB_GRACE_SECONDS
 from holdfast.errors import UsageError
-from holdfast.surfaces.cli.app import App, Command
-from holdfast.surfaces.cli.terminal import Cell, size_text
+from holdfast.surfaces.answers import Cell
+from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.formatting import size_text
 
 if TYPE_CHECKING:
     import argparse
@@ -158,10 +159,8 @@ def _gc(args: argparse.Namespace, app: App) -> int:
     return 0
 
 
-COMMANDS = (
-    Command("verify", "Read everything, change nothing, say what is wrong", _add_verify, _verify),
-    Command("repair", "Write a mended copy beside a damaged session", _add_repair, _repair),
-    Command(
-        "gc", "Delete blobs that no log mentions, and leftovers of killed writers", _add_gc, _gc
-    ),
-)
+VERBS = {
+    "verify": Verb(_add_verify, _verify),
+    "repair": Verb(_add_repair, _repair),
+    "gc": Verb(_add_gc, _gc),
+}

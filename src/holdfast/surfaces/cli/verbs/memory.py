@@ -1,4 +1,4 @@
-"""The command about memory: add, list and show notes; search and get are in memory_search."""
+"""`memory`: add, list and show notes. Its search commands are in memory_search."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from holdfast.engine.memory.notes import newest
 from holdfast.engine.redactor import redactor
 from holdfast.errors import NoSuchNote, UsageError
 from holdfast.stores.notes.notes import MEMORY, NoteStore
-from holdfast.surfaces.cli.app import App, Command, add_common
-from holdfast.surfaces.cli.terminal import Cell, Row
+from holdfast.surfaces.answers import Cell, Row
+from holdfast.surfaces.cli.app import App, Verb, add_common
 from holdfast.surfaces.cli.verbs import memory_search
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    Verb = tuple[
+    _Subcommand = tuple[
         str,
         Callable[[argparse.ArgumentParser], None],
         Callable[[argparse.Namespace, App], int],
@@ -35,17 +35,17 @@ _EXAMPLE = """examples:
 
 
 def _add_memory(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(metavar="VERB", dest="verb", required=True)
-    for name, (about, add_arguments, run) in _VERBS.items():
-        verb = verbs.add_parser(name, help=about, description=about + ".")
-        add_common(verb, is_default_set=False)
-        verb.add_argument("--owner", metavar="NAME", default="", help="of this owner's notes")
-        add_arguments(verb)
-        verb.set_defaults(run_verb=run)
+    subparsers = parser.add_subparsers(metavar="VERB", dest="subcommand", required=True)
+    for name, (help_, add_arguments, run) in _SUBCOMMANDS.items():
+        subparser = subparsers.add_parser(name, help=help_, description=help_ + ".")
+        add_common(subparser, is_default_set=False)
+        subparser.add_argument("--owner", metavar="NAME", default="", help="the owner of the notes")
+        add_arguments(subparser)
+        subparser.set_defaults(run_subcommand=run)
 
 
 def _memory(args: argparse.Namespace, app: App) -> int:
-    status: int = args.run_verb(args, app)
+    status: int = args.run_subcommand(args, app)
     return status
 
 
@@ -55,11 +55,13 @@ def _store(args: argparse.Namespace, app: App) -> NoteStore:
 
 
 def _add_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", metavar="TEXT", nargs="*", help="a note (stdin: one a line)")
+    parser.add_argument(
+        "words", metavar="TEXT", nargs="*", help="a note (default: one per line of stdin)"
+    )
 
 
 def _add(args: argparse.Namespace, app: App) -> int:
-    """Each text is a note; without one, each line of stdin."""
+    """Save each argument, or each line of stdin, as a note."""
     notes = args.words or [line for line in sys.stdin if line.strip()]
     kept = _store(args, app).append(notes)
     if app.out.is_json:
@@ -68,24 +70,26 @@ def _add(args: argparse.Namespace, app: App) -> int:
         for note in kept.saved:
             app.out.line(f"{note.path}:{note.line}  {note.text}")
         for text in kept.known:
-            app.out.note(f"noted before: {text}")
-        for one in kept.refused:
-            app.out.warn(f"not noted, because {one.why}: {one.text}")
+            app.out.note(f"already saved: {text}")
+        for refusal in kept.refused:
+            app.out.warn(f"not saved, because {refusal.why}: {refusal.text}")
     return _REFUSED if kept.refused else 0
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", metavar="WORDS", nargs="*", help="only notes that hold them")
+    parser.add_argument(
+        "words", metavar="WORDS", nargs="*", help="only notes that contain these words"
+    )
     parser.add_argument("--last", type=int, metavar="N", help="the newest N")
 
 
 def _list(args: argparse.Namespace, app: App) -> int:
-    """The newest first; with words, those that hold them."""
+    """List notes, the newest first; with words, only those that contain them."""
     if args.last is not None and args.last < 1:
-        raise UsageError(f"there are no {args.last} notes to list", hint="give --last 1 or more")
+        raise UsageError(f"cannot list {args.last} notes", hint="pass --last 1 or more")
     store = _store(args, app)
     found = newest(store.notes(), last=args.last, words=" ".join(args.words))
-    masked = [msgspec.structs.replace(one, text=store.redactor.text(one.text)) for one in found]
+    masked = [msgspec.structs.replace(note, text=store.redactor.text(note.text)) for note in found]
     if app.out.is_json:
         app.out.json(masked)
         return 0
@@ -106,11 +110,11 @@ def _list(args: argparse.Namespace, app: App) -> int:
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="DAY|MEMORY|PATH", nargs="?", default="", help="which file")
+    parser.add_argument("name", metavar="DAY|MEMORY|PATH", nargs="?", default="", help="the file")
 
 
 def _show(args: argparse.Namespace, app: App) -> int:
-    """A day, `MEMORY`, or another file; without one, what stays true, else the newest day."""
+    """Print a day, `MEMORY` or another file; by default `MEMORY`, or the newest day without it."""
     store = _store(args, app)
     path = _path(store, args.name)
     passage = store.read(path, lines=sys.maxsize)
@@ -120,8 +124,7 @@ def _show(args: argparse.Namespace, app: App) -> int:
         return 0
     app.out.note(f"{store.path}/{path}")
     for line in text.split("\n"):
-        # A terminal obeys control characters; what is in a note must not steer it.
-        app.out.line("".join(one if one.isprintable() or one == "\t" else "\ufffd" for one in line))
+        app.out.line(memory_search.without_controls(line))
     return 0
 
 
@@ -136,24 +139,24 @@ def _path(store: NoteStore, name: str) -> str:
     return found
 
 
-_VERBS: dict[str, Verb] = {
-    "add": ("Note something, unless it is noted already", _add_add, _add),
+_SUBCOMMANDS: dict[str, _Subcommand] = {
+    "add": ("Save a note, unless it is already saved", _add_add, _add),
     "list": ("List notes, the newest first", _add_list, _list),
     "show": ("Print a file of notes", _add_show, _show),
     "search": (
-        "Find what notes and past sessions say about something",
+        "Search notes and past sessions",
         memory_search.add_search,
         memory_search.search,
     ),
-    "get": ("Print what stands at a citation", memory_search.add_get, memory_search.get),
+    "get": ("Print the text at a citation", memory_search.add_get, memory_search.get),
     "index": (
-        "Bring the index of memory up to date, vectors and all",
+        "Update the search index, with vectors",
         memory_search.add_index,
         memory_search.index,
     ),
 }
-"""What each is for, its arguments, and what it does."""
+"""Help, arguments and action of each subcommand."""
 
-COMMANDS = (
-    Command("memory", "Add, list, show and search notes", _add_memory, _memory, epilog=_EXAMPLE),
-)
+VERBS = {
+    "memory": Verb(_add_memory, _memory, _EXAMPLE),
+}

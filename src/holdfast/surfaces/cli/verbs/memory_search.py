@@ -1,4 +1,4 @@
-"""The verbs that ask memory: memory search, memory get, memory index."""
+"""`memory search`, `memory get` and `memory index`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from holdfast.core.limits import RECALL_LIMIT
 from holdfast.core.memory.search_terms import is_common, terms
 from holdfast.core.text.cut import cut
 from holdfast.errors import UsageError
-from holdfast.surfaces.cli.terminal import paint, when
+from holdfast.surfaces.cli.terminal import paint
+from holdfast.surfaces.formatting import local_time
 
 if TYPE_CHECKING:
     import argparse
@@ -31,7 +32,7 @@ _STDIN = "-"
 
 
 class Query(msgspec.Struct, forbid_unknown_fields=True):
-    """A line of a file of queries; what it leaves out is as on the command line."""
+    """A line of a file of queries; missing fields are taken from the command line."""
 
     query: str
     id: str | int | None = None
@@ -41,28 +42,36 @@ class Query(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def add_search(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", metavar="QUERY", nargs="*", help="what is looked for")
-    parser.add_argument("--scope", choices=SCOPES, default="notes", help="where (notes)")
+    parser.add_argument("words", metavar="QUERY", nargs="*", help="the words to search for")
     parser.add_argument(
-        "--limit", type=int, default=RECALL_LIMIT, metavar="N", help=f"at most ({RECALL_LIMIT})"
+        "--scope", choices=SCOPES, default="notes", help="what to search (default: notes)"
     )
     parser.add_argument(
-        "--before", metavar="TIME", help="only what is older: 2026-11-16, with a time, or seconds"
+        "--limit",
+        type=int,
+        default=RECALL_LIMIT,
+        metavar="N",
+        help=f"at most N hits ({RECALL_LIMIT})",
     )
-    parser.add_argument("--words-only", action="store_true", help="without vectors")
     parser.add_argument(
-        "--queries", metavar="FILE", help="many queries, one JSON value a line (-: stdin)"
+        "--before", metavar="TIME", help="only older hits: 2026-11-16, with a time, or seconds"
+    )
+    parser.add_argument("--words-only", action="store_true", help="do not use vectors")
+    parser.add_argument(
+        "--queries", metavar="FILE", help="many queries, one JSON value per line (-: stdin)"
     )
 
 
 def search(args: argparse.Namespace, app: App) -> int:
     if bool(args.words) == bool(args.queries):
-        raise UsageError("what is to be looked for?", hint="give a QUERY, or --queries FILE")
-    with opened(args, app) as memory:
+        raise UsageError("the query is missing", hint="pass a QUERY, or --queries FILE")
+    with open_memory(args, app) as memory:
         if args.queries:
-            return _many(args, app, memory)
+            return _search_many(args, app, memory)
         query = " ".join(args.words)
-        hits = memory.search(query, scope=args.scope, limit=args.limit, before=_moment(args.before))
+        hits = memory.search(
+            query, scope=args.scope, limit=args.limit, before=_timestamp(args.before)
+        )
         if memory.notice:
             app.out.warn(memory.notice)
     if app.out.is_json:
@@ -71,46 +80,46 @@ def search(args: argparse.Namespace, app: App) -> int:
     for hit in hits:
         _show(hit, query, app)
     if not hits:
-        more = "" if args.scope == "all" else "; `--scope all` looks everywhere"
+        more = "" if args.scope == "all" else "; `--scope all` searches everything"
         app.out.note(f"nothing found in {args.scope}{more}")
     return 0
 
 
 def add_get(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("citation", metavar="CITATION", help="as a search shows it")
+    parser.add_argument("citation", metavar="CITATION", help="a citation from a search")
 
 
 def get(args: argparse.Namespace, app: App) -> int:
-    with opened(args, app) as memory:
+    with open_memory(args, app) as memory:
         text = memory.get(args.citation)
     if app.out.is_json:
         app.out.json({"citation": args.citation, "text": text})
     else:
         for line in text.split("\n"):
-            app.out.line(_tame(line))
+            app.out.line(without_controls(line))
     return 0
 
 
 def add_index(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--words-only", action="store_true", help="make no vectors")
+    parser.add_argument("--words-only", action="store_true", help="do not create vectors")
 
 
 def index(args: argparse.Namespace, app: App) -> int:
-    """Bring the index up to date at once, instead of at the next search."""
-    with opened(args, app) as memory:
-        with app.out.busy("reading what is new"):
+    """Update the index now instead of at the next search."""
+    with open_memory(args, app) as memory:
+        with app.out.busy("reading new records and notes"):
             memory.refresh("all")
-        with app.out.busy("making vectors"):
-            made = memory.embed()
+        with app.out.busy("creating vectors"):
+            embedded = memory.embed()
         sources, passages = memory.size()
     if app.out.is_json:
-        app.out.json({"sources": sources, "passages": passages, "embedded": made})
+        app.out.json({"sources": sources, "passages": passages, "embedded": embedded})
     else:
-        app.out.line(f"{passages:,} passages of {sources:,} sources; {made:,} new vectors")
+        app.out.line(f"{passages:,} passages of {sources:,} sources; {embedded:,} new vectors")
     return 0
 
 
-def opened(args: argparse.Namespace, app: App) -> Memory:
+def open_memory(args: argparse.Namespace, app: App) -> Memory:
     from holdfast.engine.memory.search import Memory
     from holdfast.engine.redactor import redactor
 
@@ -128,18 +137,18 @@ def opened(args: argparse.Namespace, app: App) -> Memory:
     )
 
 
-def _many(args: argparse.Namespace, app: App, memory: Memory) -> int:
+def _search_many(args: argparse.Namespace, app: App, memory: Memory) -> int:
     memory.refresh("all")
-    for one in _queries(args.queries):
+    for query in _queries(args.queries):
         hits = memory.search(
-            one.query,
-            scope=one.scope or args.scope,  # type: ignore[arg-type]
-            limit=args.limit if one.limit is None else one.limit,
-            before=_moment(args.before if one.before is None else one.before),
+            query.query,
+            scope=query.scope or args.scope,  # type: ignore[arg-type]
+            limit=args.limit if query.limit is None else query.limit,
+            before=_timestamp(args.before if query.before is None else query.before),
             refresh=False,
         )
-        answer: dict[str, Any] = {} if one.id is None else {"id": one.id}
-        app.out.json({**answer, "query": one.query, "hits": hits})
+        answer: dict[str, Any] = {} if query.id is None else {"id": query.id}
+        app.out.json({**answer, "query": query.query, "hits": hits})
     if memory.notice:
         app.out.warn(memory.notice)
     return 0
@@ -160,14 +169,14 @@ def _query(line: str, number: int) -> Query:
         found = msgspec.json.decode(line, type=str | Query)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"line {number} is no query: {error}",
+            f"line {number} is not a query: {error}",
             hint='each line is a JSON string, or {"query": …} with id, scope, limit or before',
         ) from error
     return Query(found) if isinstance(found, str) else found
 
 
-def _moment(given: str | float | None) -> float | None:
-    """Seconds since 1970 from what a person or a program writes; in local time where it is bare."""
+def _timestamp(given: str | float | None) -> float | None:
+    """Parse seconds since 1970 or an ISO date; a date without a zone is local time."""
     if given is None or isinstance(given, int | float):
         return given
     try:
@@ -179,7 +188,8 @@ def _moment(given: str | float | None) -> float | None:
     except (ValueError, OverflowError) as error:
         shown = cut(given, 40).text
         raise UsageError(
-            f"`{shown}` is no time", hint="such as 2026-11-16, 2026-11-16T03:20 or 1794799200"
+            f"`{shown}` is not a time",
+            hint="use a form such as 2026-11-16, 2026-11-16T03:20 or 1794799200",
         ) from error
 
 
@@ -187,27 +197,27 @@ def _moment(given: str | float | None) -> float | None:
 
 
 def _show(hit: Hit, query: str, app: App) -> None:
-    about = "  ".join(filter(None, [hit.role, when(hit.ts) if hit.ts else ""]))
+    about = "  ".join(filter(None, [hit.role, local_time(hit.ts) if hit.ts else ""]))
     score = paint(f"{hit.score:.2f}", "strong", sys.stdout)
     app.out.line(
-        f"{score}  {paint(_tame(hit.citation), 'name', sys.stdout)}  "
+        f"{score}  {paint(without_controls(hit.citation), 'name', sys.stdout)}  "
         f"{paint(about, 'dim', sys.stdout)}"
     )
     text = cut(" ".join(hit.text.split()), _SHOWN_CHARS).text
-    app.out.line(f"      {_highlighted(_tame(text), query)}")
+    app.out.line(f"      {_highlight(without_controls(text), query)}")
 
 
-def _highlighted(text: str, query: str) -> str:
-    """The words of the query in another tone, in whatever form they stand."""
+def _highlight(text: str, query: str) -> str:
+    """Colour the words of the query, in any of their forms."""
     wanted = {term for term in terms(query) if not is_common(term)}
 
-    def toned(found: re.Match[str]) -> str:
+    def colour(found: re.Match[str]) -> str:
         is_wanted = not wanted.isdisjoint(terms(found[0]))
         return paint(found[0], "good", sys.stdout) if is_wanted else found[0]
 
-    return _WORD.sub(toned, text)
+    return _WORD.sub(colour, text)
 
 
-def _tame(text: str) -> str:
-    """A terminal obeys control characters; what is in memory must not steer it."""
-    return "".join(one if one.isprintable() or one == "\t" else "\ufffd" for one in text)
+def without_controls(text: str) -> str:
+    """Replace control characters except tabs, so that stored text cannot control the terminal."""
+    return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from holdfast.core.limits import EXCERPT_CHARS, REF_CHARS
 from holdfast.engine.outputs import Outputs
 from holdfast.errors import AmbiguousName, NoSuchOutput, StoreError, UsageError
-from holdfast.surfaces.cli.app import App, Command
-from holdfast.surfaces.cli.terminal import size_text
+from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.formatting import size_text
 
 if TYPE_CHECKING:
     import argparse
@@ -171,8 +171,6 @@ def _write_new(path: str, pieces: Iterator[bytes]) -> int:
     return written
 
 
-COMMANDS = (
-    Command(
-        "output", "Read what was moved out of a log, all of it or a part", _add_output, _output
-    ),
-)
+VERBS = {
+    "output": Verb(_add_output, _output),
+}

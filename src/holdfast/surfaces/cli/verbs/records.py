@@ -26,9 +26,10 @@ from holdfast.core.log.records import (
 )
 from holdfast.errors import AmbiguousName, NoSuchRecord, UsageError
 from holdfast.ports import Entry
-from holdfast.surfaces.cli.app import App, Command
-from holdfast.surfaces.cli.terminal import Cell, Row, Tone, paint, when
-from holdfast.surfaces.cli.verbs import append
+from holdfast.surfaces.answers import Cell, Row
+from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.terminal import paint
+from holdfast.surfaces.formatting import Tone, local_time
 
 if TYPE_CHECKING:
     import argparse
@@ -111,7 +112,7 @@ def _log_line(entry: Entry) -> str:
     record = entry.record
     is_current = entry.standing == "path"
     tone: Tone = _TONES.get(record.kind, "plain") if is_current else "dim"
-    stamp = paint(f"{title_of(record.id):<18}  {when(record.ts):<19}", "dim", sys.stdout)
+    stamp = paint(f"{title_of(record.id):<18}  {local_time(record.ts):<19}", "dim", sys.stdout)
     kind = paint(f"{title_of(record.kind):<11}", tone, sys.stdout)
     text = paint(gist(record), "plain" if is_current else "dim", sys.stdout)
     note = "" if is_current else paint(f"  [{entry.standing}]", "dim", sys.stdout)
@@ -131,7 +132,7 @@ def _show(args: argparse.Namespace, app: App) -> int:
     if app.out.is_json:
         app.out.json({"session": key.session, "agent": key.agent, "record": to_json(record)})
         return 0
-    app.out.note(f"{key}  {record.kind}  {when(record.ts)}")
+    app.out.note(f"{key}  {record.kind}  {local_time(record.ts)}")
     app.out.line(msgspec.json.format(encode(record), indent=2).decode())
     return 0
 
@@ -231,7 +232,7 @@ def _branches(args: argparse.Namespace, app: App) -> int:
                 Cell(branch.head, "name"),
                 branch.forked_from or "the beginning",
                 f"{branch.records:,}",
-                when(branch.ts),
+                local_time(branch.ts),
                 Cell(branch.title, "plain" if branch.is_current else "dim"),
             ]
             for branch in branches
@@ -240,10 +241,9 @@ def _branches(args: argparse.Namespace, app: App) -> int:
     return 0
 
 
-COMMANDS = (
-    *append.COMMANDS,
-    Command("log", "Show the records of a session", _add_log, _log),
-    Command("show", "Show one record in full", _add_show, _show),
-    Command("rewind", "Move the head back; what came after stays readable", _add_rewind, _rewind),
-    Command("branches", "List the branches of a session", _add_branches, _branches),
-)
+VERBS = {
+    "log": Verb(_add_log, _log),
+    "show": Verb(_add_show, _show),
+    "rewind": Verb(_add_rewind, _rewind),
+    "branches": Verb(_add_branches, _branches),
+}

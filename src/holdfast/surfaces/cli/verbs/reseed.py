@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.history.access import OPERATOR
 from holdfast.stores.audit import FileAudit
-from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.cli.app import App, Verb
 
 if TYPE_CHECKING:
     import argparse
@@ -53,8 +53,6 @@ def _reseed(args: argparse.Namespace, app: App) -> int:
     return 0
 
 
-COMMANDS = (
-    Command(
-        "reseed", "Retell a session as text for a backend that lost its own", _add_reseed, _reseed
-    ),
-)
+VERBS = {
+    "reseed": Verb(_add_reseed, _reseed),
+}

@@ -11,8 +11,9 @@ from holdfast.core.log.listing import checked_label, title_of
 from holdfast.core.log.records import Label
 from holdfast.errors import UsageError
 from holdfast.ports import ANY_HEAD, SessionInfo, Trashed
-from holdfast.surfaces.cli.app import App, Command
-from holdfast.surfaces.cli.terminal import Cell, Row, ago, size_text
+from holdfast.surfaces.answers import Cell, Row
+from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.formatting import ago, size_text
 
 if TYPE_CHECKING:
     import argparse
@@ -234,10 +235,10 @@ def _restore(app: App, name: str) -> int:
     return 0
 
 
-COMMANDS = (
-    Command("sessions", "List sessions, the most recently active first", _add_sessions, _sessions),
-    Command("new", "Make a session and print its id", _add_new, _new),
-    Command("label", "Name a session, or a record in it", _add_label, _label),
-    Command("fork", "Copy a session up to a record into a new one", _add_fork, _fork),
-    Command("rm", "Move sessions to the trash, restore them, or empty it", _add_rm, _rm),
-)
+VERBS = {
+    "sessions": Verb(_add_sessions, _sessions),
+    "new": Verb(_add_new, _new),
+    "label": Verb(_add_label, _label),
+    "fork": Verb(_add_fork, _fork),
+    "rm": Verb(_add_rm, _rm),
+}

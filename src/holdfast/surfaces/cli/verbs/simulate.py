@@ -20,9 +20,10 @@ from holdfast.engine.simulation.simulate import STATIC_TOKENS, Run, simulate
 from holdfast.engine.simulation.transcripts import Transcript
 from holdfast.errors import UsageError
 from holdfast.providers.tokenizers import counter_for
-from holdfast.surfaces.cli.app import App, Command
+from holdfast.surfaces.answers import Cell, Row
+from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.conversations import Conversation, add_window, conversations
-from holdfast.surfaces.cli.terminal import Cell, Row, bar
+from holdfast.surfaces.formatting import bar
 
 if TYPE_CHECKING:
     import argparse
@@ -215,12 +216,6 @@ def _rows(runs: Sequence[Run]) -> list[Row]:
     ]
 
 
-COMMANDS = (
-    Command(
-        "simulate",
-        "Replay transcripts under several policies, without a model: cost, cache, facts lost",
-        _add_simulate,
-        _simulate,
-        epilog=_EXAMPLE,
-    ),
-)
+VERBS = {
+    "simulate": Verb(_add_simulate, _simulate, _EXAMPLE),
+}

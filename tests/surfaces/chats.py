@@ -1,4 +1,4 @@
-"""A desk with a scripted model, for tests of what is done at it."""
+"""A chat with a scripted model, for tests of what is done at it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast.core.log.records import Assistant, User
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces import slash_commands
-from holdfast.surfaces.chat_context import Desk
+from holdfast.surfaces.chat_context import ChatContext
 from holdfast.surfaces.cli.chat.notices import notice
 from holdfast.testing import ScriptedModel
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from holdfast.engine.session.base import Options
     from holdfast.ports import SessionStore
-    from holdfast.surfaces.answers import Answer
+    from holdfast.surfaces.answers import CommandAnswer
 
 
 class Seat:
-    """A desk, its model, and what a person types at it."""
+    """A chat, its model, and what a person types at it."""
 
     def __init__(self, root: Path, *answers: Any, **options: Any) -> None:
         self.store: SessionStore = JsonlStore(str(root))
@@ -33,15 +33,15 @@ class Seat:
         )
         self.notices: list[str] = []
         given = cast("Options", {"summary": "extract", **options})
-        self.desk = Desk(self.store, "main", self.model, given, listen=self._hear)
-        self.desk.open_newest()
+        self.chat = ChatContext(self.store, "main", self.model, given, listen=self._hear)
+        self.chat.open_newest()
 
-    def __call__(self, text: str) -> Answer:
+    def __call__(self, text: str) -> CommandAnswer:
         assert slash_commands.is_command(text)
-        return slash_commands.run(text, self.desk)
+        return slash_commands.run(text, self.chat)
 
     def say(self, text: str) -> str:
-        return self.desk.session.say(text).text
+        return self.chat.session.say(text).text
 
     def _hear(self, event: Any) -> None:
         said = notice(event)
@@ -50,7 +50,7 @@ class Seat:
 
     @property
     def id(self) -> str:
-        return self.desk.session.id
+        return self.chat.session.id
 
     def fill(
         self, turns: int, words: str = "the parser of the importer fails on line 12. "
@@ -60,7 +60,7 @@ class Seat:
         for number in range(turns):
             records.append(User(content=f"question {number}: {words * 20}"))
             records.append(Assistant(content=f"answer {number}: {words * 20}"))
-        self.store.append(self.desk.session.key, records, expect=ANY_HEAD)
+        self.store.append(self.chat.session.key, records, expect=ANY_HEAD)
 
     def records(self) -> list[Any]:
-        return [entry.record for entry in self.store.read_all(self.desk.session.key)]
+        return [entry.record for entry in self.store.read_all(self.chat.session.key)]

@@ -1,0 +1,98 @@
+"""Low-level output of a chat at a terminal or in a pipe: open lines, notices and a spinner."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from typing import TYPE_CHECKING, Final
+
+from holdfast.surfaces.answers import StyledLine, layout
+from holdfast.surfaces.cli.chat.spinner import Spinner
+from holdfast.surfaces.cli.terminal import paint
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from holdfast.surfaces.answers import StyledTable
+
+_CONTROLS: Final = re.compile(r"[^\S\n\t ]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that could control the terminal."""
+_INDENT_COLUMNS: Final = 3
+
+
+class Console:
+    """Writes replies to stdout, and everything else to stdout at a terminal or stderr in a pipe.
+
+    A reply is streamed into an open line; other output closes the line and hides the spinner.
+    """
+
+    def __init__(self, *, is_live: bool) -> None:
+        self.is_live = is_live
+        self.kind = ""
+        """The content of the open line: `text`, `thinking`, or empty if no line is open."""
+        self._spinner = Spinner(sys.stdout) if is_live else None
+
+    @property
+    def _side(self) -> TextIO:
+        return sys.stdout if self.is_live else sys.stderr
+
+    def stream(self, text: str, kind: str) -> None:
+        """Append a piece of a reply, on a new line if its kind changes."""
+        self.idle(is_over=self.kind != kind)
+        if self.kind != kind:
+            self.kind = kind
+            if self.is_live and kind == "text":
+                sys.stdout.write(paint("Assistant: ", "good", sys.stdout))
+        text = _CONTROLS.sub("", text)
+        sys.stdout.write(text if kind == "text" else paint(text, "dim", sys.stdout))
+        sys.stdout.flush()
+
+    def show(self, part: StyledLine | StyledTable) -> None:
+        """Print a part of an answer."""
+        width = shutil.get_terminal_size().columns - _INDENT_COLUMNS if self.is_live else None
+        if isinstance(part, StyledLine):
+            rows = [
+                "".join(paint(_CONTROLS.sub(" ", c.text), c.tone, sys.stdout) for c in part.cells)
+            ]
+        else:
+            rows = [
+                "  ".join(paint(cell.text, cell.tone, sys.stdout) for cell in row)
+                for row in layout(part, width)
+            ]
+        for row in rows:
+            sys.stdout.write(f"  {row}".rstrip() + "\n")
+        sys.stdout.flush()
+
+    def notice(self, words: StyledLine) -> None:
+        """Print a line beside the replies."""
+        self.idle()
+        text = "".join(paint(cell.text, cell.tone, self._side) for cell in words.cells)
+        sys.stdout.flush()
+        self._side.write(f"{text}\n")
+        self._side.flush()
+
+    def gap(self) -> None:
+        """Leave an empty line at a terminal."""
+        if self.is_live:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+
+    def busy(self, text: str, seconds: float | None = None) -> None:
+        """Show a spinner; with `seconds`, a countdown."""
+        if self._spinner is not None:
+            self._end_line()
+            self._spinner.show(text, seconds=seconds)
+
+    def idle(self, *, is_over: bool = True) -> None:
+        """Hide the spinner; if the line `is_over`, the next output starts a new one."""
+        if self._spinner is not None:
+            self._spinner.hide()
+        if is_over:
+            self._end_line()
+
+    def _end_line(self) -> None:
+        if self.kind:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+            self.kind = ""

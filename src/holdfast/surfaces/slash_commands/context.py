@@ -1,0 +1,289 @@
+"""Slash commands about the context: its size, its parts, and how to shorten or restore it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.log.listing import title_of
+from holdfast.core.log.records import Assistant, User, text_of
+from holdfast.surfaces.answers import Cell, StyledLine, StyledTable, answer, dim, line, refuse
+from holdfast.surfaces.formatting import bar, capitalise, count, meter, money, one_line, tone_of
+from holdfast.surfaces.slash_commands.command import Choice, SlashCommand, WrongArgument, choices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.core.projection.ledger import Action
+    from holdfast.core.projection.ledger import Line as Entry
+    from holdfast.core.projection.project import Plan
+    from holdfast.engine.session.status import Status
+    from holdfast.surfaces.answers import CommandAnswer, Row
+    from holdfast.surfaces.chat_context import ChatContext
+    from holdfast.surfaces.formatting import Tone
+
+_BAR_CHARS: Final = 24
+_LEDGER_MAX: Final = 40
+_CHOICES_MAX: Final = 50
+_CHOICE_CHARS: Final = 60
+_FILL_MAX: Final = 9.99
+"""A session far past its limit shows 999 %, which keeps the line short."""
+_TURNS_MAX: Final = 1_000
+"""A smaller number is a number of turns; a longer one is the beginning of a record id."""
+
+
+# Status
+
+
+def _status(chat: ChatContext, _argument: str) -> CommandAnswer:
+    status = chat.status()
+    window = status.window
+    rows: list[tuple[str, str]] = [
+        ("Session", _session(status)),
+        ("Model", status.model),
+        ("Window", f"{window.tokens:,} tokens ({window.source}), {window.confidence}"),
+        (
+            "Context",
+            f"~{status.tokens:,} tokens, {status.share:.1%} of the window ({status.basis})",
+        ),
+        ("Messages", f"{status.messages:,} in view, {status.messages_tokens:,} tokens"),
+        ("Compaction", _next_compaction(status)),
+        (
+            "So far",
+            f"{count(status.turns, 'turn')}, {count(status.calls, 'call')}, "
+            f"{count(status.tools, 'tool result')}, {count(status.compactions, 'compaction')}, "
+            f"{count(status.prunes, 'trim')}",
+        ),
+        ("Cost", _cost(status)),
+        ("Cache", _cache(status)),
+    ]
+    width = max(len(name) for name, _ in rows)
+    lines = [line(Cell(f"{name:<{width}}  ", "dim"), text) for name, text in rows]
+    return answer(*lines, *(line(Cell(warning, "warn")) for warning in status.warnings))
+
+
+def _session(status: Status) -> str:
+    label = f" ({title_of(status.label)})" if status.label else ""
+    mode = ", a fresh session for each request" if status.mode == "fresh" else ""
+    return f"{status.session}{label}, agent {status.agent}{mode}"
+
+
+def _next_compaction(status: Status) -> str:
+    fill = min(status.fill, _FILL_MAX)
+    at = f"at {status.compact_at:,} tokens of messages ({fill:.0%} of the way)"
+    if status.turns_left is None:
+        return at
+    if status.turns_left == 0:
+        return f"{at}; due with the next turn"
+    return f"{at}; about {count(status.turns_left, 'more turn')} like these"
+
+
+def _cost(status: Status) -> str:
+    priced = status.calls + status.compactions - status.unpriced
+    if status.unpriced and priced <= 0:
+        return "unknown: no list price for this model"
+    without = f", without {count(status.unpriced, 'call')} of unknown price"
+    return f"{money(status.cost)}{without if status.unpriced else ''}"
+
+
+def _cache(status: Status) -> str:
+    if status.cache_share is None:
+        return "no usage reported yet"
+    sums = f"{status.prompt_tokens:,} input tokens, {status.output_tokens:,} output tokens"
+    return f"{status.cache_share:.0%} of the input came from the cache ({sums})"
+
+
+# Context
+
+
+def _context(chat: ChatContext, argument: str) -> CommandAnswer:
+    word, _, rest = argument.partition(" ")
+    if word.casefold() == "list":
+        return _ledger(chat.session.plan(), is_whole=rest.strip().casefold() == "all")
+    if word:
+        raise WrongArgument("/context list shows every record")
+    return _usage(chat.session.plan(), chat.status())
+
+
+def _usage(plan: Plan, status: Status) -> CommandAnswer:
+    share = status.share
+    window = plan.window.tokens
+    rows = [_part_row(name, tokens, window, tone) for name, tokens, tone in parts_of(plan)]
+    return answer(
+        f"Context usage: ~{status.tokens:,} / {window:,} tokens",
+        line(Cell(meter(share), tone_of(share)), f" {100 * share:.1f}%"),
+        f"Messages: {status.messages:,}",
+        "",
+        StyledTable(("Part", ">Tokens", ">Share", ""), tuple(rows)),
+        dim(
+            f"sizes are {status.basis}; window: {plan.window.source}. "
+            "/context list shows every record"
+        ),
+    )
+
+
+def parts_of(plan: Plan) -> list[tuple[str, int, Tone]]:
+    """Split the window into its parts: name, tokens and tone. They add up to the window."""
+    tokens, budget = plan.tokens, plan.budget
+    sums: dict[str, int] = {}
+    for entry in plan.ledger:
+        name = _PART_NAMES.get(entry.kind, "other")
+        sums[name] = sums.get(name, 0) + entry.after
+    sums["other"] = max(0, tokens.messages - sum(sums.values()) + sums.get("other", 0))
+    parts: list[tuple[str, int, Tone]] = [
+        ("system prompt", tokens.system, "name"),
+        ("tools", tokens.tools, "name"),
+        *(
+            (name, sums.get(name, 0), "name")
+            for name in (*dict.fromkeys(_PART_NAMES.values()), "other")
+        ),
+        ("added by the provider", tokens.hidden, "name"),
+        ("reserved for the reply", budget.output_reserve, "dim"),
+        ("reserve", budget.dynamic_reserve, "dim"),
+    ]
+    used = sum(size for _name, size, _tone in parts)
+    parts.append(("free", max(0, plan.window.tokens - used), "good"))
+    return [part for part in parts if part[1] > 0]
+
+
+_PART_NAMES: Final = {
+    "summary": "summary",
+    "user": "your messages",
+    "assistant": "replies and calls",
+    "tool_use": "replies and calls",
+    "tool_result": "tool results",
+}
+
+
+def _part_row(name: str, tokens: int, window: int, tone: Tone) -> Row:
+    share = tokens / window
+    return (name, f"{tokens:,}", f"{share:.1%}", Cell(bar(share, _BAR_CHARS) or "▏", tone))
+
+
+def _ledger(plan: Plan, *, is_whole: bool) -> CommandAnswer:
+    entries = [entry for entry in plan.ledger if entry.action != "silent"]
+    shown = entries if is_whole else entries[-_LEDGER_MAX:]
+    parts: list[StyledLine | StyledTable | str] = []
+    if len(shown) < len(entries):
+        parts.append(dim(f"{len(entries) - len(shown):,} earlier records: /context list all"))
+    columns = ("Record", "Kind", "Action", ">Before", ">After", "Why")
+    parts.append(StyledTable(columns, tuple(map(_entry_row, shown))))
+    if any(entry.back for entry in shown):
+        parts.append(dim("nothing is lost: `holdfast show RECORD` prints each of them in full"))
+    sums = f"{plan.tokens.messages:,} tokens of messages ({plan.tokens.basis})"
+    parts.append(dim(f"{sums}, budget {plan.budget.tokens:,}"))
+    return answer(*parts)
+
+
+def _entry_row(entry: Entry) -> Row:
+    return (
+        entry.record,
+        title_of(f"{entry.kind} {entry.name}".strip()),
+        Cell(entry.action, _ACTION_TONES[entry.action]),
+        f"{entry.before:,}" if entry.before else "",
+        f"{entry.after:,}" if entry.after else "",
+        entry.why,
+    )
+
+
+_ACTION_TONES: Final[dict[Action, Tone]] = {
+    "kept": "plain",
+    "trimmed": "warn",
+    "cleared": "warn",
+    "summarised": "warn",
+    "dropped": "bad",
+    "injected": "good",
+    "silent": "dim",
+}
+
+
+# Compact, rewind, undo
+
+
+def _compact(chat: ChatContext, argument: str) -> CommandAnswer:
+    words = argument.split()
+    is_preview = "--preview" in words
+    focus = " ".join(word for word in words if word != "--preview")
+    before = chat.status().messages
+    done = chat.session.compact(focus, preview=is_preview)
+    if done.outcome == "skipped":
+        return refuse(f"{capitalise(done.detail)}.")
+    sizes = f"{done.tokens_before:,} -> {done.tokens_after:,} tokens"
+    how = "written by the model" if done.method == "model" else "made by code, without a model"
+    if is_preview:
+        return answer(
+            f"Preview: {sizes}; nothing was changed",
+            f"The summary, {how}:",
+            *(dim(f"  {text}") for text in done.summary.splitlines()),
+        )
+    after = chat.status().messages
+    cost = f", {money(done.cost)}" if done.cost else ""
+    reason = done.detail.removeprefix("made by code: ")
+    why = f" ({reason})" if reason else ""
+    return answer(
+        line(
+            Cell("[compact] ", "good"),
+            f"{max(0, before - after):,} messages -> summary ({len(done.summary):,} chars)",
+        ),
+        f"{before:,} -> {after:,} messages",
+        f"{sizes}; {how}{why}; {count(done.calls, 'call')} to the model{cost}",
+        dim("nothing is lost: /undo takes it back"),
+    )
+
+
+def _rewind(chat: ChatContext, argument: str) -> CommandAnswer:
+    if argument.isdecimal() and int(argument) < _TURNS_MAX:
+        done = chat.session.rewind(turns=int(argument))
+    else:
+        done = chat.session.rewind(argument or None)
+    return answer(f"{capitalise(done.what)}; {chat.size_text()}", dim("/undo brings it back"))
+
+
+def _undo(chat: ChatContext, argument: str) -> CommandAnswer:
+    done = chat.session.undo(argument or None)
+    return answer(f"{capitalise(done.what)}; {chat.size_text()}")
+
+
+def _record_choices(chat: ChatContext) -> Iterable[Choice]:
+    for record in reversed(chat.session.messages(_CHOICES_MAX)):
+        if isinstance(record, User | Assistant):
+            words = one_line(text_of(record.content), _CHOICE_CHARS)
+            yield Choice(record.id, f"{record.kind}: {words}")
+
+
+def _cut_choices(chat: ChatContext) -> Iterable[Choice]:
+    for record in chat.session.store.last(chat.session.key, _CHOICES_MAX):
+        if record.kind in ("compaction", "prune"):
+            yield Choice(record.id, record.kind)
+
+
+COMMANDS: Final = (
+    SlashCommand("status", "show window, tokens, compactions, cost and cache", _status),
+    SlashCommand(
+        "context",
+        "show what the window is used for; `list` shows every record and its fate",
+        _context,
+        "[list [all]]",
+        choices=choices(Choice("list", "every record")),
+    ),
+    SlashCommand(
+        "compact",
+        "shorten the history now, with an optional focus",
+        _compact,
+        "[--preview] [focus]",
+        choices=choices(Choice("--preview", "show the result, change nothing")),
+    ),
+    SlashCommand(
+        "rewind",
+        "go back n turns, or to a record",
+        _rewind,
+        "[n or record]",
+        choices=_record_choices,
+    ),
+    SlashCommand(
+        "undo",
+        "take back the last rewind, compaction or turn",
+        _undo,
+        "[record]",
+        choices=_cut_choices,
+    ),
+)

@@ -1,0 +1,133 @@
+"""Slash commands that look back: messages, outputs, notes, checkpoints."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.checkpoint.render import render
+from holdfast.core.checkpoint.state import State, read_state
+from holdfast.core.limits import REF_CHARS
+from holdfast.core.log.listing import title_of
+from holdfast.core.log.records import Assistant, Checkpoint, ToolResult, User, text_of, tool_calls
+from holdfast.surfaces.answers import Cell, answer, dim, line
+from holdfast.surfaces.formatting import one_line, printable
+from holdfast.surfaces.slash_commands.command import Choice, SlashCommand, WrongArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.core.log.records import Record
+    from holdfast.surfaces.answers import CommandAnswer, StyledLine
+    from holdfast.surfaces.chat_context import ChatContext
+
+_NOTES_MAX: Final = 30
+_HISTORY_DEFAULT: Final = 10
+_CHOICES_MAX: Final = 50
+_OUTPUT_CHARS: Final = 4_000
+_CHECKPOINT_CHARS: Final = 1_500
+_RESULT_PREVIEW_CHARS: Final = 100
+"""Sizes that fill about a screen."""
+_RANGE: Final = re.compile(r"-?\d*:-?\d*|\d+")
+
+
+def _checkpoint(chat: ChatContext, _argument: str) -> CommandAnswer:
+    session = chat.session
+    record = session.checkpoint()
+    stored = session.store.find(session.key, record)
+    state = read_state(stored.state) if isinstance(stored, Checkpoint) else ""
+    text = render(state, _CHECKPOINT_CHARS) if isinstance(state, State) else ""
+    return answer(
+        *(dim(printable(each, " ")) for each in text.splitlines()),
+        line("Checkpoint stored: ", Cell(record, "name")),
+        dim("/reset starts a fresh session from it"),
+    )
+
+
+def _memory(chat: ChatContext, query: str) -> CommandAnswer:
+    notes = chat.notes(query)
+    if not notes:
+        about = f" about: {title_of(query)}" if query else ""
+        hint = "notes are saved before a compaction; `holdfast memory add` writes one"
+        return answer(f"No notes{about}.", dim(hint))
+    lines = [
+        line(
+            Cell(f"{note.path}#L{note.line}  ", "dim"),
+            one_line(note.text),
+            Cell(f"  ({note.session})" if note.session else "", "dim"),
+        )
+        for note in notes[:_NOTES_MAX]
+    ]
+    rest = len(notes) - len(lines)
+    more = [dim(f"… and {rest:,} more: /memory <words> searches")] if rest else []
+    return answer(*lines, *more)
+
+
+def _history(chat: ChatContext, argument: str) -> CommandAnswer:
+    if argument and not (argument.isdecimal() and int(argument) > 0):
+        raise WrongArgument("n is the number of messages to show")
+    records = chat.session.messages(int(argument or _HISTORY_DEFAULT))
+    if not records:
+        return answer("This session has no messages yet.")
+    return answer(*map(_history_line, records))
+
+
+def _history_line(record: Record) -> StyledLine:
+    head = Cell(f"{record.id}  ", "dim")
+    match record:
+        case User(content=content):
+            return line(head, Cell("you        ", "name"), one_line(text_of(content)))
+        case Assistant(content=content):
+            calls = "".join(f" [tool: {call.get('name')}]" for call in tool_calls(content))
+            text = one_line(text_of(content))
+            return line(head, Cell("assistant  ", "good"), text, Cell(calls, "dim"))
+        case ToolResult(content=content, is_error=is_error):
+            text = one_line(text_of(content), _RESULT_PREVIEW_CHARS)
+            return line(head, Cell("result     ", "bad" if is_error else "dim"), Cell(text, "dim"))
+        case _:  # `messages` returns no other kind; an unknown record is named by its kind
+            return line(head, record.kind)
+
+
+def _output(chat: ChatContext, argument: str) -> CommandAnswer:
+    ref, _, part = argument.partition(" ")
+    part = part.strip()
+    if not ref:
+        raise WrongArgument("/context list shows the records")
+    is_range = _RANGE.fullmatch(part) is not None
+    excerpt = chat.session.output_read(
+        ref,
+        lines=part if is_range else None,
+        pattern=part if part and not is_range else None,
+        max_chars=_OUTPUT_CHARS,
+    )
+    shown = [line(printable(text, " ")) for text in excerpt.text.splitlines()]
+    return answer(*shown, dim(f"{excerpt.kind}, ref {excerpt.ref}: {excerpt.note}"))
+
+
+def _output_choices(chat: ChatContext) -> Iterable[Choice]:
+    """Offer the newest offloaded outputs."""
+    for record in reversed(chat.session.store.last(chat.session.key, _CHOICES_MAX)):
+        if isinstance(record, ToolResult) and record.output_ref is not None:
+            ref = record.output_ref
+            about = f"{record.name or 'a tool'}, {ref.chars or ref.bytes:,} characters"
+            yield Choice(ref.sha256[:REF_CHARS], about)
+
+
+COMMANDS: Final = (
+    SlashCommand("checkpoint", "store what a fresh session has to know", _checkpoint),
+    SlashCommand(
+        "memory",
+        "show the notes of all sessions, newest first",
+        _memory,
+        "[words]",
+        aliases=("notes",),
+    ),
+    SlashCommand("history", "show the last messages", _history, "[n]"),
+    SlashCommand(
+        "output",
+        "read an offloaded output: its beginning, some lines, or the lines that match",
+        _output,
+        "<ref> [a:b or pattern]",
+        choices=_output_choices,
+    ),
+)

@@ -1,0 +1,149 @@
+"""Slash commands about sessions: which one is open, its label, its model, its mode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.log.listing import checked_label, title_of
+from holdfast.core.log.records import Compaction
+from holdfast.errors import AmbiguousName, NoSuchSession
+from holdfast.providers.models import NAMES
+from holdfast.surfaces.answers import Cell, answer, dim, line, refuse
+from holdfast.surfaces.formatting import local_time
+from holdfast.surfaces.slash_commands.command import Choice, SlashCommand, WrongArgument, choices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.surfaces.answers import CommandAnswer
+    from holdfast.surfaces.chat_context import ChatContext
+
+_LISTED_MAX: Final = 50
+"""More sessions than this are listed by `/list all`."""
+
+
+def _new(chat: ChatContext, label: str) -> CommandAnswer:
+    session = chat.start(label)
+    name = checked_label(label)
+    suffix = f" ({name})" * bool(name)
+    return answer(line("Created new session: ", Cell(session.id, "name"), suffix))
+
+
+def _list(chat: ChatContext, argument: str) -> CommandAnswer:
+    infos = chat.infos()
+    if not infos:
+        return answer("No sessions found.")
+    shown = infos if argument == "all" else infos[:_LISTED_MAX]
+    lines = [
+        line(
+            "  ",
+            Cell(info.key.session, "name"),
+            f" ({title_of(info.label)})" if info.label else "",
+            Cell(f"  msgs={info.messages:,}  last={local_time(info.last_active, 'T')}", "dim"),
+            Cell(f"  {info.damaged} damaged", "bad") if info.damaged else "",
+            Cell(" <-- current", "good") if info.key == chat.session.key else "",
+        )
+        for info in shown
+    ]
+    rest = len(infos) - len(shown)
+    more = [dim(f"  … and {rest:,} more: /list all")] if rest else []
+    return answer("Sessions:", *lines, *more)
+
+
+def _switch(chat: ChatContext, name: str) -> CommandAnswer:
+    if not name:
+        return refuse("Usage: /switch <session_id>", "or the beginning of an id or a label")
+    try:
+        key = chat.find(name)
+    except NoSuchSession as error:
+        return refuse(f"Session not found: {title_of(name)}", error.hint)
+    except AmbiguousName as error:
+        matches = ", ".join(text.partition("/")[2] or text for text in error.candidates)
+        return refuse(f"Ambiguous prefix, matches: {matches}", "type more characters")
+    if key == chat.session.key:
+        return answer(f"Already in session: {key.session}")
+    chat.open(key)
+    size = f" ({chat.size_text()})"
+    return answer(line("Switched to session: ", Cell(key.session, "name"), size))
+
+
+def _label(chat: ChatContext, label: str) -> CommandAnswer:
+    if not label:
+        known = chat.label
+        return answer(f"Label: {known}" if known else "This session has no label: /label <words>")
+    chat.session.rename(checked_label(label))
+    return answer(f"Session {chat.session.id} is now called: {checked_label(label)}")
+
+
+def _mode(chat: ChatContext, argument: str) -> CommandAnswer:
+    session = chat.session
+    if argument in ("continue", "fresh"):
+        session.set_mode("fresh" if argument == "fresh" else "continue")
+    elif argument:
+        raise WrongArgument
+    about = {
+        "continue": "your next message continues this session",
+        "fresh": "your next message starts a session that knows this one by its checkpoint",
+    }
+    return answer(f"Mode: {session.mode} ({about[session.mode]})")
+
+
+def _reset(chat: ChatContext, label: str) -> CommandAnswer:
+    old = chat.session
+    fresh = chat.take(old.reset(checked_label(label)))
+    records = fresh.store.read(fresh.key)
+    seed = next((record for record in records if isinstance(record, Compaction)), None)
+    carried = f"{len(seed.summary):,} characters" if seed else "nothing: the session was empty"
+    return answer(
+        line("Started fresh session: ", Cell(fresh.id, "name"), f" ({label})" * bool(label)),
+        f"Carried over from {old.id}: {carried}",
+        dim(f"/switch {old.id} goes back"),
+    )
+
+
+def _model(chat: ChatContext, name: str) -> CommandAnswer:
+    if name:
+        chat.use(name)
+    target, window = chat.session.target, chat.session.window
+    return answer(
+        line("Model: ", Cell(target.model, "name"), f" ({target.provider})"),
+        f"Window: {window.tokens:,} tokens ({window.source})",
+    )
+
+
+def _session_choices(chat: ChatContext) -> Iterable[Choice]:
+    for info in chat.infos():
+        yield Choice(info.key.session, title_of(info.label or info.title))
+        if info.label and len(info.label.split()) == 1:
+            yield Choice(info.label, info.key.session)
+
+
+COMMANDS: Final = (
+    SlashCommand("new", "start another session", _new, "[label]"),
+    SlashCommand("list", "list the sessions, newest first", _list, aliases=("sessions",)),
+    SlashCommand(
+        "switch",
+        "open a session, by the beginning of its id or label",
+        _switch,
+        "<id or label>",
+        choices=_session_choices,
+    ),
+    SlashCommand("label", "name this session", _label, "[words]", aliases=("name",)),
+    SlashCommand(
+        "mode",
+        "continue one session, or start a fresh one after each answer",
+        _mode,
+        "[continue or fresh]",
+        choices=choices(Choice("continue", "one session"), Choice("fresh", "one per request")),
+    ),
+    SlashCommand(
+        "reset", "start a fresh session that knows what this one was doing", _reset, "[label]"
+    ),
+    SlashCommand(
+        "model",
+        "show the model, or change to another one",
+        _model,
+        "[name]",
+        choices=choices(*map(Choice, NAMES)),
+    ),
+)
