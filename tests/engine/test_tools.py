@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import pytest
 
+from holdfast import Session
 from holdfast.core.flow.effects import Outcome
 from holdfast.core.models.messages import Tool, ToolCall
 from holdfast.engine.tools import Toolbox, ToolOutput, outcome_of, outcome_of_error, tool_function
 from holdfast.errors import BadSetting
+from holdfast.testing import ScriptedModel
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclasses.dataclass
@@ -147,3 +152,125 @@ def test_what_a_function_raises_names_its_kind() -> None:
     assert outcome_of_error("c", KeyError("x"), 0.0).content == "KeyError: 'x'"
     assert outcome_of_error("c", RuntimeError(), 0.0).content == "RuntimeError"
     assert "\ud800" not in str(outcome_of_error("c", ValueError("\ud800"), 0.0).content)
+
+
+GOOGLE = """Look up the weather.
+
+    It may be a day old.
+
+    Args:
+        city (str): The city, such as
+            Rome.
+        days: How many days.
+
+    Returns:
+        A text.
+    """
+NUMPY = """Look up the weather.
+
+    It may be a day old.
+
+    Parameters
+    ----------
+    city : str
+        The city, such as
+        Rome.
+    days : int, optional
+        How many days.
+
+    Returns
+    -------
+    str
+        A text.
+    """
+REST = """Look up the weather.
+
+    It may be a day old.
+
+    :param city: The city, such as
+        Rome.
+    :type city: str
+    :param int days: How many days.
+    :returns: A text.
+    :rtype: str
+    """
+EPYTEXT = """Look up the weather.
+
+    It may be a day old.
+
+    @param city: The city, such as
+        Rome.
+    @type city: str
+    @param days: How many days.
+    @return: A text.
+    """
+
+
+def weather(city: str, days: int = 1) -> str:
+    return f"{city}: sun for {days} days"
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    [GOOGLE, NUMPY, REST, EPYTEXT],
+    ids=["google", "numpy", "rest", "epytext"],
+)
+def test_request_describes_parameters_in_every_docstring_style(
+    docstring: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The tools of the request that a provider gets carry the descriptions, and no section."""
+    monkeypatch.setattr(weather, "__doc__", docstring)
+    model = ScriptedModel(["sunny"])
+    with Session.open("s", model=model, tools=[weather], root=str(tmp_path)) as session:
+        session.say("weather?")
+    sent = next(tool for tool in model.requests[0]["tools"] if tool["name"] == "weather")
+    assert sent["description"] == "Look up the weather.\n\nIt may be a day old."
+    properties = sent["input_schema"]["properties"]
+    assert properties["city"]["description"] == "The city, such as Rome."
+    assert properties["days"]["description"] == "How many days."
+
+
+def describe(docstring: str) -> tuple[str, dict[str, str]]:
+    def look(city: str, x: int = 0, y: int = 0) -> None: ...
+
+    look.__doc__ = docstring
+    look.__annotations__ = {"city": str, "x": int, "y": int}
+    tool = tool_function(look).tool
+    properties = tool.parameters["properties"].items()
+    return tool.description, {n: p["description"] for n, p in properties if "description" in p}
+
+
+def test_parameters_that_share_a_description_each_get_it() -> None:
+    assert describe("Look.\n\nParameters\n----------\nx, y : int\n    Coordinates.\n") == (
+        "Look.",
+        {"x": "Coordinates.", "y": "Coordinates."},
+    )
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "Note:\n    Never at night.",
+        "Then the rest of the text, never at night.",
+        "Example:\n    never at night",
+    ],
+)
+def test_text_after_the_parameters_reaches_the_model(rest: str) -> None:
+    """A section that the parser does not know is not lost."""
+    description, parameters = describe(f"Look.\n\nArgs:\n    city: The city.\n\n{rest}\n")
+    assert "never at night" in description.lower()
+    assert parameters == {"city": "The city."}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Look.",
+        "Look at `Args:` in the text.\n\nNote: a colon is not a section.",
+        "Look.\n\n:param: broken\n@param\nArgs:",
+        "Look.\n\nArgs:\n",
+    ],
+)
+def test_docstring_without_parameters_is_the_description(text: str) -> None:
+    assert describe(text) == (text.strip(), {})

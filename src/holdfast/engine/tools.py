@@ -1,4 +1,4 @@
-"""Plain typed Python functions as tools: their schema, their arguments, their results."""
+"""Typed Python functions as tools: schema, arguments, results."""
 
 from __future__ import annotations
 
@@ -23,23 +23,22 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import ToolCall
 
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
-_ARGUMENT: Final = re.compile(r"^\s+(\*{0,2}\w+)\s*(?:\([^)]*\))?:\s+(.*)$")
 _NOT_JSON: Final = (TypeError, ValueError, OverflowError, RecursionError)
-_HINT: Final = "give a list of functions: `tools=[read_file]`"
-_HEADINGS: Final = ("args:", "arguments:", "parameters:")
+_HINT: Final = "pass a list of functions: `tools=[read_file]`"
+_SHOWN_CHARS: Final = 80
 
 
 class ToolOutput(msgspec.Struct, frozen=True):
-    """A result with more to it than its text."""
+    """A tool result with an error flag, content blocks or details."""
 
     content: Content
     is_error: bool = False
     details: Any = None
-    """For programs; a model does not see it."""
+    """For programs; the model does not see it."""
 
 
 class ToolFunction:
-    """A function that a model may call."""
+    """A function that the model can call."""
 
     def __init__(self, function: Callable[..., Any], tool: Tool, arguments: type) -> None:
         self.function = function
@@ -47,8 +46,8 @@ class ToolFunction:
         self._arguments = arguments
         self.is_async = inspect.iscoroutinefunction(function)
 
-    def bound(self, call: ToolCall) -> dict[str, Any]:
-        """The arguments of a call as the function takes them. Raises `msgspec.ValidationError`."""
+    def bind(self, call: ToolCall) -> dict[str, Any]:
+        """Convert arguments to the function's types. Raises `msgspec.ValidationError`."""
         given: Any = msgspec.convert(call.arguments, self._arguments, strict=False)
         return {name: getattr(given, name) for name in given.__struct_fields__}
 
@@ -63,25 +62,26 @@ class Toolbox:
         unlisted: Iterable[ToolFunction] = (),
         vault: Vault | None = None,
     ) -> None:
-        """`unlisted` are tools that can be called, and are declared by somebody else in time.
+        """Build a toolbox.
 
-        What the arguments of a call name as secrets of the `vault` is put in when a tool is run.
+        `unlisted` tools can be called, but something else declares them to the model. A call that
+        names a secret of the `vault` gets its value when the tool runs.
         """
         self._vault = vault or Vault({})
         self._functions: dict[str, ToolFunction] = {}
         declared: dict[str, Tool] = {}
-        for one in made_tools(tools):
-            tool = one if isinstance(one, Tool) else one.tool
-            if isinstance(one, ToolFunction):
-                self._functions[tool.name] = one
+        for item in made_tools(tools):
+            tool = item if isinstance(item, Tool) else item.tool
+            if isinstance(item, ToolFunction):
+                self._functions[tool.name] = item
             if tool.name in declared:
                 raise BadSetting(
-                    f"two tools are called `{tool.name}`", hint="give each a name of its own"
+                    f"two tools have the name `{tool.name}`", hint="rename one of the functions"
                 )
             declared[tool.name] = tool
         self.tools = tuple(declared.values())
-        for one in unlisted:
-            self._functions.setdefault(one.tool.name, one)
+        for function in unlisted:
+            self._functions.setdefault(function.tool.name, function)
 
     @property
     def has_functions(self) -> bool:
@@ -94,46 +94,47 @@ class Toolbox:
         return self._functions.get(name)
 
     def prepared(self, call: ToolCall) -> tuple[ToolFunction, dict[str, Any]] | Outcome:
-        """What to run for a call, or what to answer where nothing can be run."""
+        """Return the function and its arguments for a call, or the error to answer it with."""
         found = self._functions.get(call.name)
         if found is None:
             known = ", ".join(self._functions) or "none"
             text = f"There is no tool `{call.name}`. Tools: {known}."
             return Outcome(call.id, text, is_error=True)
-        opened = self._vault.opened(call.arguments, call.name)
+        arguments = self._vault.opened(call.arguments, call.name)
         try:
-            return found, found.bound(msgspec.structs.replace(call, arguments=opened))
+            return found, found.bind(msgspec.structs.replace(call, arguments=arguments))
         except (msgspec.ValidationError, TypeError, ValueError) as error:
-            text = f"The arguments of `{call.name}` are not right: {error}"
+            text = f"The arguments of `{call.name}` are invalid: {error}"
             return Outcome(call.id, text, is_error=True)
 
 
 def tool_function(function: Callable[..., Any]) -> ToolFunction:
-    """A function as a tool; its signature gives the schema, its docstring the descriptions."""
+    """Make a tool of a function: its signature gives the schema, its docstring the descriptions."""
     if not callable(function):
-        raise BadSetting(f"`{cut(repr(function), 80).text}` is no tool", hint=_HINT)
+        raise BadSetting(f"`{cut(repr(function), _SHOWN_CHARS).text}` is not a tool", hint=_HINT)
     name = getattr(function, "__name__", type(function).__name__)
     if not _NAME.fullmatch(name):
         raise BadSetting(
-            f"`{name}` cannot be the name of a tool", hint="define a function with a plain name"
+            f"`{name}` cannot be the name of a tool",
+            hint="use at most 64 letters, digits, underscores and hyphens",
         )
-    summary, described = _docstring(inspect.getdoc(function) or "")
-    fields = _fields(function, name, described)
+    description, parameters = _read_docstring(inspect.getdoc(function) or "")
+    fields = _fields(function, name, parameters)
     arguments = msgspec.defstruct(name, fields, forbid_unknown_fields=True, kw_only=True)
-    return ToolFunction(function, Tool(name, summary, _schema(arguments, name)), arguments)
+    return ToolFunction(function, Tool(name, description, _schema(arguments, name)), arguments)
 
 
 def made_tools(tools: Any) -> tuple[ToolFunction | Tool, ...]:
-    """Functions and declarations as they go into a toolbox."""
+    """Return tools as functions with a schema, and declarations as they are."""
     if isinstance(tools, str) or not isinstance(tools, Iterable):
-        raise BadSetting(f"`tools` cannot be {cut(repr(tools), 80).text}", hint=_HINT)
+        raise BadSetting(f"`tools` cannot be {cut(repr(tools), _SHOWN_CHARS).text}", hint=_HINT)
     return tuple(
-        one if isinstance(one, ToolFunction | Tool) else tool_function(one) for one in tools
+        tool if isinstance(tool, ToolFunction | Tool) else tool_function(tool) for tool in tools
     )
 
 
 def outcome_of(call_id: str, value: Any, seconds: float) -> Outcome:
-    """What a function returned, as the result of its call."""
+    """Turn the return value of a tool into the outcome of its call."""
     if isinstance(value, ToolOutput):
         content, details = _content(value.content), _storable(value.details)
         return Outcome(call_id, content, value.is_error, details, seconds)
@@ -141,9 +142,9 @@ def outcome_of(call_id: str, value: Any, seconds: float) -> Outcome:
 
 
 def outcome_of_error(call_id: str, error: BaseException, seconds: float) -> Outcome:
-    """What a function raised, as the result of its call."""
-    said = str(error).strip()
-    text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    """Turn an exception of a tool into the outcome of its call."""
+    message = str(error).strip()
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return Outcome(call_id, scrub(text), is_error=True, seconds=seconds)
 
 
@@ -162,7 +163,7 @@ def _content(value: Any) -> Content:
 
 
 def _storable(value: Any) -> Any:
-    """A value that the log can hold: what JSON has no words for becomes text."""
+    """Convert a value to JSON types; other types become text."""
     try:
         return msgspec.json.decode(msgspec.json.encode(scrub_deep(value), enc_hook=repr))
     except _NOT_JSON:
@@ -173,33 +174,33 @@ def _is_blocks(value: Any) -> bool:
     return (
         isinstance(value, list)
         and bool(value)
-        and all(isinstance(one, dict) and isinstance(one.get("type"), str) for one in value)
+        and all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in value)
     )
 
 
-def _fields(function: Callable[..., Any], name: str, described: dict[str, str]) -> list[Any]:
+def _fields(function: Callable[..., Any], name: str, descriptions: dict[str, str]) -> list[Any]:
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
         raise BadSetting(
-            f"the types of the tool `{name}` cannot be found: {error}",
-            hint="define it with `def`, and import what its annotations name where it is defined",
+            f"cannot resolve the annotations of the tool `{name}`: {error}",
+            hint="import the annotated types at run time, in the module that defines the tool",
         ) from error
     fields: list[Any] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise BadSetting(
-                f"the tool `{name}` takes `{parameter}`, which no schema can describe",
-                hint="give it named parameters",
+                f"the tool `{name}` takes `{parameter}`, which a schema cannot describe",
+                hint="use named parameters",
             )
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise BadSetting(
-                f"`{parameter.name}` of the tool `{name}` cannot be given by name",
-                hint="take the `/` out of its signature",
+                f"the parameter `{parameter.name}` of the tool `{name}` is positional-only",
+                hint="remove the `/` from its signature",
             )
         kind = hints.get(parameter.name, Any)
-        if parameter.name in described:
-            kind = typing.Annotated[kind, msgspec.Meta(description=described[parameter.name])]
+        if parameter.name in descriptions:
+            kind = typing.Annotated[kind, msgspec.Meta(description=descriptions[parameter.name])]
         if parameter.default is parameter.empty:
             fields.append((parameter.name, kind))
         else:
@@ -217,8 +218,8 @@ def _schema(arguments: type, name: str) -> dict[str, Any]:
         )
     except TypeError as error:
         raise BadSetting(
-            f"the tool `{name}` has a parameter that JSON cannot carry: {error}",
-            hint="use text, numbers, lists, dictionaries, dataclasses or structs",
+            f"the tool `{name}` has a parameter that JSON cannot represent: {error}",
+            hint="use strings, numbers, lists, dictionaries, dataclasses or structs",
         ) from error
     schema = dict(components.pop(name))
     schema.pop("title", None)
@@ -228,24 +229,34 @@ def _schema(arguments: type, name: str) -> dict[str, Any]:
     return schema
 
 
-def _docstring(text: str) -> tuple[str, dict[str, str]]:
-    """What stands before the list of arguments, and what the list says about each."""
-    summary: list[str] = []
-    described: dict[str, str] = {}
-    current = ""
-    is_list = False
-    for line in text.splitlines():
-        if line.strip().lower() in _HEADINGS:
-            is_list = True
-        elif not is_list:
-            summary.append(line)
-        elif found := _ARGUMENT.match(line):
-            current = found[1].lstrip("*")
-            described[current] = found[2].strip()
-        elif current and line.startswith("     "):
-            described[current] += " " + line.strip()
-        elif line.strip() and not line.startswith(" "):
-            is_list = False  # another section: what it returns is no argument
-            if not line.rstrip().endswith(":"):
-                summary.append(line)
-    return "\n".join(summary).strip(), described
+def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """Split a docstring into a description of the tool and one of each parameter.
+
+    Understands the Google, NumPy, reST and Epytext styles.
+    """
+    if "\n" not in text:
+        return text, {}
+    # Costs a few milliseconds to import, which only sessions with tools need.
+    from docstring_parser import ParseError, compose, parse
+
+    try:
+        found = parse(text)
+    except ParseError:
+        return text, {}
+    parameters = {
+        name.strip().lstrip("*"): " ".join(parameter.description.split())
+        for parameter in found.params
+        for name in parameter.arg_name.split(",")
+        if parameter.description
+    }
+    # The parser drops text behind the sections that it knows; then the model gets all of it.
+    if not parameters or _words(text) - _words(compose(found)):
+        return text, parameters
+    parts = [found.short_description, found.long_description]
+    parts += [example.description for example in found.examples]
+    return "\n\n".join(filter(None, parts)), parameters
+
+
+def _words(text: str) -> set[str]:
+    """Return the words of a text, without markup such as `Args:`, `:type` and `@param`."""
+    return set(re.findall(r"(?<![:@\w])\w+(?!\w*:)", text))
