@@ -14,7 +14,7 @@ from tests.support.runs import examples
 from holdfast.core.compaction.summary_check import HEADINGS, Verdict, judge
 from holdfast.core.compaction.summary_input import transcript
 from holdfast.core.compaction.summary_request import ask, ask_riding
-from holdfast.core.extract.carryover import carry, prose_cap, prose_of
+from holdfast.core.extract.carryover import carry_over, prose_cap, prose_of
 from holdfast.core.log.records import Assistant, Record, ToolResult, User, text_of
 from holdfast.core.models.replies import Reply
 from holdfast.core.projection.fences import is_wrapped
@@ -96,7 +96,7 @@ def test_good_summary_is_used_as_it_is() -> None:
 def test_what_a_summary_lacks_is_in_the_part_made_by_code() -> None:
     """Nothing that matters depends on a model's care."""
     verdict = judged(GOOD)
-    text = carry(HISTORY, cap_tokens=2_000, counter=COUNTER, prose=GOOD).text
+    text = carry_over(HISTORY, cap_tokens=2_000, counter=COUNTER, prose=GOOD).text
     assert verdict.missing
     assert all(name in text for name in verdict.missing)
 
@@ -356,7 +356,7 @@ def test_wrapping_is_taken_off(wrapped: str) -> None:
 
 def test_sections_made_by_code_are_not_taken_over() -> None:
     """A model that copies the code-made part does not get it into the prose as well."""
-    code_made = carry(HISTORY, cap_tokens=400, counter=COUNTER).text
+    code_made = carry_over(HISTORY, cap_tokens=400, counter=COUNTER).text
     verdict = judged(f"{code_made}\n\n{GOOD}", cap=600)
     assert verdict.text == GOOD
 
@@ -397,7 +397,7 @@ def test_ten_cycles_nest_nothing_and_stay_bounded(junk: list[str]) -> None:
         verdict = judged(body, cap=prose_cap(cap), covered=SHORT)
         prose = verdict.text or ""
         assert not is_wrapped(prose)
-        text = carry(
+        text = carry_over(
             SHORT, cap_tokens=cap, counter=COUNTER, previous=text or None, prose=prose
         ).text
         assert not is_wrapped(text)

@@ -22,7 +22,7 @@ from holdfast.core.compaction.summary_request import (
     prose_of,
     read_ask,
 )
-from holdfast.core.extract.carryover import carry
+from holdfast.core.extract.carryover import carry_over
 from holdfast.core.log.records import Compaction, Record, User
 from holdfast.core.projection.fences import TAGS, escaped, is_wrapped, tagged, unescaped, unwrapped
 from holdfast.core.tokens.counting import Estimator
@@ -128,8 +128,8 @@ def test_request_with_a_piece_is_within_what_was_reckoned(
 def test_prose_of_a_session_is_that_of_its_newest_compaction() -> None:
     """Also where a later cut without a model carried it on."""
     prose = "### Goal\nShip it."
-    made = carry([User(content="go")], cap_tokens=500, counter=COUNTER, prose=prose).text
-    later = carry([User(content="on")], cap_tokens=500, counter=COUNTER, previous=made).text
+    made = carry_over([User(content="go")], cap_tokens=500, counter=COUNTER, prose=prose).text
+    later = carry_over([User(content="on")], cap_tokens=500, counter=COUNTER, previous=made).text
     cuts: list[Record] = [
         Compaction(summary=made, method="model"),
         User(content="x"),

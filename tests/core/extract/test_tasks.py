@@ -12,13 +12,14 @@ from tests.strategies import json_objects
 from holdfast.core.extract.tasks import (
     Change,
     Task,
-    boxes,
-    changed,
-    merged,
+    apply_change,
+    checkboxes,
+    entry_change,
+    keep_newest,
+    merge,
     new_id,
-    newest,
-    one_entry,
-    replaced,
+    open_texts,
+    replace_list,
     whole_list,
 )
 
@@ -45,18 +46,18 @@ def test_a_list_is_one_whose_entries_all_have_a_status() -> None:
 def test_tools_that_speak_of_one_entry(
     tool: str, arguments: dict[str, Any], change: Change | None
 ) -> None:
-    assert one_entry(tool, arguments) == change
+    assert entry_change(tool, arguments) == change
 
 
 @given(st.text(max_size=40), json_objects())
 def test_no_call_is_too_odd(tool: str, arguments: dict[str, Any]) -> None:
     whole_list(arguments)
-    one_entry(tool, arguments)
+    entry_change(tool, arguments)
 
 
 def test_boxes_in_a_text() -> None:
     text = "Plan:\n- [ ] one\n* [x] two\n1. [X] three\n- [link](x)\n```\n- [ ] a file\n```"
-    assert [(one.text, one.status) for one in boxes(text)] == [
+    assert [(one.text, one.status) for one in checkboxes(text)] == [
         ("one", "open"),
         ("two", "done"),
         ("three", "done"),
@@ -65,25 +66,61 @@ def test_boxes_in_a_text() -> None:
 
 def test_a_new_list_drops_what_is_not_on_it_and_keeps_what_was_done() -> None:
     before = [Task("a", "done"), Task("b"), Task("box", source="text")]
-    after = replaced(before, [Task("c"), Task("gone", "dropped")])
+    after = replace_list(before, [Task("c"), Task("gone", "dropped")])
     assert [one.text for one in after] == ["a", "box", "c"]
 
 
 def test_an_entry_is_changed_where_it_is_known() -> None:
-    tasks = merged([], [Task("Add it", source="entry", id="1"), Task("Test it", id="2")])
-    assert changed(tasks, Change("", "done", "1"))[-1] == Task("Add it", "done", "entry", "1")
-    assert changed(tasks, Change("", "done", "7")) == tasks
-    assert changed(tasks, Change("", "dropped", "1")) == [Task("Test it", id="2")]
-    assert merged(tasks, [Task("add it", "done", "text")])[-1].id == "1"
+    tasks = merge([], [Task("Add it", source="entry", id="1"), Task("Test it", id="2")])
+    assert apply_change(tasks, Change("", "done", "1"))[-1] == Task("Add it", "done", "entry", "1")
+    assert apply_change(tasks, Change("", "done", "7")) == tasks
+    assert apply_change(tasks, Change("", "dropped", "1")) == [Task("Test it", id="2")]
+    assert merge(tasks, [Task("add it", "done", "text")])[-1].id == "1"
 
 
 def test_what_is_done_goes_before_what_is_open() -> None:
     tasks = [Task("a"), Task("b", "done"), Task("c"), Task("d", "done")]
-    assert [one.text for one in newest(tasks, 3)] == ["a", "c", "d"]
-    assert [one.text for one in newest(tasks, 1)] == ["c"]
+    assert [one.text for one in keep_newest(tasks, 3)] == ["a", "c", "d"]
+    assert [one.text for one in keep_newest(tasks, 1)] == ["c"]
 
 
 def test_the_id_a_tool_gives() -> None:
     assert new_id("Task #12 created successfully: x") == "12"
     assert new_id('{"id": "t-7"}') == "t-7"
     assert new_id("created") == ""
+
+
+FINISHED = (
+    *("completed", "complete", "done", "finished", "closed", "resolved", "fixed", "solved"),
+    *("succeeded", "success", "passed", "merged", "shipped", "delivered", "verified"),
+)
+DROPPED = (
+    *("cancelled", "canceled", "deleted", "removed", "skipped", "dropped", "abandoned"),
+    *("discarded", "obsolete", "rejected", "declined", "wontfix", "won't fix", "archived"),
+    "superseded",
+)
+STARTED = (
+    *("in_progress", "in progress", "inProgress", "active", "doing", "started", "current"),
+    *("ongoing", "underway", "wip", "working", "running"),
+)
+OPEN = ("pending", "todo", "to do", "open", "new", "blocked", "failed", "queued", "")
+
+
+def spellings(statuses: tuple[str, ...]) -> list[str]:
+    """Each status in every case and with every separator that tools use."""
+    return [
+        form
+        for status in statuses
+        for plain in (status, status.replace("_", "-"), status.replace("_", " "))
+        for form in (plain, plain.upper(), plain.title(), f" {plain} ")
+    ]
+
+
+def test_every_status_is_read_in_any_case() -> None:
+    """One reader decides for carry-overs and checkpoints which tasks are finished."""
+    expected = {"done": FINISHED, "dropped": DROPPED, "doing": STARTED, "open": OPEN}
+    for status, words in expected.items():
+        for word in spellings(words):
+            found = whole_list({"todos": [{"content": "x", "status": word}]})
+            assert found == (Task("x", status),), word  # type: ignore[arg-type]
+            assert open_texts(found) == (("x",) if status in ("doing", "open") else ()), word

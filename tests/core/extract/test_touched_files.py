@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from tests.strategies import clean_texts, json_objects
 
-from holdfast.core.extract.touched_files import PATH_CHARS, touched
+from holdfast.core.extract.touched_files import PATH_CHARS, find_touches
 
 PATCH = """*** Begin Patch
 *** Update File: src/a.py
@@ -30,7 +30,7 @@ diff --git a/lib/new.c b/lib/new.c
 
 
 def changed_and_read(tool: str, arguments: dict[str, Any]) -> tuple[set[str], set[str]]:
-    found = touched(tool, arguments)
+    found = find_touches(tool, arguments)
     changed = {one.path for one in found if one.is_change}
     return changed, {one.path for one in found} - changed
 
@@ -108,12 +108,12 @@ def test_copy_reads_one_and_changes_the_other() -> None:
 )
 def test_what_is_no_file_is_not_listed(tool: str, arguments: dict[str, Any]) -> None:
     """Commands, addresses, folders, patterns and prose are left alone."""
-    assert touched(tool, arguments) == ()
+    assert find_touches(tool, arguments) == ()
 
 
 @given(tool=clean_texts(), arguments=json_objects(12))
 def test_any_call_can_be_looked_at(tool: str, arguments: dict[str, Any]) -> None:
     """Whatever a model calls: no failure, and every path is one printable line, listed once."""
-    found = touched(tool, arguments)
+    found = find_touches(tool, arguments)
     assert len({one.path for one in found}) == len(found)
     assert all(one.path.isprintable() and 0 < len(one.path) <= PATH_CHARS for one in found)

@@ -109,6 +109,57 @@ def summary_requests(model: ScriptedModel) -> list[Any]:
     return [one for one in model.requests if is_summary_request(one)]
 
 
+# Tasks
+
+
+FINISHED = (
+    "completed",
+    "done",
+    "Finished",
+    "CLOSED",
+    "resolved",
+    "fixed",
+    "cancelled",
+    "won't fix",
+)
+OPEN = ("pending", "In Progress", "TODO", "blocked", "failed")
+
+
+@pytest.mark.parametrize("statuses", [FINISHED, (*FINISHED, *OPEN)], ids=["all done", "some open"])
+def test_finished_tasks_are_not_open_after_a_compaction(
+    blocking: Bench, statuses: tuple[str, ...]
+) -> None:
+    """Whatever word a tool uses for finished: the next request lists the open tasks only."""
+
+    def todo_write(todos: list[dict[str, str]]) -> str:
+        """Write the list of tasks."""
+        return f"{len(todos)} tasks"
+
+    names = {status: f"sort parcel {number}" for number, status in enumerate(statuses)}
+    planned = [{"content": text, "status": "pending"} for text in names.values()]
+    reported = [{"content": text, "status": status} for status, text in names.items()]
+    model = ScriptedModel(
+        [
+            calls(("c1", "todo_write", {"todos": planned})),
+            calls(("c2", "todo_write", {"todos": reported})),
+            "listed",
+        ],
+        otherwise="well " * 80,
+        window=200_000,
+    )
+    session = blocking.open(model, tools=[todo_write], summary="extract")
+    blocking.say(session, "plan it")
+    for number in range(6):
+        blocking.say(session, f"message {number} " + "word " * 200)
+    assert session.compact().outcome == "applied"
+    blocking.say(session, "what is left?")
+    _before, _heading, rest = texts(model.requests[-1]).partition("## Open items\n")
+    items = rest.split("\n## ")[0]
+    assert [status for status, text in names.items() if f"- {text}\n" in f"{items}\n"] == [
+        status for status in statuses if status in OPEN
+    ]
+
+
 # A good one
 
 

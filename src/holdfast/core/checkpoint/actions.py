@@ -17,7 +17,7 @@ import msgspec
 from holdfast.core.checkpoint.state import Artifact, Command, Failure, OpenCall, SubagentResult
 from holdfast.core.extract import tasks
 from holdfast.core.extract.shell_commands import command_in, exit_code, same_command, without_setup
-from holdfast.core.extract.touched_files import touched
+from holdfast.core.extract.touched_files import find_touches
 from holdfast.core.limits import (
     CHECKPOINT_CALLS_MAX,
     CHECKPOINT_ENTRIES_MAX,
@@ -103,16 +103,16 @@ class Work:
             self.tools[name] = self.tools.get(name, 0) + 1
         listed = tasks.whole_list(arguments)
         if listed is not None:
-            self._set_tasks(tasks.replaced(self.tasks, listed))
+            self._set_tasks(tasks.replace_list(self.tasks, listed))
         call = _open_call(call_id, name, arguments, record)
         self._note_attempt(call)
         self.calls.pop(call_id, None)
         self.calls[call_id] = call
         if len(self.calls) > CHECKPOINT_CALLS_MAX:
             del self.calls[next(iter(self.calls))]
-        change = tasks.one_entry(tool, arguments) if listed is None else None
+        change = tasks.entry_change(tool, arguments) if listed is None else None
         if change is not None and change.id:
-            self._set_tasks(tasks.changed(self.tasks, change))
+            self._set_tasks(tasks.apply_change(self.tasks, change))
 
     def _note_attempt(self, call: OpenCall) -> None:
         """What is done after an error was perhaps done because of it."""
@@ -151,7 +151,7 @@ class Work:
         if call.task is not None:
             text = scrub(text_of(record.content))
             made = msgspec.structs.replace(call.task, id=tasks.new_id(text))
-            self._set_tasks(tasks.merged(self.tasks, [made]))
+            self._set_tasks(tasks.merge(self.tasks, [made]))
         if call.tried:
             self.errors = [
                 msgspec.structs.replace(one, is_resolved=True) if _is_same(one, call) else one
@@ -198,12 +198,12 @@ class Work:
             del self.artifacts[next(iter(self.artifacts))]
 
     def _set_tasks(self, found: list[tasks.Task]) -> None:
-        self.tasks = tasks.newest(found, CHECKPOINT_TASKS_MAX)
+        self.tasks = tasks.keep_newest(found, CHECKPOINT_TASKS_MAX)
 
     def tell_tasks(self, found: list[tasks.Task]) -> None:
         """What a text says about things to do."""
         if found:
-            self._set_tasks(tasks.merged(self.tasks, found))
+            self._set_tasks(tasks.merge(self.tasks, found))
 
 
 def _approach(failure: Failure) -> str:
@@ -214,14 +214,14 @@ def _approach(failure: Failure) -> str:
 
 def _open_call(call_id: str, tool: str, arguments: Json, record: str) -> OpenCall:
     command = command_in(tool, arguments)
-    touches = () if command else touched(tool, arguments)
+    touches = () if command else find_touches(tool, arguments)
     changes = tuple(one.path for one in touches if one.is_change)
     reads = tuple(one.path for one in touches if not one.is_change)
     deletes = bool(_DELETING.search(tool))
     tried = _line(command)
     if not command and changes:
         tried = _line(f"{tool} {' '.join(changes)}")
-    change = tasks.one_entry(tool, arguments)
+    change = tasks.entry_change(tool, arguments)
     is_new_task = change is not None and not change.id
     return OpenCall(
         id=call_id,
@@ -269,7 +269,7 @@ def _errand(tool: str, arguments: Json) -> SubagentResult | None:
     has_kind = any(key in arguments for key in _ERRAND_TYPES[:2])
     if not has_kind and not (_ERRANDS.match(tool) and _first(arguments, _ERRAND_TEXTS[1:])):
         return None
-    if tasks.one_entry(tool, arguments) is not None:
+    if tasks.entry_change(tool, arguments) is not None:
         return None
     return SubagentResult(
         subagent_type=_line(kind or tool, 80), task=_line(_first(arguments, _ERRAND_TEXTS))

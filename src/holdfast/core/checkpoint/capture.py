@@ -27,7 +27,7 @@ from holdfast.core.checkpoint.state import (
 )
 from holdfast.core.extract.phrases import holds, says_nothing
 from holdfast.core.extract.statements import is_decision, is_rule, same_words, sentences
-from holdfast.core.extract.tasks import boxes
+from holdfast.core.extract.tasks import checkboxes
 from holdfast.core.limits import (
     CHECKPOINT_ENTRIES_MAX,
     CHECKPOINT_ENTRY_CHARS,
@@ -182,7 +182,7 @@ class _Reading:
                 _note(self._decisions, sentence)
             elif is_rule(sentence):
                 _note(self._rules, sentence)
-        self._work.tell_tasks(boxes(_edges(text)))
+        self._work.tell_tasks(checkboxes(_edges(text)))
 
     def _replied(self, text: str) -> None:
         self._exchange = Exchange(
@@ -193,7 +193,7 @@ class _Reading:
                 _note(self._decisions, sentence)
             elif _FOUND_OUT.search(sentence):
                 _note(self._learnings, sentence)
-        self._work.tell_tasks(boxes(_edges(text)))
+        self._work.tell_tasks(checkboxes(_edges(text)))
 
     def state(self) -> State:
         work = self._work

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.checkpoint.capture import amended
 from holdfast.core.checkpoint.render import injection
 from holdfast.core.checkpoint.state import ADDABLE, State, to_json
-from holdfast.core.extract.carryover import identifiers
+from holdfast.core.extract.names import identifiers
 from holdfast.core.extract.statements import same_words, sentences
 from holdfast.core.limits import CHECKPOINT_CHARS, CHECKPOINT_ENTRY_CHARS
 from holdfast.core.projection.fences import unwrapped

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.compaction.summary_input import entries
-from holdfast.core.extract.carryover import digest, leading_names, prose_of
+from holdfast.core.extract.carryover import prose_of, rank_names
+from holdfast.core.extract.digest import digest_record
 from holdfast.core.extract.fair_share import sections_within
 from holdfast.core.extract.phrases import PLANS, REFUSALS, begins
 from holdfast.core.log.records import Assistant, User, text_of
@@ -337,8 +338,8 @@ def _check_size(
 
 def _missing(text: str, covered: Sequence[Record], seen: str) -> tuple[str, ...]:
     """What the summary lacks of what matters; all of it, and it is a summary of something else."""
-    digests = [found for record in covered if (found := digest(record)) is not None]
-    names = leading_names(digests, _NAMES_CHECKED)
+    digests = [found for record in covered if (found := digest_record(record)) is not None]
+    names = rank_names(digests)[:_NAMES_CHECKED]
     lacking = [name for name in names if name not in text]
     asked = _request_words(covered)
     have = set(_words(text))

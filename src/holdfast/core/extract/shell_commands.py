@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.extract.touched_files import touched
+from holdfast.core.extract.touched_files import find_touches
 from holdfast.core.log.records import text_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def command_in(tool: str, arguments: Json) -> str:
     """The command that a call runs; empty where it runs none."""
     value = next((arguments[key] for key in _KEYS if arguments.get(key)), None)
     command = _joined(value)
-    if not _SHELLS.search(tool[:200]) and (touched(tool, arguments) or _is_code(arguments)):
+    if not _SHELLS.search(tool[:200]) and (find_touches(tool, arguments) or _is_code(arguments)):
         return ""
     return command
 

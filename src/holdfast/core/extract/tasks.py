@@ -1,14 +1,14 @@
-"""Things to do, as calls of tools and texts list them, and the newest state of each.
+"""Tasks that tool calls and texts list, and the latest status of each.
 
-A tool that writes the whole list replaces the one before: what is no longer on it is no longer
-open, what was done stays done. Tools that add or change one entry, and checkboxes in a text, speak
-about that entry alone.
+This module alone decides which tasks are finished. A tool that writes the whole list replaces the
+one before: a task that is missing from it is no longer open, and a finished one stays finished.
+Tools that add or change one entry, and checkboxes in a text, affect that entry alone.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -23,9 +23,27 @@ if TYPE_CHECKING:
 Status = Literal["open", "doing", "done", "dropped"]
 Source = Literal["list", "entry", "text"]
 
-_DONE: Final = frozenset({"completed", "complete", "done", "finished", "closed", "resolved"})
-_DROPPED: Final = frozenset({"cancelled", "canceled", "deleted", "removed", "skipped", "dropped"})
-_DOING: Final = frozenset({"in_progress", "inprogress", "active", "doing", "started", "current"})
+_DONE: Final = frozenset(
+    (
+        *("completed", "complete", "done", "finished", "closed", "resolved", "fixed", "solved"),
+        *("succeeded", "success", "passed", "merged", "shipped", "delivered", "verified"),
+    )
+)
+_DROPPED: Final = frozenset(
+    (
+        *("cancelled", "canceled", "deleted", "removed", "skipped", "dropped", "abandoned"),
+        *("discarded", "obsolete", "rejected", "declined", "wontfix", "archived", "superseded"),
+    )
+)
+_DOING: Final = frozenset(
+    (
+        *("inprogress", "active", "doing", "started", "current", "ongoing", "underway", "wip"),
+        *("working", "running"),
+    )
+)
+_SEPARATORS: Final = re.compile(r"[\W_]+")
+_TEXT_CHARS: Final = 200
+"""A longer text is a description, of which the beginning and the end are enough."""
 _TEXTS: Final = ("content", "subject", "title", "step", "task", "text", "name", "description")
 _IDS: Final = ("id", "taskId", "task_id", "todoId", "todo_id")
 _LISTS: Final = frozenset(("task", "tasks", "todo", "todos", "plan", "checklist"))
@@ -40,17 +58,17 @@ _NEW_ID: Final = re.compile(r"#(\w{1,40})|\"(?:id|taskId|task_id)\"\s*:\s*\"?([\
 
 
 class Task(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One thing to do."""
+    """A task and its status."""
 
     text: str
     status: Status = "open"
     source: Source = "list"
     id: str = ""
-    """What the tool that keeps it calls it."""
+    """The id that the tool which keeps the list gave it."""
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """What a call does to one entry: it adds it where there is no `id` yet."""
+    """A change of one entry; without an `id` it adds the entry."""
 
     text: str = ""
     status: Status | None = None
@@ -58,7 +76,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 
 def whole_list(arguments: Json) -> tuple[Task, ...] | None:
-    """The list that a call writes in place of the one before; None where it writes none."""
+    """The list that a call writes in place of the one before; None if it writes no list."""
     for value in arguments.values():
         if isinstance(value, list) and value and all(map(_is_entry, value)):
             found = (Task(_text(entry), _status(entry["status"]), "list") for entry in value)
@@ -66,8 +84,8 @@ def whole_list(arguments: Json) -> tuple[Task, ...] | None:
     return None
 
 
-def one_entry(tool: str, arguments: Json) -> Change | None:
-    """What a call does to one entry of a list; None where it is about no list."""
+def entry_change(tool: str, arguments: Json) -> Change | None:
+    """The change that a call makes to one entry of a list; None if it makes none."""
     words = {word.lower() for word in _NAME_WORD.findall(tool[:200])}
     if not _LISTS & words:
         return None
@@ -84,13 +102,13 @@ def one_entry(tool: str, arguments: Json) -> Change | None:
 
 
 def new_id(result: str) -> str:
-    """What a tool calls the entry that it has just made, by what it answered."""
+    """The id of a new entry, read from the result of the call that made it."""
     match = _NEW_ID.search(result[:400])
     return (match[1] or match[2]) if match else ""
 
 
-def boxes(text: str) -> list[Task]:
-    """The checkboxes in a text; what is between fences is somebody's file."""
+def checkboxes(text: str) -> list[Task]:
+    """The checkboxes in a text, except those between code fences, which quote a file."""
     if "[" not in text:
         return []
     return [
@@ -99,8 +117,13 @@ def boxes(text: str) -> list[Task]:
     ]
 
 
-def replaced(tasks: Sequence[Task], listed: Sequence[Task]) -> list[Task]:
-    """The tasks after a whole list was written."""
+def open_texts(tasks: Iterable[Task]) -> tuple[str, ...]:
+    """The texts of the tasks that are neither finished nor dropped."""
+    return tuple(task.text for task in tasks if task.status in ("open", "doing"))
+
+
+def replace_list(tasks: Sequence[Task], listed: Sequence[Task]) -> list[Task]:
+    """The tasks after a call wrote a whole list."""
     named = {same_words(task.text) for task in listed}
     kept = [
         task
@@ -110,8 +133,8 @@ def replaced(tasks: Sequence[Task], listed: Sequence[Task]) -> list[Task]:
     return [*kept, *(task for task in listed if task.status != "dropped")]
 
 
-def merged(tasks: Sequence[Task], newer: Iterable[Task]) -> list[Task]:
-    """The tasks after some of them, or new ones, were told the state of."""
+def merge(tasks: Sequence[Task], newer: Iterable[Task]) -> list[Task]:
+    """The tasks after newer reports on some of them, or on new ones."""
     found = {same_words(task.text): task for task in tasks}
     for task in newer:
         key = same_words(task.text)
@@ -121,8 +144,8 @@ def merged(tasks: Sequence[Task], newer: Iterable[Task]) -> list[Task]:
     return list(found.values())
 
 
-def changed(tasks: Sequence[Task], change: Change) -> list[Task]:
-    """The tasks after one entry was changed; as they were where nobody knows the entry."""
+def apply_change(tasks: Sequence[Task], change: Change) -> list[Task]:
+    """The tasks after one entry was changed; unchanged if the entry is unknown."""
     for place, task in enumerate(tasks):
         if task.id == change.id:
             newer = msgspec.structs.replace(
@@ -133,8 +156,8 @@ def changed(tasks: Sequence[Task], change: Change) -> list[Task]:
     return list(tasks)
 
 
-def newest(tasks: Sequence[Task], count: int) -> list[Task]:
-    """As many as may be kept: what is done goes before what is open, the oldest first."""
+def keep_newest(tasks: Sequence[Task], count: int) -> list[Task]:
+    """At most `count` tasks: finished ones are dropped before open ones, the oldest first."""
     excess = len(tasks) - count
     if excess <= 0:
         return list(tasks)
@@ -147,8 +170,8 @@ def _is_entry(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("status"), str)
 
 
-def _status(value: Any) -> Status:
-    word = str(value).lower().replace("-", "_").replace(" ", "_")
+def _status(value: str) -> Status:
+    word = _SEPARATORS.sub("", value).lower()
     if word in _DONE:
         return "done"
     if word in _DROPPED:
@@ -162,7 +185,4 @@ def _text(entry: Json) -> str:
 
 
 def _line(text: str) -> str:
-    return cut(" ".join(scrub(text).split()), TASK_CHARS).text
-
-
-TASK_CHARS: Final = 200
+    return cut(" ".join(scrub(text).split()), _TEXT_CHARS).text

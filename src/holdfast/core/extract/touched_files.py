@@ -92,7 +92,7 @@ class Touch(msgspec.Struct, frozen=True, gc=False):
     is_change: bool
 
 
-def touched(tool: str, arguments: Json) -> tuple[Touch, ...]:
+def find_touches(tool: str, arguments: Json) -> tuple[Touch, ...]:
     """The files a call names, each once; one that it changes is not also read."""
     action = _action(tool, arguments)
     changes = _changes(action, arguments)

@@ -6,7 +6,9 @@ import functools
 import math
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.extract.carryover import arguments_text, carry_digests, identifiers, prose_of
+from holdfast.core.extract.carryover import carry_digests, prose_of
+from holdfast.core.extract.digest import arguments_text
+from holdfast.core.extract.names import identifiers
 from holdfast.core.log.records import Assistant, Compaction, Prune, PruneDecision, User, to_json
 from holdfast.core.log.refs import bare, named_outputs
 from holdfast.core.models.messages import ToolCall
@@ -18,7 +20,7 @@ from holdfast.core.projection.view import Form, opening_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holdfast.core.extract.carryover import Digest
+    from holdfast.core.extract.digest import Digest
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Thinking
     from holdfast.core.projection.policy import Policy

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.extract.carryover import mentions
+from holdfast.core.extract.names import mentions
 from holdfast.core.limits import (
     CLEAR_KEEP_ERROR_CHARS,
     CLEAR_NAMES_SHARE,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.extract.carryover import digest, glance
+from holdfast.core.extract.digest import digest_record, glance
 from holdfast.core.models.messages import Image, ToolAnswer, arguments_json
 from holdfast.core.tokens.calibration import Calibration, base_for
 from holdfast.core.tokens.counting import (
@@ -27,7 +27,7 @@ from holdfast.core.tokens.images import UNKNOWN_RULE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.core.extract.carryover import Digest
+    from holdfast.core.extract.digest import Digest
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block, Tool
     from holdfast.core.projection.steps import Part, Unit
@@ -71,7 +71,7 @@ class Scale:
         """What a record could add to a carry."""
         found = self._digests.get(id(record))
         if found is None:
-            found = self._digests[id(record)] = (record, digest(record))
+            found = self._digests[id(record)] = (record, digest_record(record))
         return found[1]
 
     def glance(self, record: Record) -> Digest | None:

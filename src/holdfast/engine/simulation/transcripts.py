@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.extract.carryover import arguments_text
+from holdfast.core.extract.digest import arguments_text
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
 from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.messages import Text, Thinking, ToolAnswer, ToolCall

@@ -1,0 +1,76 @@
+"""Names in a text that later steps may need again: paths, symbols, ids, versions, numbers."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.core.tokens.counting import Counter
+
+_NAME: Final = re.compile(
+    r"""
+    https?://[^\s"'<>`()\[\]{}]+[\w/]
+    | (?<![<\w/])(?:~|\.{1,2})?/[\w.@+~-]+(?:/[\w.@+~-]+)*  # /from/the/root, ./here, ~/home
+    | [\w.@+-]+(?:/[\w.@+-]+)+                       # some/where/else.py
+    | --[a-z][\w-]{2,}                               # --a-flag
+    | \b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b
+    | \b[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)+       # a.dotted.name, file.ext
+    | \b[A-Z][A-Z0-9]*(?:-[A-Z0-9]+)*-\d[A-Z0-9-]*\b  # a ticket, an order: JIRA-1234, QK-007-B
+    | \b\w*[a-z0-9]_\w+ | \b_*[A-Z][A-Z0-9]*_\w+     # snake_case, SCREAMING_CASE
+    | \b[A-Za-z]*[a-z0-9]+[A-Z]\w*                   # camelCase, PascalCase
+    | \b[0-9a-f]{7,40}\b                             # a commit or another hash
+    | \bv?\d+(?:\.\d+){2,}\b | \b\d{4,}\b            # 1.2.3, 8080
+    """,
+    re.VERBOSE,
+)
+_QUOTED: Final = re.compile(r"`([^`\s]{3,60})`|\"([\w.:/@+-]{4,60})\"|'([\w.:/@+-]{4,60})'")
+_NAME_CHARS: Final = range(4, 161)
+_NUMBER: Final = re.compile(r"[\d.]+")
+_BOILERPLATE: Final = re.compile(
+    r"__(?:future|name|main|file|doc|all|slots|init|str|repr|call)__|TYPE_CHECKING|NotImplemented"
+)
+"""Names that nearly every program contains."""
+_LITTLE_WORTH: Final = 0.2
+"""Bare numbers are mostly line numbers and sizes; boilerplate tells nothing."""
+_SCANNED_CHARS: Final = 400_000
+"""A longer text is searched at its beginning and its end: no carry-over has room for more names."""
+
+
+def identifiers(text: str) -> list[str]:
+    """The names in a text, each once, in order."""
+    if len(text) > _SCANNED_CHARS:
+        text = text[: _SCANNED_CHARS // 2] + "\n" + text[-_SCANNED_CHARS // 2 :]
+    found = dict.fromkeys(match.group().rstrip(".") for match in _NAME.finditer(text))
+    for match in _QUOTED.finditer(text):
+        found[match[match.lastindex or 0]] = None
+    return [name for name in found if len(name) in _NAME_CHARS]
+
+
+def weigh(names: Iterable[str], weight: float) -> dict[str, float]:
+    """Each name with its weight, which is lower for names that say little."""
+    return {
+        name: weight * _LITTLE_WORTH
+        if _NUMBER.fullmatch(name) or _BOILERPLATE.fullmatch(name)
+        else weight
+        for name in names
+    }
+
+
+def mentions(text: str, cap_tokens: int, counter: Counter) -> str:
+    """The most frequent names in a text as one line, which stands in for a cleared result."""
+    counts: dict[str, int] = {}
+    for match in _NAME.finditer(text):
+        name = match.group().rstrip(".")
+        if len(name) in _NAME_CHARS and not _NUMBER.fullmatch(name):
+            counts[name] = counts.get(name, 0) + 1
+    kept: list[str] = []
+    room = cap_tokens
+    for name in sorted(counts, key=lambda name: -counts[name]):
+        room -= counter.count(f" {name}")
+        if room < 0:
+            break
+        kept.append(name)
+    return " ".join(kept)

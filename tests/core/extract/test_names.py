@@ -1,0 +1,48 @@
+"""Names in texts: paths, symbols, ids, versions, numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.extract.names import identifiers, mentions
+from holdfast.core.tokens.counting import Estimator
+
+COUNTER = Estimator()
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("see /etc/hosts.d/local for it", "/etc/hosts.d/local"),
+        ("in src/app/main.go:42", "src/app/main.go"),
+        ("run ./gradlew now", "./gradlew"),
+        ("https://example.test/a/b?c=1 is it", "https://example.test/a/b?c=1"),
+        ("call snake_case_name()", "snake_case_name"),
+        ("call camelCaseName()", "camelCaseName"),
+        ("set MAX_RETRY_COUNT=3", "MAX_RETRY_COUNT"),
+        ("os.path.join it", "os.path.join"),
+        ("commit 9fceb02d0ae5", "9fceb02d0ae5"),
+        ("id 123e4567-e89b-12d3-a456-426614174000", "123e4567-e89b-12d3-a456-426614174000"),
+        ("version v1.22.3", "v1.22.3"),
+        ("port 18080", "18080"),
+        ("use --dry-run first", "--dry-run"),
+        ("the `retry` flag", "retry"),
+    ],
+)
+def test_identifiers_are_found(text: str, name: str) -> None:
+    """Whatever one would have to spell exactly."""
+    assert name in identifiers(text)
+
+
+def test_plain_words_are_no_identifiers() -> None:
+    """Prose leaves no names, and a closing tag is no path."""
+    assert identifiers("This is what we talked about, more or less.</note>") == []
+
+
+def test_mentions_are_the_most_frequent_names_within_the_cap() -> None:
+    """What a cleared result still tells, in one line."""
+    text = "rare_name " + "common_name " * 5 + "1234567 " * 9
+    assert mentions(text, 100, COUNTER).split() == ["common_name", "rare_name"]
+    cap = COUNTER.count(" common_name")
+    assert mentions(text, cap, COUNTER) == "common_name"
+    assert mentions(text, 0, COUNTER) == ""
