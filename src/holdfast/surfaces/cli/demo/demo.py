@@ -1,8 +1,7 @@
-"""`demo`: a recorded agent session, replayed through the whole engine in a window it outgrows.
+"""`demo`: replays a recorded agent session through the whole engine in a window it outgrows.
 
-The first part runs in a process of its own, which is killed in the middle of a tool call; the
-second part opens the session again and goes on. Nothing is written down beforehand but the
-recording: every figure comes from the run.
+The first part runs in its own process, which is killed in the middle of a tool call; the second
+part reopens the session and continues. Every figure is measured in the run.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.demo import frames
 from holdfast.surfaces.cli.demo.recording import Recording, load
 from holdfast.surfaces.cli.demo.replay import KEY, Replay, Scenario, price
-from holdfast.surfaces.cli.demo.report import Crash, Report, report, tell
+from holdfast.surfaces.cli.demo.report import Crash, DemoReport, report, show_report
 from holdfast.surfaces.cli.demo.scene import Scene
 from holdfast.surfaces.cli.demo.view import view_for
 
@@ -33,40 +32,42 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from holdfast.surfaces.cli.demo.view import View
+    from holdfast.surfaces.cli.demo.view import DemoView
 
 _CODE: Final = "from holdfast.surfaces.cli.demo.replay import main; main()"
 _WINDOW: Final = 24_000
 _PAUSE_SECONDS: Final = 0.055
-"""Where somebody watches."""
+"""On a terminal."""
 _EPILOG: Final = """No key, no network. On a terminal it takes about 20 seconds; --fast a few.
 Another recording: python -m holdfast.testing.recorder --help"""
 
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--fast", action="store_true", help="without pauses")
+    parser.add_argument("--fast", action="store_true", help="skip the pauses")
     parser.add_argument(
         "--window",
         type=int,
         default=_WINDOW,
         metavar="N",
-        help="the provider's window; Holdfast is told twice as much (%(default)s)",
+        help="the provider's window; Holdfast is configured with twice that (%(default)s)",
     )
     parser.add_argument(
         "--keep",
         nargs="?",
         const="",
         metavar="FOLDER",
-        help="keep the session, in a temporary folder or there; on a terminal it is kept anyway",
+        help="keep the session, in FOLDER or a temporary one (on a terminal: always)",
     )
-    parser.add_argument("--recording", metavar="FILE", help="replay another recording or log")
+    parser.add_argument(
+        "--recording", metavar="FILE", help="replay another recording or session log"
+    )
 
 
 def _demo(args: argparse.Namespace, app: App) -> int:
     if args.window < WINDOW_FLOOR_TOKENS:
         raise UsageError(
             f"a window of {args.window:,} tokens is too small",
-            hint=f"give {WINDOW_FLOOR_TOKENS:,} or more",
+            hint=f"pass {WINDOW_FLOOR_TOKENS:,} or more",
         )
     recording = load(args.recording)
     is_watched = sys.stdout.isatty() and not app.out.is_json
@@ -84,7 +85,7 @@ def _demo(args: argparse.Namespace, app: App) -> int:
     if app.out.is_json:
         app.out.json(found)
     else:
-        tell(app, found)
+        show_report(app, found)
     return 0 if found.is_sound else 1
 
 
@@ -92,7 +93,7 @@ def _demo(args: argparse.Namespace, app: App) -> int:
 def _folder(keep: str | None, *, is_kept: bool) -> Iterator[str]:
     if keep:
         if os.path.exists(keep) and os.listdir(keep):
-            raise UsageError(f"`{keep}` is not empty", hint="give a folder that is new")
+            raise UsageError(f"`{keep}` is not empty", hint="pass an empty or new folder")
         os.makedirs(keep, exist_ok=True)
         yield os.path.abspath(keep)
         return
@@ -107,7 +108,7 @@ def _folder(keep: str | None, *, is_kept: bool) -> Iterator[str]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(app: App, scenario: Scenario, recording: Recording, *, is_kept: bool) -> Report:
+def _run(app: App, scenario: Scenario, recording: Recording, *, is_kept: bool) -> DemoReport:
     scene = Scene(recording.title, price(), scenario.stated, scenario.real)
     with view_for(scene, is_json=app.out.is_json) as view:
         crash = _until_killed(scenario, recording, scene, view)
@@ -123,7 +124,7 @@ def _run(app: App, scenario: Scenario, recording: Recording, *, is_kept: bool) -
         return report(scene, recording, store, crash, journal=journal, is_kept=is_kept)
 
 
-def _until_killed(scenario: Scenario, recording: Recording, scene: Scene, view: View) -> Crash:
+def _until_killed(scenario: Scenario, recording: Recording, scene: Scene, view: DemoView) -> Crash:
     """Run the agent in another process and kill it while a tool runs."""
     hanging = msgspec.structs.replace(scenario, hangs=True)
     agent = subprocess.Popen(
@@ -134,10 +135,10 @@ def _until_killed(scenario: Scenario, recording: Recording, scene: Scene, view: 
     assert agent.stdout is not None
     try:
         for line in agent.stdout:
-            frame = frames.decoded(line)
+            frame = frames.decode(line)
             scene.take(frame)
             view.show(frame)
-            if isinstance(frame, frames.ToolBegan) and frame.call == recording.interrupt:
+            if isinstance(frame, frames.ToolStartFrame) and frame.call == recording.interrupt:
                 time.sleep(20 * scenario.pause_seconds)
                 break
     finally:
@@ -145,17 +146,17 @@ def _until_killed(scenario: Scenario, recording: Recording, scene: Scene, view: 
         rest, errors = agent.communicate()
     if agent.returncode != -9:
         raise HoldfastError(
-            f"the agent's process ended by itself, with status {agent.returncode}: "
+            f"the agent's process ended before it was killed, with status {agent.returncode}: "
             f"{errors.decode(errors='replace').strip()[-2_000:]}"
         )
     for line in rest.splitlines(keepends=True):
         if line.endswith(b"\n"):
-            scene.take(frames.decoded(line))
-    return _looked_at(scenario, scene, view, agent.pid)
+            scene.take(frames.decode(line))
+    return _check_crash(scenario, scene, view, agent.pid)
 
 
-def _looked_at(scenario: Scenario, scene: Scene, view: View, pid: int) -> Crash:
-    """What the killed process has left behind."""
+def _check_crash(scenario: Scenario, scene: Scene, view: DemoView, pid: int) -> Crash:
+    """Compare the log with the records that the killed process had acknowledged."""
     with JsonlStore(scenario.root) as store:
         found = {record.id for record in store.read(KEY)}
     tool = scene.tools[-1]

@@ -1,4 +1,4 @@
-"""What the demo's agent tells while it works: one value each, over a pipe or at once."""
+"""Frames: the events of the demo's agent, sent over a pipe or passed directly."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from typing import TypeAlias
 import msgspec
 
 
-class _Frame(msgspec.Struct, frozen=True, tag_field="frame"):
-    """One thing that happened."""
+class _Frame(msgspec.Struct, frozen=True, tag=True, tag_field="frame"):
+    """An event of the replay."""
 
 
-class Asked(_Frame, frozen=True, tag="asked"):
-    """The user said something."""
+class TurnFrame(_Frame, frozen=True):
+    """The user sent a message."""
 
     turn: int
     turns: int
     text: str
     away_seconds: float = 0.0
-    """How long the user was away before."""
+    """The pause before the message."""
 
 
-class Calling(_Frame, frozen=True, tag="calling"):
-    """A request is about to be sent."""
+class RequestFrame(_Frame, frozen=True):
+    """The agent is about to send a request."""
 
     call: int
-    """Which answer of the recording it asks for, from 1."""
+    """The number of the recorded reply that it asks for, from 1."""
     attempt: int
     tokens: int
     window: int
     parts: dict[str, int]
-    """Tokens by what they are: fixed (system prompt and tools), summary, user, agent, results."""
+    """Tokens by part: fixed (system prompt and tools), summary, user, agent, results."""
     whole: int
-    """What the request would take with the whole history in it."""
+    """Tokens of the request if it contained the whole history."""
 
 
-class Answered(_Frame, frozen=True, tag="answered"):
+class ReplyFrame(_Frame, frozen=True):
     """A model answered."""
 
     purpose: str
@@ -44,33 +44,33 @@ class Answered(_Frame, frozen=True, tag="answered"):
     output: int
     cost: float
     text: str = ""
-    """What the agent said beside its calls."""
+    """The text of the reply, beside its calls."""
 
 
-class ToolBegan(_Frame, frozen=True, tag="tool-began"):
-    """A tool is running: its call is in the log, its result is not."""
+class ToolStartFrame(_Frame, frozen=True):
+    """A tool started: its call is in the log, its result is not yet."""
 
     call: str
     tool: str
     what: str
 
 
-class ToolEnded(_Frame, frozen=True, tag="tool-ended"):
+class ToolEndFrame(_Frame, frozen=True):
     call: str
     record: str
     chars: int
     is_error: bool
 
 
-class MovedOut(_Frame, frozen=True, tag="moved-out"):
-    """An output left the log; a preview stays."""
+class OffloadFrame(_Frame, frozen=True):
+    """An output was offloaded; the log has a preview."""
 
     ref: str
     bytes: int
     kind: str
 
 
-class Pruned(_Frame, frozen=True, tag="pruned"):
+class PruneFrame(_Frame, frozen=True):
     record: str
     trimmed: int
     cleared: int
@@ -78,7 +78,7 @@ class Pruned(_Frame, frozen=True, tag="pruned"):
     after: int
 
 
-class Compacted(_Frame, frozen=True, tag="compacted"):
+class CompactionFrame(_Frame, frozen=True):
     record: str
     method: str
     reason: str
@@ -86,17 +86,17 @@ class Compacted(_Frame, frozen=True, tag="compacted"):
     before: int
     after: int
     summary: int
-    """Tokens of what stands for the messages."""
+    """Tokens of the summary that replaces the messages."""
 
 
-class Noted(_Frame, frozen=True, tag="noted"):
-    """Notes were saved before a cut."""
+class NotesFrame(_Frame, frozen=True):
+    """Notes were saved before a compaction."""
 
     record: str
     notes: list[str]
 
 
-class Refused(_Frame, frozen=True, tag="refused"):
+class RefusalFrame(_Frame, frozen=True):
     """The provider refused a request."""
 
     kind: str
@@ -105,63 +105,63 @@ class Refused(_Frame, frozen=True, tag="refused"):
     tokens: int
 
 
-class Learned(_Frame, frozen=True, tag="learned"):
+class WindowFrame(_Frame, frozen=True):
     tokens: int
     before: int
 
 
-class Told(_Frame, frozen=True, tag="told"):
-    """The model is told of calls that were interrupted."""
+class InterruptFrame(_Frame, frozen=True):
+    """The model was told which calls had been interrupted."""
 
     calls: list[str]
 
 
-class Noticed(_Frame, frozen=True, tag="noticed"):
-    """A call that succeeded and is not what it seems."""
+class TroubleFrame(_Frame, frozen=True):
+    """A call succeeded but looks wrong."""
 
     kind: str
     detail: str
 
 
-class Stored(_Frame, frozen=True, tag="stored"):
+class StoredFrame(_Frame, frozen=True):
     """The store acknowledged records."""
 
     ids: list[str]
 
 
-class Finished(_Frame, frozen=True, tag="finished"):
-    """The session is at its end."""
+class EndFrame(_Frame, frozen=True):
+    """The recording has ended."""
 
     request: list[str]
-    """Every text of the last request."""
+    """The texts of the last request."""
 
 
 Frame: TypeAlias = (
-    Asked
-    | Calling
-    | Answered
-    | ToolBegan
-    | ToolEnded
-    | MovedOut
-    | Pruned
-    | Compacted
-    | Noted
-    | Refused
-    | Learned
-    | Told
-    | Noticed
-    | Stored
-    | Finished
+    TurnFrame
+    | RequestFrame
+    | ReplyFrame
+    | ToolStartFrame
+    | ToolEndFrame
+    | OffloadFrame
+    | PruneFrame
+    | CompactionFrame
+    | NotesFrame
+    | RefusalFrame
+    | WindowFrame
+    | InterruptFrame
+    | TroubleFrame
+    | StoredFrame
+    | EndFrame
 )
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)
 
 
-def encoded(frame: Frame) -> bytes:
-    """A frame as one line."""
+def encode(frame: Frame) -> bytes:
+    """Encode a frame as one line."""
     return _encoder.encode(frame) + b"\n"
 
 
-def decoded(line: bytes) -> Frame:
+def decode(line: bytes) -> Frame:
     return _decoder.decode(line)

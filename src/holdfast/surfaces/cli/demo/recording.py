@@ -1,4 +1,4 @@
-"""Reading a recording: an agent's session, as the recorder or a store has written it down."""
+"""Recordings: an agent's session, written by the recorder or by a store."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ SHIPPED: Final = os.path.join(os.path.dirname(__file__), "recording.jsonl.gz")
 _COUNTER: Final = Estimator()
 
 
-class Fact(msgspec.Struct, frozen=True):
-    """Something that was planted and must not be forgotten."""
+class PlantedFact(msgspec.Struct, frozen=True):
+    """A fact that the user states early and every later request must contain."""
 
     what: str
     text: str
 
 
 class _State(msgspec.Struct, frozen=True):
-    """What a recording says about itself in its first record."""
+    """The description of a recording, in its first record."""
 
     title: str = ""
     system: str = ""
     tools: list[Tool] = []
-    facts: list[Fact] = []
+    facts: list[PlantedFact] = []
     interrupt: str = ""
     away_seconds: list[float] = []
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """An agent's session, as somebody recorded it."""
+    """A recorded session of an agent."""
 
     title: str
     system: str
     tools: tuple[Tool, ...]
-    facts: tuple[Fact, ...]
+    facts: tuple[PlantedFact, ...]
     interrupt: str
     """The call during which the agent is killed."""
     users: tuple[str, ...]
     away_seconds: tuple[float, ...]
-    """How long each of the user's messages was in coming."""
+    """The pause before each message of the user."""
     replies: tuple[tuple[Json, ...], ...]
     results: dict[str, ToolResult]
     """By the id of their call."""
     whole: tuple[int, ...]
-    """For each reply, what a request with the whole history would have taken."""
+    """For each reply, the tokens of a request with the whole history."""
 
     @property
     def calls(self) -> list[str]:
@@ -66,41 +66,41 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 def load(path: str | None = None) -> Recording:
-    """Read a recording; without a path, the one that is shipped."""
+    """Read a recording; without a path, the one in the package."""
     path = path or SHIPPED
     try:
         with open(path, "rb") as file:
             data = file.read()
         lines = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).splitlines()
     except (OSError, EOFError, gzip.BadGzipFile) as error:
-        raise UsageError(f"the recording `{path}` cannot be read: {error}") from error
+        raise UsageError(f"cannot read the recording `{path}`: {error}") from error
     records = [decode(line) for line in lines if line.strip()]
-    flaw = next((one for one in records if isinstance(one, Flaw)), None)
+    flaw = next((record for record in records if isinstance(record, Flaw)), None)
     if flaw is not None:
         raise UsageError(
-            f"`{path}` is no recording: {flaw.detail}",
-            hint="make one with `python -m holdfast.testing.recorder`, or give a session's log",
+            f"`{path}` is not a recording: {flaw.detail}",
+            hint="make one with `python -m holdfast.testing.recorder`, or pass a session log",
         )
-    return _read([one for one in records if not isinstance(one, Flaw)], path)
+    return _read([record for record in records if not isinstance(record, Flaw)], path)
 
 
 def _read(records: Sequence[Record], path: str) -> Recording:
     state = _State()
     if records and isinstance(records[0], Checkpoint):
         state = msgspec.convert(records[0].state, _State)
-    said = [one for one in records if isinstance(one, User | Assistant | ToolResult)]
-    results = {one.tool_use_id: one for one in said if isinstance(one, ToolResult)}
+    messages = [each for each in records if isinstance(each, User | Assistant | ToolResult)]
+    results = {each.tool_use_id: each for each in messages if isinstance(each, ToolResult)}
     if not results:
-        raise UsageError(f"nothing in `{path}` calls a tool: there is nothing to show")
-    called = [name for one in said for name in _names(one)]
+        raise UsageError(f"nothing in `{path}` calls a tool", hint="replay a session with tools")
+    called = [name for message in messages for name in _tool_names(message)]
     tools = state.tools or [Tool(name, parameters=_ANYTHING) for name in dict.fromkeys(called)]
     interrupt = state.interrupt
     if interrupt not in results:
         interrupt = list(results)[len(results) * 3 // 5]
     static = count_request(
-        {"system": state.system, "tools": [_as_offered(tool) for tool in tools]}, _COUNTER
+        {"system": state.system, "tools": [_declaration(tool) for tool in tools]}, _COUNTER
     )
-    users = _turns(said)
+    users = _turns(messages)
     return Recording(
         title=state.title or os.path.basename(path),
         system=state.system,
@@ -110,21 +110,23 @@ def _read(records: Sequence[Record], path: str) -> Recording:
         users=users,
         away_seconds=tuple([*state.away_seconds, *[0.0] * len(users)][: len(users)]),
         replies=tuple(
-            tuple(_blocks(one)) for one in said if isinstance(one, Assistant) and one.content
+            tuple(_blocks(each))
+            for each in messages
+            if isinstance(each, Assistant) and each.content
         ),
         results=results,
-        whole=tuple(_whole(said, static)),
+        whole=tuple(_whole_sizes(messages, static)),
     )
 
 
 _ANYTHING: Final = {"type": "object"}
 
 
-def _turns(said: Sequence[Record]) -> tuple[str, ...]:
-    """What the user said, by turn: messages that nobody answered in between are one."""
+def _turns(messages: Sequence[Record]) -> tuple[str, ...]:
+    """Return the user's message of each turn; messages without a reply in between are joined."""
     turns: list[list[str]] = []
     waiting: list[str] = []
-    for record in said:
+    for record in messages:
         if isinstance(record, User):
             waiting.append(text_of(record.content) or "(no text)")
         elif isinstance(record, Assistant) and waiting:
@@ -133,9 +135,9 @@ def _turns(said: Sequence[Record]) -> tuple[str, ...]:
     return tuple("\n".join(words) for words in turns)
 
 
-def _whole(said: Sequence[Record], static: int) -> list[int]:
+def _whole_sizes(messages: Sequence[Record], static: int) -> list[int]:
     sizes, total = [], static
-    for record in said:
+    for record in messages:
         if isinstance(record, Assistant) and record.content:
             sizes.append(total)
         total += _size(record)
@@ -156,12 +158,12 @@ def _blocks(record: Assistant) -> list[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
 
 
-def _names(record: Record) -> list[str]:
+def _tool_names(record: Record) -> list[str]:
     if not isinstance(record, Assistant):
         return []
-    return [one["name"] for one in _blocks(record) if one.get("type") == "tool_use"]
+    return [block["name"] for block in _blocks(record) if block.get("type") == "tool_use"]
 
 
-def _as_offered(tool: Tool) -> Json:
+def _declaration(tool: Tool) -> Json:
     schema = tool.parameters
     return {"name": tool.name, "description": tool.description, "input_schema": schema}

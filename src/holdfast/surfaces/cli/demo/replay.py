@@ -1,14 +1,18 @@
-"""A recorded agent session, replayed through the whole engine: session, flows, store on disk.
+"""Replays a recorded agent session through the whole engine: session, flows, store on disk.
 
-The agent says what it said when it was recorded, and its tools return what they returned then. All
-else is real: requests are projected, checked and rendered, the provider's limit is enforced, notes
-and summaries are made, every record goes to disk. What happens is told in frames.
+The agent's replies and the results of its tools come from the recording. All else is real:
+requests are projected, checked and rendered, the provider's limit is enforced, notes and summaries
+are made, every record goes to disk. Frames report each step.
+
+Two replays of a recording are the same: the clock, the record ids and the order of tools that run
+side by side depend on the recording alone.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
@@ -46,45 +50,51 @@ if TYPE_CHECKING:
 
 KEY: Final = SessionKey("main", "demo")
 PRICED_AS: Final = "claude-sonnet-4-5"
-"""Whose list price the demo reckons with; no model of that name is asked."""
+"""The model whose list price is used; it is never called."""
 _HANG_SECONDS: Final = 600.0
-"""A tool that will not return before somebody kills it."""
+"""The interrupted tool runs until its process is killed."""
+_START: Final = 1_767_600_000.0
+"""The time of the first record: 5 January 2026, 8:00 UTC."""
+_STEP_SECONDS: Final = 5.0
+"""The time that each reply takes on the clock of the session."""
+_ORDER_SECONDS: Final = 5.0
+"""A tool waits this long for the tools before it; more of them than threads must not deadlock."""
 _PARTS: Final = {"user": "user", "assistant": "agent", "tool_result": "results"}
 _COUNTER: Final = Estimator()
 _THE_END: Final[list[Json]] = [{"type": "text", "text": "(The recording ends here.)"}]
 _BEHIND_SECONDS: Final = 0.5
-"""How much of a delay is made up for by shorter pauses."""
+"""Shorter pauses make up for a delay of at most this."""
 _LINGER: Final[dict[type, int]] = {
-    frames.Refused: 16,
-    frames.Learned: 12,
-    frames.Pruned: 12,
-    frames.MovedOut: 4,
-    frames.Compacted: 6,
-    frames.Noted: 6,
-    frames.Told: 16,
+    frames.RefusalFrame: 16,
+    frames.WindowFrame: 12,
+    frames.PruneFrame: 12,
+    frames.OffloadFrame: 4,
+    frames.CompactionFrame: 6,
+    frames.NotesFrame: 6,
+    frames.InterruptFrame: 16,
 }
-"""How many pauses it takes to read what happened."""
+"""The number of pauses that a person needs to read a frame."""
 
 
 # The agent, its tools and its disk
 
 
 class RecordedAgent:
-    """Says what was recorded, one reply after the other, to every request that is not too long."""
+    """Answers each request that fits its window with the next recorded reply."""
 
     def __init__(self, recording: Recording, *, stated: int, real: int, done: int) -> None:
         self.target = target("anthropic", provider="recording", model="recorded-agent")
         self.window = Window(stated, "stated for the demo")
         self.done = done
-        """Replies that were given, by this process or an earlier one."""
+        """The number of replies so far, by this process and earlier ones."""
         self.last_request: Json = {}
-        self.said = ""
+        self.last_text = ""
         self._recording = recording
         self._real = real
         self._meter = Meter(_COUNTER, self.target)
 
     def forget_cache(self) -> None:
-        """What a provider does a few minutes after the last call."""
+        """Drop the prompt cache, as a provider does a few minutes after a call."""
         self._meter = Meter(_COUNTER, self.target)
 
     def next_reply(self) -> list[Json]:
@@ -97,7 +107,7 @@ class RecordedAgent:
             raise PromptTooLong(tokens, self._real)
         content = self.next_reply()
         self.done += 1
-        self.last_request, self.said = request, text_of(content)
+        self.last_request, self.last_text = request, text_of(content)
         has_calls = any(block.get("type") == "tool_use" for block in content)
         return Reply(
             content=content,
@@ -110,7 +120,7 @@ class RecordedAgent:
 
 
 class ReplayedTool(ToolFunction):
-    """Returns what the tool returned when it was recorded, and leaves a line that it ran."""
+    """Returns the recorded result of a call."""
 
     def __init__(self, tool: Tool, run: Callable[[ToolCall], ToolOutput]) -> None:
         super().__init__(run, tool, dict)
@@ -120,10 +130,11 @@ class ReplayedTool(ToolFunction):
 
 
 class AcknowledgingStore(JsonlStore):
-    """Says which records are durable as soon as the store has said so."""
+    """Emits a frame for every append that the store has acknowledged."""
 
-    def __init__(self, root: str, emit: Emit) -> None:
-        super().__init__(root)
+    def __init__(self, root: str, emit: Emit, clock: Callable[[], float]) -> None:
+        # There is one writer, and ids count up: they need no random bits to be unique.
+        super().__init__(root, clock=clock, entropy=lambda _bits: 0)
         self._emit = emit
 
     def append(
@@ -135,62 +146,68 @@ class AcknowledgingStore(JsonlStore):
         durability: Durability = "synced",
     ) -> Appended:
         done = super().append(key, records, expect=expect, durability=durability)
-        self._emit(frames.Stored(list(done.ids)))
+        self._emit(frames.StoredFrame(list(done.ids)))
         return done
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """How a replay is run."""
+    """The settings of a replay."""
 
     root: str
     journal: str
-    """A file that gets a line for every tool that runs: what really happened outside."""
+    """A file outside the session that gets a line for every tool that runs."""
     recording: str | None = None
     stated: int = 48_000
-    """The window Holdfast is told."""
+    """The window that Holdfast is configured with."""
     real: int = 24_000
-    """The window the provider has."""
+    """The window that the provider enforces."""
     pause_seconds: float = 0.0
     """After each call and each tool."""
     hangs: bool = False
-    """Whether the tool that is to be interrupted never returns."""
+    """The interrupted tool does not return, so that the process can be killed."""
 
 
 class Replay:
-    """One process's share of the session: from where the log ends to the end of the recording."""
+    """Continues a session from the end of its log to the end of the recording."""
 
     def __init__(self, scenario: Scenario, emit: Emit) -> None:
         self._scenario = scenario
         self._emit = emit
         self._recording = load(scenario.recording)
         self._turn = 0
+        self._replies = 0
+        self._started: list[str] = []
+        """Calls without a result, in the order of the reply."""
+        self._may_run = threading.Condition()
         self._covered = 0
         self._refused_tokens = 0
         self._due = time.monotonic()
 
     def run(self) -> None:
         recording = self._recording
-        with AcknowledgingStore(self._scenario.root, self._emit) as store:
-            said = self._said(store)
-            replies = sum(isinstance(one, Assistant) for one in said)
-            turns = sum(isinstance(one, User) for one in said)
+        with AcknowledgingStore(self._scenario.root, self._emit, self._clock) as store:
+            records = self._earlier_records(store)
+            self._replies = sum(isinstance(record, Assistant) for record in records)
+            self._turn = turns = sum(isinstance(record, User) for record in records)
             agent = RecordedAgent(
-                recording, stated=self._scenario.stated, real=self._scenario.real, done=replies
+                recording,
+                stated=self._scenario.stated,
+                real=self._scenario.real,
+                done=self._replies,
             )
             with self._session(store, agent) as session:
-                session.on(lambda event: self._hear(event, session, agent))
+                session.on(lambda event: self._on_event(event, session, agent))
                 if turns:
-                    self._turn = turns
                     session.resume()
                 for number in range(turns, len(recording.users)):
                     if recording.away_seconds[number]:
                         agent.forget_cache()
                     self._ask(number + 1)
                     session.say(recording.users[number])
-            self._emit(frames.Finished(_texts(agent.last_request)))
+            self._emit(frames.EndFrame(_texts(agent.last_request)))
 
-    def _said(self, store: JsonlStore) -> list[Record]:
-        """What an earlier process left behind."""
+    def _earlier_records(self, store: JsonlStore) -> list[Record]:
+        """Read the records of an earlier process."""
         known = any(info.key == KEY for info in store.sessions(agent=KEY.agent))
         return list(store.read(KEY)) if known else []
 
@@ -212,20 +229,23 @@ class Replay:
         )
 
     def _clock(self) -> float:
-        """The time of the session: the hours that its user was away pass at once."""
-        return time.time() - sum(self._recording.away_seconds[self._turn :])
+        """Return the time of the session, which depends only on the progress of the recording."""
+        away = sum(self._recording.away_seconds[: self._turn])
+        return _START + away + _STEP_SECONDS * self._replies
 
     def _ask(self, turn: int) -> None:
         recording = self._recording
         self._turn = turn
         away = recording.away_seconds[turn - 1]
         text = recording.users[turn - 1]
-        self._emit(frames.Asked(turn, len(recording.users), text, away))
+        self._emit(frames.TurnFrame(turn, len(recording.users), text, away))
 
     def _run_tool(self, call: ToolCall) -> ToolOutput:
+        with self._may_run:
+            self._may_run.wait_for(lambda: self._started[:1] == [call.id], _ORDER_SECONDS)
         with open(self._scenario.journal, "a", encoding="utf-8") as journal:
             journal.write(f"{call.id} {call.name}\n")
-        self._emit(frames.ToolBegan(call.id, call.name, _what(call)))
+        self._emit(frames.ToolStartFrame(call.id, call.name, _arguments(call)))
         if self._scenario.hangs and call.id == self._recording.interrupt:
             time.sleep(_HANG_SECONDS)
         self._pause()
@@ -235,23 +255,30 @@ class Replay:
         return ToolOutput(recorded.content, recorded.is_error)
 
     def _pause(self, times: int = 1) -> None:
-        """Wait for the time at which the next thing is due; work that was slow is made up for."""
+        """Wait until the next step is due; a pause after slow work is shorter."""
         if self._scenario.pause_seconds:
             now = time.monotonic()
             self._due = max(self._due, now - _BEHIND_SECONDS) + times * self._scenario.pause_seconds
             time.sleep(max(0.0, self._due - now))
 
-    def _hear(self, event: object, session: Session, agent: RecordedAgent) -> None:
+    def _on_event(self, event: object, session: Session, agent: RecordedAgent) -> None:
         match event:
             case events.CallStarted(purpose="turn"):
                 self._refused_tokens = event.tokens
                 self._emit(self._calling(event, session, agent))
                 self._pause()
             case events.CallFinished():
-                self._emit(_answered(event, agent.said))
+                self._replies = agent.done
+                self._emit(_reply_frame(event, agent.last_text))
             case events.CompactionStarted():
                 self._covered = event.messages
+            case events.ToolStarted():
+                self._started.append(event.call.id)
             case _:
+                if isinstance(event, events.ToolFinished):
+                    with self._may_run:
+                        self._started.remove(event.call.id)
+                        self._may_run.notify_all()
                 frame = self._frame(event)
                 if frame is not None:
                     self._emit(frame)
@@ -260,14 +287,14 @@ class Replay:
     def _frame(self, event: object) -> frames.Frame | None:
         match event:
             case events.ToolFinished(call=call):
-                return frames.ToolEnded(call.id, event.record, event.chars, event.is_error)
+                return frames.ToolEndFrame(call.id, event.record, event.chars, event.is_error)
             case events.OutputOffloaded():
-                return frames.MovedOut(event.sha256[:REF_CHARS], event.bytes, event.kind)
+                return frames.OffloadFrame(event.sha256[:REF_CHARS], event.bytes, event.kind)
             case events.Pruned():
                 counts = (event.trimmed, event.cleared, event.tokens_before, event.tokens_after)
-                return frames.Pruned(event.record, *counts)
+                return frames.PruneFrame(event.record, *counts)
             case events.CompactionFinished(outcome="applied"):
-                return frames.Compacted(
+                return frames.CompactionFrame(
                     event.record,
                     event.method or "",
                     event.reason,
@@ -277,23 +304,23 @@ class Replay:
                     _COUNTER.count(event.summary),
                 )
             case events.FlushFinished(outcome="saved"):
-                return frames.Noted(event.record, list(event.notes))
+                return frames.NotesFrame(event.record, list(event.notes))
             case events.CallFailed():
                 failure = event.failure
-                said, tokens = failure.message, self._refused_tokens
-                return frames.Refused(failure.kind, said, event.detail, tokens)
+                tokens = self._refused_tokens
+                return frames.RefusalFrame(failure.kind, failure.message, event.detail, tokens)
             case events.WindowLearned():
-                return frames.Learned(event.tokens, event.before)
+                return frames.WindowFrame(event.tokens, event.before)
             case events.Interrupted():
-                return frames.Told(list(event.calls))
+                return frames.InterruptFrame(list(event.calls))
             case events.TroubleNoticed():
-                return frames.Noticed(event.kind, event.detail)
-            case _:
+                return frames.TroubleFrame(event.kind, event.detail)
+            case _:  # the demo shows no other event
                 return None
 
     def _calling(
         self, event: events.CallStarted, session: Session, agent: RecordedAgent
-    ) -> frames.Calling:
+    ) -> frames.RequestFrame:
         plan = session.plan()
         parts: defaultdict[str, int] = defaultdict(int)
         parts["fixed"] = plan.tokens.total - plan.tokens.messages
@@ -301,7 +328,7 @@ class Replay:
             name = "summary" if line.action == "injected" else _PARTS.get(line.kind)
             if name is not None and line.after:
                 parts[name] += line.after
-        return frames.Calling(
+        return frames.RequestFrame(
             call=agent.done + 1,
             attempt=event.attempt,
             tokens=event.tokens,
@@ -311,9 +338,9 @@ class Replay:
         )
 
 
-def _answered(event: events.CallFinished, text: str) -> frames.Answered:
+def _reply_frame(event: events.CallFinished, text: str) -> frames.ReplyFrame:
     usage = event.usage
-    return frames.Answered(
+    return frames.ReplyFrame(
         event.purpose,
         usage.prompt if usage else event.tokens,
         usage.cached_read if usage else 0,
@@ -324,20 +351,20 @@ def _answered(event: events.CallFinished, text: str) -> frames.Answered:
 
 
 def price() -> Price:
-    """The list price that the demo reckons with."""
+    """Return the list price that the demo uses."""
     found = price_of(PRICED_AS)
-    assert found is not None, "the table has the model"
+    assert found is not None, "the catalog has the model"
     return found
 
 
-def _what(call: ToolCall) -> str:
-    """A call's arguments as a person would say them."""
+def _arguments(call: ToolCall) -> str:
+    """Return the arguments of a call, without file contents."""
     shown = [str(value) for name, value in call.arguments.items() if name not in ("text", "line")]
     return title_of(" ".join(shown))
 
 
 def _texts(value: object) -> list[str]:
-    """Every text in a JSON value."""
+    """Collect the strings in a JSON value."""
     match value:
         case str():
             return [value]
@@ -345,15 +372,15 @@ def _texts(value: object) -> list[str]:
             return [text for item in value.values() for text in _texts(item)]
         case list() | tuple():
             return [text for item in value for text in _texts(item)]
-        case _:
+        case _:  # numbers, booleans and null
             return []
 
 
 def main() -> None:
-    """The process that will be killed: a scenario as JSON in, frames out."""
+    """Run a scenario, given as JSON; the process is killed before it ends."""
     scenario = msgspec.json.decode(sys.argv[1], type=Scenario)
 
     def emit(frame: frames.Frame) -> None:
-        os.write(sys.stdout.fileno(), frames.encoded(frame))
+        os.write(sys.stdout.fileno(), frames.encode(frame))
 
     Replay(scenario, emit).run()

@@ -1,4 +1,4 @@
-"""The end of the demo: what was sent, saved, lost and kept, and how to get each cut back."""
+"""The report of the demo: requests, savings, losses, and commands that restore each cut."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from holdfast.stores.blobs import FileBlobs
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.demo.replay import KEY, PRICED_AS, price
 from holdfast.surfaces.cli.terminal import paint
+from holdfast.surfaces.formatting import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Record
     from holdfast.stores.jsonl.store import JsonlStore
     from holdfast.surfaces.cli.app import App
-    from holdfast.surfaces.cli.demo.recording import Fact, Recording
+    from holdfast.surfaces.cli.demo.recording import PlantedFact, Recording
     from holdfast.surfaces.cli.demo.scene import Scene
     from holdfast.surfaces.formatting import Tone
 
@@ -40,25 +41,25 @@ class Crash(msgspec.Struct, frozen=True):
     acknowledged: int
     """Records the store had acknowledged by then."""
     lost: int
-    """Of those, the ones that were not found again."""
+    """Of those, the ones that are missing."""
 
 
-class KeptFact(msgspec.Struct, frozen=True):
+class FactCheck(msgspec.Struct, frozen=True):
     what: str
     text: str
     is_kept: bool
-    """Whether it stands word for word in the last request."""
+    """The last request contains it word for word."""
 
 
-class Command(msgspec.Struct, frozen=True):
-    """A command that works when it is pasted, and what it shows."""
+class DemoCommand(msgspec.Struct, frozen=True):
+    """A shell command, and what it shows."""
 
     what: str
     line: str
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What the demo found out, for programs and for the tables at its end."""
+class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a run, for programs and for the tables at the end."""
 
     title: str
     turns: int
@@ -85,7 +86,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     cleared: int
     compactions: int
     by_model: int
-    """Of the compactions, those with a model's prose; the others are made by code alone."""
+    """Of the compactions, those with a summary by a model; the others are made by code."""
     summary_calls: int
     notes: list[str]
     crash: Crash
@@ -93,19 +94,19 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Interrupted calls that the model was told of."""
     tool_runs: int
     run_twice: list[str]
-    facts: list[KeptFact]
+    facts: list[FactCheck]
     messages: int
     messages_whole: int
-    """Of those, the ones that the last request has whole."""
+    """Of those, the ones that the last request contains in full."""
     results: int
     results_identical: int
-    """Tool results that can be had exactly as the tool returned them."""
+    """Tool results that are stored exactly as the tool returned them."""
     offloaded: int
     """Of the results, those whose text is outside the log."""
     root: str
     is_kept: bool
-    """Whether the folder is still there."""
-    commands: list[Command]
+    """The folder was not removed."""
+    commands: list[DemoCommand]
 
     @property
     def is_sound(self) -> bool:
@@ -126,18 +127,18 @@ def report(
     *,
     journal: Sequence[str],
     is_kept: bool,
-) -> Report:
-    """Everything that was asked for, checked on the log and on the last request."""
+) -> DemoReport:
+    """Build the report, checked against the log and the last request."""
     records = list(store.read(KEY))
     blobs = FileBlobs(store.root)
-    results = [one for one in records if isinstance(one, ToolResult)]
+    results = [record for record in records if isinstance(record, ToolResult)]
     answered = [
-        one
-        for one in results
-        if one.tool_use_id in recording.results and one.tool_use_id not in scene.told
+        result
+        for result in results
+        if result.tool_use_id in recording.results and result.tool_use_id not in scene.told
     ]
     ran = [line.split()[0] for line in journal]
-    return Report(
+    return DemoReport(
         title=scene.title,
         turns=scene.turns,
         calls=scene.calls,
@@ -159,10 +160,10 @@ def report(
         overflow_call=scene.overflow_call,
         priced_as=PRICED_AS,
         price_note=price().note,
-        trimmed=scene.trimmed,
-        cleared=scene.cleared,
+        trimmed=scene.trim_count,
+        cleared=scene.clear_count,
         compactions=len(scene.compactions),
-        by_model=sum(one.method == "model" for one in scene.compactions),
+        by_model=sum(frame.method == "model" for frame in scene.compactions),
         summary_calls=scene.helper_calls,
         notes=scene.notes,
         crash=crash,
@@ -171,31 +172,32 @@ def report(
         run_twice=sorted({call for call in ran if ran.count(call) > 1}),
         facts=_facts(recording.facts, scene.last_request),
         messages=sum(record.kind in MESSAGES for record in records),
-        messages_whole=_whole(store, recording, scene.real),
+        messages_whole=_count_whole(store, recording, scene.real),
         results=len(answered),
         results_identical=sum(
-            _returned(one, blobs) == recording.results[one.tool_use_id].content for one in answered
+            _output(result, blobs) == recording.results[result.tool_use_id].content
+            for result in answered
         ),
-        offloaded=sum(one.output_ref is not None for one in results),
+        offloaded=sum(result.output_ref is not None for result in results),
         root=str(store.root),
         is_kept=is_kept,
         commands=_commands(str(store.root), records, scene),
     )
 
 
-def _returned(result: ToolResult, blobs: FileBlobs) -> Content:
-    """What the tool returned, wherever it is now."""
+def _output(result: ToolResult, blobs: FileBlobs) -> Content:
+    """Return the output of a tool, from the log or from its blob."""
     ref = result.output_ref
     return result.content if ref is None else blobs.get(ref.sha256).decode()
 
 
-def _facts(facts: Sequence[Fact], request: Sequence[str]) -> list[KeptFact]:
+def _facts(facts: Sequence[PlantedFact], request: Sequence[str]) -> list[FactCheck]:
     text = " ".join(" ".join(request).split())
-    return [KeptFact(fact.what, fact.text, fact.text in text) for fact in facts]
+    return [FactCheck(fact.what, fact.text, fact.text in text) for fact in facts]
 
 
-def _whole(store: JsonlStore, recording: Recording, window: int) -> int:
-    """How many messages the next request would have unshortened."""
+def _count_whole(store: JsonlStore, recording: Recording, window: int) -> int:
+    """Count the messages that the next request contains in full."""
     plan = prepare(
         store.live(KEY, window=window).records,
         Window(window, "demo"),
@@ -206,46 +208,47 @@ def _whole(store: JsonlStore, recording: Recording, window: int) -> int:
     return sum(line.action == "kept" and line.kind in MESSAGES for line in plan.ledger)
 
 
-def _commands(root: str, records: Sequence[Record], scene: Scene) -> list[Command]:
-    us, where = _ourselves(), f"--root {shlex.quote(root)}"
+def _commands(root: str, records: Sequence[Record], scene: Scene) -> list[DemoCommand]:
+    program, where = _own_command(), f"--root {shlex.quote(root)}"
     commands = []
-    pruned = [one for record in records if isinstance(record, Prune) for one in record.decisions]
+    pruned = [each for record in records if isinstance(record, Prune) for each in record.decisions]
     if pruned:
         decision = pruned[0]
         action = {"trim": "trimmed", "clear": "cleared"}[decision.action]
-        line = f"{us} show {decision.record} {where}"
-        commands.append(Command(f"a tool result that was {action}, whole", line))
-    moved = next((one for one in records if isinstance(one, ToolResult) and one.output_ref), None)
+        line = f"{program} show {decision.record} {where}"
+        commands.append(DemoCommand(f"a tool result that was {action}, whole", line))
+    results = (record for record in records if isinstance(record, ToolResult))
+    moved = next((result for result in results if result.output_ref), None)
     if moved is not None and moved.output_ref is not None:
         ref = moved.output_ref.sha256[:REF_CHARS]
-        line = f"{us} output {ref} --session demo {where}"
-        commands.append(Command("a tool result that was moved out, whole", line))
+        line = f"{program} output {ref} --session demo {where}"
+        commands.append(DemoCommand("a tool result that was moved out, whole", line))
     if scene.compactions:
         newest = scene.compactions[-1].record
         commands.append(
-            Command(
+            DemoCommand(
                 f"what stands for {scene.compactions[-1].messages} cut messages",
-                f"{us} show {newest} {where}",
+                f"{program} show {newest} {where}",
             )
         )
     larger = 10 ** len(str(scene.whole_largest))
     commands += [
-        Command("every record, cut or not", f"{us} log demo --all {where}"),
-        Command(
+        DemoCommand("every record, cut or not", f"{program} log demo --all {where}"),
+        DemoCommand(
             "what is sent, and what became of what",
-            f"{us} context demo --window {scene.real} --explain {where}",
+            f"{program} context demo --window {scene.real} --explain {where}",
         ),
-        Command(
+        DemoCommand(
             "a larger window gets everything back",
-            f"{us} context demo --window {larger} {where}",
+            f"{program} context demo --window {larger} {where}",
         ),
-        Command("go on yourself; /undo takes a cut back", f"{us} chat demo {where}"),
+        DemoCommand("go on yourself; /undo takes a cut back", f"{program} chat demo {where}"),
     ]
     return commands
 
 
-def _ourselves() -> str:
-    """How a person can start us from here: a fresh environment is seldom on the path."""
+def _own_command() -> str:
+    """Return a command that starts holdfast here, even if it is not on the PATH."""
     if shutil.which("holdfast"):
         return "holdfast"
     beside = os.path.join(os.path.dirname(sys.executable), "holdfast")
@@ -255,11 +258,11 @@ def _ourselves() -> str:
     return shlex.quote(beside if near.startswith("..") else near)
 
 
-# Told to a person
+# For people
 
 
-def tell(app: App, found: Report) -> None:
-    """The tables at the end."""
+def show_report(app: App, found: DemoReport) -> None:
+    """Print the tables at the end of the demo."""
     out = app.out
     out.line()
     out.table(("", ">with Holdfast", ">whole history each time"), _sums(found))
@@ -276,10 +279,10 @@ def tell(app: App, found: Report) -> None:
             for fact in found.facts
         ]
         out.table(("kept", "what", "words"), rows)
-    _tell_commands(app, found)
+    _show_commands(app, found)
 
 
-def _sums(found: Report) -> list[Row]:
+def _sums(found: DemoReport) -> list[Row]:
     over = found.overflow_call
     saved = 1 - found.cost / found.whole_cost if found.whole_cost else 0.0
     stop = f"{over - 1}, then it overflows" if over else f"{found.calls}"
@@ -307,7 +310,7 @@ def _share(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else "-"
 
 
-def _lines(found: Report) -> list[str]:
+def _lines(found: DemoReport) -> list[str]:
     crash = found.crash
     lost = f"{crash.lost} LOST" if crash.lost else "none lost"
     told = "was told" if crash.call in found.told else "was NOT told"
@@ -318,23 +321,19 @@ def _lines(found: Report) -> list[str]:
         f"  {crash.acknowledged} records had been acknowledged, {lost};",
         f"  the model {told} that {crash.call} was interrupted;",
         f"  {found.tool_runs} tools ran in all and left a line in a file: {twice}.",
-        f"The provider refused {_count(found.refused, 'request')} as too large; what was sent "
+        f"The provider refused {count(found.refused, 'request')} as too large; what was sent "
         "instead fitted.",
-        f"{_count(found.compactions, 'compaction')}: {found.by_model} with a model's prose, "
-        f"{by_code} by code alone. {_count(len(found.notes), 'note')} saved before.",
-        f"{_count(found.offloaded, 'output')} of more than {OFFLOAD_SHARE:.0%} of the budget moved "
+        f"{count(found.compactions, 'compaction')}: {found.by_model} with a model's prose, "
+        f"{by_code} by code alone. {count(len(found.notes), 'note')} saved before.",
+        f"{count(found.offloaded, 'output')} of more than {OFFLOAD_SHARE:.0%} of the budget moved "
         "out: a preview and a ref stay.",
         f"Of {found.messages} messages, {found.messages_whole} are sent whole now. All are in the "
         f"log, {found.results_identical} of",
-        f"{_count(found.results, 'tool result')} byte for byte as the tool returned them.",
+        f"{count(found.results, 'tool result')} byte for byte as the tool returned them.",
     ]
 
 
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
-
-
-def _tell_commands(app: App, found: Report) -> None:
+def _show_commands(app: App, found: DemoReport) -> None:
     out = app.out
     out.line()
     if not found.is_kept:

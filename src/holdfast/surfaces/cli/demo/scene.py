@@ -1,4 +1,4 @@
-"""What the demo knows of its session so far: every figure it shows is summed up here."""
+"""The state of the demo: adds up frames into the figures that it shows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REASONS: Final = {
 
 @dataclass(slots=True)
 class ToolLine:
-    """A tool that ran, or runs."""
+    """A tool call and its result."""
 
     call: str
     tool: str
@@ -34,7 +34,7 @@ class ToolLine:
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """Something worth a line."""
+    """A line about something the engine did."""
 
     call: int
     mood: Mood
@@ -44,7 +44,7 @@ class Happening:
 
 @dataclass(slots=True)
 class Scene:
-    """Takes frames and adds them up."""
+    """Adds up frames."""
 
     title: str
     price: Price
@@ -56,7 +56,7 @@ class Scene:
     said: str = ""
     tools: list[ToolLine] = field(default_factory=list)
     happenings: list[Happening] = field(default_factory=list)
-    calling: frames.Calling | None = None
+    calling: frames.RequestFrame | None = None
     calls: int = 0
     """Requests that the agent answered."""
     helper_calls: int = 0
@@ -75,10 +75,10 @@ class Scene:
     whole_cost: float = 0.0
     overflow_call: int | None = None
     """The first call at which the whole history no longer fits the provider's window."""
-    refused: list[frames.Refused] = field(default_factory=list)
+    refused: list[frames.RefusalFrame] = field(default_factory=list)
     learned: list[int] = field(default_factory=list)
-    pruned: list[frames.Pruned] = field(default_factory=list)
-    compactions: list[frames.Compacted] = field(default_factory=list)
+    pruned: list[frames.PruneFrame] = field(default_factory=list)
+    compactions: list[frames.CompactionFrame] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     acknowledged: list[str] = field(default_factory=list)
@@ -91,49 +91,49 @@ class Scene:
 
     @property
     def cache_share(self) -> float:
-        """How much of what the agent was sent came from the provider's cache."""
+        """The share of the input that came from the provider's cache."""
         return self.cached / self.sent if self.sent else 0.0
 
     @property
-    def trimmed(self) -> int:
-        return sum(one.trimmed for one in self.pruned)
+    def trim_count(self) -> int:
+        return sum(frame.trimmed for frame in self.pruned)
 
     @property
-    def cleared(self) -> int:
-        return sum(one.cleared for one in self.pruned)
+    def clear_count(self) -> int:
+        return sum(frame.cleared for frame in self.pruned)
 
     def add(self, mood: Mood, head: str, text: str) -> None:
         self.happenings.append(Happening(self.call, mood, head, text))
 
     def take(self, frame: frames.Frame) -> None:
-        """Add one frame."""
+        """Add a frame."""
         match frame:
-            case frames.Asked():
+            case frames.TurnFrame():
                 self.turn, self.turns, self.words = frame.turn, frame.turns, frame.text
                 if frame.away_seconds:
                     self._is_cold = True
                     minutes = f"{frame.away_seconds / 60:.0f} minutes"
                     self.add("plain", "away", f"the user was away for {minutes}: the cache is cold")
-            case frames.Calling():
+            case frames.RequestFrame():
                 self.calling = frame
-            case frames.Answered(purpose="turn"):
-                self._answered(frame)
-            case frames.Answered():
+            case frames.ReplyFrame(purpose="turn"):
+                self._add_reply(frame)
+            case frames.ReplyFrame():
                 self.helper_calls += 1
                 self.helper_sent += frame.prompt
                 self.cost += frame.cost
-            case frames.ToolBegan():
+            case frames.ToolStartFrame():
                 self.tools.append(ToolLine(frame.call, frame.tool, frame.what))
-            case frames.ToolEnded():
-                self._ended(frame)
-            case frames.Stored():
+            case frames.ToolEndFrame():
+                self._end_tool(frame)
+            case frames.StoredFrame():
                 self.acknowledged += frame.ids
-            case frames.Finished():
+            case frames.EndFrame():
                 self.last_request = frame.request
-            case _:
-                self._happened(frame)
+            case _:  # every other frame is worth a line
+                self._add_happening(frame)
 
-    def _answered(self, frame: frames.Answered) -> None:
+    def _add_reply(self, frame: frames.ReplyFrame) -> None:
         assert self.calling is not None
         self.calls += 1
         self.sent += frame.prompt
@@ -144,7 +144,7 @@ class Scene:
         self.largest = max(self.largest, frame.prompt)
         self.over_window += frame.prompt > self.real
         whole, price = self.calling.whole, self.price
-        # A client that keeps everything reads what it sent before from the cache and adds to it.
+        # A client without compaction reads its last request from the cache and adds to it.
         before = 0 if self._is_cold else self.whole_largest
         self._is_cold = False
         paid = before * price.cache_read + (whole - before) * price.cache_write
@@ -155,45 +155,45 @@ class Scene:
         if self.overflow_call is None and whole > self.real:
             self.overflow_call = self.calling.call
 
-    def _ended(self, frame: frames.ToolEnded) -> None:
+    def _end_tool(self, frame: frames.ToolEndFrame) -> None:
         for line in reversed(self.tools):
             if line.call == frame.call:
                 line.chars, line.is_error = frame.chars, frame.is_error
                 return
 
-    def _happened(self, frame: frames.Frame) -> None:
+    def _add_happening(self, frame: frames.Frame) -> None:
         match frame:
-            case frames.Refused():
+            case frames.RefusalFrame():
                 self.refused.append(frame)
                 self.add("bad", "refused", f"“{title_of(frame.said)}”")
                 self.add("note", "guard", f"made smaller and sent again: {frame.remedy}")
-            case frames.Learned():
+            case frames.WindowFrame():
                 self.learned.append(frame.tokens)
                 known = f"{frame.tokens:,} tokens, not {frame.before:,}"
                 self.add("note", "window", f"learned from the refusal: {known}")
-            case frames.MovedOut():
+            case frames.OffloadFrame():
                 what = f"{frame.bytes:,} bytes of {frame.kind}: a preview stays, ref {frame.ref}"
                 self.add("cut", "offload", what)
-            case frames.Pruned():
+            case frames.PruneFrame():
                 self.pruned.append(frame)
                 size = f"{frame.before:,} → {frame.after:,} tokens"
                 counts = {"trimmed": frame.trimmed, "cleared": frame.cleared}
                 what = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
                 self.add("cut", "prune", f"old results {what}: {size}")
-            case frames.Compacted():
+            case frames.CompactionFrame():
                 self.compactions.append(frame)
                 size = f"{frame.before:,} → {frame.after:,} tokens"
                 left = f"{frame.messages} messages give way to {frame.summary:,}"
                 self.add("cut", "compaction", f"{size}: {left} ({_REASONS[frame.reason]})")
-            case frames.Noted():
+            case frames.NotesFrame():
                 self.notes += frame.notes
                 for note in frame.notes:
                     self.add("note", "noted", title_of(note))
-            case frames.Told():
+            case frames.InterruptFrame():
                 self.told += frame.calls
                 calls = ", ".join(frame.calls)
                 self.add("good", "told", f"the model knows that {calls} was interrupted; not rerun")
-            case frames.Noticed():
+            case frames.TroubleFrame():
                 self.add("bad", "noticed", f"{frame.kind}: {frame.detail}")
-            case _:
+            case _:  # `take` has handled the other frames
                 pass

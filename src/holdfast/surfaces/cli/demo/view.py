@@ -1,4 +1,4 @@
-"""How the demo looks: a live picture where `rich` can draw on a terminal, plain lines elsewhere."""
+"""Views of the demo: a live picture on a terminal with `rich`, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.surfaces.cli.demo import frames
-from holdfast.surfaces.formatting import bar
+from holdfast.surfaces.formatting import bar, count
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,14 +34,14 @@ _MOODS: Final = {
 _SIGNS: Final = {"good": "✔", "bad": "✘", "cut": "✂", "note": "•", "plain": "·"}
 _HEAD_CHARS: Final = 10
 _FIXED_LINES: Final = 12
-"""Lines that are always there; the rest is shared by tools and happenings."""
+"""Lines that are always shown; tools and happenings share the rest."""
 _WIDTH_MIN: Final = 72
 _HEIGHT_MIN: Final = 20
-"""In a smaller terminal there are only lines."""
+"""A smaller terminal gets plain lines."""
 
 
-class View(Protocol):
-    """Shows a scene as it unfolds."""
+class DemoView(Protocol):
+    """Shows the state of the demo as it changes."""
 
     def __enter__(self) -> Self: ...
 
@@ -53,15 +53,15 @@ class View(Protocol):
     ) -> None: ...
 
     def show(self, frame: frames.Frame | None) -> None:
-        """The scene has changed, by this frame or by something the demo did itself."""
+        """Show the scene after a frame, or after a change by the demo itself."""
 
 
-def view_for(scene: Scene, *, is_json: bool) -> View:
+def view_for(scene: Scene, *, is_json: bool) -> DemoView:
     if is_json:
-        return Silence()
+        return SilentView()
     console = _console() if sys.stdout.isatty() else None
     if console is None or console.width < _WIDTH_MIN or console.height < _HEIGHT_MIN:
-        return Lines(scene)
+        return LineView(scene)
     return LiveView(scene, console)
 
 
@@ -73,8 +73,8 @@ def _console() -> Console | None:
     return Console()
 
 
-class Silence:
-    """For programs."""
+class SilentView:
+    """Shows nothing; programs read the report."""
 
     def __enter__(self) -> Self:
         return self
@@ -84,8 +84,8 @@ class Silence:
     def show(self, frame: frames.Frame | None) -> None: ...
 
 
-class Lines:
-    """A line for each turn, each call and everything that happened."""
+class LineView:
+    """Prints a line for each turn, each call and each happening."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -100,11 +100,11 @@ class Lines:
 
     def show(self, frame: frames.Frame | None) -> None:
         scene = self._scene
-        if isinstance(frame, frames.Asked):
+        if isinstance(frame, frames.TurnFrame):
             self._news()
             _line(f"\nturn {frame.turn}/{frame.turns}  {_short(frame.text, 84)}")
-        elif isinstance(frame, frames.ToolEnded):
-            calling, tool = scene.calling, _ended(scene, frame)
+        elif isinstance(frame, frames.ToolEndFrame):
+            calling, tool = scene.calling, _tool_line(scene, frame)
             assert calling is not None
             fill = bar(calling.tokens / calling.window, 20)
             size = f"{calling.tokens:>7,} of {calling.window:,}"
@@ -112,8 +112,8 @@ class Lines:
         self._news()
 
     def _news(self) -> None:
-        for one in self._scene.happenings[self._shown :]:
-            _line(f"       {_SIGNS[one.mood]} {one.head:<{_HEAD_CHARS}} {one.text}")
+        for each in self._scene.happenings[self._shown :]:
+            _line(f"       {_SIGNS[each.mood]} {each.head:<{_HEAD_CHARS}} {each.text}")
         self._shown = len(self._scene.happenings)
 
 
@@ -122,8 +122,8 @@ def _line(text: str) -> None:
     sys.stdout.flush()
 
 
-def _ended(scene: Scene, frame: frames.ToolEnded) -> ToolLine:
-    return next(one for one in reversed(scene.tools) if one.call == frame.call)
+def _tool_line(scene: Scene, frame: frames.ToolEndFrame) -> ToolLine:
+    return next(line for line in reversed(scene.tools) if line.call == frame.call)
 
 
 def _tool_text(line: ToolLine, width: int) -> str:
@@ -140,7 +140,7 @@ def _short(text: str, width: int) -> str:
 
 
 class LiveView:
-    """The picture: what the agent does, how full the window is, what was done about it."""
+    """Draws the agent's work, the context window, and what the engine did."""
 
     def __init__(self, scene: Scene, console: Console) -> None:
         from rich.live import Live
@@ -163,11 +163,11 @@ class LiveView:
         self._live.__exit__(kind, error, trace)
 
     def show(self, frame: frames.Frame | None) -> None:
-        if not isinstance(frame, frames.Stored):
+        if not isinstance(frame, frames.StoredFrame):
             self._live.update(self.picture())
 
     def picture(self) -> Any:
-        """What is on the terminal now."""
+        """Return the picture of the current state."""
         from rich.console import Group
 
         width = min(self._console.width, 120)
@@ -175,7 +175,7 @@ class LiveView:
         happenings = max(3, free * 6 // 10)
         return Group(
             self._rule("holdfast demo", self._scene.title, width),
-            self._standing(),
+            self._figures(),
             self._user(width),
             *self._tools(free - happenings, width),
             self._rule("context", "what the model is sent", width),
@@ -193,7 +193,7 @@ class LiveView:
         line.append("─" * max(0, width - line.cell_len - 1), style="dim")
         return line
 
-    def _standing(self) -> Any:
+    def _figures(self) -> Any:
         from rich.text import Text
 
         scene = self._scene
@@ -201,7 +201,7 @@ class LiveView:
             f"turn {scene.turn}/{scene.turns}",
             f"call {scene.call}",
             f"{len(scene.tools)} tools",
-            f"{len(scene.compactions)} compaction{'s' * (len(scene.compactions) != 1)}",
+            count(len(scene.compactions), "compaction"),
             f"{scene.cache_share:.0%} cached",
             f"${scene.cost:.2f}",
         ]
@@ -214,14 +214,14 @@ class LiveView:
         line.append(_short(self._scene.words, width - 8), style="default")
         return line
 
-    def _tools(self, count: int, width: int) -> list[Any]:
+    def _tools(self, rows: int, width: int) -> list[Any]:
         from rich.text import Text
 
-        said = Text("agent ", style="bold cyan")
-        said.append(_short(self._scene.said, width - 8), style="default")
-        lines = self._scene.tools[-count:]
+        agent = Text("agent ", style="bold cyan")
+        agent.append(_short(self._scene.said, width - 8), style="default")
+        lines = self._scene.tools[-rows:]
         shown = [self._tool(line, width) for line in lines]
-        return [said, *shown, *[Text("")] * (count - len(shown))]
+        return [agent, *shown, *[Text("")] * (rows - len(shown))]
 
     def _tool(self, line: ToolLine, width: int) -> Any:
         from rich.text import Text
@@ -265,7 +265,7 @@ class LiveView:
         legend.truncate(width, overflow="ellipsis")
         return [filled, legend, self._whole(room, calling)]
 
-    def _whole(self, room: int, calling: frames.Calling) -> Any:
+    def _whole(self, room: int, calling: frames.RequestFrame) -> Any:
         from rich.text import Text
 
         scene = self._scene
@@ -279,16 +279,17 @@ class LiveView:
         line.append(words, style="red" if is_over else "dim")
         return line
 
-    def _happenings(self, count: int, width: int) -> list[Any]:
+    def _happenings(self, rows: int, width: int) -> list[Any]:
         from rich.text import Text
 
-        shown = [self._happening(one, width) for one in self._scene.happenings[-count:]]
-        return [*shown, *[Text("")] * (count - len(shown))]
+        shown = [self._happening(each, width) for each in self._scene.happenings[-rows:]]
+        return [*shown, *[Text("")] * (rows - len(shown))]
 
-    def _happening(self, one: Happening, width: int) -> Any:
+    def _happening(self, happening: Happening, width: int) -> Any:
         from rich.text import Text
 
-        line = Text(f"{one.call:>3} ", style="dim")
-        line.append(f"{_SIGNS[one.mood]} {one.head:<{_HEAD_CHARS}} ", style=_MOODS[one.mood])
-        line.append(_short(one.text, width - _HEAD_CHARS - 8), style="default")
+        head = f"{_SIGNS[happening.mood]} {happening.head:<{_HEAD_CHARS}} "
+        line = Text(f"{happening.call:>3} ", style="dim")
+        line.append(head, style=_MOODS[happening.mood])
+        line.append(_short(happening.text, width - _HEAD_CHARS - 8), style="default")
         return line
