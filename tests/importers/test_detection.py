@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.importers.samples import SAMPLES, jsonl
+from tests.support.cases import check_all
 from tests.support.runs import examples
 
 from holdfast.core.log.ids import is_name
@@ -22,39 +23,44 @@ def test_there_is_a_sample_of_every_format() -> None:
     assert set(SAMPLES) == set(FORMATS)
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_sample_is_recognised(kind: str) -> None:
+def test_sample_is_recognised() -> None:
     """A small transcript is taken for what it is, and holds at least one message."""
-    name, data = SAMPLES[kind]
 
-    found = read(data, name)
+    def check(kind: str) -> None:
+        name, data = SAMPLES[kind]
+        found = read(data, name)
+        assert detect(data, name) == kind
+        assert [one.format for one in found] == [kind]
+        assert found[0].records
+        assert is_name(found[0].name)
 
-    assert detect(data, name) == kind
-    assert [one.format for one in found] == [kind]
-    assert found[0].records
-    assert is_name(found[0].name)
+    check_all(FORMATS, check)
 
 
-@pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\n\n", b"  \r\n"], ids=["BOM", "LF", "CRLF"])
-def test_what_editors_put_before_the_text_changes_nothing(kind: str, mark: bytes) -> None:
+def test_what_editors_put_before_the_text_changes_nothing(mark: bytes) -> None:
     """A byte order mark or blank lines at the beginning are no part of a transcript."""
-    name, data = SAMPLES[kind]
 
-    assert detect(mark + data, name) == kind
-    assert [one.records for one in read(mark + data, name)] == [
-        one.records for one in read(data, name)
-    ]
+    def check(kind: str) -> None:
+        name, data = SAMPLES[kind]
+        assert detect(mark + data, name) == kind
+        assert [one.records for one in read(mark + data, name)] == [
+            one.records for one in read(data, name)
+        ]
+
+    check_all(FORMATS, check)
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_packed_and_utf16_files_are_the_same_transcript(kind: str) -> None:
+def test_packed_and_utf16_files_are_the_same_transcript() -> None:
     """gzip is told by its first bytes, not by the name, and UTF-16 by its mark."""
-    name, data = SAMPLES[kind]
-    plain = [one.records for one in read(data, name)]
 
-    assert [one.records for one in read(gzip.compress(data), name)] == plain
-    assert [one.records for one in read(data.decode().encode("utf-16"), name)] == plain
+    def check(kind: str) -> None:
+        name, data = SAMPLES[kind]
+        plain = [one.records for one in read(data, name)]
+        assert [one.records for one in read(gzip.compress(data), name)] == plain
+        assert [one.records for one in read(data.decode().encode("utf-16"), name)] == plain
+
+    check_all(FORMATS, check)
 
 
 @pytest.mark.parametrize(

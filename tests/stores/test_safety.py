@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.stores.opens import watched
+from tests.support.cases import check_all
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Rewind, User
@@ -137,28 +138,31 @@ ACTS = sorted(acts(JsonlStore("/nowhere")))
 # Names
 
 
-@pytest.mark.parametrize("name", BAD_NAMES.values(), ids=BAD_NAMES)
 @pytest.mark.parametrize("kind", ["agent", "session"])
-def test_names_outside_the_allow_list_are_refused_before_any_file_is_touched(
-    name: str, kind: str
-) -> None:
+def test_names_outside_the_allow_list_are_refused_before_any_file_is_touched(kind: str) -> None:
     """There is no key, and so no path, for a name that is not plain letters and digits."""
-    with watched() as seen, pytest.raises(BadId, match=kind):
-        SessionKey(name, "work") if kind == "agent" else SessionKey("main", name)
-    assert seen == []
+
+    def check(name: str) -> None:
+        with watched() as seen, pytest.raises(BadId, match=kind):
+            SessionKey(name, "work") if kind == "agent" else SessionKey("main", name)
+        assert seen == []
+
+    check_all(BAD_NAMES.values(), check)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in BAD_NAMES.values() if name not in ("", "work.jsonl", "file:x")]
-)
 def test_record_ids_outside_the_allow_list_are_refused_and_nothing_is_written(
-    store: JsonlStore, root: Path, name: str
+    store: JsonlStore, root: Path
 ) -> None:
     """A record that brings a bad id is refused; the log stays as it was."""
     before = log_of(root).read_bytes()
-    with pytest.raises(BadId, match="record"):
-        store.append(KEY, [User(id=name, content="x")], expect=ANY_HEAD)
-    assert log_of(root).read_bytes() == before
+
+    def check(name: str) -> None:
+        with pytest.raises(BadId, match="record"):
+            store.append(KEY, [User(id=name, content="x")], expect=ANY_HEAD)
+        assert log_of(root).read_bytes() == before
+
+    names = [name for name in BAD_NAMES.values() if name not in ("", "work.jsonl", "file:x")]
+    check_all(names, check)
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/../../b", "x\x00y"])
@@ -173,21 +177,24 @@ def test_names_for_the_trash_are_compared_and_never_opened(store: JsonlStore, na
 
 
 @pytest.mark.parametrize("part", ["agents", "agents/main", "agents/main/sessions", "the log"])
-@pytest.mark.parametrize("act", ACTS)
 def test_links_out_of_the_root_are_refused_by_everything(
-    tmp_path: Path, outside: Path, part: str, act: str
+    tmp_path: Path, outside: Path, part: str
 ) -> None:
     """A link in place of the log or a folder above it: refused, nothing outside touched."""
-    root = tmp_path / "root"
     part = "agents/main/sessions/work.jsonl" if part == "the log" else part
-    (root / part).parent.mkdir(parents=True)
-    (root / part).symlink_to(outside / part)
     before = snapshot(outside)
-    with JsonlStore(root) as store:
-        with pytest.raises((PathRejected, StoreUnavailable)) as refusal:
-            acts(store)[act]()
-        assert SECRET not in str(refusal.value)
-    assert snapshot(outside) == before
+
+    def check(act: str) -> None:
+        root = tmp_path / f"root of {act}"
+        (root / part).parent.mkdir(parents=True)
+        (root / part).symlink_to(outside / part)
+        with JsonlStore(root) as store:
+            with pytest.raises((PathRejected, StoreUnavailable)) as refusal:
+                acts(store)[act]()
+            assert SECRET not in str(refusal.value)
+        assert snapshot(outside) == before
+
+    check_all(ACTS, check)
 
 
 @pytest.mark.parametrize("part", ["agents", "agents/main", "agents/main/sessions", "the log"])
@@ -304,16 +311,19 @@ def test_links_in_place_of_the_writers_note_are_not_followed(
     assert victim.read_bytes() == b"do not write here"
 
 
-@pytest.mark.parametrize("act", ACTS)
-def test_hard_links_to_a_file_outside_are_refused(tmp_path: Path, outside: Path, act: str) -> None:
+def test_hard_links_to_a_file_outside_are_refused(tmp_path: Path, outside: Path) -> None:
     """A log that has a second name elsewhere is neither read nor appended to nor moved."""
     root = tmp_path / "root"
     log_of(root).parent.mkdir(parents=True)
     os.link(log_of(outside), log_of(root))
     before = snapshot(outside)
-    with JsonlStore(root) as store, pytest.raises(PathRejected, match="hard links"):
-        acts(store)[act]()
-    assert snapshot(outside) == before
+
+    def check(act: str) -> None:
+        with JsonlStore(root) as store, pytest.raises(PathRejected, match="hard links"):
+            acts(store)[act]()
+        assert snapshot(outside) == before
+
+    check_all(ACTS, check)
 
 
 def test_hard_links_made_later_stop_an_open_writer(store: JsonlStore, root: Path) -> None:
@@ -384,18 +394,22 @@ def _socket(path: Path) -> None:
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("make", [_fifo, _folder, _device, _socket])
-@pytest.mark.parametrize("act", ACTS)
 def test_special_files_are_refused_without_hanging(
-    root: Path, make: Callable[[Path], None], act: str
+    tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
     """A FIFO, folder, device or socket in place of the log is rejected at once."""
-    log_of(root).parent.mkdir(parents=True)
-    make(log_of(root))
-    with JsonlStore(root) as store:
-        assert store.sessions() == []
-        with pytest.raises(PathRejected):
-            acts(store)[act]()
-    assert not (root / "trash").exists() or os.listdir(root / "trash") == []
+
+    def check(act: str) -> None:
+        root = tmp_path / act
+        log_of(root).parent.mkdir(parents=True)
+        make(log_of(root))
+        with JsonlStore(root) as store:
+            assert store.sessions() == []
+            with pytest.raises(PathRejected):
+                acts(store)[act]()
+        assert not (root / "trash").exists() or os.listdir(root / "trash") == []
+
+    check_all(ACTS, check)
 
 
 @pytest.mark.timeout(30)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import product
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
@@ -19,6 +20,7 @@ from tests.core.failures.failure_cases import (
     Probe,
 )
 from tests.shared_data import need_data
+from tests.support.cases import check_all
 
 from holdfast.core.failures.classify import (
     BUILT_IN,
@@ -71,20 +73,26 @@ def named(failure: Failure) -> tuple[str, str]:
     return failure.kind, failure.action
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.message[:60] or str(case.status))
-def test_errors_in_our_own_words_are_named(case: Case) -> None:
+def test_errors_in_our_own_words_are_named() -> None:
     """Class, action and numbers of errors that no rule was copied from."""
-    found = classify(symptoms(case))
-    assert named(found) == (case.kind, case.action), found.rule
-    if case.numbers is not None:
-        assert (found.limit, found.input, found.output) == case.numbers
+
+    def check(case: Case) -> None:
+        found = classify(symptoms(case))
+        assert named(found) == (case.kind, case.action), found.rule
+        if case.numbers is not None:
+            assert (found.limit, found.input, found.output) == case.numbers
+
+    check_all(CASES, check)
 
 
-@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.message[:60])
-def test_errors_of_the_second_set_are_named(probe: Probe) -> None:
+def test_errors_of_the_second_set_are_named() -> None:
     """The class of errors that were written after the rules."""
-    found = classify(Symptoms(probe.status, probe.code, probe.type, probe.message))
-    assert found.kind == probe.kind, found.rule
+
+    def check(probe: Probe) -> None:
+        found = classify(Symptoms(probe.status, probe.code, probe.type, probe.message))
+        assert found.kind == probe.kind, found.rule
+
+    check_all(PROBES, check)
 
 
 def test_there_are_enough_near_misses() -> None:
@@ -116,24 +124,34 @@ def test_catalogue_is_named_by_its_texts(status: int | None) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("status", [None, 400, 401, 413, 422, 429, 500, 502, 503])
-@pytest.mark.parametrize("case", ALL_OVERFLOWS, ids=lambda case: case.message[:60])
-def test_overflow_is_one_whatever_the_status(case: Case, status: int | None) -> None:
+STATUSES = (None, 400, 401, 413, 422, 429, 500, 502, 503)
+
+
+def test_overflow_is_one_whatever_the_status() -> None:
     """Gateways change the status; a busy server's status wins only over loose wordings."""
-    found = classify(Symptoms(status, case.code, case.type, case.message))
-    if found.rule in ("rate, by status", "busy, by status"):
-        assert classify(Symptoms(400, case.code, case.type, case.message)).rule.startswith(
-            "overflow, loosely"
-        )
-    else:
-        assert found.kind == "context_overflow"
+
+    def check(combination: tuple[Case, int | None]) -> None:
+        case, status = combination
+        found = classify(Symptoms(status, case.code, case.type, case.message))
+        if found.rule in ("rate, by status", "busy, by status"):
+            assert classify(Symptoms(400, case.code, case.type, case.message)).rule.startswith(
+                "overflow, loosely"
+            )
+        else:
+            assert found.kind == "context_overflow"
+
+    check_all(product(ALL_OVERFLOWS, STATUSES), check)
 
 
-@pytest.mark.parametrize("status", [None, 400, 401, 413, 422, 429, 500, 502, 503])
-@pytest.mark.parametrize("case", ALL_MISSES, ids=lambda case: case.message[:60])
-def test_near_miss_is_never_an_overflow(case: Case, status: int | None) -> None:
+def test_near_miss_is_never_an_overflow() -> None:
     """Nothing is compacted for a rate, a bill, a key, a cap or a page, whatever the status."""
-    assert not classify(Symptoms(status, case.code, case.type, case.message)).is_overflow
+
+    def check(combination: tuple[Case, int | None]) -> None:
+        case, status = combination
+        found = classify(Symptoms(status, case.code, case.type, case.message))
+        assert not found.is_overflow, found.rule
+
+    check_all(product(ALL_MISSES, STATUSES), check)
 
 
 def with_new_numbers(text: str) -> str:
