@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-
-from holdfast.surfaces.cli import main
+from tests.support.cli import Result, run_in_process
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-
-@dataclass(frozen=True)
-class Result:
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def lines(self) -> list[Any]:
-        return [json.loads(line) for line in self.out.splitlines()]
+__all__ = ["Cli", "Result", "cli"]
 
 
 class Cli:
@@ -39,28 +21,11 @@ class Cli:
         self._capture = capture
 
     def __call__(self, *args: str, stdin: bytes = b"") -> Result:
-        """Run a command in this process, with real descriptors for its input and output."""
-        reading, writing = os.pipe()
-        kept_stdin = sys.stdin
-        try:
-            os.write(writing, stdin)
-            os.close(writing)
-            with os.fdopen(reading) as sys.stdin:
-                status = self._status([*args, "--root", str(self.root)])
-        finally:
-            sys.stdin = kept_stdin
-        captured = self._capture.readouterr()
-        return Result(status, captured.out, captured.err)
+        """Run a command in this process."""
+        return run_in_process([*args, "--root", str(self.root)], self._capture, stdin)
 
     def log_file(self, session: str) -> Path:
         return self.root / "agents" / "main" / "sessions" / f"{session}.jsonl"
-
-    @staticmethod
-    def _status(args: list[str]) -> int:
-        try:
-            return main(args)
-        except SystemExit as stop:
-            return int(stop.code or 0)
 
 
 @pytest.fixture
