@@ -8,7 +8,6 @@ what a text merely mentions. The payload is verified before a character of it is
 from __future__ import annotations
 
 import codecs
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -34,6 +33,7 @@ from holdfast.core.log.records import (
 from holdfast.core.log.refs import AS_TEXT, refs_of, restored, without_refs
 from holdfast.core.outputs.excerpts import Excerpt, excerpt, selection
 from holdfast.core.text.cut import cut, scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.images import HEAD_CHARS_MAX, sniff_size
 from holdfast.engine.safe_regex import matcher
 from holdfast.engine.tools import ToolFunction, ToolOutput, tool_function
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import BlobStore, SessionStore
 
-_HASH: Final = re.compile("[0-9a-f]{12,64}")
-_RECORD: Final = re.compile(rf"@?[A-Za-z0-9][A-Za-z0-9_.:-]{{0,{ID_CHARS_MAX - 1}}}")
+_HASH: Final = lazy_pattern("[0-9a-f]{12,64}")
+_RECORD: Final = lazy_pattern(rf"@?[A-Za-z0-9][A-Za-z0-9_.:-]{{0,{ID_CHARS_MAX - 1}}}")
 _READABLE: Final = ("application/json", "application/xml", "image/svg+xml")
 """Media types that are text whatever their name says."""
 _HEADER_CHARS: Final = 280

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import PATTERN_SECONDS
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.outputs.excerpts import Match
 
-_RECURSION: Final = re.compile(r"\(\?(?:R\)|[+-]?\d|&|P>)")
+_RECURSION: Final = lazy_pattern(r"\(\?(?:R\)|[+-]?\d|&|P>)")
 """A pattern that calls itself takes memory without end long before the deadline."""
 _SPECIAL: Final = frozenset(r"\.^$*+?{}[]|()")
 

@@ -14,6 +14,7 @@ from holdfast.core.flow.effects import Outcome
 from holdfast.core.models.messages import Tool
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.text.cut import cut, scrub, scrub_deep
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Content
     from holdfast.core.models.messages import ToolCall
 
-_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
+_NAME: Final = lazy_pattern(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _NOT_JSON: Final = (TypeError, ValueError, OverflowError, RecursionError)
 _HINT: Final = "pass a list of functions: `tools=[read_file]`"
 _SHOWN_CHARS: Final = 80

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.core.models.catalog import family_of
 from holdfast.core.models.dialects import CacheTime, Target, target
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import window_for
 from holdfast.providers.clients import AsyncSdkModel, SdkModel
@@ -29,8 +30,8 @@ NAMES: Final = (
 """The names that `model` takes. Behind a NAME, `@http://host/v1` names another server."""
 
 _KINDS: Final = ("offline", "local", *PREFIXES)
-_ADDRESS: Final = re.compile(r"(?P<name>.*?)@(?P<url>https?://.+)", re.DOTALL)
-_HOST: Final = re.compile(r"https?://(?:[^@/]*@)?([^/]+)")
+_ADDRESS: Final = lazy_pattern(r"(?P<name>.*?)@(?P<url>https?://.+)", re.DOTALL)
+_HOST: Final = lazy_pattern(r"https?://(?:[^@/]*@)?([^/]+)")
 
 
 class Name(msgspec.Struct, frozen=True):

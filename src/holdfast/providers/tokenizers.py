@@ -10,13 +10,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.text.cut import scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.counting import Estimator
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
     from holdfast.core.tokens.counting import Counter
@@ -35,7 +36,7 @@ BASE_VOCABULARY: Final = "o200k_base"
 """Counts for models whose vocabulary is not public; calibration corrects it."""
 
 _VOCABULARIES: Final = tuple(
-    (re.compile(pattern), vocabulary)
+    (lazy_pattern(pattern), vocabulary)
     for pattern, vocabulary in (
         (r"gpt-oss", "gpt-oss"),
         (r"gpt-?4o|gpt-?4\.[15]|gpt-?[5-9]|chatgpt|codex", "o200k_base"),
@@ -161,8 +162,8 @@ def _encodable(text: str) -> str:
     return text
 
 
-_LINE_START: Final = re.compile(r"\n(?=[^\s/])")
-_WORD_START: Final = re.compile(r"(?<=[^\s])(?= [^\W\d_])")
+_LINE_START: Final = lazy_pattern(r"\n(?=[^\s/])")
+_WORD_START: Final = lazy_pattern(r"(?<=[^\s])(?= [^\W\d_])")
 
 
 def slices(text: str) -> Iterator[str]:

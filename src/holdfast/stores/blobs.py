@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import sys
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import BLOB_GRACE_SECONDS, LOCK_WAIT_SECONDS, READ_BLOCK_BYTES
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BlobDamaged, BlobMissing, UsageError
 from holdfast.stores.files import (
     Disk,
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from holdfast.ports import Clock
 
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
-_PREFIX: Final = re.compile(r"[0-9a-f]{2}")
+_SHA256: Final = lazy_pattern(r"[0-9a-f]{64}")
+_PREFIX: Final = lazy_pattern(r"[0-9a-f]{2}")
 _SUFFIX: Final = ".zst"
 _LEVEL: Final = 3
 _OPTIONS: Final[dict[int, int]] = {zstd.DecompressionParameter.window_log_max: 24}

@@ -10,12 +10,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import stat
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import NotDurable, PathRejected, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEX
 _FILE_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _fdatasync = getattr(os, "fdatasync", os.fsync)
 
-_OCTAL: Final = re.compile(r"\\([0-7]{3})")
+_OCTAL: Final = lazy_pattern(r"\\([0-7]{3})")
 _NETWORK: Final = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "lustre", "fuse.sshfs")
 
 

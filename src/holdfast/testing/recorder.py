@@ -32,6 +32,7 @@ import msgspec
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Checkpoint, Json, ToolResult, User, encode
 from holdfast.core.text.cut import cut
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.session.session import Session
 from holdfast.engine.tools import ToolOutput
@@ -354,8 +355,8 @@ class Normaliser:
 
 
 _PASSING: Final = (
-    (re.compile(r"\bin \d+\.\d+ ?s\b"), "in 0.10s"),
-    (re.compile(r"\b0x[0-9a-f]{8,16}\b"), "0x7f0000000000"),
+    (lazy_pattern(r"\bin \d+\.\d+ ?s\b"), "in 0.10s"),
+    (lazy_pattern(r"\b0x[0-9a-f]{8,16}\b"), "0x7f0000000000"),
 )
 """What changes from run to run: how long it took, and where something was in memory."""
 

@@ -9,7 +9,6 @@ pieces a log is read.
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -29,6 +28,7 @@ from holdfast.core.limits import (
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, text_of
 from holdfast.core.models.messages import ToolCall, read_blocks
 from holdfast.core.text.cut import cut, ellipsis, scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
 
 _CONTENTS: Final = ("content", "contents", "file_text", "fileText", "text")
-_PARTIAL: Final = re.compile(r"(?i)edit|append|insert|replace|patch|update|multi|comment|note")
-_DELETING: Final = re.compile(r"(?i)delete|remove|unlink|(?<![a-z])rm(?![a-z])")
-_ERRANDS: Final = re.compile(r"(?i)sub_?agent|(?<![a-z])(?:task|agent|delegate|dispatch|spawn)")
+_PARTIAL: Final = lazy_pattern(r"(?i)edit|append|insert|replace|patch|update|multi|comment|note")
+_DELETING: Final = lazy_pattern(r"(?i)delete|remove|unlink|(?<![a-z])rm(?![a-z])")
+_ERRANDS: Final = lazy_pattern(r"(?i)sub_?agent|(?<![a-z])(?:task|agent|delegate|dispatch|spawn)")
 _ERRAND_TYPES: Final = ("subagent_type", "agent_type", "agent", "agentType", "agent_name", "role")
 _ERRAND_TEXTS: Final = ("description", "prompt", "task", "instructions", "message", "goal")
 _TRIED_CHARS: Final = 140
-_BARE_CODE: Final = re.compile(r"(?i)(?:command )?(?:exit(?:ed)?|failed)\W.{0,40}?\d+\W*")
+_BARE_CODE: Final = lazy_pattern(r"(?i)(?:command )?(?:exit(?:ed)?|failed)\W.{0,40}?\d+\W*")
 _KINDS: Final[dict[str, str]] = {
     "md": "document", "txt": "document", "rst": "document", "html": "document", "pdf": "document",
     "json": "data", "jsonl": "data", "csv": "data", "yaml": "data", "yml": "data", "toml": "data",

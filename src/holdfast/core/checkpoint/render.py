@@ -9,7 +9,6 @@ inert: it opens no fence, starts no heading and closes no tag.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -18,6 +17,7 @@ from holdfast.core.limits import CHECKPOINT_CHARS
 from holdfast.core.log.speakers import ORIGINAL_PROMPT
 from holdfast.core.projection.fences import escaped, tagged
 from holdfast.core.text.cut import cut, ellipsis, scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,8 +44,8 @@ _ENTRY_SHARE: Final = 8
 """A tight cap leaves this part of itself to an entry."""
 _ENTRY_CHARS_MIN: Final = 48
 """Less of an entry says nothing, unless all of it is shorter."""
-_UNSEEN: Final = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-_MARKUP: Final = re.compile(r"\A(?=#|>|~~~)")
+_UNSEEN: Final = lazy_pattern("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_MARKUP: Final = lazy_pattern(r"\A(?=#|>|~~~)")
 
 
 class _Section(msgspec.Struct, frozen=True):

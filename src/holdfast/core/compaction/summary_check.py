@@ -22,6 +22,7 @@ from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.messages import Thinking, read_blocks
 from holdfast.core.projection.fences import LABELS, unwrapped
 from holdfast.core.secrets.redaction import without_secrets
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -75,14 +76,14 @@ _COMPARED_CHARS: Final = 1_000_000
 _RECENT_RECORDS: Final = 600
 """How much of a long history is looked at for names and copies, from its end."""
 
-_THOUGHT: Final = re.compile(
+_THOUGHT: Final = lazy_pattern(
     r"<(think|thinking|reasoning|thought)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
 )
-_HEADING: Final = re.compile(
+_HEADING: Final = lazy_pattern(
     r"^[ \t]*(?:#{1,6}[ \t]+(\S.*)|\*\*([^*\n]+)\*\*:?[ \t]*)$", re.MULTILINE
 )
-_LABELLED: Final = re.compile(rf"^\[(?:{'|'.join(LABELS)})\b[^\]\n]*\]", re.MULTILINE)
-_PROTOCOL: Final = re.compile(
+_LABELLED: Final = lazy_pattern(rf"^\[(?:{'|'.join(LABELS)})\b[^\]\n]*\]", re.MULTILINE)
+_PROTOCOL: Final = lazy_pattern(
     r"""
     </?(?:[a-z]+:)?(?:tool_calls?|function_calls?|tool_use|tool_code|invoke|parameter)\b[^>\n]*>
     | <\|(?:tool|python_tag|channel|start|im_start|plugin)[^>\n]*
@@ -97,28 +98,28 @@ _CALL_KEYS: Final = (
 )
 _REFUSAL: Final = begins(REFUSALS)
 _PLAN: Final = begins(PLANS)
-_PREAMBLE: Final = re.compile(
+_PREAMBLE: Final = lazy_pattern(
     r"\A(?:(?:sure|okay|ok|certainly|of course)[,.!:]? *)?"
     r"(?:here(?:'s|’s| is| are)|below is|this is|the following is|hier ist|aquí está|voici|ecco)\b"
     r"[^\n]{0,120}:[ \t]*\n+",
     re.IGNORECASE,
 )
-_WORD: Final = re.compile(
+_WORD: Final = lazy_pattern(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W_]+"
 )
 _SCRIPTS: Final = {
-    "Latin": re.compile(r"[A-Za-z\u00c0-\u024f]"),
-    "Greek": re.compile(r"[\u0370-\u03ff]"),
-    "Cyrillic": re.compile(r"[\u0400-\u04ff]"),
-    "Hebrew": re.compile(r"[\u0590-\u05ff]"),
-    "Arabic": re.compile(r"[\u0600-\u06ff]"),
-    "Devanagari": re.compile(r"[\u0900-\u097f]"),
-    "Thai": re.compile(r"[\u0e00-\u0e7f]"),
-    "Chinese or Japanese": re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"),
-    "Korean": re.compile(r"[\uac00-\ud7af]"),
+    "Latin": lazy_pattern(r"[A-Za-z\u00c0-\u024f]"),
+    "Greek": lazy_pattern(r"[\u0370-\u03ff]"),
+    "Cyrillic": lazy_pattern(r"[\u0400-\u04ff]"),
+    "Hebrew": lazy_pattern(r"[\u0590-\u05ff]"),
+    "Arabic": lazy_pattern(r"[\u0600-\u06ff]"),
+    "Devanagari": lazy_pattern(r"[\u0900-\u097f]"),
+    "Thai": lazy_pattern(r"[\u0e00-\u0e7f]"),
+    "Chinese or Japanese": lazy_pattern(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"),
+    "Korean": lazy_pattern(r"[\uac00-\ud7af]"),
 }
-_ASCII_RUN: Final = re.compile(r"[A-Za-z0-9./:@+_-]+")
-_NAME_SIGN: Final = re.compile(r"[./:@_\d]")
+_ASCII_RUN: Final = lazy_pattern(r"[A-Za-z0-9./:@+_-]+")
+_NAME_SIGN: Final = lazy_pattern(r"[./:@_\d]")
 _SCRIPT_SHARE: Final = 0.6
 """Of the user's letters, from which on they write in that script."""
 _SCRIPT_SHARE_MIN: Final = (0.1, 0.4)

@@ -29,6 +29,7 @@ from holdfast.core.models.messages import (
 from holdfast.core.projection.fences import LABELS, escaped, tagged
 from holdfast.core.projection.steps import Thread
 from holdfast.core.text.cut import cut
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,12 +56,12 @@ _ENTRY_TOKENS_MIN: Final = 16
 _CHARS_PER_TOKEN_MAX: Final = 16
 _ENDING_CHARS: Final = 300
 """Where an error has to be for a result to have ended in it."""
-_LABELLED: Final = re.compile(
+_LABELLED: Final = lazy_pattern(
     rf"^\[((?:{'|'.join(LABELS)})\b[^\]\n]*)\](.*?)(?=^\[(?:{'|'.join(LABELS)})\b|\Z)",
     re.MULTILINE | re.DOTALL,
 )
 _ROUNDS: Final = 24
-_ERROR_ENDING: Final = re.compile(
+_ERROR_ENDING: Final = lazy_pattern(
     r"traceback|error|exception|fatal|failed|panic|denied|not found|exit (?:code|status)",
     re.IGNORECASE,
 )

@@ -11,7 +11,6 @@ The caller fences the text and labels it as data.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -30,6 +29,7 @@ from holdfast.core.extract.user_words import (
     select_words,
 )
 from holdfast.core.text.cut import cut
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -71,9 +71,9 @@ _REPLIES: Final = "## What the assistant said lately"
 _SECTIONS: Final = (
     *(INSTRUCTIONS, MESSAGES, _REPLIES, _OPEN, _ERRORS, _CHANGED, _READ, _OUTPUTS, _NAMES),
 )
-_HEADING: Final = re.compile(r"#{1,6} \S")
-_EARLIER: Final = re.compile(r"\(([\d,]+) earlier ones? not listed\)")
-_OUTPUT: Final = re.compile(r"[0-9a-f]{16}: [\w .:-]{1,80}, [\d,]+ characters")
+_HEADING: Final = lazy_pattern(r"#{1,6} \S")
+_EARLIER: Final = lazy_pattern(r"\(([\d,]+) earlier ones? not listed\)")
+_OUTPUT: Final = lazy_pattern(r"[0-9a-f]{16}: [\w .:-]{1,80}, [\d,]+ characters")
 
 
 class CarryOver(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from holdfast.core.extract.fair_share import GAP, as_it_is, cuttings, within_tok
 from holdfast.core.extract.phrases import SENTENCE_END, says_nothing
 from holdfast.core.extract.statements import lays_down, same_words
 from holdfast.core.text.cut import default_marker
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -29,10 +30,10 @@ _EDGE_CHARS: Final = 2_000
 _EDGE_CHARS_PER_TOKEN: Final = 6
 """Of a very long message only its beginning and its end are looked at: the rest was pasted."""
 _GAP_TOKENS: Final = 3
-_CHUNK: Final = re.compile(
+_CHUNK: Final = lazy_pattern(
     rf"\S(?:.{{0,{_UNIT_CHARS - 2}}}\S)?(?=\s|\Z)|\S{{1,{_UNIT_CHARS}}}", re.S
 )
-_TELLING: Final = re.compile(
+_TELLING: Final = lazy_pattern(
     r"""
     \d[\d.,:]* | `[^`\n]+` | \w+[/_@]\w+ | \w\.[a-zA-Z]\w | [a-z]+[A-Z]\w+ | \b[A-Z]{2,}\b
     | (?<=[\w,;:]\s)[A-Z][\w-]+                      # a name, not the first word

@@ -5,7 +5,6 @@ Computing digests once per record lets a projection try many cuts without readin
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,6 +17,7 @@ from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User, text_of
 from holdfast.core.models.messages import Text, ToolCall, read_blocks
 from holdfast.core.text.cut import scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _CALL_WEIGHT: Final = 3.0
 """A name in a call is used again far more often than one that a result mentions."""
 _REPLY_WEIGHT: Final = 2.0
-_UNSAFE: Final = re.compile(r"[^\w.:-]")
+_UNSAFE: Final = lazy_pattern(r"[^\w.:-]")
 
 
 class Instructions(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from holdfast.core.text.cut import cut, default_marker
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,9 +25,9 @@ _T = TypeVar("_T")
 
 GAP: Final = "[…]"
 """Stands where something is left out; one of them says how much there is out of how much."""
-_SIGN: Final = re.compile(r"\[…(?: ([\d,]{1,15}) of ([\d,]{1,15}) characters cut …)?\]")
-_LEFT_OUT: Final = re.compile(r"\[… ([\d,]{1,15}) lines? left out …\]")
-_HEADING: Final = re.compile(r"^#{1,6} \S", re.MULTILINE)
+_SIGN: Final = lazy_pattern(r"\[…(?: ([\d,]{1,15}) of ([\d,]{1,15}) characters cut …)?\]")
+_LEFT_OUT: Final = lazy_pattern(r"\[… ([\d,]{1,15}) lines? left out …\]")
+_HEADING: Final = lazy_pattern(r"^#{1,6} \S", re.MULTILINE)
 
 
 class Cuttings(msgspec.Struct, frozen=True):

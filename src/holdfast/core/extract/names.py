@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast.core.tokens.counting import Counter
 
-_NAME: Final = re.compile(
+_NAME: Final = lazy_pattern(
     r"""
     https?://[^\s"'<>`()\[\]{}]+[\w/]
     | (?<![<\w/])(?:~|\.{1,2})?/[\w.@+~-]+(?:/[\w.@+~-]+)*  # /from/the/root, ./here, ~/home
@@ -26,10 +28,10 @@ _NAME: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_QUOTED: Final = re.compile(r"`([^`\s]{3,60})`|\"([\w.:/@+-]{4,60})\"|'([\w.:/@+-]{4,60})'")
+_QUOTED: Final = lazy_pattern(r"`([^`\s]{3,60})`|\"([\w.:/@+-]{4,60})\"|'([\w.:/@+-]{4,60})'")
 _NAME_CHARS: Final = range(4, 161)
-_NUMBER: Final = re.compile(r"[\d.]+")
-_BOILERPLATE: Final = re.compile(
+_NUMBER: Final = lazy_pattern(r"[\d.]+")
+_BOILERPLATE: Final = lazy_pattern(
     r"__(?:future|name|main|file|doc|all|slots|init|str|repr|call)__|TYPE_CHECKING|NotImplemented"
 )
 """Names that nearly every program contains."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -146,8 +148,8 @@ NOTHINGS: Final = frozenset(
 )
 """A sentence of nothing but these is a courtesy."""
 
-SENTENCE_END: Final = re.compile(r"(?<=[.!?。！？])[\"'”’)]*\s+|(?<=[。！？])|\n+")
-_WORD: Final = re.compile(r"[^\W_]+")
+SENTENCE_END: Final = lazy_pattern(r"(?<=[.!?。！？])[\"'”’)]*\s+|(?<=[。！？])|\n+")
+_WORD: Final = lazy_pattern(r"[^\W_]+")
 
 
 def says_nothing(sentence: str) -> bool:
@@ -174,4 +176,4 @@ def holds(patterns: Iterable[str], wide: Iterable[str] = ()) -> re.Pattern[str]:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern.replace("'", "['’]"), re.IGNORECASE | re.DOTALL)
+    return lazy_pattern(pattern.replace("'", "['’]"), re.IGNORECASE | re.DOTALL)

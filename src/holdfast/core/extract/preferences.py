@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from holdfast.core.extract.phrases import RULES_ELSEWHERE, RULES_WIDE, begins, holds
 from holdfast.core.extract.statements import sentences
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,7 @@ _SAID_CHARS: Final = 500
 _WORDS_MIN: Final = 3
 _TOGETHER_CHARS: Final = 280
 """Two sentences that are one note."""
-_WIDE: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WIDE: Final = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """Scripts that say a word with a character or two."""
 
 # What a sentence may begin with before it comes to the point.
@@ -126,7 +127,7 @@ _PASSING: Final = holds(
 )
 """What holds for the moment, or is only a way to talk."""
 
-_NAMED: Final = re.compile(
+_NAMED: Final = lazy_pattern(
     r"(?i:\b(?:the|our|my|its) (?:\w+ ){0,2}?(?:ticket|issue|budget|owner|contact|customer|client"
     r"|branch|server|host|port|region|code ?name|version|reviewer|manager|repository|repo|database"
     r"|domain|bucket|id|number|code|key|user ?name|handle) (?:is|are|will be))(?: \w+){0,2}? "
@@ -145,7 +146,7 @@ _DUE: Final = holds(
         r"|au plus tard|не позднее",
     )
 )
-_DATE: Final = re.compile(
+_DATE: Final = lazy_pattern(
     r"\b(?:\d{1,4}(?:st|nd|rd|th)?\b|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|"
     r"march|april|may|june|july|august|september|october|november|december|tomorrow|midnight|noon|"
     r"next (?:week|month|year)|end of (?:the )?(?:week|month|year|day))\b|\w+tag\b",
@@ -156,12 +157,14 @@ _RULES_CHINESE: Final = (
     r"请记住|請記住|^记住|^記住|以后(?:都|请)|今后(?:请|都)|务必|绝(?:对)?不要|永远不要|请(?:总是|始终|不要)"
     r"|我(?:更)?(?:喜欢|偏好)(?![这那你]|的是)|我叫|我的名字"
 )
-_SHOUTED: Final = re.compile(r"[A-Z]{3,} [A-Z]{3,}")
+_SHOUTED: Final = lazy_pattern(r"[A-Z]{3,} [A-Z]{3,}")
 """Prompts of programs are; people shout a word at a time."""
-_POINTS_BACK: Final = re.compile(r"\b(?:them|they|these|those|this|it|its|their)\b", re.IGNORECASE)
+_POINTS_BACK: Final = lazy_pattern(
+    r"\b(?:them|they|these|those|this|it|its|their)\b", re.IGNORECASE
+)
 _ORDER: Final = begins(_ORDERS)
 _LASTING: Final = holds(_STANDING)
-_TASTE: Final = re.compile(
+_TASTE: Final = lazy_pattern(
     rf"(?:\A\W*{_LEAD}|[,;:.] +|\b(?:and|but|so|because|plus|also) )i (?:really |absolutely |also "
     r"|just )?(?:like|love|enjoy) (?!(?:the|that|this|it|its|how|what|when|your|you|these|those"
     r"|some|for|them|where|best|seeing|to (?:know|hear|see|get|learn|have|do|make|try|book|change"
@@ -169,7 +172,9 @@ _TASTE: Final = re.compile(
     re.IGNORECASE,
 )
 _LASTING_ELSEWHERE: Final = holds(RULES_ELSEWHERE, (_RULES_CHINESE, *RULES_WIDE[1:]))
-_ENGLISH: Final = re.compile(r"\b(?:the|and|of|that|with|you|my|are|for|this|it)\b", re.IGNORECASE)
+_ENGLISH: Final = lazy_pattern(
+    r"\b(?:the|and|of|that|with|you|my|are|for|this|it)\b", re.IGNORECASE
+)
 """Words that tell English from languages in which `no` and `die` are words as well."""
 _CHOICE: Final = holds(
     _CHOSEN, (r"(?:我们?|咱们|我們)(?:已经|已經)?[决決]定(?!不)|결정했|決めました",)
@@ -180,8 +185,8 @@ _FACT_ELSEWHERE: Final = holds(
     (r"截止|期限|締め切り|という名前|마감|이름은",),
 )
 
-_TAG: Final = re.compile(r"<(/?)([A-Za-z][\w-]{0,40})(?: [^<>\n]{0,200})?>")
-_MACHINE: Final = re.compile(
+_TAG: Final = lazy_pattern(r"<(/?)([A-Za-z][\w-]{0,40})(?: [^<>\n]{0,200})?>")
+_MACHINE: Final = lazy_pattern(
     r"\A[\W\d_]*(?:raise|return|def|class|import|traceback|\w*error)\b[: (]"
     r"|:\d+(?::\d+)?:|\A\S*[/\\]\S+:|\A\d+[\s:|]\s*\S|^\||\|\s*\Z|[{};]\s*\Z|=>|->|\A[A-Z_]{3,}\W*:"
     r"|[\w)]\(\)?\Z|\A[#*_`>|~-]|:\s*\Z|…\Z|\.\.\.\Z|\*\*"

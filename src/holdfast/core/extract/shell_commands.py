@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.extract.touched_files import find_touches
 from holdfast.core.log.records import text_of
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json, ToolResult
 
 _KEYS: Final = ("command", "cmd", "script", "commands", "code")
-_SHELLS: Final = re.compile(
+_SHELLS: Final = lazy_pattern(
     r"(?i)bash|shell|(?<![a-z])(?:sh|zsh|cmd|run|exec)(?![a-z])|execute|terminal|powershell|ipython"
 )
 _CODES: Final = ("exit_code", "exitCode", "exitcode", "returncode", "return_code", "returnCode")
-_TOLD: Final = re.compile(
+_TOLD: Final = lazy_pattern(
     r"(?im)^[\s\[(]*(?:(?:command|process|script|shell|program)\s+)?"
     r"(?:exit(?:ed)?[ _-]?(?:with[ _])?(?:code|status)?|return ?code)[^\w-]{0,4}(-?\d{1,9})\W*$"
     r"|\"(?:exit_?code|return_?code)\"\s*:\s*(-?\d{1,9})|<returncode>\s*(-?\d{1,9})\s*<"
@@ -24,15 +24,15 @@ _TOLD: Final = re.compile(
 """A line that says nothing else, a field, or a tag: a script that is printed has such words too."""
 _EDGE_CHARS: Final = 400
 """Where a result says how a command ended: at its beginning or at its end."""
-_BEFORE: Final = re.compile(
+_BEFORE: Final = lazy_pattern(
     r"\A(?:\s*(?:cd\s+\S+|set\s+-\w+|source\s+\S+|export\s+\w+=\S*|\w+=\S*)\s*(?:&&|;))+"
 )
-_PREFIX: Final = re.compile(r"\A(?:(?:\w+=\S*|timeout(?:\s+-\S+)*\s+\S+|time|sudo|nice|env)\s+)+")
-_PIPE: Final = re.compile(r"(?<!\|)\|(?!\|)")
+_PREFIX: Final = lazy_pattern(r"\A(?:(?:\w+=\S*|timeout(?:\s+-\S+)*\s+\S+|time|sudo|nice|env)\s+)+")
+_PIPE: Final = lazy_pattern(r"(?<!\|)\|(?!\|)")
 _SHOWING: Final = frozenset(("head", "tail", "grep", "less", "cat", "tee", "sort", "wc", "cut"))
 """What a command's output is sent through to be shown; it makes no other command."""
-_REDIRECTION: Final = re.compile(r"[\d&]?>{1,2}(\S*)")
-_OPTION: Final = re.compile(r"-{1,2}\w[\w-]*(?:=\S*)?")
+_REDIRECTION: Final = lazy_pattern(r"[\d&]?>{1,2}(\S*)")
+_OPTION: Final = lazy_pattern(r"-{1,2}\w[\w-]*(?:=\S*)?")
 
 
 def command_in(tool: str, arguments: Json) -> str:

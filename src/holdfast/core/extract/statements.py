@@ -24,24 +24,25 @@ from holdfast.core.extract.phrases import (
 )
 from holdfast.core.secrets.redaction import has_secret
 from holdfast.core.text.cut import scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 _SENTENCE_CHARS: Final = range(8, 401)
 _SENTENCE_CHARS_WIDE: Final = 4
 """The same for scripts that say a word with a character."""
-_MARKUP: Final = re.compile(r"^[\s>*#-]*(?:\d+[.)]\s+)?(?:\[[ xX]\]\s*)?")
+_MARKUP: Final = lazy_pattern(r"^[\s>*#-]*(?:\d+[.)]\s+)?(?:\[[ xX]\]\s*)?")
 
 _RULE: Final = holds(RULES, RULES_WIDE)
 _DECISION: Final = holds(DECISIONS, DECISIONS_WIDE)
 _FACT: Final = holds(FACTS, FACTS_WIDE)
 _QUESTION: Final = begins([rf"(?:{words})\b" for words in QUESTIONS])
-_CODE: Final = re.compile(r"\A\s*(?:\+|//|/\*|@@|\$\s|<\w)|[;{}]\s*\Z")
-_TOLD: Final = re.compile(
+_CODE: Final = lazy_pattern(r"\A\s*(?:\+|//|/\*|@@|\$\s|<\w)|[;{}]\s*\Z")
+_TOLD: Final = lazy_pattern(
     r"\b(?:it|this|that|they|which|there|he|she)\b(?: \w+){0,2}? (?:always|never)\b", re.IGNORECASE
 )
 """What always happens is an observation."""
 _SCANNED_CHARS: Final = 40_000
 """Of a longer message, the beginning and the end: what is between them was pasted."""
-_ASKED: Final = re.compile(r"[?？]\W*\Z")
+_ASKED: Final = lazy_pattern(r"[?？]\W*\Z")
 
 
 def laid_down(text: str) -> list[str]:

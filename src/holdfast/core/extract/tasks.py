@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.core.extract.statements import same_words
 from holdfast.core.text.cut import cut, scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,7 +42,7 @@ _DOING: Final = frozenset(
         *("working", "running"),
     )
 )
-_SEPARATORS: Final = re.compile(r"[\W_]+")
+_SEPARATORS: Final = lazy_pattern(r"[\W_]+")
 _TEXT_CHARS: Final = 200
 """A longer text is a description, of which the beginning and the end are enough."""
 _TEXTS: Final = ("content", "subject", "title", "step", "task", "text", "name", "description")
@@ -49,12 +50,12 @@ _IDS: Final = ("id", "taskId", "task_id", "todoId", "todo_id")
 _LISTS: Final = frozenset(("task", "tasks", "todo", "todos", "plan", "checklist"))
 _ADDS: Final = frozenset(("create", "add", "new", "write", "append"))
 _CHANGES: Final = frozenset(("update", "set", "complete", "finish", "close", "edit", "mark"))
-_NAME_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_BOX: Final = re.compile(
+_NAME_WORD: Final = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_BOX: Final = lazy_pattern(
     r"^[^\S\n]*(?:[-*+]|\d+[.)])[^\S\n]*\[([ xX✓✔~-])\][^\S\n]+(.+)$", re.MULTILINE
 )
-_FENCED: Final = re.compile(r"(```|~~~).*?(?:\1|\Z)", re.DOTALL)
-_NEW_ID: Final = re.compile(r"#(\w{1,40})|\"(?:id|taskId|task_id)\"\s*:\s*\"?([\w-]{1,40})")
+_FENCED: Final = lazy_pattern(r"(```|~~~).*?(?:\1|\Z)", re.DOTALL)
+_NEW_ID: Final = lazy_pattern(r"#(\w{1,40})|\"(?:id|taskId|task_id)\"\s*:\s*\"?([\w-]{1,40})")
 
 
 class Task(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

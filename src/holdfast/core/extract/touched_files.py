@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 PATH_CHARS: Final = 400
 """A longer text is no path."""
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORD: Final = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _CHANGING: Final = frozenset(
     (
         *("write", "edit", "create", "patch", "move", "rename", "delete", "remove", "append"),
@@ -68,15 +70,15 @@ _NO_FILES: Final = frozenset(
         *("string", "str", "lines", "replacement", "value", "type", "language", "encoding"),
     )
 )
-_ENDING: Final = re.compile(r"[^/\\]\.[A-Za-z][\w~+-]{0,11}$")
-_UNLIKELY: Final = re.compile(r"[*?<>|\"'`$;{}\n]|://|\s{2}|^[-#(]|[/\\]$")
-_PATCHED: Final = re.compile(
+_ENDING: Final = lazy_pattern(r"[^/\\]\.[A-Za-z][\w~+-]{0,11}$")
+_UNLIKELY: Final = lazy_pattern(r"[*?<>|\"'`$;{}\n]|://|\s{2}|^[-#(]|[/\\]$")
+_PATCHED: Final = lazy_pattern(
     r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (?P<named>.+)$"
     r"|^--- (?:a/)?(?P<old>[^\t\n]+)(?:\t.*)?\n\+\+\+ (?:b/)?(?P<new>[^\t\n]+)",
     re.MULTILINE,
 )
 """The headers of a patch. A removed line may look like half of one, so both halves are wanted."""
-_PATCH_BEGINS: Final = re.compile(
+_PATCH_BEGINS: Final = lazy_pattern(
     r"^(?:\*\*\* Begin Patch|diff --git |--- \S.*\n\+\+\+ \S)", re.MULTILINE
 )
 _QUOTED_TEXT: Final = frozenset(

@@ -7,7 +7,6 @@ left out; the instructions in such messages are listed by themselves. Both parts
 from __future__ import annotations
 
 import bisect
-import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,6 +15,7 @@ from holdfast.core.extract.condense import is_left_of, shorten, unsigned
 from holdfast.core.extract.digest import Instructions
 from holdfast.core.extract.fair_share import cuttings, fair_share, first_and_newest
 from holdfast.core.extract.statements import same_words
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ _MESSAGE_TOKENS_MIN: Final = 24
 """Less of a message says nothing."""
 _OLDEST_SHARE: Final = 1 / 3
 """Of the room for instructions, where not all fit: for the oldest. The newest get the rest."""
-_OTHERS: Final = re.compile(r"\(([\d,]+) others? not listed\)")
+_OTHERS: Final = lazy_pattern(r"\(([\d,]+) others? not listed\)")
 
 
 class CarriedMessage(msgspec.Struct, frozen=True):

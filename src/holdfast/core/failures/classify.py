@@ -16,6 +16,7 @@ import msgspec
 from holdfast.core.failures.normalise import plain, squeezed, unwrap
 from holdfast.core.failures.numbers import Quantities, quantities
 from holdfast.core.failures.rules import BUILT_IN, UNKNOWN, Action, Kind, Rule
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -213,4 +214,4 @@ def _without_codes(text: str, code: str) -> str:
 
 _SO_FAR: Final = r"\bcurrent(?:ly)?\W+\d"
 """What all requests of a minute add up to says nothing about this one."""
-_SAID_CODE: Final = re.compile(r"<[45]\d\d>|\(2013\)|^\W*[45]\d\d\b")
+_SAID_CODE: Final = lazy_pattern(r"<[45]\d\d>|\(2013\)|^\W*[45]\d\d\b")

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.text.cut import cut, ellipsis, scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 TEXT_CHARS_MAX: Final = 16_000
 """No provider needs more to say what is wrong; pages of HTML do."""
@@ -62,43 +63,45 @@ _STATUS_KEYS: Final = frozenset(
     ("status", "status_code", "statuscode", "http_status", "httpstatuscode", "httpstatus", "code")
 )
 _RETRY_KEYS: Final = frozenset(("retry_after", "retryafter", "retrydelay", "retry_after_seconds"))
-_ERROR_KEY: Final = re.compile(r"(?:error|exception|failure)s?$")
-_COUNT_KEY: Final = re.compile(r"token|n_ctx|n_prompt|limit|context_length|max_len|input_len")
+_ERROR_KEY: Final = lazy_pattern(r"(?:error|exception|failure)s?$")
+_COUNT_KEY: Final = lazy_pattern(r"token|n_ctx|n_prompt|limit|context_length|max_len|input_len")
 
-_SAID_STATUS: Final = re.compile(
+_SAID_STATUS: Final = lazy_pattern(
     r"\b(?:(?:api |http |server |client )?error(?: code)?|(?:http |response )?status(?:[_ ]code)?|"
     r"http(?:/\d(?:\.\d)?)?|response code|code)\b"
     r"[\s:=\"'(]{1,4}([2-5]\d\d)\b(?!\s*tokens)|"
     r"^\W{0,2}([45]\d\d)\b(?=\W{1,3}[a-z{<\"']|$)",
     re.IGNORECASE,
 )
-_CLASS_NAME: Final = re.compile(r"\b(?:\w+\.)*(\w*(?:Error|Exception|Fault|Timeout))\b")
-_SNAKE_NAME: Final = re.compile(r"\b[A-Za-z]+(?:_[A-Za-z]+)+\b")
+_CLASS_NAME: Final = lazy_pattern(r"\b(?:\w+\.)*(\w*(?:Error|Exception|Fault|Timeout))\b")
+_SNAKE_NAME: Final = lazy_pattern(r"\b[A-Za-z]+(?:_[A-Za-z]+)+\b")
 _AMOUNT: Final = (
     r"(\d+(?:\.\d+)?)\s?(ms|milliseconds?|hours?|h|minutes?|min|m|seconds?|secs?|s)(?![a-z])"
 )
-_SPAN: Final = re.compile(_AMOUNT)
-_RETRY_IN: Final = re.compile(
+_SPAN: Final = lazy_pattern(_AMOUNT)
+_RETRY_IN: Final = lazy_pattern(
     r"(?:try again|retry|wait|available|resets?)(?: \w+){0,2}? (?:in|after|for)[ :]*(?:about )?"
     rf"((?:{_AMOUNT}\s?)+)"
 )
 
-_URL: Final = re.compile(r"\b(?:https?|wss?)://[^\s\"'<>)\]]+|\bwww\.[^\s\"'<>)\]]+")
-_UNSEEN_HTML: Final = re.compile(r"<(script|style|svg)\b.*?(?:</\1>|$)", re.DOTALL | re.IGNORECASE)
-_TAG: Final = re.compile(r"<[^>]*>")
-_IS_HTML: Final = re.compile(
+_URL: Final = lazy_pattern(r"\b(?:https?|wss?)://[^\s\"'<>)\]]+|\bwww\.[^\s\"'<>)\]]+")
+_UNSEEN_HTML: Final = lazy_pattern(
+    r"<(script|style|svg)\b.*?(?:</\1>|$)", re.DOTALL | re.IGNORECASE
+)
+_TAG: Final = lazy_pattern(r"<[^>]*>")
+_IS_HTML: Final = lazy_pattern(
     r"<!doctype html|<html\b|<head\b|<body\b|</(?:title|h1|center)>", re.IGNORECASE
 )
-_QUOTES: Final = re.compile("[`\"'“”‘’«»*\\\\]")
-_GROUPED: Final = re.compile(
+_QUOTES: Final = lazy_pattern("[`\"'“”‘’«»*\\\\]")
+_GROUPED: Final = lazy_pattern(
     r"(?<![\w.,\-\[/])\d{1,3}([,_. ])\d{3}(?:\1\d{3})*(?!\d)"
     r"(?!\s?(?:s|sec|seconds|ms|mb|gb|kb)\b)"
 )
-_ECHOED_VALUE: Final = re.compile(r"input_value=.*?(?=, input_type=|$)", re.DOTALL)
-_ECHOED_FIELD: Final = re.compile(
+_ECHOED_VALUE: Final = lazy_pattern(r"input_value=.*?(?=, input_type=|$)", re.DOTALL)
+_ECHOED_FIELD: Final = lazy_pattern(
     r"[{,]\s*(['\"])(?:inputs?|messages|prompt|contents?|instructions)\1\s*:\s*['\"{\[]"
 )
-_ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
+_ESCAPED: Final = lazy_pattern(r"\\u([0-9a-fA-F]{4})")
 
 
 class Unwrapped(msgspec.Struct, frozen=True):
@@ -265,7 +268,7 @@ def _split(text: str) -> tuple[str, list[object]]:
 
 
 _DECODER: Final = json.JSONDecoder(strict=False)
-_OPENING: Final = re.compile(r'\{(?=\s*")|\[(?=\s*\{)|\A\s*"(?=\s*[{\[])')
+_OPENING: Final = lazy_pattern(r'\{(?=\s*")|\[(?=\s*\{)|\A\s*"(?=\s*[{\[])')
 
 
 def _seconds(value: object) -> float | None:

@@ -10,6 +10,7 @@ import re
 from typing import Final, Literal, NamedTuple
 
 from holdfast.core.failures.patterns import either
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 Role = Literal["limit", "input", "output", "total", "none", ""]
 """What a number stands for; `none` when it is known to be none of these."""
@@ -31,21 +32,21 @@ class _Number(NamedTuple):
     role: Role
 
 
-_NUMBER: Final = re.compile(
+_NUMBER: Final = lazy_pattern(
     # Not in names, versions, places, prices, times.
     r"(?<![\w.\-/#\[$:@])(\d{1,12})(?:\s?(k|m)(?![a-z]))?(?!\w)(?!\.\d)(?!-\w)"
     r"(?!\s?(?:%|mb|mib|kb|gb|pixels?|px|pages?|seconds?|secs?|s|ms|minutes?|hours?|times|"
     r"attempts?)\b)"
 )
-_GLUED: Final = re.compile(r"(?<=[a-z)]):(?=\d)")
-_SUM: Final = re.compile(
+_GLUED: Final = lazy_pattern(r"(?<=[a-z)]):(?=\d)")
+_SUM: Final = lazy_pattern(
     r"(\d+)\)?(?: tokens)? ?\+ ?(?:[a-z_ ]{0,24}\(?)(\d+)\)?(?: tokens)? ?(?:= ?\d+ ?)?"
     r"(?:>=?|≥|exceeds?)[a-z_ ]{0,24}(\d+)"
 )
-_VERSUS: Final = re.compile(r"(\d+)(?: \w+)? (?:vs\.?|versus) (\d+)|\b(\d{4,}) ?/ ?(\d{4,})\b")
-_NEXT_SENTENCE: Final = re.compile(r"[.;!?。]\s.*", re.DOTALL)
-_ROUND: Final = re.compile(r"(?<=\d)\.0\b")
-_SENTENCE_END: Final = re.compile(r".*(?:[.;!?。]\s|\bhowever\b|\bbut\b)", re.DOTALL)
+_VERSUS: Final = lazy_pattern(r"(\d+)(?: \w+)? (?:vs\.?|versus) (\d+)|\b(\d{4,}) ?/ ?(\d{4,})\b")
+_NEXT_SENTENCE: Final = lazy_pattern(r"[.;!?。]\s.*", re.DOTALL)
+_ROUND: Final = lazy_pattern(r"(?<=\d)\.0\b")
+_SENTENCE_END: Final = lazy_pattern(r".*(?:[.;!?。]\s|\bhowever\b|\bbut\b)", re.DOTALL)
 
 _SPOKEN: Final = either(
     *("is", "are", "was", "of", "for", "this", "the", "your", "a", "an", "only", "set", "to"),

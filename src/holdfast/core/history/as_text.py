@@ -25,6 +25,7 @@ from holdfast.core.models.messages import (
 )
 from holdfast.core.projection.steps import Thread, turns_of
 from holdfast.core.text.cut import cut, ellipsis, scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -49,14 +50,14 @@ _LABEL: Final = (
     r"|Tool\ (?:call|result)\b[^\n:：]{0,100})[:：]"
 )
 _DECORATION: Final = r"(?:[^\S\n]|[\\>*_#-]|[\u200b-\u200f\u2060\ufeff]){0,64}"
-_FORGED: Final = re.compile(
+_FORGED: Final = lazy_pattern(
     rf"(?:^|(?<=[\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
     rf"(?={_DECORATION}(?:{_LABEL}|{re.escape(EARLIER)}))",
     re.MULTILINE | re.IGNORECASE,
 )
-_BARE_LABEL: Final = re.compile(rf"{_DECORATION}{_LABEL}\s*", re.IGNORECASE)
-_TAG: Final = re.compile(rf"<(?=\s{{0,9}}/?\s{{0,9}}(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
-_WORD_START: Final = re.compile(r"\b\w")
+_BARE_LABEL: Final = lazy_pattern(rf"{_DECORATION}{_LABEL}\s*", re.IGNORECASE)
+_TAG: Final = lazy_pattern(rf"<(?=\s{{0,9}}/?\s{{0,9}}(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
+_WORD_START: Final = lazy_pattern(r"\b\w")
 
 
 class Line(msgspec.Struct, frozen=True):

@@ -7,16 +7,16 @@ session's path is refused. Its checksum tells a caller that invents one what is 
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
 
 _PREFIX: Final = "hc1"
-_SHAPE: Final = re.compile(rf"{_PREFIX}\.((?:[0-9a-f]{{2}})+)\.([0-9a-f]{{12}})")
+_SHAPE: Final = lazy_pattern(rf"{_PREFIX}\.((?:[0-9a-f]{{2}})+)\.([0-9a-f]{{12}})")
 _CHARS_MAX: Final = 2_000
 _HINT: Final = "give the cursor of the page before as it was, or none for the newest page"
 

@@ -7,7 +7,6 @@ no longer be recognised. Whatever was cut says how much, and names the record it
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -30,6 +29,7 @@ from holdfast.core.log.records import Assistant, OutputRef, ToolResult, ToolUse,
 from holdfast.core.log.refs import IN_DETAILS, ref_in
 from holdfast.core.outputs.binaries import placeholder, told, with_refs, without_payloads
 from holdfast.core.text.cut import cut, scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadRecord
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ _TEXTS_MAX: Final = 10_000
 _TEXT_CHARS: Final = 1_000_000
 _MESSAGE_CHARS: Final = 4_000_000
 """How much of one message is looked at closely: texts, characters of one, of all of them."""
-_MASK: Final = re.compile(r"\[masked[^\]\n]{0,200}\]")
+_MASK: Final = lazy_pattern(r"\[masked[^\]\n]{0,200}\]")
 
 _FORMS: Final = (
     (HISTORY_TEXT_CHARS_MAX, HISTORY_ITEMS_MAX),

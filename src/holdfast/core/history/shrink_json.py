@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.core.limits import HISTORY_ITEMS_MAX
 from holdfast.core.text.cut import cut
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,7 @@ _EDGE_CHARS: Final = 16_384
 """What is looked at beyond what may be shown: longer than any secret."""
 TEXT_CHARS_MIN: Final = 4 * _EDGE_CHARS
 _SIDE_ITEMS: Final = HISTORY_ITEMS_MAX // 2 + _EDGE_ITEMS
-_GAP: Final = re.compile("\ue000([0-9]{1,15})\ue001")
+_GAP: Final = lazy_pattern("\ue000([0-9]{1,15})\ue001")
 """How a text says that so many of its characters are not there. No message can say it."""
 _REST: Final = "…"
 

@@ -8,13 +8,13 @@ nothing. The format and what is promised about it: docs/format.md.
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from holdfast.core.log.damage import Flaw
 from holdfast.core.text.cut import scrub_deep
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadRecord
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ _NESTED: Final = {"output_ref": _names(OutputRef), "decisions": _names(PruneDeci
 """The fields of a record that are structs themselves."""
 _CAREFUL: Final = frozenset((Unknown, Prune, ToolResult))
 
-_SUSPECT: Final = re.compile(rb"\\u[dD][89a-fA-F]|NaN|Infinity")
+_SUSPECT: Final = lazy_pattern(rb"\\u[dD][89a-fA-F]|NaN|Infinity")
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final[msgspec.json.Decoder[_Known]] = msgspec.json.Decoder(_Known)
 

@@ -7,13 +7,13 @@ Whoever hands something in cannot give refs: they are taken away before it is st
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.records import Compaction, OutputRef, Prune, ToolResult, User
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ AS_TEXT: Final = "base64"
 """The kind of a payload that is base64 as nobody would write it: it is kept as it was spelled."""
 OUTPUTS_LISTED: Final = 12
 """How many outputs a compaction names."""
-DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,")
+DATA_URI: Final = lazy_pattern(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,")
 
 
 def refs_of(record: Record) -> tuple[OutputRef, ...]:

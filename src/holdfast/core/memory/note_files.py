@@ -23,6 +23,7 @@ from holdfast.core.limits import (
     NOTE_RECORDS_MAX,
 )
 from holdfast.core.text.cut import cut, ellipsis, scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import PathRejected
 
 if TYPE_CHECKING:
@@ -31,24 +32,24 @@ if TYPE_CHECKING:
 SIGN: Final = "<!-- hf:"
 """What the comment behind a line begins with, and nothing that people write."""
 
-_PROVENANCE: Final = re.compile(
+_PROVENANCE: Final = lazy_pattern(
     r"\s*<!-- hf: (?P<stamp>\S+)(?: (?P<session>\S+))?(?: (?P<records>\S+))? -->\s*\Z"
 )
-_TORN: Final = re.compile(r"\s*<!-- hf:.*\Z")
-_ANY_SIGN: Final = re.compile(r"<!--\s*hf\b(?:(?!-->).)*(?:-->|\Z)", re.DOTALL)
-_ID: Final = re.compile(r"[A-Za-z0-9@][A-Za-z0-9@_.:/-]*")
-_BULLET: Final = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
-_RULE: Final = re.compile(r"[ \t]*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|=+)\Z")
-_HEADING: Final = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)[ \t]*#*\Z")
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
-_MARKS: Final = re.compile(r"\A(?:[#>*+=|-]+(?=\s|\Z)|`{3,}|~{3,}|[#>-]{2,}|\s)+")
-_UNSEEN: Final = re.compile(
+_TORN: Final = lazy_pattern(r"\s*<!-- hf:.*\Z")
+_ANY_SIGN: Final = lazy_pattern(r"<!--\s*hf\b(?:(?!-->).)*(?:-->|\Z)", re.DOTALL)
+_ID: Final = lazy_pattern(r"[A-Za-z0-9@][A-Za-z0-9@_.:/-]*")
+_BULLET: Final = lazy_pattern(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
+_RULE: Final = lazy_pattern(r"[ \t]*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|=+)\Z")
+_HEADING: Final = lazy_pattern(r" {0,3}#{1,6}[ \t]+(.*?)[ \t]*#*\Z")
+_FENCE: Final = lazy_pattern(r" {0,3}(`{3,}|~{3,})")
+_MARKS: Final = lazy_pattern(r"\A(?:[#>*+=|-]+(?=\s|\Z)|`{3,}|~{3,}|[#>-]{2,}|\s)+")
+_UNSEEN: Final = lazy_pattern(
     "[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]+"
 )
 """Characters that show nothing, or turn round what is shown."""
 _BEFORE: Final = "\"'`*([{<“”‘’«„「『（"
 _BEHIND: Final = ".,;:!?…\"'`*)]}>“”‘’»」』）。，、；：！？"
-_ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+_ENCODED: Final = lazy_pattern(r"%[0-9A-Fa-f]{2}")
 
 
 class Entry(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from holdfast.core.log.records import Assistant, Flush, User, text_of
 from holdfast.core.projection.fences import escaped, tagged, unwrapped
 from holdfast.core.secrets.redaction import has_secret
 from holdfast.core.text.cut import cut
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -133,7 +134,7 @@ def read_notes(
     return found[:notes_max]
 
 
-_LISTED: Final = re.compile(r"\s*(?:[-*•]|\d{1,3}[.)])\s+(.*\S)")
+_LISTED: Final = lazy_pattern(r"\s*(?:[-*•]|\d{1,3}[.)])\s+(.*\S)")
 
 
 def is_silent(text: str) -> bool:

@@ -6,15 +6,15 @@ nothing is between them but space, and nothing is in two of them.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import PASSAGE_CHARS_MAX
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SENTENCES: Final = re.compile(
+_SENTENCES: Final = lazy_pattern(
     r"[^\n.!?。！？]*(?:[.!?](?!\s)[^\n.!?。！？]*)*(?:[.!?。！？]+\s*|\n\s*|\Z)"
 )
 

@@ -8,10 +8,11 @@ the same terms always, in one pass over it.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
+
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,18 +29,18 @@ _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\
 _MARKED: Final = "\u0300-\u036f\u0900-\u0dff"
 """Combining accents, and scripts whose vowels are marks: parts of words all the same."""
 _WORD: Final = rf"(?:[^\W_]|[{_MARKED}])+"
-_TOKENS: Final = re.compile(
+_TOKENS: Final = lazy_pattern(
     rf"[{_UNSPACED}]+"
     rf"|(?:(?![{_UNSPACED}]){_WORD})(?:['’,](?=\w)(?![{_UNSPACED}]){_WORD}"
     rf"|[_.\-/\\:@+#](?![{_UNSPACED}]){_WORD})*"
 )
-_IS_UNSPACED: Final = re.compile(rf"[{_UNSPACED}]")
-_JOINTS: Final = re.compile(r"[_.\-/\\:@+#]+")
-_HYPHENATED: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
-_SEGMENTS: Final = re.compile(r"[/\\:@]+")
-_HUMPS: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*|[0-9]+")
+_IS_UNSPACED: Final = lazy_pattern(rf"[{_UNSPACED}]")
+_JOINTS: Final = lazy_pattern(r"[_.\-/\\:@+#]+")
+_HYPHENATED: Final = lazy_pattern(r"[^\W\d_]+(?:-[^\W\d_]+)+")
+_SEGMENTS: Final = lazy_pattern(r"[/\\:@]+")
+_HUMPS: Final = lazy_pattern(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*|[0-9]+")
 _IDENTIFIER_CHARS_MIN: Final = 4
-_POSSESSIVE: Final = re.compile(r"['’]s?$|['’]s(?=\W)")
+_POSSESSIVE: Final = lazy_pattern(r"['’]s?$|['’]s(?=\W)")
 
 
 def terms(text: str) -> list[str]:

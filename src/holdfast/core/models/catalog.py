@@ -7,14 +7,15 @@ the source of each number.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from holdfast.core.models.window import Window
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Mapping
 
 DialectName = Literal["anthropic", "openai-chat", "openai-responses", "gemini"]
@@ -212,7 +213,7 @@ FAMILIES: Final = (
 )
 """Public figures as of November 2026; hosts may give less."""
 
-_TABLE: Final = tuple((re.compile(family.pattern), family) for family in FAMILIES)
+_TABLE: Final = tuple((lazy_pattern(family.pattern), family) for family in FAMILIES)
 
 
 def family_of(model: str) -> Family | None:

@@ -16,6 +16,7 @@ import msgspec
 from holdfast.core.models.catalog import DIALECTS, FLAVOURS, Dialect
 from holdfast.core.models.messages import Thinking, ToolCall
 from holdfast.core.text.cut import scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 CacheTime = Literal["5m", "1h", "none"]
 
-_SIGNATURE: Final = re.compile("[a-zA-Z0-9+/=_-]+")
+_SIGNATURE: Final = lazy_pattern("[a-zA-Z0-9+/=_-]+")
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 

@@ -8,13 +8,13 @@ and keeps its JSON: its own provider may still want it back.
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from holdfast.core.log.refs import IN_BLOCK, note_of
 from holdfast.core.text.cut import scrub, scrub_deep
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json
@@ -126,7 +126,9 @@ INTERRUPTED: Final = (
 """The answer to a call whose result never arrived."""
 
 EMPTY_RESULT: Final = "(no output)"
-_DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(;[\w=.+-]+)*;base64,([A-Za-z0-9+/=_-]+)")
+_DATA_URI: Final = lazy_pattern(
+    r"data:([\w.+-]+/[\w.+-]+)?(;[\w=.+-]+)*;base64,([A-Za-z0-9+/=_-]+)"
+)
 
 
 def read_blocks(content: Content, *, provider: str = "", model: str = "") -> tuple[Block, ...]:

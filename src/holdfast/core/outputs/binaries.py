@@ -15,6 +15,7 @@ import msgspec
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.records import OutputRef
 from holdfast.core.log.refs import IN_BLOCK, ref_in, with_leaf
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.images import data_uris, is_image, payload_bytes
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ _MEDIA_TYPES: Final = ("media_type", "mimeType", "mime_type", "mediaType")
 _SEEN: Final = ("image", "image_url", "input_image", "audio", "input_audio", "video")
 _FILED: Final = ("document", "file", "input_file", "blob")
 """The types of blocks that hold payloads; in a file it may as well be a word."""
-_TEXTUAL: Final = re.compile(r"text/|application/(?:[\w.+-]*json|xml)\b")
+_TEXTUAL: Final = lazy_pattern(r"text/|application/(?:[\w.+-]*json|xml)\b")
 _SIGN: Final = ";base64,"
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_\-\s]+={0,2}\s*")
+_BASE64: Final = lazy_pattern(r"[A-Za-z0-9+/_\-\s]+={0,2}\s*")
 _BARE_CHARS_MIN: Final = 64
 """A payload with nothing beside it is known by its first bytes, and only if it is this long."""
 

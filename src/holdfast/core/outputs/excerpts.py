@@ -7,7 +7,6 @@ Where more is wanted than may be shown, the excerpt says how to go on.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,6 +19,7 @@ from holdfast.core.limits import (
     PATTERN_CHARS_MAX,
 )
 from holdfast.core.text.cut import cut, ellipsis
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Match = Callable[[str, int], tuple[int, int] | None]
     """(a line, where to start) → from where to where it matches, if it does."""
 
-_RANGE: Final = re.compile(r"(-?[0-9]{1,15})?:(-?[0-9]{1,15})?|(-?[0-9]{1,15})")
+_RANGE: Final = lazy_pattern(r"(-?[0-9]{1,15})?:(-?[0-9]{1,15})?|(-?[0-9]{1,15})")
 _CONTEXT_LINES: Final = 2
 _UNIT_CHARS: Final = 4_000
 """A longer line is searched in parts of this length."""

@@ -8,7 +8,6 @@ they are put back, or the model could not look at them. Whatever the disk says, 
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -38,6 +37,7 @@ from holdfast.core.log.refs import (
 )
 from holdfast.core.outputs.preview import preview
 from holdfast.core.text.cut import cut, scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.counting import Estimator
 from holdfast.errors import StoreError
 
@@ -55,7 +55,7 @@ _SMALL_BLOCK_CHARS: Final = 2_000
 """A block of another kind stays beside a preview up to this size."""
 _CHARS_PER_TOKEN: Final = 1.5
 """Of a preview, in the densest text that is usual."""
-_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/_-]{60,}+\s?){1,}+[A-Za-z0-9+/_-]*={0,2}\s*")
+_BASE64: Final = lazy_pattern(r"(?:[A-Za-z0-9+/_-]{60,}+\s?){1,}+[A-Za-z0-9+/_-]*={0,2}\s*")
 _SCALARS: Final = (
     *("status", "exitCode", "exit_code", "error", "path", "sessionId", "runId", "success"),
     *("killed", "timedOut", "timed_out"),

@@ -11,6 +11,7 @@ from typing import Final
 
 from holdfast.core.projection.view import SUMMARY_LABEL
 from holdfast.core.text.cut import scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 ASK: Final = "[Summary request: at most "
 """What a request for a summary begins with, and no other message."""
@@ -23,14 +24,14 @@ TAGS: Final = (
 LABELS: Final = ("User", "Assistant", "Result", "Note")
 """Who or what an entry of a transcript is from."""
 
-_TAG: Final = re.compile(rf"<(?=\s*(?:/\s*)?(?:{'|'.join(TAGS)})_*\b)", re.IGNORECASE)
-_WRAPPER: Final = re.compile(
+_TAG: Final = lazy_pattern(rf"<(?=\s*(?:/\s*)?(?:{'|'.join(TAGS)})_*\b)", re.IGNORECASE)
+_WRAPPER: Final = lazy_pattern(
     rf"<\s*(?:/\s*)?(?:{'|'.join(TAGS)})_*\s*/?>"
     rf"|{re.escape(SUMMARY_LABEL)}|{re.escape(ASK)}[^\]\n]*\]?",
     re.IGNORECASE,
 )
-_FORGED: Final = re.compile(rf"^(?=\[(?:{'|'.join(LABELS)})\b)", re.MULTILINE)
-_MARKDOWN: Final = re.compile(r"\A\s*(`{3,}|~{3,})[\w-]*[ \t]*\n(.*?)\n?[ \t]*\1\s*\Z", re.DOTALL)
+_FORGED: Final = lazy_pattern(rf"^(?=\[(?:{'|'.join(LABELS)})\b)", re.MULTILINE)
+_MARKDOWN: Final = lazy_pattern(r"\A\s*(`{3,}|~{3,})[\w-]*[ \t]*\n(.*?)\n?[ \t]*\1\s*\Z", re.DOTALL)
 
 
 def escaped(text: str) -> str:

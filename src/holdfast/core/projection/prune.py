@@ -30,13 +30,14 @@ from holdfast.core.models.messages import (
     ToolCall,
 )
 from holdfast.core.text.cut import cut
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.counting import Estimator
 
 if TYPE_CHECKING:
     from holdfast.core.projection.steps import Part
     from holdfast.core.text.cut import Marker
 
-_ERROR_ENDING: Final = re.compile(
+_ERROR_ENDING: Final = lazy_pattern(
     r"traceback \(most recent|\b(error|exception|fatal|failed|panic|denied|not found)\b"
     r"|exit (code|status):? *[1-9]|command failed",
     re.IGNORECASE,

@@ -19,6 +19,7 @@ from holdfast.core.secrets.plausible import (
     is_named_secret,
     is_sample,
 )
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.spans import Span
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ SHORTEST_CHARS: Final = 8
 """No shape is shorter than this, whatever stands before it included."""
 _TOKEN_CHARS: Final = 15
 """No token is; what is shorter is known by its name."""
-_GIVES: Final = re.compile(r"[:=： は是]")
+_GIVES: Final = lazy_pattern(r"[:=： は是]")
 """What stands between a name and a value."""
 
 
@@ -199,16 +200,16 @@ _STEMS: Final = (
 )
 """How names of credentials end, in small letters."""
 _BEFORE: Final = {
-    "key": re.compile(
+    "key": lazy_pattern(
         r"(?:api|access|auth|private|signing|encryption|account|subscription|master|secret|service"
         r"|license)[_-]?\Z"
     ),
-    "pass": re.compile(r"(?:[_-]|db|user|root|admin|smtp|ftp)\Z"),
-    "pw": re.compile(r"(?:[_-]|db|user|root|admin)\Z"),
+    "pass": lazy_pattern(r"(?:[_-]|db|user|root|admin|smtp|ftp)\Z"),
+    "pw": lazy_pattern(r"(?:[_-]|db|user|root|admin)\Z"),
 }
 """What stands before a word that names a credential only then."""
 _BEFORE_CHARS: Final = 16
-_SUFFIX: Final = re.compile(r"[_-]?(?:\d{1,2}|prod(?:uction)?|dev|test|staging|live|value)\Z")
+_SUFFIX: Final = lazy_pattern(r"[_-]?(?:\d{1,2}|prod(?:uction)?|dev|test|staging|live|value)\Z")
 _VALUE: Final = r"""
     (?:
         (?P<quote>\\{0,3}["'`])(?P<quoted>(?:(?!(?P=quote))[^\r\n]|(?<=\\)(?P=quote)){1,400})
@@ -216,7 +217,7 @@ _VALUE: Final = r"""
       | \\{0,3}["'`]?(?P<bare>[^\s"'`,;&<\\]{4,400})
     )
 """
-_ASSIGNED: Final = re.compile(
+_ASSIGNED: Final = lazy_pattern(
     rf"""(?ix)
     (?:[_-]?(?:\d{{1,2}}|prod(?:uction)?|dev|test|staging|live|value))?\\{{0,3}}["'`]?\]?
     (?:[ \t]{{0,20}}(?:=>|:=|[:=：])|>(?=[^\s=<>])|[ ](?:is|ist|es|est)(?=[ ])|は|是)
@@ -224,17 +225,17 @@ _ASSIGNED: Final = re.compile(
     """
 )
 """What follows a name: a sign or a word, and the value."""
-_REST: Final = re.compile(r"[^\s\"'`,;&<\\]*")
+_REST: Final = lazy_pattern(r"[^\s\"'`,;&<\\]*")
 """What follows of a value that is longer than is needed to judge it."""
-_SPACED: Final = re.compile(rf"(?x)[ \t]{{1,8}}(?!-) {_VALUE}")
-_FLAG: Final = re.compile(r"(?<![\w-])--?[a-z-]{0,24}\Z")
+_SPACED: Final = lazy_pattern(rf"(?x)[ \t]{{1,8}}(?!-) {_VALUE}")
+_FLAG: Final = lazy_pattern(r"(?<![\w-])--?[a-z-]{0,24}\Z")
 _FLAG_CHARS: Final = 28
 
-_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_CLOSE: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_BEGIN: Final = lazy_pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_CLOSE: Final = lazy_pattern(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _BREAK: Final = r"(?:\r?\n|\\+r\\+n|\\+[nr])"
 _ATTRIBUTE: Final = r"[A-Za-z-]{1,20}:[ ][^\r\n\\]{0,120}"
-_BODY: Final = re.compile(
+_BODY: Final = lazy_pattern(
     rf"(?:{_BREAK}|(?:[A-Za-z0-9+/=]+|{_ATTRIBUTE}){_BREAK})*"
     r"(?:[A-Za-z0-9+/=]{16,}|(?=[A-Za-z]*[0-9+/=])[A-Za-z0-9+/=]+)?"
 )

@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_REFERENCE: Final = re.compile(r"\A[$%<{\[(@]|\$\{|\{\{|\$\(")
+from holdfast.core.text.lazy_pattern import lazy_pattern
+
+_REFERENCE: Final = lazy_pattern(r"\A[$%<{\[(@]|\$\{|\{\{|\$\(")
 """$TOKEN, ${TOKEN}, %TOKEN%, <token>, {{ token }}."""
-_SAMPLE_PART: Final = re.compile(
+_SAMPLE_PART: Final = lazy_pattern(
     r"(?i)<[\w\s-]+>|\*{3}|\.{3}|…|xxxx|----"
     r"|your|example|placeholder|redacted|masked|change_?me|replace|dummy|insert"
 )
-_SAMPLE: Final = re.compile(
+_SAMPLE: Final = lazy_pattern(
     r"""(?ix)
     [x*.•_0\#-]+
     | (?:my|the|some|any|a|test|new|old|user|db|root|admin)?[_-]?
@@ -25,7 +27,7 @@ _SAMPLE: Final = re.compile(
       [?\]|]*
     """
 )
-_CODE: Final = re.compile(
+_CODE: Final = lazy_pattern(
     r"""(?x)
     [A-Za-z_][\w.]*[(\[].*                    # a call, an item
     | [A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+[?!]?  # an attribute
@@ -33,15 +35,15 @@ _CODE: Final = re.compile(
     | [!&*|=>+-].{0,3}
     """
 )
-_NAME_LIKE: Final = re.compile(
+_NAME_LIKE: Final = lazy_pattern(
     r"_*(?:[a-z]+(?:[_-][a-z]+)+|[A-Z]+(?:_[A-Z]+)+|[a-z]+(?:[A-Z][a-z]*)+|(?:[A-Z][a-z]+){2,})"
 )
 """How people and programs name things: words put together, without a digit."""
-_RUN: Final = re.compile(r"[A-Za-z0-9]{16,}")
-_CAPITALS: Final = re.compile("(?=[A-Z][A-Z])")
-_RISES: Final = re.compile("(?=[a-z][A-Z])")
-_DIGIT: Final = re.compile(r"\d")
-_SIGN: Final = re.compile(r"[\d!@#$%^&*+=~?]")
+_RUN: Final = lazy_pattern(r"[A-Za-z0-9]{16,}")
+_CAPITALS: Final = lazy_pattern("(?=[A-Z][A-Z])")
+_RISES: Final = lazy_pattern("(?=[a-z][A-Z])")
+_DIGIT: Final = lazy_pattern(r"\d")
+_SIGN: Final = lazy_pattern(r"[\d!@#$%^&*+=~?]")
 
 _PASSWORD_CHARS: Final = 4
 _TOKEN_CHARS: Final = 8

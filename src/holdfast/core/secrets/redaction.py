@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.core.secrets import patterns as credentials
 from holdfast.core.secrets.encodings import disguises
 from holdfast.core.secrets.patterns import PRIVATE_KEY, PRIVATE_KEY_CHARS
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.spans import Replacement, Span, places, replaced
 from holdfast.core.text.strings import rewritten
 from holdfast.errors import BadSetting
@@ -29,7 +30,7 @@ MASK: Final = "[masked]"
 SECRET_CHARS_MIN: Final = 4
 """A shorter value stands in too many texts to be masked."""
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_NAME: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _HINTED_CHARS: Final = 18
 """From here on a mask shows the first 6 and the last 4 characters."""
 _HINT: Final = r"[A-Za-z0-9+/=_.~:%-]"
@@ -243,7 +244,7 @@ def _mask_pattern(names: Iterable[str]) -> re.Pattern[str]:
     """Our own masks, and nothing that a text could hide a secret in by calling it masked."""
     hint = rf"{_HINT}{{6}}…{_HINT}{{4}}"
     either = "|".join((PRIVATE_KEY, hint, *sorted(map(re.escape, names))))
-    return re.compile(rf"\[masked(?:: (?:{either}))?\]")
+    return lazy_pattern(rf"\[masked(?:: (?:{either}))?\]")
 
 
 def _name_of(spans: Sequence[Span]) -> str:

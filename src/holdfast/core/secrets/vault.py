@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.core.secrets.encodings import escaped_forms
 from holdfast.core.secrets.redaction import check_secret, handle
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.spans import Replacement, replaced
 from holdfast.core.text.strings import SIGNATURES, rewritten
 from holdfast.errors import BadSetting
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 
-_HANDLE: Final = re.compile(
+_HANDLE: Final = lazy_pattern(
     re.escape(handle("!")).replace("!", r"([A-Za-z0-9][A-Za-z0-9_.-]{0,63})")
 )
-_JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_JSON_STRING: Final = lazy_pattern(r'"(?:[^"\\]|\\.)*"')
 _FIXED: Final = frozenset(
     (
         *("id", "ts", "parent", "more", "format", "version", "agent", "parent_session", "to"),

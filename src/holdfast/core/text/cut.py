@@ -6,12 +6,14 @@ included; no code point is split; what was left out is counted.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable
 
     Marker = Callable[[int, int, str], str]
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 Keep = Literal["head", "tail", "both"]
 Unit = Literal["characters", "bytes"]
 
-_SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE_PAIR = lazy_pattern("[\ud800-\udbff][\udc00-\udfff]")
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 
 
 class Cut(msgspec.Struct, frozen=True):

@@ -6,8 +6,9 @@ them is rewritten as one. What was not changed comes back as the same object.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,13 +19,13 @@ SIGNATURES: Final = frozenset(
     ("signature", "thinkingSignature", "thoughtSignature", "thought_signature")
 )
 _OPAQUE: Final = SIGNATURES | {"encrypted_content", "data"}
-_PAYLOAD: Final = re.compile(
+_PAYLOAD: Final = lazy_pattern(
     r"(?:data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+){0,4},)?[\w+/\r\n-]{64,}={0,2}\s*"
 )
 _ID_FIELDS: Final = frozenset(
     ("id", "parent", "to", "target", "record", "first_kept", "covers", "sha256")
 )
-_ID: Final = re.compile(r"[0-9a-f]{18}|[0-9a-f]{64}")
+_ID: Final = lazy_pattern(r"[0-9a-f]{18}|[0-9a-f]{64}")
 """Record ids and hashes: by chance they hold any short number, and a log hangs together by them."""
 _TEXT_FIELDS: Final = ("text", "thinking")
 

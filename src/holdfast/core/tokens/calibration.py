@@ -8,10 +8,11 @@ reported for the last call is the anchor, so that only what came after it is est
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from holdfast.core.models.usage import Usage
@@ -65,7 +66,7 @@ CLAUDE_BASE: Final = Base(factor=1.12, per_result=80.0)
 EXACT_BASE: Final = Base(factor=1.0, per_result=4.0)
 UNKNOWN_BASE: Final = Base(factor=1.1, per_result=20.0)
 
-_CLAUDE: Final = re.compile(r"claude|anthropic")
+_CLAUDE: Final = lazy_pattern(r"claude|anthropic")
 
 
 def base_for(model: str = "", *, is_exact: bool = False) -> Base:

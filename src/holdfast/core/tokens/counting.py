@@ -9,7 +9,6 @@ is plain text, such as the output of a shell command, really is sent as text and
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -23,6 +22,7 @@ from holdfast.core.models.messages import (
     ToolCall,
     arguments_json,
 )
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.estimate import estimate
 from holdfast.core.tokens.images import (
     UNKNOWN_RULE,
@@ -175,7 +175,7 @@ SEAL_CHARS: Final = 250
 SEALED_CHARS_PER_TOKEN: Final = 5.6
 """Base64 of encrypted thinking. Measured on Claude's signatures, see docs/tokens.md."""
 
-_STRIPS: Final = re.compile(
+_STRIPS: Final = lazy_pattern(
     r"claude-(3-7|sonnet-4|haiku-4|opus-4-[01](\D|$)|opus-4(-\d{8})?$)(?!-[6-9])"
 )
 
@@ -190,7 +190,7 @@ def strips_thinking(model: str) -> bool:
 
 _MEDIA_NAMES: Final = ("media_type", "mimeType", "mime_type", "mediaType")
 _DATA_NAMES: Final = frozenset(("data", "bytes", "base64", "file_data", "b64_json", "image_base64"))
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+_BASE64: Final = lazy_pattern(r"[A-Za-z0-9+/_-]+={0,2}")
 
 
 def _without_payloads(value: object, images: ImageRule, payloads: list[int]) -> object:

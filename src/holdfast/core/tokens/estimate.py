@@ -15,6 +15,7 @@ import math
 import re
 from typing import Final
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.estimate_weights import WEIGHTS
 
 _UPPER: Final = "A-Z\u00c0-\u00d6\u00d8-\u00de"
@@ -29,17 +30,17 @@ _FOREIGN: Final = (
 _TAIL: Final = "(?:'(?:[stmd]|re|ve|ll))?"
 _SPACES: Final = r"\s{0,128}[\r\n]{1,16}|\s{1,128}(?!\S)|\s{1,128}"
 
-_ASCII_PIECES: Final = re.compile(
+_ASCII_PIECES: Final = lazy_pattern(
     rf"[^\r\nA-Za-z0-9]?(?:[A-Z]{{0,16}}[a-z]{{1,48}}|[A-Z]{{1,48}}){_TAIL}"
     rf"|[0-9]{{1,3}}| ?[^\sA-Za-z0-9]{{1,64}}[\r\n/]{{0,16}}|{_SPACES}"
 )
 _KNOWN: Final = f"0-9{_UPPER}{_LOWER}{_FOREIGN}"
-_WIDE_PIECES: Final = re.compile(
+_WIDE_PIECES: Final = lazy_pattern(
     rf"[^\r\n{_KNOWN}]?(?:[{_UPPER}]{{0,16}}[{_LOWER}]{{1,48}}|[{_UPPER}]{{1,48}}){_TAIL}"
     rf"|[0-9]{{1,3}}|[^\r\n{_KNOWN}]?[{_FOREIGN}]{{1,48}}"
     rf"| ?[^\s{_KNOWN}]{{1,64}}[\r\n/]{{0,16}}|{_SPACES}"
 )
-_WORD: Final = re.compile(rf"([^{_UPPER}{_LOWER}]?)([{_UPPER}{_LOWER}]+)(.*)", re.S)
+_WORD: Final = lazy_pattern(rf"([^{_UPPER}{_LOWER}]?)([{_UPPER}{_LOWER}]+)(.*)", re.S)
 
 # The places of the weights. A word has one for its case, what stands before it and its length,
 # and one for each pair of neighbouring letters (those of running text apart from all others); a

@@ -7,12 +7,14 @@ dimensions cannot be known costs what the rule asks for the largest one.
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
     from holdfast.core.models.messages import Image
@@ -78,7 +80,7 @@ UNKNOWN_RULE: Final = AreaRule()
 """For a provider we know nothing of: in the middle of what the known ones ask."""
 
 _RULES: Final[tuple[tuple[re.Pattern[str], ImageRule], ...]] = tuple(
-    (re.compile(pattern), rule)
+    (lazy_pattern(pattern), rule)
     for pattern, rule in (
         (r"claude-(2|3|instant)|claude-[a-z]+-4-[0-6](\D|$)|claude-[a-z]+-4(-\d{8})?$", AreaRule()),
         (r"claude-haiku-4", AreaRule()),
@@ -262,7 +264,7 @@ def _jpeg_size(data: str) -> Size | None:
             place += 2 + length
 
 
-_NOT_BASE64: Final = re.compile(r"[^A-Za-z0-9+/]")
+_NOT_BASE64: Final = lazy_pattern(r"[^A-Za-z0-9+/]")
 
 
 def _decode(head: str) -> bytes:
@@ -287,7 +289,7 @@ class DataUri(msgspec.Struct, frozen=True):
         return self.media_type.startswith("image/") or is_image(self.data)
 
 
-_DATA_URI: Final = re.compile(
+_DATA_URI: Final = lazy_pattern(
     r"data:([\w.+-]{1,64}\\{0,8}/[\w.+-]{1,64})?(?:;[\w=.+-]{1,64}){0,4};base64,"
     # JSON inside JSON escapes its slashes, and some encoders break lines.
     r"((?:[A-Za-z0-9+/_\\-]++(?:\r?\n(?=[A-Za-z0-9+/]{60}))?+)*+={0,2})"

@@ -8,7 +8,6 @@ nothing for good, and what it did not see it does not overwrite.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,6 +17,7 @@ from holdfast.core.memory.note_files import forged
 from holdfast.core.models.messages import Tool
 from holdfast.core.secrets.redaction import masks_in
 from holdfast.core.text.cut import cut, scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.engine.tools import ToolFunction, ToolOutput
 from holdfast.errors import HoldfastError, NoSuchNote, PathRejected
 
@@ -33,7 +33,7 @@ LEVELS: Final = 2
 SNIPPET_LINES: Final = 4
 """What is shown before and behind an edit."""
 _QUOTED_CHARS: Final = 200
-_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+\Z")
+_LINE: Final = lazy_pattern(r"[^\n]*\n|[^\n]+\Z")
 
 _DESCRIPTION: Final = f"""Read and write your notes, which last beyond this conversation.
 

@@ -7,7 +7,6 @@ reported, belongs to the run that really happened and is left out.
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -19,6 +18,7 @@ from holdfast.core.models.messages import Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.sizes import Correction
 from holdfast.core.projection.steps import Thread
 from holdfast.core.projection.view import SUMMARY_LABEL
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.counting import count_block
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _PUT_IN: Final = (SUMMARY_LABEL, "[Cleared:")
 
 # What counts as a fact is defined here and not taken from the carry: a list of names must not be
 # judged by its own idea of a name.
-_FACT: Final = re.compile(
+_FACT: Final = lazy_pattern(
     r"\b[0-9a-f]{7,40}\b"
     r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
     r"|\b\d{4,}\b"
@@ -56,7 +56,7 @@ _FACT: Final = re.compile(
     r"|\b[A-Za-z]+[a-z0-9]+(?:[A-Z][a-z0-9]*)+\b"
     r"|\b\w+(?:\.\w+)+\b"
 )
-_QUOTED: Final = re.compile(r"\"([^\"\n]{6,80})\"|`([^`\n]{4,80})`|'([^'\n]{6,80})'")
+_QUOTED: Final = lazy_pattern(r"\"([^\"\n]{6,80})\"|`([^`\n]{4,80})`|'([^'\n]{6,80})'")
 _FACT_CHARS_MIN: Final = 4
 
 

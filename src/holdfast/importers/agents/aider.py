@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.importers.common.base import Draft, Imported, Importer, Source, finish
 from holdfast.importers.common.parsing import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_START: Final = re.compile(r"^# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$", re.M)
+_START: Final = lazy_pattern(r"^# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$", re.M)
 
 
 def detect(source: Source) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.importers.common.base import (
     Draft,
     Imported,
@@ -23,7 +23,7 @@ from holdfast.importers.common.parsing import seconds
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
 
-_DATE: Final = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)(?: \(\w+\))?(?: (\d\d:\d\d))?")
+_DATE: Final = lazy_pattern(r"(\d{4})[-/](\d\d)[-/](\d\d)(?: \(\w+\))?(?: (\d\d:\d\d))?")
 
 
 def _date(value: object) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.importers.apis.chat import carry_message, carry_messages, tools_of
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # OpenInference spans: every call to a model holds its whole request again.
 
-_CALL_ID: Final = re.compile(r"Call id: (\S+)\n")
+_CALL_ID: Final = lazy_pattern(r"Call id: (\S+)\n")
 
 
 def detect_spans(source: Source) -> bool:

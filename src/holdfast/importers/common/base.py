@@ -20,6 +20,7 @@ from holdfast.core.log.damage import preview
 from holdfast.core.log.ids import check_record_id, is_name
 from holdfast.core.log.records import Assistant, Json, Label, Record, ToolResult, User, encode
 from holdfast.core.text.cut import cut, ellipsis, scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadId, BadRecord, UsageError
 from holdfast.importers.common.parsing import (
     NOT_JSON,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 UNPACKED_BYTES_MAX: Final = 1024 * 1024 * 1024
 """A packed file that unpacks to more than this is refused: no transcript is that long."""
 
-_ENDINGS: Final = re.compile(r"(\.(gz|jsonl?|ndjson|traj|md|txt|log|shared))+$", re.IGNORECASE)
+_ENDINGS: Final = lazy_pattern(r"(\.(gz|jsonl?|ndjson|traj|md|txt|log|shared))+$", re.IGNORECASE)
 
 _PIECE_BYTES: Final = 64 * 1024
 """Packed data is taken in pieces, so that damage costs only what comes after it."""

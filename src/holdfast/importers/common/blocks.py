@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.importers.common.base import is_text, mapping, text_or_empty
 from holdfast.importers.common.parsing import NOT_JSON, parse
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json
     from holdfast.importers.common.base import Draft
 
-_DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,(.*)", re.DOTALL)
+_DATA_URI: Final = lazy_pattern(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,(.*)", re.DOTALL)
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "summary_text"})
 
 

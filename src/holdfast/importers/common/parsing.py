@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ import msgspec
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.records import Json, Record, from_json
 from holdfast.core.text.cut import scrub, scrub_deep
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -22,7 +22,7 @@ NOT_JSON: Final = object()
 
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 _DEPTH_MAX: Final = 200
-_FRACTION: Final = re.compile(r"(\.\d{6})\d+")
+_FRACTION: Final = lazy_pattern(r"(\.\d{6})\d+")
 
 
 _lenient: Final = json.JSONDecoder(

@@ -5,13 +5,13 @@ The words of each rule are the provider's; docs/dialects.md lists them all.
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.providers.wire.rule import (
     Picture,
     PictureRules,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
 
 THINKING_TOKENS_MIN: Final = 1_024
-_VERSION: Final = re.compile(r"claude-[a-z]+-(\d{1,2})(?:-(\d{1,2})(?!\d))?(?!\d)")
+_VERSION: Final = lazy_pattern(r"claude-[a-z]+-(\d{1,2})(?:-(\d{1,2})(?!\d))?(?!\d)")
 _ADAPTIVE_SINCE: Final = (4, 6)
 
 _SHAPE: Final = Rule("request-shape", "{where}: Input should be {what}")
@@ -231,8 +231,8 @@ RULES: Final = (
     *(_ALTERNATE, _DECLARED, _BEDROCK_MISSING, _BEDROCK_EXCESS, _BEDROCK_UNIQUE),
 )
 
-_ID_PATTERN: Final = re.compile("[a-zA-Z0-9_-]+")
-_SIGNATURE_PATTERN: Final = re.compile("[a-zA-Z0-9+/=_-]+")
+_ID_PATTERN: Final = lazy_pattern("[a-zA-Z0-9_-]+")
+_SIGNATURE_PATTERN: Final = lazy_pattern("[a-zA-Z0-9+/=_-]+")
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 _ROLES: Final = {
     "tool_use": "assistant",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.providers.wire.rule import (
     Picture,
     PictureRules,
@@ -130,8 +131,8 @@ _DATA_FIELDS: Final = (
     *("inlineData", "fileData", "functionCall", "functionResponse"),
     *("executableCode", "codeExecutionResult", "toolCall", "toolResponse"),
 )
-_NAME_PATTERN: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]*")
-_UNSIGNED_MODELS: Final = re.compile(r"gemini-(1|2|exp|pro|flash)\b|gemini-[12]\.")
+_NAME_PATTERN: Final = lazy_pattern(r"[a-zA-Z_][a-zA-Z0-9_.:-]*")
+_UNSIGNED_MODELS: Final = lazy_pattern(r"gemini-(1|2|exp|pro|flash)\b|gemini-[12]\.")
 """Models before Gemini 3, which do not ask for signatures."""
 
 

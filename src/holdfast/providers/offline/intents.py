@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.providers.offline.quoting import stem
 
 if TYPE_CHECKING:
@@ -59,37 +60,37 @@ _ANSWERS: Final = frozenset(("tell", "explain", "say", "answer", "summarise", "s
 _GENERIC: Final = frozenset(("file", "files", "data", "text", "info", "name", "item", "items"))
 """Words in a tool's name that say nothing of what it is about."""
 _SAME: Final = {word: group for group in _VERBS for word in group}
-_READS: Final = re.compile(
+_READS: Final = lazy_pattern(
     r"(?:what(?:'s| is)|whats) (?:in|inside)\b|(?:the )?contents? of\b", re.I
 )
-_POLITE: Final = re.compile(
+_POLITE: Final = lazy_pattern(
     r"(?:(?:please|now|then|next|first|finally|and|also|ok(?:ay)?|so|hey|hi|just|kindly|"
     r"could you|can you|would you|will you|i want you to|i'd like you to|let's|lets|"
     r"go ahead and|use|call|the tool|tool|invoke)\b[,:]?\s*)+",
     re.IGNORECASE,
 )
-_TOLD: Final = re.compile(
+_TOLD: Final = lazy_pattern(
     r"\b(?:did|was|were|said|had|why|ago|earlier|before|last time)\b", re.IGNORECASE
 )
-_ASKS: Final = re.compile(r"(?:what|which|how|when|where|who)\b", re.IGNORECASE)
-_CLAUSE: Final = re.compile(r"\n+|;\s+|(?<=[.!?])\s+|,?\s+(?:and )?then\s+", re.IGNORECASE)
-_AND: Final = re.compile(r",?\s+and\s+|,\s+", re.IGNORECASE)
-_EXPLICIT: Final = re.compile(r"([A-Za-z_][\w.-]*)\s*\((.*)\)[.!?]?", re.S)
-_NAMED: Final = re.compile(r"""([A-Za-z_]\w*)\s*=\s*("[^"]*"|'[^']*'|`[^`]*`|[^\s,]+)""")
-_QUOTED: Final = re.compile(r"""`([^`]+)`|"([^"]+)"|(?<!\w)'([^']+)'(?!\w)|“([^”]+)”""")
-_URL: Final = re.compile(r"https?://[^\s\"'<>`]+[\w/]")
-_PATH: Final = re.compile(
+_ASKS: Final = lazy_pattern(r"(?:what|which|how|when|where|who)\b", re.IGNORECASE)
+_CLAUSE: Final = lazy_pattern(r"\n+|;\s+|(?<=[.!?])\s+|,?\s+(?:and )?then\s+", re.IGNORECASE)
+_AND: Final = lazy_pattern(r",?\s+and\s+|,\s+", re.IGNORECASE)
+_EXPLICIT: Final = lazy_pattern(r"([A-Za-z_][\w.-]*)\s*\((.*)\)[.!?]?", re.S)
+_NAMED: Final = lazy_pattern(r"""([A-Za-z_]\w*)\s*=\s*("[^"]*"|'[^']*'|`[^`]*`|[^\s,]+)""")
+_QUOTED: Final = lazy_pattern(r"""`([^`]+)`|"([^"]+)"|(?<!\w)'([^']+)'(?!\w)|“([^”]+)”""")
+_URL: Final = lazy_pattern(r"https?://[^\s\"'<>`]+[\w/]")
+_PATH: Final = lazy_pattern(
     r"(?<![\w/])(?:(?:~|\.{1,2})?/)?[\w@+-][\w.@+-]*(?:/[\w.@+*-]+)+/?"  # some/where
     r"|(?<![\w/])(?:~|\.{1,2})?/[\w.@+-]*"  # /, ./here
     r"|(?<![\w/.])\.?[\w@+-]+(?:\.[A-Za-z]\w{0,7})+(?!\w)"  # file.ext, .env.local
     r"|\b(?:README|LICENSE|Makefile|Dockerfile|CHANGELOG|CONTRIBUTING)\b"
 )
-_PLACE: Final = re.compile(
+_PLACE: Final = lazy_pattern(
     r"\b(?:in|inside|under|within|of|from|at|to|into)\s+(?:the\s+)?", re.IGNORECASE
 )
-_FOR: Final = re.compile(r"\b(?:for|about)\s+(?:the\s+)?", re.IGNORECASE)
-_INTEGER: Final = re.compile(r"(?<![\w.])-?\d+(?![\w.])")
-_NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])")
+_FOR: Final = lazy_pattern(r"\b(?:for|about)\s+(?:the\s+)?", re.IGNORECASE)
+_INTEGER: Final = lazy_pattern(r"(?<![\w.])-?\d+(?![\w.])")
+_NUMBER: Final = lazy_pattern(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])")
 
 _PATHS: Final = frozenset(
     ("path", "file", "filename", "filepath", "dir", "directory", "folder", "root", "location")
@@ -99,7 +100,7 @@ _QUERIES: Final = frozenset(
 )
 _URLS: Final = frozenset({"url", "uri", "link", "address"})
 _FOLDERS: Final = frozenset({"dir", "directory", "folder", "path", "root", "location"})
-_FILLER: Final = re.compile(
+_FILLER: Final = lazy_pattern(
     r"^(?:(?:all|the|a|an|me|my|files?|folders?|director(?:y|ies)|contents?|entries|of|in|at|for|"
     r"from|on|everything|lines?|text|words?|string|named|called|with|what|is|it|now|there|are)\b"
     r"\s*)+|[\s.,;:!?]+$",

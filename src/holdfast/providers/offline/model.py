@@ -22,6 +22,7 @@ from holdfast.core.models.messages import Tool, read_tools
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.models.window import Window
 from holdfast.core.text.cut import cut, ellipsis
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.providers.offline.intents import Call, example, wanted
 from holdfast.providers.offline.measuring import Meter, PromptTooLong, count_request
 from holdfast.providers.offline.quoting import Passage, best, sentences, terms
@@ -61,22 +62,22 @@ _OWN: Final = (ABOUT, QUOTING, NOTHING, NOTED, BACK)
 """How this model's own messages begin: it does not quote itself."""
 
 _NOTES: Final = ask_for_notes().partition("\n")[0].partition(":")[0]
-_QUESTION: Final = re.compile(
+_QUESTION: Final = lazy_pattern(
     r"\?\s*$|^\W*(?:what|which|who|whom|whose|when|where|why|how|is|are|was|were|do|does|did|can|"
     r"could|should|would|has|have|had|tell|explain|quote|recall|remind|summari[sz]e|describe|"
     r"say|answer|was|wer|wie|wo|wann|warum|welche\w*|qui|que|quoi|qué|cómo|dónde)\b",
     re.IGNORECASE,
 )
-_GREETING: Final = re.compile(
+_GREETING: Final = lazy_pattern(
     r"^\W*(?:hello|hi|hey|hallo|good (?:morning|evening|day)|help|who are you|what are you|"
     r"what can you do)\b",
     re.IGNORECASE,
 )
 
 
-_REMARK: Final = re.compile(r"\[[^\]\n]*\]")
+_REMARK: Final = lazy_pattern(r"\[[^\]\n]*\]")
 """What the projection puts in for a user who has said nothing."""
-_SUMMARY: Final = re.compile(r"<conversation_so_far>\n(.*)\n</conversation_so_far>", re.DOTALL)
+_SUMMARY: Final = lazy_pattern(r"<conversation_so_far>\n(.*)\n</conversation_so_far>", re.DOTALL)
 """What stands in for messages that were cut."""
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import collections
 import math
-import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,10 +24,10 @@ that are equally rare, one is not enough."""
 _NEAR_SHARE: Final = 0.4
 """What a word next door counts."""
 
-_WORD: Final = re.compile(r"[^\W_]+(?:[_.'/-]+[^\W_]+)*")
-_PART: Final = re.compile(r"[^\W_]+")
-_END: Final = re.compile(r"(?<=[.!?。！？])(?:[\"')\]]*)(?:\s+|(?<=[。！？]))(?=\S)|\n+")
-_CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WORD: Final = lazy_pattern(r"[^\W_]+(?:[_.'/-]+[^\W_]+)*")
+_PART: Final = lazy_pattern(r"[^\W_]+")
+_END: Final = lazy_pattern(r"(?<=[.!?。！？])(?:[\"')\]]*)(?:\s+|(?<=[。！？]))(?=\S)|\n+")
+_CJK: Final = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 STOPWORDS: Final = frozenset(
     (

@@ -14,6 +14,7 @@ from holdfast.core.log.records import Assistant, User
 from holdfast.core.memory.notes import durable
 from holdfast.core.projection.fences import unescaped, unwrapped
 from holdfast.core.text.cut import cut, ellipsis
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.providers.offline.quoting import Passage, best, sentences
 
 if TYPE_CHECKING:
@@ -31,37 +32,37 @@ _NAMES_MAX: Final = 15
 _SHARE_MAX: Final = 0.5
 """Of what is summarised: a longer summary is not worth having."""
 
-_LABEL: Final = re.compile(r"^\[(User|Assistant|Result|Note)\b([^\]\n]*)\]\s*$\n?", re.MULTILINE)
-_RULE: Final = re.compile(
+_LABEL: Final = lazy_pattern(r"^\[(User|Assistant|Result|Note)\b([^\]\n]*)\]\s*$\n?", re.MULTILINE)
+_RULE: Final = lazy_pattern(
     r"\b(must|never|always|only|do not|don['’]t|avoid|prefer|should not|shouldn['’]t|no more than|"
     r"at (?:most|least)|keep|without)\b",
     re.IGNORECASE,
 )
-_DECIDED: Final = re.compile(
+_DECIDED: Final = lazy_pattern(
     r"\b(decided?|decision|chose|chosen|agreed|instead of|rather than|going with|settled on|"
     r"we(?:'ll| will) use|because)\b",
     re.IGNORECASE,
 )
-_OPEN: Final = re.compile(
+_OPEN: Final = lazy_pattern(
     r"\[ \]|\b(todo|fixme|next|remaining|still (?:to|needs?|open)|not yet|open (?:item|question)|"
     r"left to do|follow[- ]up|later|pending)\b",
     re.IGNORECASE,
 )
-_DONE: Final = re.compile(
+_DONE: Final = lazy_pattern(
     r"\b(done|finished|fixed|added|created|wrote|written|changed|removed|renamed|updated|works|"
     r"passe[sd]|found|implemented|merged|released|deployed|built|installed|moved|read)\b",
     re.IGNORECASE,
 )
-_FAILED: Final = re.compile(
+_FAILED: Final = lazy_pattern(
     r"traceback|\w*error\b|exception|fatal|\bfailed\b|denied|not found|exit (?:code|status) [1-9]",
     re.IGNORECASE,
 )
-_LEFT_OUT: Final = re.compile(r"\[…[^\]\n]*\]")
+_LEFT_OUT: Final = lazy_pattern(r"\[…[^\]\n]*\]")
 """What says that an earlier summary was shortened: the next one is not made of it."""
-_FILE: Final = re.compile(
+_FILE: Final = lazy_pattern(
     r"(?<![\w/.:])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w|(?<![\w/.@])[\w-]+\.[A-Za-z]\w{0,4}\b"
 )
-_NAME: Final = re.compile(
+_NAME: Final = lazy_pattern(
     r"https?://[^\s\"'<>`()]+[\w/]|\b[0-9a-f]{7,40}\b|\bv?\d+(?:\.\d+){1,3}\b|(?<![\d,])(?:\d{1,3}(?:,\d{3})+|\d{3,})(?![\d,])"
     r"|\b[A-Z][A-Z0-9]+[-_]\w+\b|\b\w+[a-z0-9]_[a-z]\w+\b"
 )

@@ -5,10 +5,10 @@ The words of each rule are the provider's; docs/dialects.md lists them all.
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.providers.wire.rule import (
     Picture,
     PictureRules,
@@ -161,8 +161,8 @@ RULES: Final = (
 )
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
-_MISTRAL_PATTERN: Final = re.compile("[a-zA-Z0-9]{9}")
-_NAME_PATTERN: Final = re.compile("[a-zA-Z0-9_-]+")
+_MISTRAL_PATTERN: Final = lazy_pattern("[a-zA-Z0-9]{9}")
+_NAME_PATTERN: Final = lazy_pattern("[a-zA-Z0-9_-]+")
 
 
 def validate(request: object, target: Target) -> list[Violation]:

@@ -5,9 +5,9 @@ The words of each rule are the provider's; docs/dialects.md lists them all.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.providers.wire.rule import (
     Picture,
     PictureRules,
@@ -148,7 +148,7 @@ _CALLS: Final = {
     "local_shell_call": "local_shell_call_output",
 }
 _OUTPUTS: Final = {output: call for call, output in _CALLS.items()}
-_NAME_PATTERN: Final = re.compile("[a-zA-Z0-9_-]+")
+_NAME_PATTERN: Final = lazy_pattern("[a-zA-Z0-9_-]+")
 
 
 def validate(request: object, target: Target) -> list[Violation]:

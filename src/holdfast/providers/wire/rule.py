@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.models.catalog import COMMON_IMAGES
 from holdfast.core.models.messages import Image
 from holdfast.core.text.cut import scrub
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.images import image_size, is_image
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ RECALLED: Final = "recalled"
 """The source of a rule that nobody's report shows: known, not seen."""
 
 _SHOWN_CHARS: Final = 120
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,")
+_SURROGATE: Final = lazy_pattern("[\ud800-\udfff]")
+_DATA_URI: Final = lazy_pattern(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,")
 
 
 class Violation(msgspec.Struct, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import zlib
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -15,6 +14,7 @@ from holdfast.core.log.damage import Finding, Flaw, preview
 from holdfast.core.log.ids import positional_id
 from holdfast.core.log.records import SEAL, Header, Record, decode
 from holdfast.core.log.tree import Backtrack, Outline, Place
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.stores.jsonl.lines import Forward, Oversize, backward
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     OnItem = Callable[[int, int, Record | Flaw | None, bytes], None]
 
-_MENTIONS: Final = re.compile(rb"[0-9a-f]{64,}")
+_MENTIONS: Final = lazy_pattern(rb"[0-9a-f]{64,}")
 _BRIDGES_MAX: Final = 4
 """Parents looked for in vain, each through the whole log, before the log is outlined instead."""
 _SEAL_LINE: Final = bytes([SEAL])

@@ -30,6 +30,7 @@ from holdfast.core.memory.note_files import (
 )
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.text.cut import cut, ellipsis
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import NoSuchNote, NotDurable, PathRejected, StoreUnavailable, UsageError
 from holdfast.stores.files import Disk, open_file, write_new, write_whole
 from holdfast.stores.notes.folder import NoteFile, NoteFolder
@@ -50,7 +51,7 @@ OWNERS: Final = "owners"
 
 _JOURNAL: Final = ".appending"
 _MARKS: Final = ".flushed"
-_DAY: Final = re.compile(r"\d{4,}-\d{2}-\d{2}(?=\.md\Z)")
+_DAY: Final = lazy_pattern(r"\d{4,}-\d{2}-\d{2}(?=\.md\Z)")
 _TRIES: Final = 5
 _SHOWN_CHARS: Final = 80
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.checkpoint.render import render
@@ -10,6 +9,7 @@ from holdfast.core.checkpoint.state import State, read_state
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, Checkpoint, ToolResult, User, text_of, tool_calls
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.surfaces.answers import Cell, answer, dim, line
 from holdfast.surfaces.formatting import one_line, printable
 from holdfast.surfaces.slash_commands.command import Choice, SlashCommand, WrongArgument
@@ -28,7 +28,7 @@ _OUTPUT_CHARS: Final = 4_000
 _CHECKPOINT_CHARS: Final = 1_500
 _RESULT_PREVIEW_CHARS: Final = 100
 """Sizes that fill about a screen."""
-_RANGE: Final = re.compile(r"-?\d*:-?\d*|\d+")
+_RANGE: Final = lazy_pattern(r"-?\d*:-?\d*|\d+")
 
 
 def _checkpoint(chat: ChatContext, _argument: str) -> CommandAnswer:

@@ -9,15 +9,20 @@ import msgspec
 
 from holdfast.core.outputs.describe.samples import counted, entry, listed
 from holdfast.core.text.cut import cut, ellipsis
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from holdfast.core.outputs.describe.samples import Sample
 
 _PYTHON: Final = "Traceback (most recent call last)"
-_FRAME: Final = re.compile(r"\s+at .+[(:]|\s+\.\.\. \d+ more|Caused by: ")
-_RAISED: Final = re.compile(r"(?:Uncaught |Exception in thread \S+ )?[\w.$]*(?:Error|Exception)\b")
-_PANIC: Final = re.compile(r"panic: |fatal error: |thread '.*' panicked at|goroutine \d+ \[running")
-_FAILURE: Final = re.compile(
+_FRAME: Final = lazy_pattern(r"\s+at .+[(:]|\s+\.\.\. \d+ more|Caused by: ")
+_RAISED: Final = lazy_pattern(
+    r"(?:Uncaught |Exception in thread \S+ )?[\w.$]*(?:Error|Exception)\b"
+)
+_PANIC: Final = lazy_pattern(
+    r"panic: |fatal error: |thread '.*' panicked at|goroutine \d+ \[running"
+)
+_FAILURE: Final = lazy_pattern(
     r"""
       (?: =+\ )? (?: [\w\ ]*\b )? \d+\ (?: failed | failing | failures? | errors? | passed )\b
     | FAILED?\b | ---\ FAIL | test\ result: | Tests?:\ +\d | Ran\ \d+\ tests? | E\ {2,}\S
@@ -30,7 +35,7 @@ _FAILURE: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_LEAD: Final = re.compile(r"[\s>|]{0,12}")
+_LEAD: Final = lazy_pattern(r"[\s>|]{0,12}")
 _LINE_CHARS: Final = 300
 """How far a line is looked at."""
 _TRACE_LINES: Final = 12

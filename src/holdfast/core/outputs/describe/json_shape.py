@@ -9,13 +9,14 @@ import msgspec
 
 from holdfast.core.outputs.describe.samples import fitting
 from holdfast.core.text.cut import cut, ellipsis
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from holdfast.core.outputs.describe.samples import Sample
 
 _PARSED_CHARS: Final = 4_000_000
 """A longer text is not parsed; it is called JSON by how it begins and ends."""
-_KEY: Final = re.compile(r'"((?:[^"\\]|\\.){1,80})"\s*:')
+_KEY: Final = lazy_pattern(r'"((?:[^"\\]|\\.){1,80})"\s*:')
 _HEAD_CHARS: Final = 20_000
 _KEYS_SHOWN: Final = 40
 _ELEMENT_CHARS: Final = 300

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.outputs.describe.samples import ends_of, entry, fitting, listed
 from holdfast.core.text.cut import cut, ellipsis
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from holdfast.core.outputs.describe.samples import Sample
 
-_STAMP: Final = re.compile(
+_STAMP: Final = lazy_pattern(
     r"""[\[("]? (
       \d{4}[-/]\d\d[-/]\d\d [T ] \d\d:\d\d (?: :\d\d )? (?: [.,]\d+ )? (?: Z | [+-]\d\d:?\d\d )?
     | \d\d/[A-Z][a-z][a-z]/\d{4}:\d\d:\d\d:\d\d
@@ -21,7 +22,7 @@ _STAMP: Final = re.compile(
     )""",
     re.VERBOSE,
 )
-_LEVEL: Final = re.compile(
+_LEVEL: Final = lazy_pattern(
     r"""\b( TRACE | DEBUG | INFO | NOTICE | WARN(?:ING)? | ERROR | ERR | FATAL | CRITICAL
            | SEVERE )\b
     | (?: \[ | \blevel["']?[=:]\s?["']? ) ( trace | debug | info | notice | warn(?:ing)? | error
@@ -33,7 +34,7 @@ _LEVEL_CHARS: Final = 120
 _NAMES: Final = {"WARNING": "WARN", "ERR": "ERROR", "SEVERE": "ERROR"}
 _ORDER: Final = ("FATAL", "CRITICAL", "ERROR", "WARN", "NOTICE", "INFO", "DEBUG", "TRACE")
 _BAD: Final = ("FATAL", "CRITICAL", "ERROR")
-_VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8,}\b|\d+")
+_VARYING: Final = lazy_pattern(r"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8,}\b|\d+")
 _ENDS_LINES: Final = 50
 _LINES_MIN: Final = 5
 _OFTEN_SHARE: Final = 0.05

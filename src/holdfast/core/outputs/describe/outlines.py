@@ -6,11 +6,12 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.outputs.describe.samples import entry, listed
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from holdfast.core.outputs.describe.samples import Sample
 
-_PART: Final = re.compile(
+_PART: Final = lazy_pattern(
     r"""
     (?: [ \t]* \d+ [→|:\t] [ ]? )?                   # tools that print files number their lines
     (?: (?P<fence> ``` )
@@ -24,7 +25,7 @@ _PART: Final = re.compile(
     )""",
     re.VERBOSE,
 )
-_PROSE: Final = re.compile(r"\s*\w+\s+\w+[ ]\w+[ ]\w")
+_PROSE: Final = lazy_pattern(r"\s*\w+\s+\w+[ ]\w+[ ]\w")
 """`type the word again` begins like a definition."""
 _ENTRIES_MIN: Final = 2
 _LINE_CHARS: Final = 300

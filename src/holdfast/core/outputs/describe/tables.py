@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.outputs.describe.samples import counted, ends_of
 from holdfast.core.text.cut import cut, ellipsis
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from holdfast.core.outputs.describe.samples import Sample
 
 _DELIMITERS: Final = (("\t", "tab-separated"), (",", "CSV"), (";", "CSV with semicolons"))
-_QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
-_RULE: Final = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)+\|?\s*")
-_FIXED: Final = re.compile(r"\S+(?: \S+)*")
+_QUOTED: Final = lazy_pattern(r'"(?:[^"]|"")*"')
+_RULE: Final = lazy_pattern(r"\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)+\|?\s*")
+_FIXED: Final = lazy_pattern(r"\S+(?: \S+)*")
 _ENDS_LINES: Final = 40
 _ROWS_MIN: Final = 3
 _NAME_CHARS: Final = 60

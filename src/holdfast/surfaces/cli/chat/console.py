@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.surfaces.answers import StyledLine, layout
 from holdfast.surfaces.cli.chat.spinner import Spinner
 from holdfast.surfaces.cli.terminal import paint
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from holdfast.surfaces.answers import StyledTable
 
-_CONTROLS: Final = re.compile(r"[^\S\n\t ]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROLS: Final = lazy_pattern(r"[^\S\n\t ]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that could control the terminal."""
 _INDENT_COLUMNS: Final = 3
 

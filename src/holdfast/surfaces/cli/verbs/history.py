@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from holdfast.core.history.access import OPERATOR, Caller
 from holdfast.core.limits import HISTORY_BYTES_MAX, HISTORY_LIMIT_MESSAGES
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.listing import title_of
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
 from holdfast.stores.audit import FileAudit
 from holdfast.surfaces.answers import Cell, Row
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _REFUSED, _MEANT_BADLY = 1, 2
 _TONES: dict[str, Tone] = {"user": "good", "assistant": "name", "toolResult": "plain"}
-_CUT = re.compile(r"^\[… .* …\]$")
+_CUT = lazy_pattern(r"^\[… .* …\]$")
 _VISIBILITIES = ("self", "tree", "agent", "all")
 _EXAMPLE = """examples:
   holdfast history notes --query "release date"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,14 @@ from holdfast.core.history.access import OPERATOR, Caller
 from holdfast.core.limits import RECALL_LIMIT
 from holdfast.core.memory.search_terms import is_common, terms
 from holdfast.core.text.cut import cut
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
 from holdfast.surfaces.cli.terminal import paint
 from holdfast.surfaces.formatting import local_time
 
 if TYPE_CHECKING:
     import argparse
+    import re
     from collections.abc import Iterator
 
     from holdfast.core.memory.hits import Hit
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 SCOPES = ("notes", "sessions", "all")
 _SHOWN_CHARS = 400
-_WORD = re.compile(r"\w[\w'’.-]*\w|\w")
+_WORD = lazy_pattern(r"\w[\w'’.-]*\w|\w")
 _STDIN = "-"
 
 
