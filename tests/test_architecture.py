@@ -47,7 +47,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "core.outputs": ("describe", "binaries", "excerpts", "preview", "offload"),
     "stores": (
-        *("files", "blobs", "jsonl", "notes", "search_index", "summary_files", "audit"),
+        *("files", "lines", "blobs", "audit", "notes", "search_index", "summary_files", "jsonl"),
         "in_memory",
     ),
     "providers": (

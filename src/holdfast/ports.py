@@ -1,23 +1,37 @@
-"""The protocols that durable things and models implement. No path, handle or seek appears here.
+"""The ports: what a store or a model must implement to take the place of ours.
 
-`JsonlStore` keeps sessions in plain files and `MemoryStore` in memory; anything else that passes
-`holdfast.testing.conformance` can take their place.
+`JsonlStore` keeps sessions in plain files and `MemoryStore` in memory. A store of your own derives
+from `SessionStore`, implements its abstract methods and passes `holdfast.testing.conformance`. No
+path, handle or seek appears here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+import random
+import time
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, Self
 
 import msgspec
 
+from holdfast.core.limits import BATCH_RECORDS_MAX
+from holdfast.core.log import views
+from holdfast.core.log.batch import Batch, new_header, place
+from holdfast.core.log.copies import fork_records
+from holdfast.errors import BadRecord, NoSuchSession, UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from holdfast.core.history.access import Access
     from holdfast.core.log.damage import Finding
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.log.records import Compaction, Header, Json, Record
+    from holdfast.core.log.records import Header, Json, Record
     from holdfast.core.log.tree import Branch
+    from holdfast.core.log.views import Live, LogEntry, LogReport
+    from holdfast.core.log.walk import OpenLog
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Delta, Reply
     from holdfast.core.models.window import Window
@@ -30,7 +44,7 @@ if TYPE_CHECKING:
     """Is told each piece of a reply as it comes in."""
 
 ANY_HEAD: Final = None
-"""For appends that do not care what was written meanwhile."""
+"""For appends after whatever the head is."""
 
 Durability = Literal["synced", "buffered"]
 """`synced`: survives power loss once `append` returns. `buffered`: survives the end of the
@@ -38,33 +52,12 @@ process, and power loss only after a later synced append or `sync`; for bulk loa
 
 
 class Appended(NamedTuple):
-    """What an append did."""
+    """The result of an append."""
 
     ids: tuple[str, ...]
     head: str
     sealed: Finding | None = None
     """The torn end of an earlier append that this one had to seal first."""
-
-
-class Live(msgspec.Struct, frozen=True):
-    """What the next turn needs: the records from the newest boundary to the head."""
-
-    records: tuple[Record, ...]
-    boundary: Compaction | None
-    head: str
-    findings: tuple[Finding, ...] = ()
-
-
-Standing = Literal["path", "branch", "double", "repeat", "open"]
-"""What became of a record: on the path to the head; on an abandoned branch; a call stored a second
-time; a line that repeats an earlier one; part of an append that never completed."""
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """A record as it stands in the whole log."""
-
-    record: Record
-    standing: Standing
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
@@ -89,22 +82,6 @@ class SessionInfo(msgspec.Struct, frozen=True):
     """None where the header that would say so is damaged."""
 
 
-class Report(msgspec.Struct, frozen=True):
-    """Everything `verify` found out about one session."""
-
-    key: SessionKey
-    bytes: int
-    records: int
-    counts: dict[str, int]
-    branches: int
-    head: str
-    findings: tuple[Finding, ...]
-
-    @property
-    def is_sound(self) -> bool:
-        return not any(finding.is_damage for finding in self.findings)
-
-
 class Trashed(msgspec.Struct, frozen=True):
     """A removed session that can still be restored."""
 
@@ -114,12 +91,113 @@ class Trashed(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class SessionStore(Protocol):
-    """Append-only logs of records.
+class SessionReader(ABC):
+    """Reads sessions. A store implements `open_log` and may override a view with an indexed one."""
 
-    Promises: once `append` returns, its records survive a crash; an append is there whole or not
-    at all; nothing that was appended is ever changed; readers never wait for writers.
-    """
+    @abstractmethod
+    def open_log(self, key: SessionKey) -> AbstractContextManager[OpenLog]:
+        """Open a session for reading, as it is now. Takes no lock. Raises `NoSuchSession`."""
+
+    def read(self, key: SessionKey, *, start: str | None = None) -> Iterator[Record]:
+        """Yield the records on the path to the head, oldest first, from `start` on."""
+        with self.open_log(key) as log:
+            yield from views.read_path(log) if start is None else views.read_from(log, start)
+
+    def read_all(self, key: SessionKey) -> Iterator[LogEntry]:
+        """Yield every intact record in the order it was written, with its state."""
+        with self.open_log(key) as log:
+            yield from views.read_entries(log)
+
+    def read_branch(self, key: SessionKey, head: str) -> Iterator[Record]:
+        """Yield the records on the path to `head`, oldest first."""
+        with self.open_log(key) as log:
+            yield from views.read_path(log, head)
+
+    def header(self, key: SessionKey) -> Header:
+        """Return the first record: who owns the session and where it comes from.
+
+        A log that begins with another record has a header made up for it, with no owner. Raises
+        `StoreError` where the beginning is damaged and the owner therefore unknown.
+        """
+        with self.open_log(key) as log:
+            return views.header(log)
+
+    def last(self, key: SessionKey, count: int, *, before: str | None = None) -> list[Record]:
+        """Return the newest `count` records on the path to the head, oldest first.
+
+        With `before`, the newest before the record of that id. Raises `NoSuchRecord` where it is
+        not on the path.
+        """
+        with self.open_log(key) as log:
+            return views.last(log, count, before)
+
+    def back(self, key: SessionKey, *, before: str | None = None) -> Iterator[Record]:
+        """Yield the path from the head, or from before that record, towards the root.
+
+        Costs what is taken of it. Where an id occurs twice, the newest record has it here, so
+        that no `before` leads back to where a reader has been.
+        """
+        with self.open_log(key) as log:
+            yield from views.read_back(log, before)
+
+    def live(self, key: SessionKey, *, window: int | None = None) -> Live:
+        """Return the path from the newest compaction (that binds `window`) to the head."""
+        with self.open_log(key) as log:
+            return views.live(log, window)
+
+    def head(self, key: SessionKey) -> str:
+        """Return the id of the head."""
+        with self.open_log(key) as log:
+            return views.head(log)
+
+    def find(self, key: SessionKey, prefix: str) -> Record:
+        """Return the one record whose id is `prefix` or starts with it."""
+        with self.open_log(key) as log:
+            return views.find(log, prefix)
+
+    def branches(self, key: SessionKey) -> list[Branch]:
+        """Return every leaf of the session's tree."""
+        with self.open_log(key) as log:
+            return views.list_branches(log)
+
+    def verify(self, key: SessionKey) -> LogReport:
+        """Read everything, change nothing, report what is wrong."""
+        with self.open_log(key) as log:
+            return views.verify(log)
+
+
+class SessionCatalogue(SessionReader):
+    """Makes, lists and removes sessions."""
+
+    def __init__(self, *, clock: Clock = time.time, entropy: Entropy = random.getrandbits) -> None:
+        self._clock, self._entropy = clock, entropy
+
+    @abstractmethod
+    def keys(self, agent: str | None = None) -> Iterable[SessionKey]:
+        """Return the key of every session, or of every session of an agent."""
+
+    @abstractmethod
+    def create_log(self, key: SessionKey, records: Iterable[Record]) -> None:
+        """Make a session with these records, all or none.
+
+        Raises `SessionExists` where the id is taken, or differs from a taken one only in case.
+        """
+
+    @abstractmethod
+    def remove(self, key: SessionKey) -> Trashed:
+        """Move a session to the trash."""
+
+    @abstractmethod
+    def trash(self) -> list[Trashed]:
+        """Return what is in the trash, the newest first."""
+
+    @abstractmethod
+    def restore(self, name: str) -> SessionKey:
+        """Take the session that `find_trashed` finds by that name out of the trash."""
+
+    @abstractmethod
+    def empty_trash(self, *, older_than_seconds: float = 0.0) -> list[Trashed]:
+        """Delete what is in the trash for good; returns what was deleted."""
 
     def create(
         self,
@@ -132,6 +210,64 @@ class SessionStore(Protocol):
         owner: str = "",
     ) -> str:
         """Make an empty session and return its head. Raises `SessionExists`."""
+        header = new_header(
+            key,
+            now=self._clock(),
+            label=label,
+            parent_session=parent_session,
+            parent_record=parent_record,
+            reason=reason,
+            owner=owner,
+        )
+        self.create_log(key, [header])
+        return header.id
+
+    def fork(self, key: SessionKey, new: SessionKey, *, at: str | None, label: str = "") -> str:
+        """Copy the path to `at` (the head by default) into a new session of the same owner.
+
+        Returns its head.
+        """
+        with self.open_log(key) as log:
+            records = fork_records(log, new, at=at, label=label, now=self._clock())
+            self.create_log(new, records)
+        return self.head(new)
+
+    def sessions(self, *, agent: str | None = None) -> list[SessionInfo]:
+        """Return all sessions, the most recently active first."""
+        infos = []
+        for key in self.keys(agent):
+            with suppress(NoSuchSession), self.open_log(key) as log:  # removed meanwhile
+                facts = msgspec.structs.asdict(views.facts(log))
+                infos.append(SessionInfo(key=key, bytes=log.size, **facts))
+        return newest_first(infos)
+
+
+class SessionStore(SessionCatalogue):
+    """Append-only logs of records, and what belongs to their sessions.
+
+    Promises: once `append` returns, its records survive a crash; an append is there whole or not
+    at all; nothing that was appended is ever changed; readers never wait for writers.
+    """
+
+    @abstractmethod
+    def append_batch(
+        self, key: SessionKey, batch: Batch, *, expect: str | None, durability: Durability
+    ) -> Appended:
+        """Add `batch.encode(after=head, …)` after the head, in one step for other writers.
+
+        Raises `LogConflict` where `expect` is neither `ANY_HEAD` nor the head, and `BadRecord`
+        where an id that came with the records was used before (`batch.refuse_repeats`).
+        """
+
+    @property
+    @abstractmethod
+    def blobs(self) -> BlobStore:
+        """The payloads of its sessions."""
+
+    @property
+    @abstractmethod
+    def audit(self) -> Audit:
+        """The log of who read its sessions."""
 
     def append(
         self,
@@ -146,83 +282,66 @@ class SessionStore(Protocol):
         `expect` is the head the caller has seen (`LogConflict` if it is another) or `ANY_HEAD`.
         Records without an id or time get one. A `rewind` moves the head to its `to`.
         """
+        if len(records) > BATCH_RECORDS_MAX:
+            raise BadRecord(
+                f"cannot append {len(records):,} records at once",
+                hint=f"append at most {BATCH_RECORDS_MAX:,} at a time, or use `append_each`",
+            )
+        return self._append(key, records, expect, durability, is_atomic=True)
 
     def append_each(
         self, key: SessionKey, records: Sequence[Record], *, durability: Durability = "synced"
     ) -> Appended:
         """Add records that stand for themselves: after a crash, the first of them may be there."""
+        return self._append(key, records, ANY_HEAD, durability, is_atomic=False)
+
+    def _append(
+        self,
+        key: SessionKey,
+        records: Sequence[Record],
+        expect: str | None,
+        durability: Durability,
+        *,
+        is_atomic: bool,
+    ) -> Appended:
+        if not records:
+            return Appended((), self.head(key))
+
+        def full_id(name: str) -> str:
+            with self.open_log(key) as log:
+                return name if views.head(log) == name else views.full_id(log, name)
+
+        batch = place(records, full_id, is_atomic=is_atomic)
+        return self.append_batch(key, batch, expect=expect, durability=durability)
 
     def sync(self, key: SessionKey) -> None:
-        """Make everything appended so far durable."""
-
-    def read(self, key: SessionKey, *, start: str | None = None) -> Iterator[Record]:
-        """The records on the path to the head, oldest first, from `start` on."""
-
-    def read_all(self, key: SessionKey) -> Iterator[Entry]:
-        """Every intact record in the order it was written, whatever became of it."""
-
-    def header(self, key: SessionKey) -> Header:
-        """Whose session it is and where it comes from, without reading the rest.
-
-        A log that begins with another record has a header made up for it, with no owner. Raises
-        `StoreError` where the beginning is damaged: then nobody knows whose it is.
-        """
-
-    def last(self, key: SessionKey, count: int, *, before: str | None = None) -> list[Record]:
-        """The newest `count` records on the path to the head, oldest first.
-
-        With `before`, the newest that stand before the record of that id. `NoSuchRecord` where it
-        is not on the path.
-        """
-
-    def back(self, key: SessionKey, *, before: str | None = None) -> Iterator[Record]:
-        """The path from the head, or from before that record, towards the root: newest first.
-
-        Costs what is taken of it. Where an id occurs twice, the newest record has it here, so
-        that no `before` leads back to where a reader has been.
-        """
-
-    def live(self, key: SessionKey, *, window: int | None = None) -> Live:
-        """The path from the newest compaction (that binds `window`) to the head."""
-
-    def head(self, key: SessionKey) -> str:
-        """The id of the head."""
-
-    def find(self, key: SessionKey, prefix: str) -> Record:
-        """The one record whose id is `prefix` or starts with it."""
-
-    def branches(self, key: SessionKey) -> list[Branch]:
-        """Every leaf of the session's tree."""
-
-    def read_branch(self, key: SessionKey, head: str) -> Iterator[Record]:
-        """The records on the path to `head`, oldest first."""
-
-    def fork(self, key: SessionKey, new: SessionKey, *, at: str | None, label: str = "") -> str:
-        """Copy the path to `at` (the head by default) into a new session of the same owner.
-
-        Returns its head.
-        """
-
-    def verify(self, key: SessionKey) -> Report:
-        """Read everything, change nothing, say what is wrong."""
-
-    def sessions(self, *, agent: str | None = None) -> list[SessionInfo]:
-        """All sessions, the most recently active first."""
-
-    def remove(self, key: SessionKey) -> Trashed:
-        """Move a session to the trash."""
-
-    def trash(self) -> list[Trashed]:
-        """What is in the trash."""
-
-    def restore(self, name: str) -> SessionKey:
-        """Take a session out of the trash."""
-
-    def empty_trash(self, *, older_than_seconds: float = 0.0) -> list[Trashed]:
-        """Delete what is in the trash for good."""
+        """Make everything appended so far durable. By default every append is."""
+        self.head(key)  # raises `NoSuchSession`
 
     def close(self) -> None:
-        """Let go of what is held open. Everything acknowledged is durable already."""
+        """Release what is held open. Everything acknowledged is durable already."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def newest_first(infos: Iterable[SessionInfo]) -> list[SessionInfo]:
+    """Return sessions in the order of a listing."""
+    return sorted(infos, key=lambda info: (-info.last_active, info.key))
+
+
+def find_trashed(trash: Iterable[Trashed], name: str) -> Trashed:
+    """Return the newest trashed session of that name, id or `agent/id`."""
+    for trashed in trash:
+        if name in (trashed.name, trashed.key.session, str(trashed.key)):
+            return trashed
+    raise UsageError(
+        f"cannot restore `{name}`: it is not in the trash",
+        hint="list the trash with `holdfast rm --list`",
+    )
 
 
 class BlobStore(Protocol):

@@ -17,7 +17,7 @@ import msgspec
 from holdfast.core.history.access import Access, bounded
 from holdfast.ports import Noted
 from holdfast.stores.files import Disk, explaining, open_file, open_root
-from holdfast.stores.jsonl.lines import Oversize, backward
+from holdfast.stores.lines import Oversize, backward
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -465,7 +465,7 @@ def test_listing_leaves_out_a_session_that_goes_while_it_is_made(
     """A session removed between looking at the folder and reading the log is not listed."""
     filled(store, 2)
     keys = [info.key for info in store.sessions()]
-    files = list(store._shelf.sessions())
+    files = list(store._folders.sessions())
     with closing(index.Index(str(tmp_path / "other.sqlite3"))) as other:
         store.remove(keys[0])
         logs = [index.LogFile(key, status, store._open) for key, status in files]

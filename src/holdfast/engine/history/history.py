@@ -72,10 +72,6 @@ from holdfast.errors import (
     StoreError,
     UsageError,
 )
-from holdfast.stores.audit import FileAudit, MemoryAudit
-from holdfast.stores.blobs import FileBlobs
-from holdfast.stores.in_memory import MemoryBlobs
-from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -125,22 +121,21 @@ class History:
         max_bytes: int = HISTORY_BYTES_MAX,
         agent: str = AGENT_DEFAULT,
     ) -> None:
-        """Blobs and audit log are those of the store's root, where it has one, else in memory.
+        """Blobs and audit log are those of the store unless others are given.
 
         `agent` is whose session a bare id means, where the caller is none.
         """
         if max_bytes < 0:
             raise UsageError(f"a reply cannot have {max_bytes} bytes", hint="give a cap from 0 up")
-        root = store.root if isinstance(store, JsonlStore) else None
         self._store = store
         self._caller = caller
         self._scope = scope_of(caller)
-        self._blobs: BlobStore = blobs or (FileBlobs(root) if root else MemoryBlobs())
+        self._blobs: BlobStore = blobs or store.blobs
         self._redactor = redactor or default_redactor()
         self._clock = clock
         self._agent = caller.agent or agent
         self._cap = max_bytes
-        self.audit: Audit = audit or (FileAudit(root) if root else MemoryAudit())
+        self.audit: Audit = audit or store.audit
 
     def read(
         self,

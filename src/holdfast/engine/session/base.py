@@ -62,8 +62,6 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.providers.failures import name_failure
-from holdfast.stores.blobs import FileBlobs
-from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
@@ -146,7 +144,7 @@ class Held:
         owned: Sequence[Any] = (),
     ) -> None:
         self.store = store
-        self.blobs = blobs if blobs is not None else blobs_of(store)
+        self.blobs = blobs if blobs is not None else store.blobs
         self._options = checked_options(options)
         self._models = (model, summariser)
         self._owned = list(owned)
@@ -674,13 +672,6 @@ def _made(
     key = SessionKey(agent, new_session_id(random.getrandbits(48)))
     store.create(key, label=label or name or FIRST_LABEL, owner=owner or "")
     return key
-
-
-def blobs_of(store: SessionStore) -> BlobStore | None:
-    """Where the payloads of a store's sessions are; none where a store has no place of its own."""
-    if isinstance(store, JsonlStore):
-        return FileBlobs(store.root)
-    return store.blobs if isinstance(store, MemoryStore) else None
 
 
 def owned_of(*pairs: tuple[object, object]) -> list[Any]:

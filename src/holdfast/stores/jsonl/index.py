@@ -18,10 +18,12 @@ import msgspec
 
 from holdfast.core.log.listing import Facts
 from holdfast.core.log.tree import Outline
+from holdfast.core.log.views import opening
+from holdfast.core.log.walk import outline_lines
 from holdfast.errors import NoSuchSession, PathRejected, StoreError
 from holdfast.ports import SessionInfo
 from holdfast.stores.files import FILE_MODE
-from holdfast.stores.jsonl import log
+from holdfast.stores.jsonl.log import FileLog
 
 if TYPE_CHECKING:
     import sqlite3
@@ -206,10 +208,11 @@ def _read(one: LogFile, known: _Row | None) -> _Row:
         start, facts = 0, Facts()
         if known is not None and _has_only_grown(fd, status, known):
             start, facts = known.scanned, known.facts
-        scanned = _scan(fd, start, status.st_size, facts)
+        log = FileLog(one.key, fd, status.st_size)
+        scanned = _scan(log, start, facts)
         if start == 0:
-            opening = log.opening(fd, status.st_size)
-            facts.owner = opening.owner if opening else None
+            first = opening(log)
+            facts.owner = first.owner if first else None
         return _Row(_stamp(status), scanned, _fingerprint(fd, scanned), facts)
     finally:
         os.close(fd)
@@ -225,19 +228,19 @@ def _has_only_grown(fd: int, status: os.stat_result, known: _Row) -> bool:
     )
 
 
-def _scan(fd: int, start: int, end: int, facts: Facts) -> int:
-    """Add what stands in `[start, end)` to the facts.
+def _scan(log: FileLog, start: int, facts: Facts) -> int:
+    """Add the records from `start` on to the facts.
 
-    Returns `end`, or 0 where the log ends in the middle of an append and must be read again.
+    Returns the log's size, or 0 where it ends in the middle of an append and must be read again.
     """
     shape = Outline(on_record=facts.add, is_start=facts.records == 0)
     last = start
-    for position, size, _item, _line in log.shown(shape, fd, start, end):
+    for position, size, _item, _line in outline_lines(shape, log.lines(start)):
         last = position + size
-    is_clean = last < end and not shape.is_open
+    is_clean = last < log.size and not shape.is_open
     shape.end()
     facts.damaged += sum(finding.is_damage for finding in shape.findings)
-    return end if is_clean else 0
+    return log.size if is_clean else 0
 
 
 def _fingerprint(fd: int, scanned: int) -> bytes:

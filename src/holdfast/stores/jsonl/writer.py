@@ -5,31 +5,27 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import FORMAT_VERSION
 from holdfast.core.log.records import FORMAT
-from holdfast.errors import BadRecord, ForeignLog, LogBusy, LogConflict, PathRejected
+from holdfast.core.log.views import stored_header
+from holdfast.errors import ForeignLog, LogBusy, LogConflict, PathRejected
 from holdfast.stores.files import Disk, LockTimeout, explain, explaining, lock, unlock, write_whole
-from holdfast.stores.jsonl import last_writer, log
+from holdfast.stores.jsonl import last_writer
 from holdfast.stores.jsonl.folders import SUFFIX, Shelf
+from holdfast.stores.jsonl.log import Ending, FileLog, ending, recent_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
+    from holdfast.core.log.batch import Batch, Lines
     from holdfast.core.log.damage import Finding
     from holdfast.core.log.ids import SessionKey
     from holdfast.ports import Trashed
 
 _RECENT_RECORDS: Final = 500
 """How far back an id that came with a record is looked for, under the lock."""
-
-
-class Lines(NamedTuple):
-    """Records ready to be written, with the ids they will go by."""
-
-    data: bytes
-    ids: tuple[str, ...]
 
 
 class LogWriter:
@@ -47,7 +43,7 @@ class LogWriter:
         self._folder = self._fd = -1
         self._identity = (-1, -1)
         self._size = -1
-        self._ending: log.Ending | None = None
+        self._ending: Ending | None = None
         """How others left the log; none once we have written after them."""
         self._recent: set[str] | None = None
 
@@ -56,14 +52,13 @@ class LogWriter:
         lines_after: Callable[[str], Lines],
         *,
         expect: str | None,
-        claimed: Sequence[str],
+        batch: Batch,
         header: Callable[[], bytes],
         is_synced: bool,
     ) -> tuple[Lines, Finding | None]:
         """Write the lines that follow the head, as one act; say what had to be sealed first.
 
-        `claimed` are ids that came with the records. `header` makes the first line of a file that
-        has nothing in it.
+        `header` makes the first line of an empty file.
         """
         with self._mutex:
             size = self._lock_current()
@@ -71,8 +66,8 @@ class LogWriter:
                 self._look_at_end(size)
                 if expect is not None and expect != self.head:
                     raise LogConflict(str(self.key), expect, self.head, self._last_writer())
-                if claimed:
-                    self._refuse_repeats(claimed)
+                if batch.claimed:
+                    self._refuse_repeats(batch)
                 lines = lines_after(self.head)
                 ending, data = self._ending, lines.data
                 if ending is not None:
@@ -172,7 +167,7 @@ class LogWriter:
             raise
 
     def _check_format(self) -> None:
-        header = log.header(self._fd, os.fstat(self._fd).st_size)
+        header = stored_header(self._log(os.fstat(self._fd).st_size))
         if header is None or (header.format == FORMAT and header.version <= FORMAT_VERSION):
             return
         if header.format == FORMAT:
@@ -190,22 +185,14 @@ class LogWriter:
         """Bring what we know of the end up to date, if anybody else has written."""
         if size != self._size:
             with explaining(f"read session `{self.key.session}`"):
-                self._ending = log.ending(self._fd, size)
+                self._ending = ending(self._log(size))
             self.head, self._size, self._recent = self._ending.head, size, None
 
-    def _refuse_repeats(self, claimed: Sequence[str]) -> None:
-        """A caller that tries again after a crash must not write a record twice.
-
-        Only the newest records are looked through; an older repeat is found when it is read.
-        """
+    def _refuse_repeats(self, batch: Batch) -> None:
+        """Refuse ids that are in the log. An older repeat is found when it is read."""
         if self._recent is None:
-            self._recent = log.recent_ids(self._fd, self._size, _RECENT_RECORDS)
-        for record_id in claimed:
-            if record_id in self._recent:
-                raise BadRecord(
-                    f"record `{record_id}` is in session `{self.key}` already",
-                    hint="if this is a retry, it had succeeded; otherwise choose another id",
-                )
+            self._recent = recent_ids(self._log(self._size), _RECENT_RECORDS)
+        batch.refuse_repeats(self._recent, self.key)
 
     def _write(self, data: bytes, *, is_synced: bool) -> None:
         size, self._size = self._size, -1  # unknown until the write is known to be good
@@ -229,6 +216,9 @@ class LogWriter:
         # After a failed sync the descriptor may report the next one as good: do not keep it.
         unlock(self._fd)
         self._close()
+
+    def _log(self, size: int) -> FileLog:
+        return FileLog(self.key, self._fd, size)
 
     def _last_writer(self) -> str:
         return last_writer.last(self._folder, self.key.session)

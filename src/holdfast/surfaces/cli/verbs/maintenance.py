@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast.core.log.damage import Finding
-    from holdfast.ports import Report
+    from holdfast.core.log.views import LogReport
 
 
 def finding_json(finding: Finding) -> dict[str, object]:
@@ -74,7 +74,7 @@ def _verify(args: argparse.Namespace, app: App) -> int:
     return 1 if damaged else 0
 
 
-def _report_json(report: Report) -> dict[str, object]:
+def _report_json(report: LogReport) -> dict[str, object]:
     return {
         "session": report.key.session,
         "agent": report.key.agent,
@@ -88,7 +88,7 @@ def _report_json(report: Report) -> dict[str, object]:
     }
 
 
-def _show_report(app: App, report: Report) -> None:
+def _show_report(app: App, report: LogReport) -> None:
     damage = sum(finding.is_damage for finding in report.findings)
     state = f"{damage} damaged places" if damage else "sound"
     app.out.line(

@@ -24,8 +24,8 @@ from holdfast.core.log.records import (
     to_json,
     tool_calls,
 )
+from holdfast.core.log.views import LogEntry
 from holdfast.errors import AmbiguousName, NoSuchRecord, UsageError
-from holdfast.ports import Entry
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.terminal import paint
@@ -94,7 +94,7 @@ def _log(args: argparse.Namespace, app: App) -> int:
     return 0
 
 
-def _entries(args: argparse.Namespace, app: App, key: SessionKey) -> Iterable[Entry]:
+def _entries(args: argparse.Namespace, app: App, key: SessionKey) -> Iterable[LogEntry]:
     if args.all:
         return app.store.read_all(key)
     records: Iterable[Record]
@@ -105,10 +105,10 @@ def _entries(args: argparse.Namespace, app: App, key: SessionKey) -> Iterable[En
     else:
         start = app.store.find(key, args.start).id if args.start else None
         records = app.store.read(key, start=start)
-    return (Entry(record, "path") for record in records)
+    return (LogEntry(record, "path") for record in records)
 
 
-def _log_line(entry: Entry) -> str:
+def _log_line(entry: LogEntry) -> str:
     record = entry.record
     is_current = entry.standing == "path"
     tone: Tone = _TONES.get(record.kind, "plain") if is_current else "dim"

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from tests.support.runs import examples
 
 from holdfast.core.limits import DAMAGE_PREVIEW_BYTES, LINE_BYTES_MAX
-from holdfast.stores.jsonl import lines
-from holdfast.stores.jsonl.lines import Forward, Oversize, backward
+from holdfast.stores import lines
+from holdfast.stores.lines import Forward, Oversize, backward
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from holdfast.stores.jsonl.lines import Line
+    from holdfast.stores.lines import Line
 
 # Few letters, so that newlines, blank lines and runs without a newline are all common.
 FILES = st.lists(

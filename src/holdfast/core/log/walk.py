@@ -1,0 +1,144 @@
+"""Reads the lines of a log along its tree, from either end.
+
+A store shows a log as an `OpenLog`: its lines, forward and backward. Everything else about a
+session is derived from those two, here and in `views`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from holdfast.core.log.damage import Finding, Flaw, preview
+from holdfast.core.log.ids import SessionKey, positional_id
+from holdfast.core.log.records import Record
+from holdfast.core.log.tree import Backtrack, Outline, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from holdfast.core.log.tree import Span
+
+LogLine = tuple[int, int, Record | Flaw | None, bytes]
+"""Position, size, record and bytes of a line. A damaged line has a `Flaw`, a seal has None."""
+
+_BRIDGES_MAX: Final = 4
+"""A bridge over a missing parent reads the whole log; after this many an outline is cheaper."""
+
+
+class OpenLog(Protocol):
+    """The lines of one session, as they were when the log was opened.
+
+    Positions are integers that grow from 0. A file uses byte offsets, a list uses indexes.
+    """
+
+    @property
+    def key(self) -> SessionKey: ...
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+
+    def lines(self, start: int = 0) -> Iterator[LogLine]:
+        """Every line that is not blank, oldest first, from a position on."""
+
+    def lines_back(self, end: int | None = None) -> Iterator[LogLine]:
+        """Every line that is not blank, newest first, from before a position."""
+
+
+def identify(record: Record, position: int) -> Record:
+    """Return the record, with its positional id where it was stored without an id."""
+    return record if record.id else msgspec.structs.replace(record, id=positional_id(position))
+
+
+def record_at(log: OpenLog, position: int) -> Record | None:
+    """Return the record at a position, or None where no intact record starts there."""
+    for found, _size, item, _line in log.lines(position):
+        if found != position or item is None or isinstance(item, Flaw):
+            return None
+        return identify(item, position)
+    return None
+
+
+# Forward
+
+
+def outline(log: OpenLog, *, on_line: Callable[[LogLine], None] | None = None) -> Outline:
+    """Return the shape of the log. Logs with branches or unordered ids take a second pass."""
+    shape = Outline()
+    for line in outline_lines(shape, log.lines()):
+        if on_line is not None:
+            on_line(line)
+    shape.end()
+    shape.settle(_places(log, shape.wanted))
+    return shape
+
+
+def outline_lines(shape: Outline, lines: Iterable[LogLine]) -> Iterator[LogLine]:
+    """Yield the lines after adding each of them to the outline."""
+    for found in lines:
+        position, size, item, line = found
+        shape.add(position, size, item, preview(line) if isinstance(item, Flaw) else "")
+        yield found
+
+
+def stream(log: OpenLog, spans: Iterable[Span], shape: Outline) -> Iterator[tuple[int, Record]]:
+    """Yield the records in these spans with their positions, each under its effective id."""
+    for span in spans:
+        for position, _size, item, _line in log.lines(span.first):
+            if position > span.last:
+                break
+            if item is None or isinstance(item, Flaw) or position in shape.skipped:
+                continue
+            if position in shape.renamed:
+                item = msgspec.structs.replace(item, id=positional_id(position))
+            yield position, identify(item, position)
+
+
+def _places(log: OpenLog, wanted: set[str]) -> dict[str, list[Place]]:
+    places: dict[str, list[Place]] = {record_id: [] for record_id in wanted}
+    if not wanted:
+        return places
+    for position, _size, item, line in log.lines():
+        if item is not None and not isinstance(item, Flaw):
+            found = places.get(item.id or positional_id(position))
+            if found is not None:
+                found.append(Place(position, hash(line)))
+    return places
+
+
+# Backward
+
+
+def walk_back(
+    log: OpenLog, on_flaw: Callable[[Finding], None] | None = None
+) -> Iterator[tuple[int, Record]]:
+    """Yield the records on the path with their positions, from the head towards the root."""
+    track = Backtrack()
+    start: int | None = None
+    for _bridge in range(_BRIDGES_MAX):
+        for position, size, item, line in log.lines_back(start):
+            is_next = track.offer(position, item)
+            if item is None or isinstance(item, Flaw):
+                if item is not None and on_flaw is not None:
+                    on_flaw(Finding(item.kind, position, size, item.detail, preview(line)))
+            elif is_next:
+                yield position, identify(item, position)
+        if track.missing is None:
+            return
+        on_flaw = None  # the search for the missing parent has read every line
+        start = track.bridge()
+    assert start is not None
+    yield from _walk_outline_back(log, start)
+
+
+def _walk_outline_back(log: OpenLog, start: int) -> Iterator[tuple[int, Record]]:
+    """Yield the path before `start`, for logs with more missing parents than `_BRIDGES_MAX`."""
+    shape = outline(log)
+    entries = stream(log, shape.path(start), shape)
+    positions = [position for position, _record in entries if position < start]
+    for position in reversed(positions):
+        record = record_at(log, position)
+        assert record is not None
+        yield position, record
