@@ -22,7 +22,6 @@ from holdfast.core.log.refs import refs_of
 from holdfast.core.models.messages import Text
 from holdfast.core.models.replies import Reply
 from holdfast.core.turn.run import cut_in
-from holdfast.engine.session.base import blobs_of
 from holdfast.errors import HoldfastError
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
@@ -212,10 +211,8 @@ def _check(scenario: Scenario, world: World, run: Run, store: Any) -> None:
     _check_acknowledged(run, after)
     _check_order(after)
     _check_tools(world, after)
-    blobs = blobs_of(store)
-    assert blobs is not None
     for ref in (ref for one in after for ref in refs_of(one)):
-        assert len(blobs.get(ref.sha256)) == ref.bytes, "a record names what is not there"
+        assert len(store.blobs.get(ref.sha256)) == ref.bytes, "a record names what is not there"
 
     again = World(store, world.done, world.clock)
     model = _model(["the session goes on"], again, scenario.options.get("limit"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +13,8 @@ from holdfast.stores.audit import FileAudit, MemoryAudit
 from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.in_memory import MemoryBlobs, MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.testing.conformance import sessions
-from holdfast.testing.conformance.sessions import (
+from holdfast.testing import conformance
+from holdfast.testing.conformance import (
     AUDIT_CHECKS,
     BLOB_CHECKS,
     SESSION_CHECKS,
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.testing.conformance.sessions import AuditCheck, BlobCheck, SessionCheck
+    from holdfast.testing.conformance import AuditCheck, BlobCheck, SessionCheck
 
 
 @pytest.mark.parametrize("check", SESSION_CHECKS, ids=lambda check: check.__name__)
@@ -67,15 +69,19 @@ def test_memory_audit_keeps_the_promise(check: AuditCheck) -> None:
 
 
 def test_conformance_lists_every_check() -> None:
-    """No check is written and then left out of the lists."""
-    listed = {check.__name__ for check in (*SESSION_CHECKS, *BLOB_CHECKS, *AUDIT_CHECKS)}
-    written = {
-        name
-        for name, function in inspect.getmembers(sessions, inspect.isfunction)
-        if function.__module__ == sessions.__name__
-        and list(inspect.signature(function).parameters) in (["store"], ["audit"])
-    }
-    assert listed == written
+    """No check is written and then left out: every function of the suite that takes a store."""
+    listed = (*SESSION_CHECKS, *BLOB_CHECKS, *AUDIT_CHECKS)
+    written = set()
+    for found in pkgutil.iter_modules(conformance.__path__, f"{conformance.__name__}."):
+        module = importlib.import_module(found.name)
+        written |= {
+            function
+            for _name, function in inspect.getmembers(module, inspect.isfunction)
+            if list(inspect.signature(function).parameters) in (["store"], ["audit"])
+        }
+    assert set(listed) == written
+    assert len(listed) == len(written)
+    assert (len(SESSION_CHECKS), len(BLOB_CHECKS), len(AUDIT_CHECKS)) == (64, 8, 3)
 
 
 def test_conformance_runs_without_a_test_framework() -> None:

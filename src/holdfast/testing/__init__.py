@@ -14,7 +14,7 @@
 """
 
 from holdfast.providers.offline.measuring import PromptTooLong
-from holdfast.testing.conformance.sessions import (
+from holdfast.testing.conformance import (
     AUDIT_CHECKS,
     BLOB_CHECKS,
     SESSION_CHECKS,

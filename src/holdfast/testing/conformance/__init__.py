@@ -1,1 +1,79 @@
-"""The promises of each port, as checks for an implementation."""
+"""The promises of the ports, as small checks that every store must pass.
+
+Each check gets an empty store of its own and says in its docstring what it expects. Checks use the
+ports and nothing else, so they apply to a store in files, in memory or in a database:
+
+    @pytest.mark.parametrize("check", SESSION_CHECKS, ids=lambda check: check.__name__)
+    def test_my_store_keeps_the_promises(check):
+        check(MyStore())
+
+`check_session_store`, `check_blob_store` and `check_audit` run them without a test framework. The
+modules hold the checks by subject: every public function in them is a check.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.ports import Audit, BlobStore, SessionStore
+from holdfast.testing.conformance import (
+    appending,
+    audit,
+    blobs,
+    branching,
+    compacting,
+    creating,
+    listing,
+    reading,
+    trash,
+)
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+SessionCheck = Callable[[SessionStore], None]
+BlobCheck = Callable[[BlobStore], None]
+AuditCheck = Callable[[Audit], None]
+
+
+def _checks_in(*modules: ModuleType) -> tuple[Callable[[Any], None], ...]:
+    """Return the public functions that these modules define, in the order they are written."""
+    return tuple(
+        member
+        for module in modules
+        for name, member in vars(module).items()
+        if inspect.isfunction(member)
+        and member.__module__ == module.__name__
+        and not name.startswith("_")
+    )
+
+
+SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = _checks_in(
+    creating, appending, reading, branching, compacting, listing, trash
+)
+"""Every promise of `SessionStore`."""
+BLOB_CHECKS: Final[tuple[BlobCheck, ...]] = _checks_in(blobs)
+"""Every promise of `BlobStore`."""
+AUDIT_CHECKS: Final[tuple[AuditCheck, ...]] = _checks_in(audit)
+"""Every promise of `Audit`."""
+
+
+def check_session_store(make_store: Callable[[], SessionStore]) -> None:
+    """Run every check, each on a new and empty store; the first broken promise raises."""
+    for check in SESSION_CHECKS:
+        with make_store() as store:
+            check(store)
+
+
+def check_blob_store(make_store: Callable[[], BlobStore]) -> None:
+    """Run every check, each on a new and empty store; the first broken promise raises."""
+    for check in BLOB_CHECKS:
+        check(make_store())
+
+
+def check_audit(make_audit: Callable[[], Audit]) -> None:
+    """Run every check, each on a new and empty audit log; the first broken promise raises."""
+    for check in AUDIT_CHECKS:
+        check(make_audit())
