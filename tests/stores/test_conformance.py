@@ -70,8 +70,8 @@ def test_memory_audit_keeps_the_promise(check: AuditCheck) -> None:
 
 def test_conformance_lists_every_check() -> None:
     """No check is written and then left out: every function of the suite that takes a store."""
-    listed = (*SESSION_CHECKS, *BLOB_CHECKS, *AUDIT_CHECKS)
-    written = set()
+    listed: list[object] = [*SESSION_CHECKS, *BLOB_CHECKS, *AUDIT_CHECKS]
+    written: set[object] = set()
     for found in pkgutil.iter_modules(conformance.__path__, f"{conformance.__name__}."):
         module = importlib.import_module(found.name)
         written |= {
