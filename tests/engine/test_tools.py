@@ -10,6 +10,7 @@ import pytest
 
 from holdfast import Session
 from holdfast.core.flow.effects import Outcome
+from holdfast.core.limits import NESTING_MAX
 from holdfast.core.models.messages import Tool, ToolCall
 from holdfast.engine.tools import Toolbox, ToolOutput, outcome_of, outcome_of_error, tool_function
 from holdfast.errors import BadSetting
@@ -146,6 +147,18 @@ def test_what_a_function_returns_can_be_stored() -> None:
         assert made.content is None or isinstance(made.content, str | list)
         if isinstance(made.content, list):
             assert all(isinstance(block, dict) for block in made.content)
+
+
+@pytest.mark.parametrize("levels", [NESTING_MAX + 1, 2_000, 100_000])
+def test_what_is_nested_too_deeply_becomes_text(levels: int) -> None:
+    """A tool may return anything; the log takes so many levels."""
+    value: Any = "bottom"
+    for _ in range(levels):
+        value = [value]
+    deep = outcome_of("c1", ToolOutput([{"type": "text", "text": value}], details=value), 0.0)
+    assert isinstance(deep.content, str)
+    assert isinstance(deep.details, str)
+    assert isinstance(outcome_of("c1", value, 0.0).content, str)
 
 
 def test_what_a_function_raises_names_its_kind() -> None:

@@ -21,6 +21,7 @@ from tests.providers.wire_replies import (
     responses_body,
 )
 
+from holdfast.core.limits import NESTING_MAX
 from holdfast.core.log.records import Assistant, Record, ToolResult, User, decode, encode
 from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.usage import read_usage
@@ -28,7 +29,7 @@ from holdfast.core.models.window import Window
 from holdfast.engine.session.prepare import prepare
 from holdfast.errors import BadSetting
 from holdfast.providers.replies import Accumulator, partial_of, read_reply, read_reply_async
-from holdfast.providers.wire.reading import ReplyFailed
+from holdfast.providers.wire.reading import ReplyFailed, arguments
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -102,6 +103,15 @@ def test_what_nobody_knows_is_kept() -> None:
     code = {"executableCode": {"language": "PYTHON", "code": "1"}}
     found = {"candidates": [{"content": {"parts": [code]}, "finishReason": "STOP"}]}
     assert read_reply(found, to("gemini")).content == [{"type": "executableCode", **code}]
+
+
+def test_arguments_that_are_nested_too_deeply_become_text() -> None:
+    """The log takes so many levels; a tool can refuse the text."""
+    text = '{"a":' * (NESTING_MAX + 1) + "1" + "}" * (NESTING_MAX + 1)
+    assert arguments(text) == text
+    assert arguments(json.loads(text)) == text
+    fine = '{"a":' * NESTING_MAX + "1" + "}" * NESTING_MAX
+    assert arguments(fine) == arguments(json.loads(fine)) == json.loads(fine)
 
 
 def test_arguments_that_are_no_json_stay_text() -> None:

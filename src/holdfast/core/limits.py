@@ -8,6 +8,12 @@ FORMAT_VERSION: Final = 1
 LINE_BYTES_MAX: Final = 32 * 1024 * 1024
 """A longer line is neither written nor parsed: larger payloads belong into blobs."""
 
+NESTING_MAX: Final = 150
+"""Levels of lists and objects in arguments, results and content; a deeper value is kept as text."""
+RECORD_NESTING_MAX: Final = NESTING_MAX + 10
+"""Levels in a line. A deeper one is neither written nor read: every Python that we support walks
+this many, from any depth of the caller's stack."""
+
 BATCH_RECORDS_MAX: Final = 10_000
 """Records in one atomic append; a reader holds at most one open batch in memory."""
 

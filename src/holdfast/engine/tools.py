@@ -15,6 +15,7 @@ from holdfast.core.models.messages import Tool
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.text.cut import cut, scrub, scrub_deep
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.nesting import is_too_deep
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -160,15 +161,23 @@ def _content(value: Any) -> Content:
     try:
         return msgspec.json.encode(value, enc_hook=repr).decode()
     except _NOT_JSON:
-        return str(value)
+        return _text(value)
 
 
 def _storable(value: Any) -> Any:
     """Convert a value to JSON types; other types become text."""
     try:
-        return msgspec.json.decode(msgspec.json.encode(scrub_deep(value), enc_hook=repr))
+        stored = msgspec.json.decode(msgspec.json.encode(scrub_deep(value), enc_hook=repr))
     except _NOT_JSON:
+        return _text(value)
+    return _text(value) if is_too_deep(stored) else stored
+
+
+def _text(value: Any) -> str:
+    try:
         return str(value)
+    except RecursionError:
+        return f"[a {type(value).__name__} that is nested too deeply to be shown]"
 
 
 def _is_blocks(value: Any) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,6 +22,7 @@ from tests.strategies import (
 )
 from tests.support.runs import examples
 
+from holdfast.core.limits import RECORD_NESTING_MAX
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.records import (
     BY_TYPE,
@@ -47,7 +47,7 @@ from holdfast.core.log.records import (
     tool_calls,
     was_repaired,
 )
-from holdfast.core.text.cut import scrub
+from holdfast.core.text.cut import scrub, scrub_deep
 from holdfast.errors import BadRecord
 
 if TYPE_CHECKING:
@@ -217,13 +217,29 @@ def test_encode_refuses_what_json_cannot_hold(value: object) -> None:
 
 
 @pytest.mark.parametrize("words", ["bottom", "\ud800"])
-def test_encode_refuses_what_is_nested_too_deeply(words: str) -> None:
-    """Nesting beyond what the codec can walk is an error of ours, not of the interpreter."""
-    content: list[dict[str, Any]] = [{"first": words}, *_nested(sys.getrecursionlimit() * 2)]
+@pytest.mark.parametrize("levels", [RECORD_NESTING_MAX, 2_000, 100_000])
+def test_encode_refuses_what_is_nested_too_deeply(words: str, levels: int) -> None:
+    """The limit is ours: the interpreter's differs by version, and by who calls."""
+    content: list[dict[str, Any]] = [{"first": words}, *_nested(levels)]
     with pytest.raises(BadRecord, match="nested too deeply"):
         encode(User(content=content))
     with pytest.raises(BadRecord, match="nested too deeply"):
         encode_lines([User(content=content)])
+
+
+@pytest.mark.parametrize("words", ["bottom", "\ud800"])
+def test_what_is_nested_as_deeply_as_allowed_is_stored(words: str) -> None:
+    """Text with any number of brackets is not nested at all."""
+    around = 3  # the record, the list of blocks, the block
+    content = [{"first": words + "[" * 10_000}, *_nested(RECORD_NESTING_MAX - around)]
+    record = User(content=content)
+    (line,) = encode_lines([record]).splitlines()
+    assert line == encode(record)
+    found = decode(line)
+    assert isinstance(found, User)
+    assert found.content == scrub_deep(content)
+    deeper = line.replace(b'"bottom"', b'["bottom"]')
+    assert decode(deeper) == Flaw("garbage", "nested too deeply")
 
 
 @pytest.mark.parametrize("ts", [math.nan, math.inf, -math.inf])

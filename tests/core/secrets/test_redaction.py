@@ -22,8 +22,8 @@ from tests.core.secrets.planted_secrets import (
 from tests.strategies import clean_texts, json_values, texts
 from tests.support.runs import examples
 
+from holdfast.core.limits import NESTING_MAX
 from holdfast.core.secrets.redaction import MASK, Redactor, has_secret, masks_in, without_secrets
-from holdfast.core.text.strings import DEPTH_MAX
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -355,7 +355,7 @@ def test_numbers_are_masked_where_they_are_known_values() -> None:
 def test_value_that_is_too_deep_is_not_let_out() -> None:
     """What cannot be looked through is masked whole."""
     value: Any = TOKENS["GitHub"]
-    for _ in range(DEPTH_MAX * 3):
+    for _ in range(NESTING_MAX * 3):
         value = [value]
     assert TOKENS["GitHub"] not in str(PLAIN.value(value))
     assert MASK in str(PLAIN.value(value))

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.core.secrets.planted_secrets import TOKENS
 from tests.strategies import json_values, records
 
+from holdfast.core.limits import NESTING_MAX
 from holdfast.core.log.records import Assistant, Header, OutputRef, ToolResult, User, encode
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.secrets.vault import Secret, Vault
-from holdfast.core.text.strings import DEPTH_MAX
 from holdfast.errors import BadSetting
 
 VALUE = 'hunter2 "quoted"\nline/two é'
@@ -107,7 +107,7 @@ def test_longer_value_goes_before_a_shorter_one_in_it() -> None:
 def test_deep_values_are_sealed_too() -> None:
     """Nothing that can be stored is too deep for it."""
     value: Any = "deploy-me-42"
-    for _ in range(DEPTH_MAX + 20):
+    for _ in range(NESTING_MAX + 20):
         value = [value]
     assert "deploy-me-42" not in str(VAULT.sealed_value(value))
     assert "<secret:" in str(VAULT.opened(VAULT.sealed_value(value), "deploy"))

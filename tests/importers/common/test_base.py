@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.importers.samples import SAMPLES, claude_user, jsonl, only, skipped
 
-from holdfast.core.limits import ID_CHARS_MAX, LABEL_CHARS_MAX, LINE_BYTES_MAX
+from holdfast.core.limits import ID_CHARS_MAX, LABEL_CHARS_MAX, LINE_BYTES_MAX, NESTING_MAX
 from holdfast.core.log.ids import is_name
 from holdfast.core.log.records import User, decode, encode, text_of
 from holdfast.errors import UsageError
@@ -140,6 +140,21 @@ def test_deep_nesting_does_not_stop_an_import() -> None:
     assert text_of(found.records[0].content) == "Hi"  # type: ignore[union-attr]
     for record in found.records:
         assert decode(encode(record)) == record
+
+
+def test_only_what_is_nested_too_deeply_is_left_out() -> None:
+    """A value of some hundred levels loses its bottom, and not the message that it is in."""
+    deep = "[" * (NESTING_MAX + 20) + '"bottom"' + "]" * (NESTING_MAX + 20)
+    block = f'{{"type":"novel","value":{deep}}}'
+    data = f'{{"role":"user","content":"Hi"}}\n{{"role":"user","content":[{block}]}}\n'.encode()
+
+    found = read(data, "x.jsonl", format="openai-chat")[0]
+
+    assert len(found.records) == 2
+    line = encode(found.records[1])
+    assert b"nested too deeply" in line
+    assert b"bottom" not in line
+    assert decode(line) == found.records[1]
 
 
 def test_ids_that_are_taken_or_not_allowed_are_left_to_the_store() -> None:

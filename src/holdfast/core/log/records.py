@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.core.limits import RECORD_NESTING_MAX
 from holdfast.core.log.damage import Flaw
 from holdfast.core.text.cut import scrub_deep
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.nesting import is_too_deep
 from holdfast.errors import BadRecord
 
 if TYPE_CHECKING:
@@ -263,6 +265,10 @@ _NESTED: Final = {"output_ref": _names(OutputRef), "decisions": _names(PruneDeci
 _CAREFUL: Final = frozenset((Unknown, Prune, ToolResult))
 
 _SUSPECT: Final = lazy_pattern(rb"\\u[dD][89a-fA-F]|NaN|Infinity")
+_SHALLOW_BYTES: Final = 2 * RECORD_NESTING_MAX
+"""A shorter line has no room for brackets that are nested too deeply."""
+_LONG_BYTES: Final = 16 * 1024
+_TOO_DEEP: Final = Flaw("garbage", "nested too deeply")
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final[msgspec.json.Decoder[_Known]] = msgspec.json.Decoder(_Known)
 
@@ -271,9 +277,12 @@ def encode(record: Record) -> bytes:
     """One line, without its newline. Lone surrogates become U+FFFD on the way."""
     try:
         try:
-            return _encode(record)
+            line = _encode(record)
         except UnicodeEncodeError:
-            return _encoder.encode(scrub_deep(_as_json(record)))
+            line = _encoder.encode(scrub_deep(_as_json(record)))
+        if _may_be_deep(line) and is_too_deep(record, RECORD_NESTING_MAX):
+            raise RecursionError
+        return line
     except (TypeError, ValueError, OverflowError) as error:
         raise BadRecord(
             f"a `{record.kind}` record holds what JSON cannot: {error}",
@@ -297,8 +306,11 @@ def encode_lines(records: Sequence[Record]) -> bytes:
                 break
         else:
             data = _encoder.encode_lines(records)
-            _decoder.decode_lines(data)
-            return data
+            read = _decoder.decode_lines(data)
+            if not _may_be_deep(data, lines=len(records)) or not is_too_deep(
+                read, RECORD_NESTING_MAX + 1
+            ):
+                return data
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
         pass  # said better one by one, or mended there
     return b"".join(_readable_line(record) + b"\n" for record in records)
@@ -324,6 +336,13 @@ def _readable_line(record: Record) -> bytes:
 
 def decode(line: bytes) -> Record | Flaw:
     """The record in a line, or why it is none. Never raises, whatever the bytes."""
+    found = _decode(line)
+    if len(line) > _SHALLOW_BYTES and _may_be_deep(line) and is_too_deep(found, RECORD_NESTING_MAX):
+        return _TOO_DEEP
+    return found
+
+
+def _decode(line: bytes) -> Record | Flaw:
     try:
         record = _decoder.decode(line)
     except msgspec.ValidationError:
@@ -333,6 +352,15 @@ def decode(line: bytes) -> Record | Flaw:
     if record.extra or (type(record) in _CAREFUL and _has_nested_extra(record)):
         return _decode_carefully(line)  # only a field that is really called `$extra` gets here
     return record
+
+
+def _may_be_deep(data: bytes, lines: int = 1) -> bool:
+    """False for most lines, at little cost: a record has one bracket, and each level one more.
+
+    A long line has so many brackets in its texts that a look at the record itself is quicker.
+    """
+    brackets_max = RECORD_NESTING_MAX + lines - 1
+    return len(data) > _LONG_BYTES * lines or data.count(b"[") + data.count(b"{") > brackets_max
 
 
 def was_repaired(line: bytes) -> bool:
@@ -460,7 +488,7 @@ def _decode_leniently(line: bytes) -> Record | Flaw:
         value = json.loads(line, parse_constant=lambda _name: None)
         return from_json(scrub_deep(value))
     except RecursionError:
-        return Flaw("garbage", "nested too deeply")
+        return _TOO_DEEP
     except ValueError as error:
         return Flaw("garbage", f"not JSON: {error}")
 

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.core.log.refs import IN_BLOCK, note_of
 from holdfast.core.text.cut import scrub, scrub_deep
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.nesting import is_too_deep
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json
@@ -218,10 +219,13 @@ def _read_call(block: Json, provider: str, model: str) -> ToolCall:
 def _read_arguments(value: object) -> dict[str, Any]:
     """Arguments are an object; a text that holds one is read, anything else is wrapped."""
     if isinstance(value, str):
+        text = value
         try:
-            value = json.loads(value)
+            value = json.loads(text)
+            if is_too_deep(value):
+                return {"value": scrub(text)}
         except (ValueError, RecursionError):
-            return {"value": scrub(str(value))} if str(value).strip() else {}
+            return {"value": scrub(text)} if text.strip() else {}
     if isinstance(value, dict):
         return _clean(value)
     return {} if value is None else {"value": scrub_deep(value)}

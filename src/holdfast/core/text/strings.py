@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from holdfast.core.limits import NESTING_MAX
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DEPTH_MAX: Final = 150
-"""Deeper values are not gone through here."""
 SIGNATURES: Final = frozenset(
     ("signature", "thinkingSignature", "thoughtSignature", "thought_signature")
 )
@@ -50,7 +49,7 @@ class Rewriter(Protocol):
 
 def rewritten(value: Any, rewriter: Rewriter, *, name: str = "", depth: int = 0) -> Any:
     """A value with its strings rewritten; `name` is the field that it is in."""
-    if depth > DEPTH_MAX:
+    if depth > NESTING_MAX:
         return rewriter.too_deep(value)
     match value:
         case str():

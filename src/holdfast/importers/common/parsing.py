@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.limits import NESTING_MAX
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.records import Json, Record, from_json
 from holdfast.core.text.cut import scrub, scrub_deep
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.nesting import is_too_deep
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
 NOT_JSON: Final = object()
 """What `parse` returns for text that is no JSON; `None` is a value of its own."""
 
+_LEVELS_MAX: Final = 2 * NESTING_MAX
+"""What is nested deeper is no conversation; up to here its deepest part alone is left out."""
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
-_DEPTH_MAX: Final = 200
 _FRACTION: Final = lazy_pattern(r"(\.\d{6})\d+")
 
 
@@ -40,14 +43,18 @@ class Line(msgspec.Struct, frozen=True):
 def parse(text: bytes | str) -> Any:
     """The JSON value in a text, or `NOT_JSON`. Accepts what only lenient readers accept."""
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        pass
-    try:
-        raw = text.decode(errors="replace") if isinstance(text, bytes) else text
-        return scrub_deep(_lenient.decode(raw))
+        value = _parse(text)
     except (ValueError, RecursionError):
         return NOT_JSON
+    return NOT_JSON if is_too_deep(value, _LEVELS_MAX) else value
+
+
+def _parse(text: bytes | str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        raw = text.decode(errors="replace") if isinstance(text, bytes) else text
+        return scrub_deep(_lenient.decode(raw))
 
 
 def parse_noting(text: bytes, flaws: Counter[tuple[str, str]]) -> Any:
@@ -129,7 +136,7 @@ def _fields(record: Record) -> Json:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    if depth > _DEPTH_MAX:
+    if depth > NESTING_MAX:
         return "[nested too deeply]"
     match value:
         case bool() | None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
+from holdfast.core.text.nesting import is_too_deep
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -108,6 +110,8 @@ def call_block(call_id: object, name: object, given: object) -> Json:
 def arguments(given: object) -> Any:
     """A call's arguments: the object they are, or the text where it holds none."""
     if not isinstance(given, str):
+        if is_too_deep(given):
+            return msgspec.json.encode(given).decode()
         return {} if given is None else given
     read = _parsed(given)
     return read if isinstance(read, dict) else (given if given.strip() else {})
@@ -127,7 +131,7 @@ def _parsed(given: str) -> object:
         msgspec.json.encode(read)  # what cannot be stored stays the text it was
     except (ValueError, RecursionError, OverflowError, TypeError):
         return _BROKEN
-    return read
+    return _BROKEN if is_too_deep(read) else read
 
 
 def with_call_ids(content: Sequence[Json]) -> list[Json]:

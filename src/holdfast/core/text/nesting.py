@@ -1,0 +1,42 @@
+"""The depth of JSON-like values, measured level by level.
+
+The interpreter's own limit says nothing: it differs by version and by the stack of the caller.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.limits import NESTING_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_PLAIN: Final = frozenset((str, int, float, bool, type(None)))
+_CONTAINERS: Final = (dict, list, tuple, msgspec.Struct)
+
+
+def is_too_deep(value: object, levels: int = NESTING_MAX) -> bool:
+    """True where lists and objects stand in each other on more than `levels` levels.
+
+    Looks at every part once. The value must be a tree, as parsed JSON is.
+    """
+    level: list[Any] = [value] if isinstance(value, _CONTAINERS) else []
+    for _ in range(levels):
+        if not level:
+            return False
+        level = [
+            inner
+            for outer in level
+            for inner in (outer if type(outer) is list else _inside(outer))
+            if type(inner) not in _PLAIN and isinstance(inner, _CONTAINERS)
+        ]
+    return bool(level)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return msgspec.structs.astuple(value) if isinstance(value, msgspec.Struct) else value
