@@ -16,7 +16,7 @@ UV := .tools/bin/uv
 # the package and the SDKs again, which was a third of the test run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo recording quick test check format nightly bench coverage lock clean
+.PHONY: help api demo recording quick test check format nightly bench coverage lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ check: $(VENV)/.stamp ## Format, lint, types
 format: $(VENV)/.stamp ## Format and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+api: $(VENV)/.stamp ## Write docs/api.md from the docstrings
+	@$(BIN)/python scripts/api_page.py
 
 recording: $(VENV)/.stamp ## Record the session of the demo anew
 	@$(BIN)/python -m holdfast.testing.recorder --out src/holdfast/surfaces/cli/demo/recording.jsonl.gz

@@ -29,31 +29,32 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.policies import CALLS_MIN, data_folder, read_sessions
 
-from holdfast import MemoryStore, SessionKey, importers
-from holdfast.core.checkpoint.capture import capture
-from holdfast.core.checkpoint.render import injection, render
-from holdfast.core.history.access import OPERATOR
-from holdfast.core.limits import CHECKPOINT_CUT_CHARS
-from holdfast.core.log.records import Assistant, Compaction, ToolResult, to_json, tool_calls
-from holdfast.core.memory.running_summary import Sidecar, advance
-from holdfast.core.memory.running_summary import render as render_sidecar
-from holdfast.core.models.window import Window, budget_for
-from holdfast.core.projection.policy import Policy
-from holdfast.core.projection.project import project
-from holdfast.core.projection.sizes import Scale
-from holdfast.core.projection.view import Remembered
-from holdfast.engine.history.history import History
-from holdfast.engine.simulation.transcripts import facts_in, text_in
+from holdfast import OPERATOR, Assistant, History, Policy, SessionKey, ToolResult, Window, importers
+from holdfast.context import (
+    CHECKPOINT_CUT_CHARS,
+    Remembered,
+    Scale,
+    capture,
+    injection,
+    project,
+    render,
+)
 from holdfast.errors import HoldfastError
-from holdfast.providers.tokenizers import counter_for
+from holdfast.memory import Sidecar, advance
+from holdfast.memory import render as render_sidecar
+from holdfast.models import budget_for
+from holdfast.records import Compaction, to_json, tool_calls
+from holdfast.simulation import facts_in, text_in
+from holdfast.stores import MemoryStore
+from holdfast.tokens import counter_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.core.checkpoint.state import State
-    from holdfast.core.log.records import Json, Record
-    from holdfast.core.projection.project import Plan, Pressure
-    from holdfast.engine.simulation.transcripts import Call, Transcript
+    from holdfast import Record
+    from holdfast.context import Plan, Pressure, State
+    from holdfast.records import Json
+    from holdfast.simulation import Call, Transcript
 
 HERE = Path(__file__).resolve().parent
 CUTS = (1, 3, 10)

@@ -27,9 +27,9 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from holdfast import ANY_HEAD, Assistant, Caller, JsonlStore, SessionKey, User
-from holdfast.core.limits import HISTORY_BYTES_MAX
-from holdfast.engine.history.history import History
+from holdfast import Assistant, Caller, History, JsonlStore, SessionKey, User
+from holdfast.context import HISTORY_BYTES_MAX
+from holdfast.stores import ANY_HEAD
 
 ROOT = Path(__file__).resolve().parents[1]
 MESSAGES, MESSAGE_BYTES, KEYS = 80, 24_000, 41

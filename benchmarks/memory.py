@@ -37,20 +37,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.records import Assistant, User
-from holdfast.core.memory.passages import passages
-from holdfast.core.memory.search_terms import terms
-from holdfast.engine.memory.search import Memory
-from holdfast.providers.embeddings import Vectors, find_embedder
-from holdfast.stores.in_memory import MemoryStore
-from holdfast.stores.search_index import Passage, Recall
+from holdfast import Assistant, Memory, SessionKey, User
+from holdfast.memory import Vectors, find_embedder, passages, terms
+from holdfast.stores import MemoryStore, Passage, Recall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from holdfast.core.log.records import Record
-    from holdfast.providers.embeddings import Embedder
+    from holdfast import Record
+    from holdfast.memory import Embedder
 
 PROJECT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("HOLDFAST_DATA", PROJECT.parent / "shared" / "data"))

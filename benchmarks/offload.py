@@ -22,22 +22,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from holdfast import MemoryBlobs, MemoryStore, SessionKey, importers
+from holdfast import Assistant, Outputs, SessionKey, ToolResult, User, Window, importers
+from holdfast.context import (
+    EXCERPT_CHARS,
+    OFFLOAD_TEXT_CHARS,
+    PREVIEW_CHARS,
+    Room,
+    offloaded,
+    room_for,
+)
 from holdfast.core.flow.effects import PutBlob
-from holdfast.core.limits import EXCERPT_CHARS, OFFLOAD_TEXT_CHARS, PREVIEW_CHARS
-from holdfast.core.log.records import Assistant, ToolResult, User, text_of, tool_calls
-from holdfast.core.models.window import Window, budget_for
-from holdfast.core.outputs.offload import Room, offloaded, room_for
-from holdfast.engine.outputs import Outputs
-from holdfast.engine.simulation.transcripts import facts_in
 from holdfast.errors import UsageError
-from holdfast.providers.tokenizers import counter_for
+from holdfast.models import budget_for
+from holdfast.records import text_of, tool_calls
+from holdfast.simulation import facts_in
+from holdfast.stores import MemoryBlobs, MemoryStore
+from holdfast.tokens import counter_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from holdfast import Record
     from holdfast.core.flow.effects import Flow
-    from holdfast.core.log.records import Record
 
 HERE = Path(__file__).resolve().parent
 STATIC = {200_000: 18_000, 64_000: 18_000, 32_000: 6_000}

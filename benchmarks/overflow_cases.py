@@ -15,9 +15,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from holdfast.core.models.dialects import target
-from holdfast.providers.anthropic import rules as anthropic_rules
-from holdfast.providers.tokenizers import counter_for
+from holdfast.models import target, validate
+from holdfast.tokens import counter_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -346,7 +345,7 @@ class OneModel:
         taken = round(self.work.case.inflation * self.meter.request(wire))
         tokens = taken + output
         window = self.work.case.window
-        faults = anthropic_rules.validate(wire, target("anthropic", model=MODEL))
+        faults = validate(wire, target("anthropic", model=MODEL))
         rules = tuple(sorted({fault.rule for fault in faults}))
         self.calls.append(Call(purpose, tokens, taken, tokens > window, rules))
         if self._idle() > RUNAWAY:

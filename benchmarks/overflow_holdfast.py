@@ -10,25 +10,20 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.overflow_cases import MODEL, OUTPUT, SYSTEM, TooLong, folder, wire_of
 
 import holdfast
-from holdfast import Session
-from holdfast.core.flow.events import CallStarted
-from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.records import Assistant, ToolResult, User, text_of
-from holdfast.core.models.dialects import target
-from holdfast.core.models.replies import Reply
-from holdfast.core.models.window import Window
-from holdfast.ports import ANY_HEAD
+from holdfast import Assistant, JsonlStore, Reply, Session, SessionKey, ToolResult, User, Window
+from holdfast.events import CallStarted
+from holdfast.models import target
 from holdfast.providers import tokenizers
-from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.records import text_of
+from holdfast.stores import ANY_HEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from benchmarks.overflow_cases import Answer, Json, OneModel, Purpose, Turn
 
-    from holdfast.core.log.records import Record
-    from holdfast.ports import Hear
+    from holdfast import Delta, Record
 
 KEY = SessionKey("main", "torture")
 STEPS = 100
@@ -63,7 +58,11 @@ class _Chat:
         """Requests that the turn announces are for an answer; all others for summaries."""
         self._purpose = "answer" if event.purpose == "turn" else "summary"
 
-    def send(self, request: Json, hear: Hear | None = None) -> Reply:  # noqa: ARG002
+    def send(
+        self,
+        request: Json,
+        hear: Callable[[Delta], None] | None = None,  # noqa: ARG002
+    ) -> Reply:
         purpose, self._purpose = self._purpose, "summary"
         try:
             answer = self._one.send(request, purpose)

@@ -25,22 +25,23 @@ from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast import importers
-from holdfast.core.models.prices import DEFAULT_MODEL, Price, default_price, price_of
-from holdfast.core.projection.policy import Policy
-from holdfast.core.projection.sizes import Correction
-from holdfast.engine.simulation.policies import (
+from holdfast import Policy, importers
+from holdfast.context import Correction
+from holdfast.models import DEFAULT_MODEL, Price, default_price, price_of
+from holdfast.simulation import (
     ClearResults,
     Compact,
     DoNothing,
     Holdfast,
     KeepTurns,
     Plays,
+    Run,
+    Transcript,
     TrimTokens,
+    rules_for,
+    simulate,
 )
-from holdfast.engine.simulation.simulate import Run, rules_for, simulate
-from holdfast.engine.simulation.transcripts import Transcript
-from holdfast.providers.tokenizers import counter_for
+from holdfast.tokens import counter_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -23,13 +23,10 @@ import msgspec
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, trim_messages
 from langchain_core.messages.utils import count_tokens_approximately
 
-from holdfast.core.log.records import Assistant, Record, ToolResult, User
-from holdfast.core.models.dialects import target
-from holdfast.core.models.window import Window
-from holdfast.core.projection.project import Plan, project
-from holdfast.core.projection.sizes import Scale
-from holdfast.core.projection.view import Remembered
-from holdfast.providers.tokenizers import counter_for
+from holdfast import Assistant, Record, ToolResult, User, Window
+from holdfast.context import Plan, Remembered, Scale, project
+from holdfast.models import target
+from holdfast.tokens import counter_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -30,12 +30,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.records import Assistant, Compaction, Record, ToolResult, User
-from holdfast.ports import ANY_HEAD
-from holdfast.stores.blobs import FileBlobs
-from holdfast.stores.files import Disk
-from holdfast.stores.jsonl.store import JsonlStore
+from holdfast import Assistant, JsonlStore, Record, SessionKey, ToolResult, User
+from holdfast.records import Compaction
+from holdfast.stores import ANY_HEAD, Disk, FileBlobs
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -22,20 +22,30 @@ _GROUND = frozenset({"errors", "core"})
 _STORED = _GROUND | {"ports"}
 _ENGINE = _STORED | {"config", "stores", "providers"}
 
+PUBLIC_MODULES = (
+    *("records", "events", "models", "tokens", "failures", "context", "memory", "commands"),
+    "simulation",
+)
+"""The modules that re-export names for users. Nothing inside imports them."""
+
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "core": frozenset({"errors"}),
     "ports": _GROUND,
     "config": _GROUND,
-    "stores": _STORED,
+    "stores": _STORED | {"_public"},
     "providers": _STORED,
     "importers": _STORED,
     "engine": _ENGINE,
     "surfaces": _ENGINE | {"engine", "importers", "holdfast"},
     "integrations": _STORED | {"config", "engine", "importers", "holdfast"},
     "testing": _ENGINE | {"engine", "importers", "holdfast"},
-    # The package itself offers names of the rooms below the surfaces; `__main__` is a way in.
-    "holdfast": _ENGINE | {"engine"},
+    # The package itself and its public modules offer names of the rooms below the surfaces, and
+    # `commands` those of the slash commands; `__main__` is a way in.
+    "holdfast": _ENGINE | {"engine", "_public"},
+    **dict.fromkeys(PUBLIC_MODULES, _ENGINE | {"engine"}),
+    "commands": frozenset({"surfaces"}),
+    "_public": frozenset(),
     "__main__": frozenset({"surfaces"}),
 }
 """For each room, the others it may import. A room may always import itself."""
@@ -69,6 +79,9 @@ ORDER: dict[str, tuple[str, ...]] = {
     "testing": ("disk", "crash", "scripted", "simulator", "conformance", "loopback", "recorder"),
 }
 """What is in each folder that has packages, from the ground up: each imports what is before."""
+
+ENTRANCES = frozenset({"holdfast", "__main__", "testing", "integrations", *PUBLIC_MODULES})
+"""The rooms that programs import from; what they reach is in use."""
 
 FOLDER_MODULES_MAX = 15
 """A folder with more modules needs packages."""
@@ -107,12 +120,15 @@ class Module:
 
 
 def modules_in(package: Path) -> dict[str, Module]:
-    found = {}
-    for path in sorted(package.rglob("*.py")):
+    found: dict[str, Module] = {}
+    for path in sorted([*package.rglob("*.py"), *package.rglob("*.pyi")]):
         parts = ["holdfast", *path.relative_to(package).with_suffix("").parts]
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)
-        found[name] = Module(name, ast.parse(path.read_text(), str(path)), is_package)
+        tree = ast.parse(path.read_text(), str(path))
+        if path.suffix == ".pyi":  # it says where the names of a package come from
+            tree.body = [*found[name].tree.body, *tree.body]
+        found[name] = Module(name, tree, is_package)
     return found
 
 
@@ -233,9 +249,7 @@ def _unused(known: dict[str, Module], entries: frozenset[str]) -> Iterator[str]:
     """Modules that no way in leads to."""
     reached: set[str] = set()
     waiting = [
-        name
-        for name, module in known.items()
-        if name in entries or module.room in ("holdfast", "__main__", "testing", "integrations")
+        name for name, module in known.items() if name in entries or module.room in ENTRANCES
     ]
     while waiting:
         name = waiting.pop()

@@ -2,34 +2,125 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from tests.support.cases import check_all
+from scripts.api_page import MODULES, PAGE, page, public_names, undocumented
 
 import holdfast
 
+REPOSITORY = Path(__file__).parent.parent
+ROOT_NAMES_MAX = 40
 
-def test_every_public_name_can_be_had() -> None:
-    """A name in `__all__` is there, and `dir` shows it."""
+INSIDE = {
+    ("benchmarks/tokens.py", "holdfast.core.tokens.estimate"): "fits the weights that ship",
+    ("benchmarks/overflow_holdfast.py", "holdfast.providers.tokenizers"): "hides the tokenizer",
+    ("benchmarks/offload.py", "holdfast.core.flow.effects"): "runs the offload step alone",
+}
+"""The benchmarks that measure a part no user calls, and why."""
 
-    def check(name: str) -> None:
-        getattr(holdfast, name)
-        assert name in dir(holdfast)
 
-    check_all(holdfast.__all__, check)
+def is_public(module: str, name: str) -> bool:
+    if module.startswith("holdfast.integrations"):
+        return True
+    return f"{module}.{name}" in MODULES or (module in MODULES and name in public_names(module))
+
+
+def imports_in(program: str) -> list[tuple[str, str]]:
+    """Return (module, name) for each name of ours that a program imports."""
+    return [
+        (node.module, alias.name)
+        for node in ast.walk(ast.parse(program))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "holdfast"
+        for alias in node.names
+        if node.module
+    ]
+
+
+def private_imports(path: str, program: str) -> list[str]:
+    """Return the imports of a program that reach past the public surface."""
+    return [
+        f"{path}: {module}.{name}"
+        for module, name in imports_in(program)
+        if not is_public(module, name)
+        and not {(path, module), (path, f"{module}.{name}")} & INSIDE.keys()
+    ]
+
+
+def programs() -> dict[str, str]:
+    """Return the programs that users read: examples, benchmarks and the fences of the docs."""
+    pages = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+    fence = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    found = {page: "\n".join(fence.findall(page.read_text("utf-8"))) for page in pages}
+    for folder in ("benchmarks", "examples"):
+        found |= {path: path.read_text() for path in (REPOSITORY / folder).rglob("*.py")}
+    return {str(path.relative_to(REPOSITORY)): program for path, program in found.items()}
+
+
+def test_docs_examples_and_benchmarks_use_only_the_public_surface() -> None:
+    """Whoever copies from us depends on nothing that may change without notice."""
+    found = programs()
+    bad = [line for path, program in found.items() for line in private_imports(path, program)]
+
+    assert bad == []
+    assert len([path for path, program in found.items() if imports_in(program)]) > 20
+
+
+def test_private_import_is_seen() -> None:
+    """The check finds a private module, a private name and a name that left its module."""
+    planted = (
+        "from holdfast.core.log.records import User\n"
+        "from holdfast import Session, JsonStore\n"
+        "from holdfast.records import NoSuchRecord\n"
+    )
+
+    assert private_imports("docs/x.md", planted) == [
+        "docs/x.md: holdfast.core.log.records.User",
+        "docs/x.md: holdfast.JsonStore",
+        "docs/x.md: holdfast.records.NoSuchRecord",
+    ]
+
+
+def test_exceptions_are_still_needed() -> None:
+    """A benchmark that no longer reaches inside is no longer listed."""
+    found = programs()
+    for path, module in INSIDE:
+        uses = {name for pair in imports_in(found[path]) for name in (pair[0], ".".join(pair))}
+        assert module in uses, path
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_can_be_had(module: str) -> None:
+    """A public name is there, and `dir` shows it."""
+    loaded = importlib.import_module(module)
+    names = public_names(module)
+
+    assert names
+    for name in names:
+        getattr(loaded, name)
+        assert name in dir(loaded)
+
+
+def test_every_public_name_is_documented() -> None:
+    """Each public name has a docstring of its own, and the reference page is up to date."""
+    assert undocumented() == []
+    assert PAGE.read_text("utf-8") == page(), "run `make api`"
+
+
+def test_root_stays_small() -> None:
+    """The root has the names that most programs need; the rest is in the named modules."""
+    assert len(public_names("holdfast")) <= ROOT_NAMES_MAX
 
 
 def test_unknown_names_are_refused() -> None:
     """A misspelled name is an AttributeError, as in any module."""
     with pytest.raises(AttributeError, match="JsonStore"):
-        _ = holdfast.JsonStore
-
-
-def test_every_public_name_is_loaded_from_where_its_type_says() -> None:
-    """The lazy table, the type checker's imports and `__all__` name the same things."""
-    assert sorted(holdfast._HOME_OF) == sorted(holdfast.__all__)
+        _ = holdfast.JsonStore  # type: ignore[attr-defined]
 
 
 def test_import_loads_nothing_that_is_not_needed() -> None:

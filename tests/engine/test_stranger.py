@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from holdfast import AsyncSession, Session, TurnFinished, TurnStarted, User, async_model, model
+from holdfast import AsyncSession, Session, User, async_model, model
 from holdfast.core.flow.events import CompactionFinished
 from holdfast.core.models.dialects import Target, dialect
 from holdfast.core.models.prices import Price, price_of
 from holdfast.errors import BadSetting, CannotFit, NoSuchSession, UsageError
+from holdfast.events import TurnFinished, TurnStarted
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing import ScriptedModel, calls
 

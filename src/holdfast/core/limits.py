@@ -73,9 +73,10 @@ REF_CHARS: Final = 16
 """How much of a hash is shown as a ref: enough to be unique, and short enough to be copied."""
 
 EXCERPT_CHARS: Final = 20_000
+"""Characters that one read of an output shows unless asked otherwise."""
 EXCERPT_CHARS_MIN: Final = 256
 EXCERPT_CHARS_MAX: Final = 120_000
-"""What one read of an output may show: unless asked otherwise, at least, and at most."""
+"""The least and the most that one read of an output can be asked for."""
 PATTERN_CHARS_MAX: Final = 1_000
 PATTERN_SECONDS: Final = 2.0
 """How long a pattern may be, and how long all its matching in one read may take."""

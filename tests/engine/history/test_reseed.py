@@ -10,20 +10,7 @@ from hypothesis import strategies as st
 from tests.conversations import sound_logs
 from tests.shared_data import need_data
 
-from holdfast import (
-    ANY_HEAD,
-    OPERATOR,
-    Assistant,
-    Caller,
-    Compaction,
-    JsonlStore,
-    MemoryAudit,
-    MemoryStore,
-    SessionKey,
-    User,
-    importers,
-    reseed,
-)
+from holdfast import OPERATOR, Assistant, Caller, JsonlStore, SessionKey, User, importers, reseed
 from holdfast.core.history import reseed as core
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.tokens.counting import Estimator
@@ -35,6 +22,8 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.importers.files import load
+from holdfast.records import Compaction
+from holdfast.stores import ANY_HEAD, MemoryAudit, MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import ANY_HEAD, Compaction, JsonlStore, SessionKey, User
+from holdfast import JsonlStore, SessionKey, User
+from holdfast.records import Compaction
+from holdfast.stores import ANY_HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +25,8 @@ MEGABYTE = 1_000_000
 # The peak of this process alone: what `getrusage` says includes the parent's, from before `exec`.
 CHILD = """
 import json, re, sys
-from holdfast import ANY_HEAD, JsonlStore, SessionKey, User
+from holdfast import JsonlStore, SessionKey, User
+from holdfast.stores import ANY_HEAD
 
 def peak():
     status = open("/proc/self/status").read()

@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from holdfast import (
-    ANY_HEAD,
-    Assistant,
-    Compaction,
-    Header,
-    JsonlStore,
-    Label,
-    Rewind,
-    SessionKey,
-    ToolResult,
-    Unknown,
-    User,
-)
+from holdfast import Assistant, JsonlStore, SessionKey, ToolResult, User
 from holdfast.errors import (
     BadRecord,
     ForeignLog,
@@ -30,6 +18,8 @@ from holdfast.errors import (
     NoSuchSession,
     PathRejected,
 )
+from holdfast.records import Compaction, Header, Label, Rewind, Unknown
+from holdfast.stores import ANY_HEAD
 from holdfast.stores.files import Disk
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import ANY_HEAD, Assistant, FileBlobs, JsonlStore, SessionKey, User
+from holdfast import Assistant, JsonlStore, SessionKey, User
 from holdfast.errors import BlobMissing, NotDurable, StoreError, StoreUnavailable
+from holdfast.stores import ANY_HEAD, FileBlobs
 from holdfast.testing import FOREVER, FaultyDisk
 
 if TYPE_CHECKING:
@@ -410,7 +411,8 @@ def test_real_read_only_disk_can_be_read(small_disk: Path) -> None:
 
 CHILD = """
 import os, sys
-from holdfast import ANY_HEAD, HoldfastError, JsonlStore, SessionKey, User
+from holdfast import HoldfastError, JsonlStore, SessionKey, User
+from holdfast.stores import ANY_HEAD
 with JsonlStore(sys.argv[1]) as store:
     for number in range(4):
         try:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import ANY_HEAD, JsonlStore, SessionKey, User
+from holdfast import JsonlStore, SessionKey, User
 from holdfast.errors import LogBusy, LogConflict
+from holdfast.stores import ANY_HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +28,8 @@ KEY = SessionKey("main", "shared")
 
 PRELUDE = """
 import os, signal, sys
-from holdfast import ANY_HEAD, HoldfastError, JsonlStore, SessionKey, User
+from holdfast import HoldfastError, JsonlStore, SessionKey, User
+from holdfast.stores import ANY_HEAD
 from holdfast.errors import LogConflict, SessionExists
 from holdfast.stores.files import Disk
 root, name, *rest = sys.argv[1:]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import FileBlobs
+from holdfast.stores import FileBlobs
 from holdfast.surfaces.cli import COMMANDS, main
 
 if TYPE_CHECKING:

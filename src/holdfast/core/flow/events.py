@@ -253,3 +253,4 @@ Event: TypeAlias = (
     | WindowLearned
     | TroubleNoticed
 )
+"""Everything that a session reports; `session.on(handler)` subscribes to all of it."""

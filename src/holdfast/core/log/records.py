@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Json: TypeAlias = dict[str, Any]
+"""A JSON object."""
 Content: TypeAlias = str | list[Json] | None
 """A message's text, or its blocks exactly as the provider or the caller shaped them."""
 
@@ -82,6 +83,8 @@ class Header(_Record, frozen=True, tag="session", kw_only=True):
 
 
 class User(_Record, frozen=True, tag="user", kw_only=True):
+    """A user's message: text, or blocks of the provider's own shape."""
+
     content: Content
     name: str | None = None
 
@@ -108,6 +111,8 @@ class OutputRef(_Open, frozen=True, kw_only=True):
 
 
 class ToolResult(_Record, frozen=True, tag="tool_result", kw_only=True):
+    """The result of one tool call, matched to it by `tool_use_id`."""
+
     tool_use_id: str
     content: Content = None
     name: str | None = None
@@ -178,6 +183,8 @@ class Undo(_Record, frozen=True, tag="undo", kw_only=True):
 
 
 class Checkpoint(_Record, frozen=True, tag="checkpoint", kw_only=True):
+    """The state of the work at this point, as captured from the log."""
+
     state: Json
     trigger: str | None = None
 
@@ -240,6 +247,7 @@ _Known: TypeAlias = (
     | Mode
 )
 Record: TypeAlias = _Known | Unknown
+"""A line of a session's log. The classes of this union are all there are."""
 
 BY_TYPE: Final[dict[str, type[_Known]]] = {
     str(struct.__struct_config__.tag): struct

@@ -28,6 +28,8 @@ class _Value(msgspec.Struct, frozen=True, gc=False):
 
 
 class Text(_Value, frozen=True, tag="text"):
+    """Plain text of a message."""
+
     text: str
 
 
@@ -53,6 +55,8 @@ class Thinking(_Value, frozen=True, tag="thinking"):
 
 
 class ToolCall(_Value, frozen=True, tag="tool_use"):
+    """A model's call of a tool."""
+
     id: str
     name: str
     arguments: dict[str, Any]
@@ -84,9 +88,12 @@ class ToolAnswer(_Value, frozen=True, tag="tool_result"):
 
 
 Block: TypeAlias = Text | Image | Thinking | ToolCall | ToolAnswer | Other
+"""A part of a message: text, a picture, thinking, a tool call or its answer."""
 
 
 class Message(_Value, frozen=True):
+    """One message of a request, in no provider's shape."""
+
     role: Role
     blocks: tuple[Block, ...]
     record: str = ""

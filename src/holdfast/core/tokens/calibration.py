@@ -48,6 +48,7 @@ _ROUNDING: Final = 1e-6
 """What floating point adds to a whole number of tokens."""
 
 MARGIN_SHARE: Final = 0.02
+"""The proportional part of the margin, beside `MARGIN_TOKENS`."""
 MARGIN_TOKENS: Final = 1_000
 """A prediction from a reported usage plus this covers 99.5 % of real calls; see docs/tokens.md."""
 
@@ -63,6 +64,7 @@ class Base(msgspec.Struct, frozen=True):
 
 
 CLAUDE_BASE: Final = Base(factor=1.12, per_result=80.0)
+"""Where calibration starts for Claude, counted with o200k; measured in docs/tokens.md."""
 EXACT_BASE: Final = Base(factor=1.0, per_result=4.0)
 UNKNOWN_BASE: Final = Base(factor=1.1, per_result=20.0)
 

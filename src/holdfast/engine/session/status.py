@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """A session in figures: its size, its window, its cost, its cuts."""
+
     session: str
     agent: str
     label: str

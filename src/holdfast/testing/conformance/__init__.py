@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 SessionCheck = Callable[[SessionStore], None]
+"""One promise of `SessionStore`; raises where a store breaks it."""
 BlobCheck = Callable[[BlobStore], None]
+"""One promise of `BlobStore`."""
 AuditCheck = Callable[[Audit], None]
+"""One promise of `Audit`."""
 
 
 def _checks_in(*modules: ModuleType) -> tuple[Callable[[Any], None], ...]:

@@ -85,6 +85,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 Brain: TypeAlias = Callable[[Asked], Answer]
+"""Decides the answer to each request."""
 Line: TypeAlias = Answer | str | Callable[[Asked], Answer | str]
 """What a script holds: an answer, its text, or something that makes one of the request."""
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import ANY_HEAD, Assistant, JsonlStore, Record, SessionKey, User
+from holdfast import Assistant, JsonlStore, Record, SessionKey, User
 from holdfast.core.log.records import Checkpoint
+from holdfast.stores import ANY_HEAD
 
 if TYPE_CHECKING:
     from pathlib import Path

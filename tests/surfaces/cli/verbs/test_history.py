@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import ANY_HEAD, Assistant, JsonlStore, SessionKey, ToolResult, User
+from holdfast import Assistant, JsonlStore, SessionKey, ToolResult, User
+from holdfast.stores import ANY_HEAD
 
 if TYPE_CHECKING:
     from tests.surfaces.conftest import Cli

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import ANY_HEAD, Assistant, FileAudit, JsonlStore, Record, SessionKey, User
+from holdfast import Assistant, JsonlStore, Record, SessionKey, User
+from holdfast.stores import ANY_HEAD, FileAudit
 
 if TYPE_CHECKING:
     from tests.surfaces.conftest import Cli

@@ -1,0 +1,37 @@
+"""Events: everything a session reports while it works.
+
+Subscribe with `session.on(handler, Kind)`; a handler may return `Deny` where the
+event allows it.
+"""
+
+# isort: skip_file
+from holdfast.core.flow.events import (
+    TurnStarted as TurnStarted,
+    TurnFinished as TurnFinished,
+    TurnFailed as TurnFailed,
+    TurnCancelled as TurnCancelled,
+    Interrupted as Interrupted,
+    CallStarted as CallStarted,
+    CallFinished as CallFinished,
+    CallFailed as CallFailed,
+    ToolStarted as ToolStarted,
+    ToolFinished as ToolFinished,
+    OutputOffloaded as OutputOffloaded,
+    OffloadFailed as OffloadFailed,
+    CheckpointSaved as CheckpointSaved,
+    SessionReset as SessionReset,
+    MemoryRecalled as MemoryRecalled,
+    PruneStarted as PruneStarted,
+    Pruned as Pruned,
+    CompactionStarted as CompactionStarted,
+    CompactionFinished as CompactionFinished,
+    FlushStarted as FlushStarted,
+    FlushFinished as FlushFinished,
+    WindowLearned as WindowLearned,
+    TroubleNoticed as TroubleNoticed,
+    Event as Event,
+)
+from holdfast.core.flow.effects import (
+    Cancelled as Cancelled,
+    Deny as Deny,
+)

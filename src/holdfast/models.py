@@ -1,0 +1,54 @@
+"""Models: clients by name, the messages they take, the replies they give, windows and prices."""
+
+# isort: skip_file
+from holdfast.core.models.dialects import (
+    Target as Target,
+    target as target,
+)
+from holdfast.core.models.messages import (
+    Block as Block,
+    Message as Message,
+    Prompt as Prompt,
+    Text as Text,
+    Thinking as Thinking,
+    Tool as Tool,
+    ToolAnswer as ToolAnswer,
+    ToolCall as ToolCall,
+    read_blocks as read_blocks,
+    read_pieces as read_pieces,
+)
+from holdfast.core.models.prices import (
+    DEFAULT_MODEL as DEFAULT_MODEL,
+    Price as Price,
+    default_price as default_price,
+    price_of as price_of,
+)
+from holdfast.core.models.replies import (
+    Delta as Delta,
+    Reply as Reply,
+)
+from holdfast.core.models.usage import (
+    Usage as Usage,
+    read_usage as read_usage,
+)
+from holdfast.core.models.window import (
+    Window as Window,
+    budget_for as budget_for,
+)
+from holdfast.ports import (
+    AsyncModel as AsyncModel,
+    Model as Model,
+)
+from holdfast.providers.callables import from_callable as from_callable
+from holdfast.providers.models import (
+    async_model as async_model,
+    model as model,
+)
+from holdfast.providers.replies import (
+    partial_of as partial_of,
+    read_reply as read_reply,
+)
+from holdfast.providers.requests import (
+    render as render,
+    validate as validate,
+)

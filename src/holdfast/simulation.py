@@ -1,0 +1,23 @@
+"""Simulation: replay a transcript under a policy, without a model."""
+
+# isort: skip_file
+from holdfast.engine.simulation.policies import (
+    ClearResults as ClearResults,
+    Compact as Compact,
+    DoNothing as DoNothing,
+    Holdfast as Holdfast,
+    KeepTurns as KeepTurns,
+    Plays as Plays,
+    TrimTokens as TrimTokens,
+)
+from holdfast.engine.simulation.simulate import (
+    Run as Run,
+    rules_for as rules_for,
+    simulate as simulate,
+)
+from holdfast.engine.simulation.transcripts import (
+    Call as Call,
+    Transcript as Transcript,
+    facts_in as facts_in,
+    text_in as text_in,
+)
