@@ -19,8 +19,8 @@ from holdfast.errors import BlobDamaged, BlobMissing, UsageError
 from holdfast.stores.files import (
     Disk,
     explaining,
+    hold_lock,
     is_temporary,
-    locked,
     open_file,
     open_folder,
     write_new,
@@ -59,7 +59,7 @@ class FileBlobs:
         with (
             self._folder(sha256[:2], create=True) as folder,
             explaining(f"store blob {sha256[:12]}"),
-            locked(folder, wait_seconds=LOCK_WAIT_SECONDS),  # against the collector
+            hold_lock(folder, wait_seconds=LOCK_WAIT_SECONDS),  # against the collector
         ):
             if not self._is_intact(folder, sha256, len(data)):
                 write_new(folder, sha256 + _SUFFIX, _compressed(data), self._disk)
@@ -137,7 +137,7 @@ class FileBlobs:
         with (
             self._folder(prefix) as folder,
             explaining(f"delete `{prefix}/{name}`"),
-            locked(folder, wait_seconds=LOCK_WAIT_SECONDS),
+            hold_lock(folder, wait_seconds=LOCK_WAIT_SECONDS),
             suppress(FileNotFoundError),
         ):
             if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime <= limit:

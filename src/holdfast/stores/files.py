@@ -191,16 +191,16 @@ def unlock(fd: int) -> None:
     fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-def settled_size(fd: int, *, wait_seconds: float = 1.0) -> int:
-    """The size of a log with no append in the middle of its write, as far as one can wait."""
-    with suppress(OSError), locked(fd, wait_seconds=wait_seconds):
+def size_at_rest(fd: int, *, wait_seconds: float = 1.0) -> int:
+    """Return the size of a log; waits a while for an append in the middle of its write."""
+    with suppress(OSError), hold_lock(fd, wait_seconds=wait_seconds):
         return os.fstat(fd).st_size
     return os.fstat(fd).st_size
 
 
 @contextmanager
-def locked(fd: int, *, wait_seconds: float) -> Iterator[None]:
-    """`lock` for a block."""
+def hold_lock(fd: int, *, wait_seconds: float) -> Iterator[None]:
+    """Hold the lock for a block."""
     lock(fd, wait_seconds=wait_seconds)
     try:
         yield

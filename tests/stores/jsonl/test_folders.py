@@ -1,4 +1,4 @@
-"""Where session files are: making them, the trash, what killed processes leave, free names."""
+"""Session files: making them, the trash, what killed processes leave, free names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from holdfast.errors import (
 )
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.files import Disk
-from holdfast.stores.jsonl.folders import Shelf
+from holdfast.stores.jsonl.folders import Folders
 from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[JsonlStore]:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(str(tmp_path), Disk())
+def folders(tmp_path: Path) -> Folders:
+    return Folders(str(tmp_path), Disk())
 
 
 def log_of(root: Path, key: SessionKey) -> Path:
@@ -223,7 +223,7 @@ def test_trash_is_not_written_to_by_a_writer_that_had_the_session_open(
 # Making
 
 
-def test_shelf_makes_a_session_once(tmp_path: Path, store: JsonlStore) -> None:
+def test_folders_makes_a_session_once(tmp_path: Path, store: JsonlStore) -> None:
     """An id that is taken is refused and what is there stays."""
     log = made(store, KEY, "hello")
     with pytest.raises(SessionExists, match="exists already"):
@@ -231,7 +231,7 @@ def test_shelf_makes_a_session_once(tmp_path: Path, store: JsonlStore) -> None:
     assert log_of(tmp_path, KEY).read_bytes() == log
 
 
-def test_shelf_refuses_an_id_that_differs_only_in_case(tmp_path: Path, store: JsonlStore) -> None:
+def test_folders_refuses_an_id_that_differs_only_in_case(tmp_path: Path, store: JsonlStore) -> None:
     """Two ids that are one file on other systems are not both made."""
     made(store, KEY)
     with pytest.raises(SessionExists, match="only in case"):
@@ -258,7 +258,7 @@ class FailingDisk(Disk):
 
 
 @pytest.mark.parametrize(("step", "error"), [("write", StoreUnavailable), ("sync", NotDurable)])
-def test_shelf_leaves_nothing_behind_when_a_session_cannot_be_made(
+def test_folders_leaves_nothing_behind_when_a_session_cannot_be_made(
     tmp_path: Path, step: str, error: type[HoldfastError]
 ) -> None:
     """A failed create leaves no file and no half session, and can be tried again."""
@@ -270,7 +270,7 @@ def test_shelf_leaves_nothing_behind_when_a_session_cannot_be_made(
         assert keys(store) == [KEY]
 
 
-def test_shelf_lists_only_files_that_could_be_sessions(tmp_path: Path, store: JsonlStore) -> None:
+def test_folders_lists_only_files_that_could_be_sessions(tmp_path: Path, store: JsonlStore) -> None:
     """Other names, folders, links and hidden files among the sessions are passed over."""
     made(store, KEY)
     folder = log_of(tmp_path, KEY).parent
@@ -284,7 +284,7 @@ def test_shelf_lists_only_files_that_could_be_sessions(tmp_path: Path, store: Js
     assert keys(store) == [KEY]
 
 
-def test_shelf_lists_nothing_when_there_is_no_root(tmp_path: Path) -> None:
+def test_folders_lists_nothing_when_there_is_no_root(tmp_path: Path) -> None:
     """A root that does not exist has no sessions and no trash; looking does not make it."""
     with JsonlStore(tmp_path / "nowhere") as store:
         assert store.sessions() == []
@@ -322,12 +322,12 @@ def test_sweep_removes_old_temporary_files_only(
 # Free names
 
 
-def test_free_key_is_new_and_says_where_it_came_from(shelf: Shelf, store: JsonlStore) -> None:
+def test_free_key_is_new_and_says_where_it_came_from(folders: Folders, store: JsonlStore) -> None:
     """The first free name is the id with the suffix, then numbered ones."""
     made(store, KEY)
     found = []
     for _ in range(3):
-        key = shelf.free_key(KEY, "repaired")
+        key = folders.free_key(KEY, "repaired")
         store.create(key)
         found.append(key.session)
     assert found == ["work-repaired", "work-repaired-2", "work-repaired-3"]
@@ -350,18 +350,18 @@ def test_free_key_can_always_be_made(
     key = SessionKey("main", session)
     with JsonlStore(root) as store:
         store.create(key)
-        shelf = Shelf(str(root), Disk())
+        folders = Folders(str(root), Disk())
         for _ in range(copies):
-            taken = shelf.free_key(key, "repaired")
+            taken = folders.free_key(key, "repaired")
             store.create(SessionKey("main", taken.session.upper()) if is_shouted else taken)
-        store.create(shelf.free_key(key, "repaired"))
+        store.create(folders.free_key(key, "repaired"))
         assert len(keys(store)) == copies + 2
 
 
-def test_write_beside_is_no_session(tmp_path: Path, shelf: Shelf, store: JsonlStore) -> None:
+def test_write_beside_is_no_session(tmp_path: Path, folders: Folders, store: JsonlStore) -> None:
     """A file beside a log is written where it says, privately, and not listed as a session."""
     made(store, KEY)
-    path = Path(shelf.write_beside(KEY, ".quarantine", [b"left ", b"out"]))
+    path = Path(folders.write_beside(KEY, ".quarantine", [b"left ", b"out"]))
     assert path == log_of(tmp_path, KEY).with_suffix(".quarantine")
     assert path.read_bytes() == b"left out"
     assert path.stat().st_mode & 0o777 == 0o600

@@ -129,7 +129,7 @@ def recent_ids(log: FileLog, lines_max: int) -> set[str]:
     return ids
 
 
-def ending(log: FileLog) -> Ending:
+def read_ending(log: FileLog) -> Ending:
     """Return how the log ends. Reads back only as far as the last record that counts."""
     track = Backtrack()
     head, seal, torn = "", b"", None

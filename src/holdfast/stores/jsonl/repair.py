@@ -1,4 +1,4 @@
-"""A mended copy of a damaged log, and the bytes that could not be carried over."""
+"""A repaired copy of a damaged log, and the bytes that could not be copied."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from holdfast.stores.jsonl.log import FileLog
 
 
-class Mended(msgspec.Struct, frozen=True):
-    """What `repair` did."""
+class RepairedSession(msgspec.Struct, frozen=True):
+    """The result of `repair`."""
 
     key: SessionKey
     records: int
@@ -30,7 +30,7 @@ class Mended(msgspec.Struct, frozen=True):
     """The file with the bytes that were left out, where there are any."""
 
 
-class Mending(msgspec.Struct):
+class Repair(msgspec.Struct):
     """Writes the intact records of a log again, in order, each branch where it was."""
 
     log: FileLog
@@ -41,6 +41,7 @@ class Mending(msgspec.Struct):
     """Position, size and kind of what goes to the quarantine; filled by `lines`."""
 
     def lines(self) -> Iterator[bytes]:
+        """Yield the lines of the copy."""
         yield encode(self.header) + b"\n"
         carrier = Carrier(self.shape, self.header)
         for position, size, item, line in self.log.lines():
@@ -55,7 +56,7 @@ class Mending(msgspec.Struct):
                 yield _line(carrier.carry(position, item), item, line) + b"\n"
 
     def quarantine(self) -> Iterator[bytes]:
-        """The bytes left out, each piece under a line that says where it was."""
+        """Yield the bytes left out, each piece under a line that says where it was."""
         for position, size, kind in self.left_out:
             yield f"--- {size} bytes at offset {position}: {kind} ---\n".encode()
             for offset in range(position, position + size, READ_BLOCK_BYTES):
@@ -63,6 +64,6 @@ class Mending(msgspec.Struct):
             yield b"\n"
 
 
-def _line(mended: Record, record: Record, line: bytes) -> bytes:
-    is_same = mended is record and line.startswith(b"{") and not was_repaired(line)
-    return line.strip() if is_same else encode(mended)
+def _line(copy: Record, record: Record, line: bytes) -> bytes:
+    is_same = copy is record and line.startswith(b"{") and not was_repaired(line)
+    return line.strip() if is_same else encode(copy)

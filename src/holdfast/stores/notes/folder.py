@@ -26,8 +26,8 @@ from holdfast.errors import NoSuchNote, NoteChanged, PathRejected, UsageError
 from holdfast.stores.files import (
     Disk,
     explaining,
+    hold_lock,
     lock,
-    locked,
     open_child,
     open_file,
     open_folder,
@@ -78,7 +78,7 @@ class NoteFolder:
         try:
             with (
                 explaining(f"change the notes in `{self.path}`"),
-                locked(folder, wait_seconds=LOCK_WAIT_SECONDS),
+                hold_lock(folder, wait_seconds=LOCK_WAIT_SECONDS),
             ):
                 yield folder
         finally:

@@ -1,0 +1,114 @@
+"""The open file of a log: found by name, locked for one act at a time, checked before use."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from holdfast.core.limits import FORMAT_VERSION
+from holdfast.core.log.records import FORMAT
+from holdfast.core.log.views import stored_header
+from holdfast.errors import ForeignLog, LogBusy, PathRejected
+from holdfast.stores.files import LockTimeout, explain, lock, unlock
+from holdfast.stores.jsonl import last_writer
+from holdfast.stores.jsonl.folders import SUFFIX, Folders
+from holdfast.stores.jsonl.log import FileLog
+
+if TYPE_CHECKING:
+    from holdfast.core.log.ids import SessionKey
+
+
+class LogHandle:
+    """Descriptors of a log and its folder, opened when they are needed."""
+
+    def __init__(self, folders: Folders, key: SessionKey, wait_seconds: float) -> None:
+        self.key = key
+        self.folder = self.fd = -1
+        self.known_size = -1
+        """The size up to which the writer knows the log; -1 for a file that was just opened."""
+        self._folders = folders
+        self._name = key.session + SUFFIX
+        self._wait_seconds = wait_seconds
+        self._identity = (-1, -1)
+
+    def lock(self) -> int:
+        """Lock the file that goes by the session's name now, not one that did when we opened it.
+
+        Returns its size.
+        """
+        while True:
+            if self.fd < 0:
+                self._open()
+            try:
+                lock(self.fd, wait_seconds=self._wait_seconds)
+                size = self._size_if_current()
+            except LockTimeout:
+                raise LogBusy(str(self.key), self._wait_seconds, self.last_writer()) from None
+            except OSError as error:
+                raise explain(error, f"lock session `{self.key.session}`") from error
+            if size is not None:
+                return size
+            self.close()
+
+    def unlock(self) -> None:
+        """Release the lock, unless the file was closed meanwhile."""
+        if self.fd >= 0:
+            unlock(self.fd)
+
+    def close(self) -> None:
+        """Close the descriptors; the next `lock` opens them again."""
+        for fd in (self.fd, self.folder):
+            if fd >= 0:
+                os.close(fd)
+        self.fd = self.folder = -1
+        self.known_size = -1
+
+    def log(self, size: int) -> FileLog:
+        """Return the first `size` bytes for reading."""
+        return FileLog(self.key, self.fd, size)
+
+    def last_writer(self) -> str:
+        """Return who wrote last, in words."""
+        return last_writer.last(self.folder, self.key.session)
+
+    def _size_if_current(self) -> int | None:
+        """Return the size of our file, if it is still the one that goes by the session's name."""
+        try:
+            named = os.stat(self._name, dir_fd=self.folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        if (named.st_dev, named.st_ino) != self._identity:
+            return None
+        if named.st_nlink > 1:
+            unlock(self.fd)
+            raise PathRejected(
+                f"cannot use the log of `{self.key}`: it has {named.st_nlink} names (hard links)",
+                hint="a log that is also reachable elsewhere is not trusted; copy it instead",
+            )
+        return named.st_size
+
+    def _open(self) -> None:
+        self.folder, self.fd = self._folders.open(self.key, os.O_RDWR | os.O_APPEND)
+        self.known_size = -1
+        try:
+            opened = os.fstat(self.fd)
+            self._identity = (opened.st_dev, opened.st_ino)
+            self._check_format()
+        except BaseException:
+            self.close()
+            raise
+
+    def _check_format(self) -> None:
+        header = stored_header(self.log(os.fstat(self.fd).st_size))
+        if header is None or (header.format == FORMAT and header.version <= FORMAT_VERSION):
+            return
+        if header.format == FORMAT:
+            raise ForeignLog(
+                f"cannot append to session `{self.key}`: it has format {header.version}, and this "
+                f"Holdfast writes {FORMAT_VERSION}",
+                hint="it can be read; upgrade Holdfast to append to it",
+            )
+        raise ForeignLog(
+            f"cannot append to session `{self.key}`: its header was written by another tool",
+            hint="it can be read; copy its records into a session of your own",
+        )
