@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,9 +13,8 @@ from tests.support.runs import examples
 
 from holdfast.core.compaction.summary_input import (
     RESULT_CHARS,
-    entries,
+    input_entries,
     parts,
-    read_transcript,
     transcript,
     without_repeats,
 )
@@ -28,6 +28,7 @@ from holdfast.core.log.records import (
     ToolResult,
     User,
 )
+from holdfast.core.projection.fences import LABELS
 from holdfast.core.projection.view import fenced
 from holdfast.core.tokens.counting import Estimator
 
@@ -55,6 +56,13 @@ class Uneven:
 
     def count(self, text: str) -> int:
         return len(text) + len(text) ** 2 // 50_000
+
+
+def read_transcript(text: str) -> list[tuple[str, str]]:
+    """The entries of a piece as (label, text)."""
+    label = rf"^\[((?:{'|'.join(LABELS)})\b[^\]\n]*)\]"
+    found = re.finditer(rf"{label}(.*?)(?={label}|\Z)", text, re.MULTILINE | re.DOTALL)
+    return [(match[1], match[2].strip()) for match in found]
 
 
 def step(number: int, result: str, *, failed: bool = False) -> list[Record]:
@@ -109,7 +117,7 @@ def test_thinking_and_payloads_are_left_out() -> None:
     text = transcript(said(records))
     assert "secret thought" not in text
     assert PNG[:20] not in text
-    assert "(a picture, not shown here)" in text
+    assert "[Image, not shown: image/png]" in text
 
 
 def test_decisions_and_earlier_summaries_are_not_part_of_it() -> None:
@@ -264,7 +272,7 @@ def test_every_piece_is_within_its_room(
     pieces = parts(records, room, calls, counter)
     assert len(pieces) <= calls
     assert all(counter.count(piece) <= room for piece in pieces)
-    if entries(records) and room > 1_000 and calls:
+    if input_entries(records) and room > 1_000 and calls:
         assert pieces
         assert all(piece.startswith("<transcript>\n") for piece in pieces)
         assert all(piece.count("</transcript>") == 1 for piece in pieces)
@@ -274,6 +282,6 @@ def test_every_piece_is_within_its_room(
 @given(records=messy_logs())
 def test_transcript_can_be_read_back(records: list[Record]) -> None:
     """As many entries as there are, with their labels, whatever is in them."""
-    made = [entry for unit in entries(records) for entry in unit]
+    made = [entry for unit in input_entries(records) for entry in unit]
     read = read_transcript(transcript(records))
     assert [label for label, _text in read] == [entry.label for entry in made]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.compaction.summary_input import entries
+from holdfast.core.compaction.summary_input import input_entries
 from holdfast.core.extract.carryover import prose_of, rank_names
 from holdfast.core.extract.digest import digest_record
 from holdfast.core.extract.fair_share import sections_within
@@ -330,7 +330,7 @@ def _check_size(
     if tokens > LENGTH_FACTOR * cap_tokens:
         raise _Rejected("too long", f"{tokens:,} tokens, {cap_tokens:,} were asked for")
     replaced = counter.count(previous)
-    for entry in (one for unit in entries(covered) for one in unit):
+    for entry in (one for unit in input_entries(covered) for one in unit):
         replaced += counter.count(entry.text)
         if replaced > tokens:
             return tokens
@@ -403,7 +403,7 @@ def _last_replies(covered: Sequence[Record]) -> Iterable[str]:
 def _history(covered: Sequence[Record]) -> list[str]:
     texts: list[str] = []
     chars = 0
-    for unit in reversed(entries(covered)):
+    for unit in reversed(input_entries(covered)):
         text = "\n".join(entry.text for entry in unit)
         texts.append(text)
         chars += len(text)

@@ -49,6 +49,11 @@ def ellipsis(_omitted: int, _total: int, _unit: str) -> str:
     return "…"
 
 
+def count_of(number: int, noun: str) -> str:
+    """A number of things, as in `1 line` and `2,000 lines`."""
+    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def scrub(text: str) -> str:
     """Make text encodable: join split surrogate pairs, replace lone surrogates by U+FFFD."""
     if text.isascii():
