@@ -401,7 +401,7 @@ def test_wait_for_gives_up() -> None:
         {"limits": {"small": 0}},
         {"factor": 0.0},
         {"flavours": {"openai-chat": "mistrel"}},
-        {"flavours": {"gemini": "gemini"}},
+        {"flavours": {"gemini": "bedrock"}},
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:

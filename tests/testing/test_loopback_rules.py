@@ -22,6 +22,7 @@ from tests.testing.sdks import (
     send,
 )
 
+from holdfast.core.models.catalog import DIALECTS as ALL_DIALECTS
 from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Message, Prompt, Text, Tool, ToolAnswer, ToolCall
 from holdfast.core.tokens.counting import count_prompt
@@ -313,7 +314,7 @@ def test_bytes_are_another_limit(way: Way) -> None:
 
 # Laws
 
-TAKEN = [target(name, provider=PROVIDER, model=MODEL) for name in DIALECTS]
+TAKEN = [target(name, provider=PROVIDER, model=MODEL) for name in ALL_DIALECTS]
 
 
 @given(prompt=prompts(), to=st.sampled_from(TAKEN))
@@ -355,6 +356,7 @@ _JSON = st.recursive(
                 (
                     *("role", "content", "type", "text", "tool_use_id", "input", "messages"),
                     *("tool_calls", "function", "arguments", "output", "source", "data", "system"),
+                    *("parts", "functionCall", "functionResponse", "inlineData", "thought"),
                 )
             ),
             inner,
@@ -367,10 +369,15 @@ _JSON = st.recursive(
 
 @given(
     body=st.dictionaries(
-        st.sampled_from(("messages", "input", "system", "tools", "model", "max_tokens")),
+        st.sampled_from(
+            (
+                *("messages", "input", "system", "tools", "model", "max_tokens"),
+                *("contents", "systemInstruction", "generationConfig"),
+            )
+        ),
         _JSON,
     ),
-    dialect=st.sampled_from(DIALECTS),
+    dialect=st.sampled_from([known.name for known in ALL_DIALECTS.values()]),
 )
 def test_any_body_can_be_heard_and_weighed(body: Json, dialect: DialectName) -> None:
     """Nonsense is counted like anything else: no request ends in a server's exception."""

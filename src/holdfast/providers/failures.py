@@ -107,6 +107,9 @@ def _body_of(error: BaseException, response: object) -> object:
     """The provider's own words; a body that was never read is not worth a second exception."""
     if isinstance(response, Mapping):
         return _as_plain(response)
+    details = _get(error, "details")
+    if isinstance(details, Mapping):  # of `google-genai`; elsewhere it may be anything
+        return dict(details)
     for owner, name in ((error, "body"), (error, "response_json"), (response, "content")):
         found = _get(owner, name)
         if isinstance(found, bytes | bytearray):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("anthropic")
 pytest.importorskip("openai")
+pytest.importorskip("google.genai")
 
 WINDOW = 25_000
 
@@ -42,6 +43,7 @@ WAYS = [
         ("anthropic:claude-next", "anthropic"),
         ("openai-chat:gpt-4o", "openai-chat"),
         ("openai-responses:gpt-5", "openai-responses"),
+        ("gemini:gemini-3-pro", "gemini"),
     )
     for is_async in (False, True)
     for streams in (False, True)
@@ -63,7 +65,7 @@ class Desk:
     def __init__(self, way: Way, loopback: Loopback, root: Path, **options: Any) -> None:
         self.way = way
         self.loop = asyncio.new_event_loop() if way.is_async else None
-        url = loopback.url if way.dialect == "anthropic" else loopback.openai_url
+        url = loopback.url if way.dialect in ("anthropic", "gemini") else loopback.openai_url
         make: Any = async_model if way.is_async else model
         options.setdefault("window", WINDOW)
         options.setdefault("wait_seconds", 0.02)
@@ -296,21 +298,36 @@ def test_an_output_cap_is_kept_to(way: Way, at: Callable[..., Desk]) -> None:
     assert [one.next for one in desk.of(CallFailed)] == ["lower-output"]
 
 
+def _google(client: Any) -> Callable[..., Any]:
+    """Google's client takes the settings of a request apart from its contents."""
+
+    def send(contents: Any, *, stream: bool = False, **rest: Any) -> Any:
+        config = {**rest.pop("generationConfig", {}), **rest}
+        models = client.models
+        make = models.generate_content_stream if stream else models.generate_content
+        return make(model="gemini-3-pro", contents=contents, config=config)
+
+    return send
+
+
 @blocking_ways
 def test_a_client_of_ones_own(way: Way, tmp_path: Path) -> None:
     """The caller keeps client and loop: `add_user`, `call`, `add_result`."""
     import anthropic
     import openai
+    from google import genai
 
     with (
         Loopback(_agent, limit=WINDOW) as loopback,
         openai.OpenAI(base_url=loopback.openai_url, api_key="any", max_retries=0) as chat,
         anthropic.Anthropic(base_url=loopback.url, api_key="any", max_retries=0) as claude,
+        genai.Client(api_key="any", http_options={"base_url": loopback.url}) as google,
     ):
         send: Any = {
             "anthropic": claude.messages.create,
             "openai-chat": chat.chat.completions.create,
             "openai-responses": chat.responses.create,
+            "gemini": _google(google),
         }[way.dialect]
         extra = {"stream": True} if way.streams else {}
         session = Session.open(
@@ -334,16 +351,21 @@ def test_preparing_and_recording_by_hand(way: Way, tmp_path: Path) -> None:
     """`prepare` after a failure gives a smaller request; `record` stores the reply."""
     import anthropic
     import openai
+    from google import genai
 
+    # Gemini limits the input alone, so that it takes more of the same request.
+    limit = 18_000 if way.dialect == "gemini" else WINDOW
     with (
-        Loopback(_sizes, limit=WINDOW) as loopback,
+        Loopback(_sizes, limit=limit) as loopback,
         openai.OpenAI(base_url=loopback.openai_url, api_key="any", max_retries=0) as chat,
         anthropic.Anthropic(base_url=loopback.url, api_key="any", max_retries=0) as claude,
+        genai.Client(api_key="any", http_options={"base_url": loopback.url}) as google,
     ):
         send: Any = {
             "anthropic": claude.messages.create,
             "openai-chat": chat.chat.completions.create,
             "openai-responses": chat.responses.create,
+            "gemini": _google(google),
         }[way.dialect]
         session = Session.open("own", model=way.name, root=str(tmp_path), window=60_000)
         for number in range(6):
@@ -354,12 +376,16 @@ def test_preparing_and_recording_by_hand(way: Way, tmp_path: Path) -> None:
             try:
                 raw = send(**prepared.request)
                 break
-            except (anthropic.APIStatusError, openai.APIStatusError) as error:
+            except (
+                anthropic.APIStatusError,
+                openai.APIStatusError,
+                genai.errors.APIError,
+            ) as error:
                 failed = error
         assert failed is not None
         reply = session.record(raw)
         assert reply.text.startswith("noted")
-        assert session.window.tokens == (60_000 if way.dialect == "openai-responses" else WINDOW)
+        assert session.window.tokens == (60_000 if way.dialect == "openai-responses" else limit)
         session.close()
     store = JsonlStore(tmp_path)
     kinds = [type(one) for one in store.read(SessionKey("main", "own"))]

@@ -149,7 +149,7 @@ class _Turn(msgspec.Struct, frozen=True):
     parts: list[tuple[str, Json]]
 
     def having(self, field: str) -> list[tuple[str, Json]]:
-        found = ((where, _get(part, field)) for where, part in self.parts)
+        found = ((where, either(part, field)) for where, part in self.parts)
         return [(where, value) for where, value in found if isinstance(value, dict)]
 
 
@@ -177,9 +177,14 @@ def validate(request: object, target: Target) -> list[Violation]:
     ]
 
 
-def _get(value: Json, field: str) -> object:
-    """A field in either spelling."""
+def either(value: Json, field: str) -> object:
+    """A field in the spelling of the wire (`functionCall`) or of Google's package."""
     return value[field] if field in value else value.get(_snake(field))
+
+
+def standard_base64(data: object) -> str:
+    """Base64 in the usual alphabet; Google's package writes the one for addresses."""
+    return as_text(data).replace("-", "+").replace("_", "/")
 
 
 @functools.cache
@@ -214,7 +219,7 @@ def _judge_ends(turns: list[_Turn]) -> Iterator[Violation]:
 
 
 def _judge_parts(body: Json, target: Target) -> Iterator[Violation]:
-    system = as_dict(_get(body, "systemInstruction"))
+    system = as_dict(either(body, "systemInstruction"))
     places = [*dicts(body.get("contents"), "contents")]
     if system:
         places.append(("systemInstruction", system))
@@ -231,8 +236,8 @@ def _judge_parts(body: Json, target: Target) -> Iterator[Violation]:
 def _has_data(part: Json) -> bool:
     if isinstance(part.get("text"), str):
         # An empty text may carry the signature that came at the end of a stream.
-        return bool(part["text"]) or bool(_get(part, "thoughtSignature"))
-    return any(isinstance(_get(part, field), dict) for field in _DATA_FIELDS)
+        return bool(part["text"]) or bool(either(part, "thoughtSignature"))
+    return any(isinstance(either(part, field), dict) for field in _DATA_FIELDS)
 
 
 def _judge_order(turns: list[_Turn]) -> Iterator[Violation]:
@@ -253,7 +258,7 @@ def _judge_order(turns: list[_Turn]) -> Iterator[Violation]:
 def _judge_names(body: Json, turns: list[_Turn], target: Target) -> Iterator[Violation]:
     limit = target.dialect.tool_name_chars
     for place, tool in dicts(body.get("tools"), "tools"):
-        declared = dicts(_get(tool, "functionDeclarations"), f"{place}.functionDeclarations")
+        declared = dicts(either(tool, "functionDeclarations"), f"{place}.functionDeclarations")
         for where, one in declared:
             name = as_text(one.get("name"))
             if not _NAME_PATTERN.fullmatch(name) or len(name) > limit:
@@ -280,16 +285,16 @@ def _judge_signatures(turns: list[_Turn], target: Target) -> Iterator[Violation]
     ]
     for turn in turns[starts[-1] if starts else 0 :]:
         for where, part in turn.parts:
-            call = _get(part, "functionCall")
+            call = either(part, "functionCall")
             if isinstance(call, dict):
-                if not as_text(_get(part, "thoughtSignature")):
+                if not as_text(either(part, "thoughtSignature")):
                     yield _SIGNED.broken(where, name=as_text(call.get("name")))
                 break
 
 
 def _judge_output(body: Json, target: Target) -> Iterator[Violation]:
-    settings = as_dict(_get(body, "generationConfig"))
-    found = as_number(_get(settings, "maxOutputTokens"))
+    settings = as_dict(either(body, "generationConfig"))
+    found = as_number(either(settings, "maxOutputTokens"))
     if found is None:
         return
     limit = target.output_max
@@ -301,6 +306,6 @@ def _judge_output(body: Json, target: Target) -> Iterator[Violation]:
 def _pictures(turns: list[_Turn]) -> Iterator[Picture]:
     for turn in turns:
         for where, data in turn.having("inlineData"):
-            kind = as_text(_get(data, "mimeType"))
+            kind = as_text(either(data, "mimeType"))
             if kind.startswith("image/"):
-                yield Picture(where, as_text(data.get("data")), kind)
+                yield Picture(where, standard_base64(data.get("data")), kind)

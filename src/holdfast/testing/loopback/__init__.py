@@ -1,8 +1,8 @@
 """A model provider on 127.0.0.1 that keeps the rules of the real ones, and fails as it is told."""
 
 from holdfast.testing.loopback.asking import Answer, Asked, Brain, Call, Scripted, echo
-from holdfast.testing.loopback.exchange import Received
 from holdfast.testing.loopback.faults import OVERFLOWS, Counts, Failure, Fault
+from holdfast.testing.loopback.received import Received
 from holdfast.testing.loopback.server import Loopback
 
 __all__ = [

@@ -11,7 +11,8 @@ import msgspec
 
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
 from holdfast.core.models.catalog import DialectName  # noqa: TC001  (a struct's field)
-from holdfast.core.models.messages import Thinking
+from holdfast.core.models.messages import Thinking, ToolCall
+from holdfast.providers.gemini.render import LOST_SIGNATURE
 from holdfast.providers.requests import validate
 from holdfast.providers.wire.rule import Violation
 from holdfast.testing.loopback import outgoing
@@ -20,8 +21,10 @@ from holdfast.testing.loopback.asking import Answer, Asked, Call
 from holdfast.testing.loopback.caching import Cached
 from holdfast.testing.loopback.chat_wire import ChatWire
 from holdfast.testing.loopback.faults import Counts, Failure, Fault, Sizes
+from holdfast.testing.loopback.gemini_wire import GeminiWire, sign_call
 from holdfast.testing.loopback.outgoing import Outgoing, Wait
 from holdfast.testing.loopback.reading import Heard, hear
+from holdfast.testing.loopback.received import Received, served
 from holdfast.testing.loopback.responses_wire import ResponsesWire
 from holdfast.testing.loopback.speaking import Event, Spoken, Wire, is_signed_here, sign
 
@@ -33,61 +36,8 @@ if TYPE_CHECKING:
     from holdfast.testing.loopback.caching import Caches
     from holdfast.testing.loopback.rules import Faults, Rules
 
-_PATHS: Final[dict[str, tuple[DialectName, bool]]] = {
-    "/messages": ("anthropic", False),
-    "/messages/count_tokens": ("anthropic", True),
-    "/chat/completions": ("openai-chat", False),
-    "/responses": ("openai-responses", False),
-    "/responses/input_tokens": ("openai-responses", True),
-}
-"""How an address ends → its dialect, and whether it only counts."""
 _NO_FAULT: Final = Fault(name="")
 _FILLER: Final = "Let me see what there is."
-
-
-class Received(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, what was found in it and what was answered."""
-
-    number: int
-    """From 1, in the order of arrival."""
-    dialect: DialectName | None
-    """None for an address that nobody serves."""
-    path: str
-    headers: dict[str, str]
-    """With small names."""
-    body: Json
-    """Empty where it was no JSON object."""
-    bytes: int
-    model: str = ""
-    is_streamed: bool = False
-    only_counts: bool = False
-    tokens: int = 0
-    """All input, as the loopback counts it."""
-    output_max: int = 0
-    """What was asked for the reply; 0 where nothing was."""
-    reserved: int = 0
-    """What of that the loopback counts in advance: all, unless it was told otherwise."""
-    limit: int = 0
-    cached: Cached = Cached()
-    violations: tuple[Violation, ...] = ()
-    fault: str = ""
-    """The name of the fault that struck it."""
-    answer: Answer | None = None
-    """What the brain said, as it was sent."""
-    status: int = 0
-    """0 where the connection was reset before a reply."""
-    said: str = ""
-    """The error that was answered, amid a stream too."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it asks for more than the window, the room for the reply included."""
-        return not self.only_counts and self.tokens + self.reserved > self.limit
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether the brain's answer went out, whole or not."""
-        return self.answer is not None
 
 
 class Refused(Exception):
@@ -173,8 +123,8 @@ class Exchange:
 
     @property
     def reserved(self) -> int:
-        """What the reply takes of the window in advance."""
-        return self.output_max if self.rules.reserves_output else 0
+        """What the reply takes of the window in advance. Gemini limits its input alone."""
+        return self.output_max if self.rules.reserves_output and self.dialect != "gemini" else 0
 
     @property
     def limit(self) -> int:
@@ -228,12 +178,13 @@ class Exchange:
 
     def _read(self, dialect: DialectName) -> Heard:
         bearer = self.headers.get("authorization", "").removeprefix("Bearer ")
-        given = self.headers.get("x-api-key") or bearer
+        keys = (self.headers.get(name) for name in ("x-api-key", "x-goog-api-key"))
+        given = next(filter(None, keys), bearer)
         if self.rules.api_key and given != self.rules.api_key:
             raise Refused(Failure("invalid x-api-key", 401, code="invalid_api_key"))
         body = self._json()
         self.body = body if isinstance(body, dict) else {}
-        self.heard = hear(dialect, self.body)
+        self.heard = hear(dialect, self.body, self.path)
         self.sums = self.rules.sums(self.heard)
         limit = self.rules.bytes_for(dialect)
         if limit and len(self.raw) > limit:
@@ -269,16 +220,20 @@ class Exchange:
             raise Refused(self.wire.refused(self.violations[0]))
 
     def _forged(self, heard: Heard) -> Iterator[Violation]:
-        """Thinking that was changed after it was signed, or that another model has signed."""
-        if heard.dialect != "anthropic":
-            return
+        """What was changed after it was signed, or what another model has signed."""
         for piece in heard.pieces:
             for block in piece.blocks:
-                if not isinstance(block, Thinking) or block.redacted:
-                    continue
-                is_checked = self.rules.checks_foreign_signatures or is_signed_here(block.signature)
-                if is_checked and block.signature != sign(heard.model, block.text):
-                    quote = "messages: Invalid `signature` in `thinking` block"
+                match heard.dialect, block:
+                    case "anthropic", Thinking(redacted="", signature=signature):
+                        wanted = sign(heard.model, block.text)
+                        quote = "messages: Invalid `signature` in `thinking` block"
+                    case "gemini", ToolCall(signature=signature) if signature:
+                        wanted = sign_call(heard.model, block)
+                        quote = "Corrupted thought signature."
+                    case _:
+                        continue
+                is_checked = self.rules.checks_foreign_signatures or is_signed_here(signature)
+                if is_checked and signature not in (wanted, LOST_SIGNATURE):
                     yield Violation("thinking-signature", quote, "messages")
 
     def _check_size(self, heard: Heard) -> None:
@@ -305,6 +260,8 @@ class Exchange:
         data: Json = {"input_tokens": self.tokens}
         if dialect == "openai-responses":
             data["object"] = "response.input_tokens"
+        elif dialect == "gemini":
+            data = {"totalTokens": self.tokens}
         return outgoing.whole(200, self.reply_headers, msgspec.json.encode(data))
 
     # Faults instead of a reply
@@ -437,21 +394,15 @@ class Exchange:
         return Outgoing(status=200, headers=headers, parts=tuple(parts), ending=ending, wait=wait)
 
 
-def served(path: str) -> tuple[DialectName | None, bool]:
-    """The dialect of an address, whatever stands before its ending."""
-    for ending, (dialect, only_counts) in _PATHS.items():
-        if path.rstrip("/").endswith(ending):
-            return dialect, only_counts
-    return None, False
-
-
 def _wire(dialect: DialectName | None, rules: Rules) -> Wire:
     match dialect:
         case "anthropic":
             return AnthropicWire()
         case "openai-responses":
             return ResponsesWire()
-        case _:
+        case "gemini":
+            return GeminiWire()
+        case "openai-chat" | None:
             return ChatWire(rules.dialect("openai-chat").flavour)
 
 

@@ -1,4 +1,4 @@
-"""A request in any of the three dialects, read into pieces in the order the provider caches them.
+"""A request in any dialect, read into pieces in the order the provider caches them.
 
 Nothing here raises: a body that breaks the rules is counted and recorded like any other.
 """
@@ -17,6 +17,7 @@ from holdfast.core.models.catalog import DialectName  # noqa: TC001  (a struct's
 from holdfast.core.models.dialects import CacheTime  # noqa: TC001  (a struct's field)
 from holdfast.core.models.messages import (
     Block,
+    Image,
     Message,
     Prompt,
     Role,
@@ -31,6 +32,7 @@ from holdfast.core.models.messages import (
 )
 from holdfast.core.tokens.counting import MESSAGE_TOKENS, count_block, count_tool
 from holdfast.core.tokens.images import image_rule
+from holdfast.providers.gemini.rules import either, standard_base64
 from holdfast.providers.wire.rule import as_dict, as_list, as_number, as_text
 
 if TYPE_CHECKING:
@@ -39,7 +41,14 @@ if TYPE_CHECKING:
     from holdfast.core.tokens.counting import Counter
 
 _SYSTEM_ROLES: Final = ("system", "developer")
-_OUTPUT_FIELDS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_OUTPUT_FIELDS: Final = (
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "maxOutputTokens",
+)
+_MAKERS: Final = {"anthropic": "anthropic", "gemini": "google"}
+"""Whose pictures cost what they cost, where the model's name does not tell."""
 _LATE: Final = ("thinking", "tool_choice")
 """Settings whose change makes Anthropic's cache forget the messages, not tools and system."""
 
@@ -92,7 +101,7 @@ class Heard(msgspec.Struct, frozen=True):
 
     def weigh(self, counter: Counter, factor: float = 1.0) -> list[int]:
         """The tokens up to the end of each piece."""
-        images = image_rule(self.model, "anthropic" if self.dialect == "anthropic" else "openai")
+        images = image_rule(self.model, _MAKERS.get(self.dialect, "openai"))
         sums, total = [], 0
         for piece in self.pieces:
             if piece.tool is not None:
@@ -117,17 +126,24 @@ class Heard(msgspec.Struct, frozen=True):
         return digests
 
 
-def hear(dialect: DialectName, body: Json) -> Heard:
-    """Read a request."""
-    read = {"anthropic": _anthropic, "openai-chat": _chat, "openai-responses": _responses}[dialect]
-    wanted = (as_number(body.get(name)) for name in _OUTPUT_FIELDS)
+def hear(dialect: DialectName, body: Json, path: str = "") -> Heard:
+    """Read a request. Gemini names the model, and streaming, in the path."""
+    readers = {
+        "anthropic": _anthropic,
+        "openai-chat": _chat,
+        "openai-responses": _responses,
+        "gemini": _gemini,
+    }
+    settings = as_dict(either(body, "generationConfig")) if dialect == "gemini" else body
+    wanted = (as_number(either(settings, name)) for name in _OUTPUT_FIELDS)
+    named, _, method = path.rpartition("/")[2].partition(":")
     return Heard(
         dialect=dialect,
-        model=as_text(body.get("model")),
+        model=as_text(body.get("model")) or (named if method else ""),
         body=body,
-        pieces=tuple(_opened(read(body))),
+        pieces=tuple(_opened(readers[dialect](body))),
         output_max=next((int(one) for one in wanted if one is not None and one > 0), 0),
-        is_streamed=body.get("stream") is True,
+        is_streamed=body.get("stream") is True or method.startswith("stream"),
         thinks=_thinks(dialect, body),
     )
 
@@ -145,6 +161,9 @@ def _opened(pieces: Iterator[Piece]) -> Iterator[Piece]:
 def _thinks(dialect: DialectName, body: Json) -> bool:
     if dialect == "openai-responses":
         return bool(body.get("reasoning")) or bool(body.get("include"))
+    if dialect == "gemini":
+        settings = as_dict(either(body, "generationConfig"))
+        return either(as_dict(either(settings, "thinkingConfig")), "includeThoughts") is True
     return as_text(as_dict(body.get("thinking")).get("type")) in ("enabled", "adaptive")
 
 
@@ -288,6 +307,46 @@ def _item_blocks(item: Json) -> tuple[Block, ...]:
             return (ToolAnswer(as_text(item.get("call_id")), output),)
         case _:
             return read_blocks([item])
+
+
+# Gemini
+
+
+def _gemini(body: Json) -> Iterator[Piece]:
+    for group in _objects(body.get("tools")):
+        for one in _objects(either(group, "functionDeclarations")):
+            yield Piece("tool", one, tool=_declared(one))
+    for part in _objects(as_dict(either(body, "systemInstruction")).get("parts")):
+        yield Piece("system", part, _part_blocks(part))
+    for content in _objects(body.get("contents")):
+        role: Role = "assistant" if content.get("role") == "model" else "user"
+        for part in _objects(content.get("parts")):
+            yield Piece("message", [role, part], _part_blocks(part), role=role)
+
+
+def _declared(given: Json) -> Tool:
+    schema = as_dict(either(given, "parametersJsonSchema")) or as_dict(given.get("parameters"))
+    return Tool(as_text(given.get("name")), as_text(given.get("description")), schema)
+
+
+def _part_blocks(part: Json) -> tuple[Block, ...]:
+    signature = as_text(either(part, "thoughtSignature"))
+    call, answer = either(part, "functionCall"), either(part, "functionResponse")
+    data = as_dict(either(part, "inlineData"))
+    if isinstance(call, dict):
+        made = _call(call.get("id"), call.get("name"), call.get("args"))
+        return (msgspec.structs.replace(made, signature=signature),)
+    if isinstance(answer, dict):
+        said = as_dict(answer.get("response"))
+        text = as_text(said.get("output", said.get("error")))
+        about = (as_text(answer.get("id")), (Text(text),), "error" in said)
+        return (ToolAnswer(*about, name=as_text(answer.get("name"))),)
+    if data:
+        return (Image(standard_base64(data.get("data")), as_text(either(data, "mimeType"))),)
+    text = as_text(part.get("text"))
+    if part.get("thought") is True:
+        return (Thinking(text=text, signature=signature),) if text else ()
+    return (Text(text),) if text else ()
 
 
 # In common

@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from holdfast.testing.loopback.reading import Heard
 
 When: TypeAlias = Callable[[Asked], bool]
-_SPOKEN: Final[tuple[DialectName, ...]] = ("anthropic", "openai-chat", "openai-responses")
 
 
 class Rules(msgspec.Struct, kw_only=True):
@@ -48,10 +47,6 @@ class Rules(msgspec.Struct, kw_only=True):
                 hint="give a `limit` of at least 1 and a `factor` above 0",
             )
         for name, flavour in self.flavours.items():
-            if name not in _SPOKEN:
-                raise BadSetting(
-                    f"the loopback does not speak `{name}`", hint=f"it speaks {', '.join(_SPOKEN)}"
-                )
             dialect(name, flavour)  # an unknown one is refused here, not at the first request
 
     def limit_for(self, model: str) -> int:

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from holdfast.engine.simulation.prompt_cache import CacheRules
     from holdfast.ports import Clock
     from holdfast.testing.loopback.asking import Brain, Line
-    from holdfast.testing.loopback.exchange import Received
     from holdfast.testing.loopback.faults import Fault
     from holdfast.testing.loopback.outgoing import Outgoing
+    from holdfast.testing.loopback.received import Received
     from holdfast.testing.loopback.rules import When
 
 LIMIT: Final = 200_000
 
 
 class Loopback:
-    """Speaks Anthropic Messages, OpenAI Chat Completions and OpenAI Responses on 127.0.0.1.
+    """Speaks Anthropic Messages, both of OpenAI's APIs and Gemini on 127.0.0.1.
 
     Use it as a context manager, and give its address to the real SDK or to anything else:
 
@@ -114,7 +114,7 @@ class Loopback:
 
     @property
     def url(self) -> str:
-        """The address for Anthropic's SDK."""
+        """The address for the SDKs of Anthropic and Google, which add the version themselves."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     @property

@@ -1,0 +1,123 @@
+"""Replies, streams and errors as Gemini's generateContent writes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.models.messages import arguments_json
+from holdfast.testing.loopback.faults import OVERFLOWS, Failure, Sizes
+from holdfast.testing.loopback.speaking import Event, in_pieces, sign, sse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.messages import ToolCall
+    from holdfast.providers.wire.rule import Violation
+    from holdfast.testing.loopback.asking import Call
+    from holdfast.testing.loopback.faults import Counts
+    from holdfast.testing.loopback.speaking import Spoken, Stage
+
+STOPS: Final = {
+    "end": "STOP",
+    "tools": "STOP",
+    "length": "MAX_TOKENS",
+    "window": "MAX_TOKENS",
+    "refusal": "SAFETY",
+}
+_STATUSES: Final = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
+class GeminiWire:
+    def reply(self, spoken: Spoken) -> Json:
+        parts = [part for _stage, part in _parts(spoken, in_whole=True)]
+        return _response(spoken, parts, stop=_stop(spoken))
+
+    def events(self, spoken: Spoken) -> Iterator[Event]:
+        """Each event is a response of its own; the last one says why the reply ended."""
+        for stage, part in _parts(spoken):
+            yield Event(stage, sse(_response(spoken, [part])))
+        last = _response(spoken, [{"text": ""}], stop=_stop(spoken))
+        yield Event("other", sse(last))
+
+    def error(self, failure: Failure, _request_id: str) -> Json:
+        status = failure.type or _STATUSES.get(failure.status, "UNKNOWN")
+        return {"error": {"code": failure.status, "message": failure.message, "status": status}}
+
+    def error_event(self, failure: Failure, _spoken: Spoken, _sent: int) -> bytes:
+        return sse(self.error(failure, ""))
+
+    def refused(self, violation: Violation) -> Failure:
+        return Failure(violation.quote)
+
+    def over_limit(self, tokens: int, output: int, limit: int) -> Failure:
+        return OVERFLOWS["gemini"].told(Sizes(tokens, output, limit))
+
+    def too_large(self) -> Failure:
+        return Failure("Request payload size exceeds the limit: 20971520 bytes.")
+
+    def over_output(self, output: int, limit: int, _model: str) -> Failure:
+        return Failure(
+            f"Unable to submit request because it has a maxOutputTokens value of {output} but the "
+            f"supported range is from 1 (inclusive) to {limit + 1} (exclusive). Update the value "
+            "and try again."
+        )
+
+
+def sign_call(model: str, call: Call | ToolCall) -> str:
+    """A thought signature that fits one call of one model."""
+    return sign(model, f"{call.name}\0{arguments_json(call.arguments)}")
+
+
+def _stop(spoken: Spoken) -> str:
+    return STOPS.get(spoken.stop, "OTHER")
+
+
+def _response(spoken: Spoken, parts: list[Json], stop: str = "") -> Json:
+    candidate: Json = {"content": {"parts": parts, "role": "model"}, "index": 0}
+    if stop:
+        candidate["finishReason"] = stop
+    return {
+        "candidates": [candidate],
+        **(_usage(spoken.counts) if stop else {}),
+        "modelVersion": spoken.model,
+        "responseId": spoken.id,
+    }
+
+
+def _parts(spoken: Spoken, *, in_whole: bool = False) -> Iterator[tuple[Stage, Json]]:
+    """The parts of a reply, texts in pieces. The first of several calls is signed."""
+    for text, stage, mark in (
+        (spoken.thinking, "thinking", {"thought": True}),
+        (spoken.text, "text", {}),
+    ):
+        for piece in [text] if in_whole and text else in_pieces(text):
+            yield stage, {"text": piece, **mark}  # type: ignore[misc]
+    for index, call in enumerate(spoken.calls):
+        part: Json = {"functionCall": {"id": call.id, "name": call.name, "args": call.arguments}}
+        if index == 0:
+            part["thoughtSignature"] = sign_call(spoken.model, call)
+        yield "call", part
+
+
+def _usage(counts: Counts | None) -> Json:
+    if counts is None:
+        return {}
+    return {
+        "usageMetadata": {
+            "promptTokenCount": counts.prompt,
+            "cachedContentTokenCount": counts.read,
+            "candidatesTokenCount": counts.output - counts.thinking,
+            "thoughtsTokenCount": counts.thinking,
+            "totalTokenCount": counts.prompt + counts.output,
+        }
+    }

@@ -1,0 +1,78 @@
+"""The addresses that the loopback serves, and its record of each request."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
+from holdfast.core.models.catalog import DialectName  # noqa: TC001  (a struct's field)
+from holdfast.providers.wire.rule import Violation  # noqa: TC001  (a struct's field)
+from holdfast.testing.loopback.asking import Answer  # noqa: TC001  (a struct's field)
+from holdfast.testing.loopback.caching import Cached
+
+_PATHS: Final[dict[str, tuple[DialectName, bool]]] = {
+    "/messages": ("anthropic", False),
+    "/messages/count_tokens": ("anthropic", True),
+    "/chat/completions": ("openai-chat", False),
+    "/responses": ("openai-responses", False),
+    "/responses/input_tokens": ("openai-responses", True),
+    ":generateContent": ("gemini", False),
+    ":streamGenerateContent": ("gemini", False),
+    ":countTokens": ("gemini", True),
+}
+"""How an address ends → its dialect, and whether it only counts."""
+
+
+def served(path: str) -> tuple[DialectName | None, bool]:
+    """The dialect of an address, whatever stands before its ending."""
+    for ending, (dialect, only_counts) in _PATHS.items():
+        if path.rstrip("/").endswith(ending):
+            return dialect, only_counts
+    return None, False
+
+
+class Received(msgspec.Struct, frozen=True, kw_only=True):
+    """One request, what was found in it and what was answered."""
+
+    number: int
+    """From 1, in the order of arrival."""
+    dialect: DialectName | None
+    """None for an address that nobody serves."""
+    path: str
+    headers: dict[str, str]
+    """With small names."""
+    body: Json
+    """Empty where it was no JSON object."""
+    bytes: int
+    model: str = ""
+    is_streamed: bool = False
+    only_counts: bool = False
+    tokens: int = 0
+    """All input, as the loopback counts it."""
+    output_max: int = 0
+    """What was asked for the reply; 0 where nothing was."""
+    reserved: int = 0
+    """What of that the loopback counts in advance: all, unless it was told otherwise."""
+    limit: int = 0
+    cached: Cached = Cached()
+    violations: tuple[Violation, ...] = ()
+    fault: str = ""
+    """The name of the fault that struck it."""
+    answer: Answer | None = None
+    """What the brain said, as it was sent."""
+    status: int = 0
+    """0 where the connection was reset before a reply."""
+    said: str = ""
+    """The error that was answered, amid a stream too."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it asks for more than the window, the room for the reply included."""
+        return not self.only_counts and self.tokens + self.reserved > self.limit
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the brain's answer went out, whole or not."""
+        return self.answer is not None
