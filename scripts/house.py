@@ -1,0 +1,190 @@
+"""Measure the house: modules, packages, imports among them, sizes, names, docstrings.
+
+python scripts/house.py            # a table of the numbers
+python scripts/house.py --list     # each place behind them
+python scripts/house.py --src DIR  # another checkout's src/holdfast
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOURCE = Path(__file__).parent.parent / "src" / "holdfast"
+MODULE_LINES = 400
+CLASS_METHODS = 15
+
+_IRREGULAR = frozenset(
+    (
+        *("said", "told", "kept", "held", "made", "found", "known", "seen", "given", "taken"),
+        *("written", "sent", "shown", "left", "met", "built", "bound", "broken", "chosen"),
+        *("drawn", "driven", "fallen", "felt", "forgotten", "grown", "gone", "had", "heard"),
+        *("hidden", "laid", "led", "lent", "lost", "meant", "paid", "spoken", "spent", "stood"),
+        *("thought", "torn", "understood", "won", "worn", "wound", "brought", "bought"),
+        *("caught", "done", "begun", "become", "forbidden", "stuck", "struck", "taught"),
+    )
+)
+_NO_PARTICIPLES = frozenset(
+    ("need", "feed", "seed", "speed", "embed", "exceed", "red", "proceed", "succeed", "reseed")
+)
+_VAGUE_OPENING = re.compile(r"(What|Whether|How|Where)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One file of the package, parsed."""
+
+    path: str
+    lines: int
+    tree: ast.Module
+
+
+def read(source: Path = SOURCE) -> list[Module]:
+    """Read every module below a folder."""
+    found = []
+    for path in sorted(source.rglob("*.py")):
+        text = path.read_text("utf-8")
+        name = path.relative_to(source).as_posix()
+        found.append(Module(name, text.count("\n"), ast.parse(text)))
+    return found
+
+
+def long_modules(modules: list[Module]) -> dict[str, int]:
+    """Return the modules with more than `MODULE_LINES` lines."""
+    return {module.path: module.lines for module in modules if module.lines > MODULE_LINES}
+
+
+def wide_classes(modules: list[Module]) -> dict[str, int]:
+    """Return the classes with more than `CLASS_METHODS` methods."""
+    found = {}
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                methods = sum(isinstance(child, _FUNCTIONS) for child in node.body)
+                if methods > CLASS_METHODS:
+                    found[f"{module.path}:{node.name}"] = methods
+    return found
+
+
+def repeated_classes(modules: list[Module]) -> dict[str, list[str]]:
+    """Return the public class names that occur in several modules."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(module.path)
+    return {name: paths for name, paths in places.items() if len(paths) > 1}
+
+
+def participles(modules: list[Module]) -> list[str]:
+    """Return the functions whose name begins with a participle."""
+    return [
+        f"{module.path}:{node.lineno} {node.name}"
+        for module in modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, _FUNCTIONS) and _is_participle(node.name.strip("_").split("_")[0])
+    ]
+
+
+def vague_docstrings(modules: list[Module]) -> list[str]:
+    """Return the docstrings that open with What, Whether, How or Where."""
+    return [
+        f"{module.path}:{line} {text.splitlines()[0]}"
+        for module in modules
+        for line, text in _docstrings(module.tree)
+        if _VAGUE_OPENING.match(text)
+    ]
+
+
+def vague_variables(modules: list[Module]) -> list[str]:
+    """Return the loops and comprehensions whose variable is called `one`."""
+    return [
+        f"{module.path}:{node.target.lineno}"
+        for module in modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))
+        and isinstance(node.target, ast.Name)
+        and node.target.id == "one"
+    ]
+
+
+def packages(modules: list[Module]) -> set[str]:
+    """Return the packages, the root left out."""
+    return {str(Path(module.path).parent) for module in modules} - {"."}
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _is_participle(word: str) -> bool:
+    regular = word.endswith("ed") and len(word) > 3 and word not in _NO_PARTICIPLES
+    return regular or word in _IRREGULAR
+
+
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Module)):
+            yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
+        body = getattr(node, "body", None)
+        for before, after in pairwise(body if isinstance(body, list) else []):
+            match before, after:
+                case (
+                    (ast.Assign() | ast.AnnAssign()),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    yield after.lineno, text
+
+
+def main(arguments: list[str]) -> int:
+    """Print the numbers."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--list", action="store_true", help="name each place")
+    parser.add_argument("--src", type=Path, default=SOURCE, help="the folder to measure")
+    options = parser.parse_args(arguments)
+    modules = read(options.src)
+    rows: list[tuple[str, int, list[str]]] = [
+        ("modules", len(modules), []),
+        ("lines", sum(module.lines for module in modules), []),
+        ("packages", len(packages(modules)), []),
+        (
+            f"modules over {MODULE_LINES} lines",
+            len(long_modules(modules)),
+            [f"{size:6,} {path}" for path, size in long_modules(modules).items()],
+        ),
+        (
+            f"classes over {CLASS_METHODS} methods",
+            len(wide_classes(modules)),
+            [f"{size:6,} {path}" for path, size in wide_classes(modules).items()],
+        ),
+        (
+            "public class names that repeat",
+            len(repeated_classes(modules)),
+            [f"{name}: {', '.join(paths)}" for name, paths in repeated_classes(modules).items()],
+        ),
+        ("functions named by a participle", len(participles(modules)), participles(modules)),
+        (
+            "docstrings that open with What, Whether, How, Where",
+            len(vague_docstrings(modules)),
+            vague_docstrings(modules),
+        ),
+        ("loop variables called `one`", len(vague_variables(modules)), vague_variables(modules)),
+    ]
+    for name, count, places in rows:
+        print(f"{count:8,}  {name}")
+        if options.list:
+            print(*(f"          {place}" for place in places), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
