@@ -1,17 +1,22 @@
 """The laws over every prefix of every real transcript, replayed as an agent would have run it.
 
 Before each reply the log so far is projected, rendered and judged, and the decisions are appended.
-The quick run gives each prefix one combination of window and dialect, in turn; the nightly run
-gives it all of them.
+The ordinary run takes a sample: a third of the files of each folder, a third of the sessions in a
+file, a tenth of the prefixes of a session, and four of the 28 combinations of window and dialect.
+Names decide what is in it, and each prefix gets one of the combinations, in turn. The nightly run
+takes every prefix with all combinations in turn, and then every prefix with each combination.
 """
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 import pytest
 from tests.shared_data import DATA, need_data
+from tests.support.cases import check_all
+from tests.support.runs import sample
 
 from holdfast import importers
 from holdfast.core.log.records import Assistant, Compaction, Record, User, text_of
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
 WINDOWS = (4_000, 8_000, 16_000, 32_000, 128_000, 200_000, 1_000_000)
 COMBINATIONS = [(window, name) for window in WINDOWS for name in DIALECTS]
 FILES = sorted(one for one in DATA.glob("*/**/*") if one.is_file()) if DATA.is_dir() else []
+FOLDERS = sorted({"/".join(path.relative_to(DATA).parts[:2]) for path in FILES})
 RECORDS_MAX = 1_500
 """Of one session; the longest chats repeat themselves."""
 
@@ -141,20 +147,38 @@ class Replay:
         assert len(sent) >= len(self.sent)
 
 
-@pytest.mark.parametrize("path", FILES or [None], ids=lambda one: one.name if one else "no-data")
-def test_every_prefix_of_a_transcript(path: Path | None) -> None:
+@pytest.mark.parametrize("folder", FOLDERS or [None])
+def test_every_prefix_of_a_transcript(folder: str | None) -> None:
     """Each prefix with one combination of window and dialect, all of them in turn."""
     need_data()
-    assert path is not None
-    for records in sessions_in(path):
-        scale = new_scale()
-        replays = [Replay(window, name, scale) for window, name in COMBINATIONS]
-        for number, record in enumerate(records):
-            for replay in replays:
-                replay.add(record)
-            idle = 10_000.0 if number % 5 == 0 else 1.0
-            replays[number % len(replays)].check(idle=idle)
-        replays[len(records) % len(replays)].check(idle=1.0)
+    assert folder is not None
+    files = [path for path in FILES if path.is_relative_to(DATA / folder)]
+    check_all(sample(files, share=1 / 3, name=name_of, kind=lambda path: path.parent), check_file)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(DATA))
+
+
+def check_file(path: Path) -> None:
+    sessions = [(f"{name_of(path)} {n}", records) for n, records in enumerate(sessions_in(path))]
+    for name, records in sample(sessions, share=1 / 3, name=lambda session: session[0]):
+        check_prefixes(name, records)
+
+
+def check_prefixes(session: str, records: list[Record]) -> None:
+    scale = new_scale()
+    combinations = sample(COMBINATIONS, share=1 / 7, name=lambda pair: f"{session} {pair}")
+    replays = [Replay(window, dialect, scale) for window, dialect in combinations]
+    numbers = range(len(records))
+    checked = set(sample(numbers, share=1 / 10, name=lambda number: f"{session} {number}"))
+    turns = cycle(replays)
+    for number, record in enumerate(records):
+        for replay in replays:
+            replay.add(record)
+        if number in checked:
+            next(turns).check(idle=10_000.0 if number % 5 == 0 else 1.0)
+    next(turns).check(idle=1.0)
 
 
 @pytest.mark.nightly

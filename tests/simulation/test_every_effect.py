@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine.sessions import boundaries, check_requests, is_summary_request, path_of, said
-from tests.support.runs import examples
+from tests.support.cases import check_all
+from tests.support.runs import examples, sample
 
 from holdfast.core.flow.effects import Append, CallModel, PutBlob, StartTools
 from holdfast.core.log.records import Assistant, Checkpoint, Flush, ToolResult, User, tool_calls
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from holdfast.core.flow.effects import Effect
     from holdfast.core.log.records import Record
 
 WINDOW = 8_000
@@ -285,10 +287,26 @@ def _check_every_call_answered(records: list[Record]) -> None:
     assert sorted(called) == sorted(answered)
 
 
-def _effects(scenario: Scenario, root: Path, **how: Any) -> int:
-    """How many effects the whole run has."""
-    run = _play(scenario, _world("memory", root), None, **how)
-    return len(run.simulation.effects)
+def _effects(scenario: Scenario, root: Path, **how: Any) -> list[Effect]:
+    """All effects of the whole run, in order."""
+    return _play(scenario, _world("memory", root), None, **how).simulation.effects
+
+
+def _places(scenario: Scenario, effects: list[Effect]) -> list[int]:
+    """Numbers of the effects to die at: in the ordinary run a sixth of each kind of effect.
+
+    The first and the last effect are always among them.
+    """
+
+    def kind(number: int) -> object:
+        effect = effects[number - 1]
+        records = effect.records if isinstance(effect, Append) else ()
+        purpose = effect.purpose if isinstance(effect, CallModel) else None
+        return type(effect), purpose, tuple(type(record) for record in records)
+
+    numbers = range(1, len(effects) + 1)
+    chosen = sample(numbers, share=1 / 6, name=lambda one: f"{scenario.name} {one}", kind=kind)
+    return sorted({1, *chosen, len(effects)})
 
 
 @pytest.mark.parametrize(
@@ -299,33 +317,40 @@ def _effects(scenario: Scenario, root: Path, **how: Any) -> int:
 def test_a_process_may_die_at_every_effect(
     scenario: Scenario, is_eager: bool, tmp_path: Path
 ) -> None:
-    """Exhaustive over the effects of the run, in memory."""
-    total = _effects(scenario, tmp_path, is_eager=is_eager)
+    """Over the effects of the run, in memory; exhaustive in the nightly run."""
+    effects = _effects(scenario, tmp_path, is_eager=is_eager)
+    total = len(effects)
     assert total >= 5
-    # After one effect is before the next: nothing happens between them.
-    kills = [*(Kill(number, "before") for number in range(1, total + 1)), Kill(total, "after")]
-    for kill in kills:
+
+    def check(kill: Kill) -> None:
         world = _world("memory", tmp_path)
         run = _play(scenario, world, kill, is_eager=is_eager)
         assert run.simulation.is_dead, "the run was shorter than the one before"
         _check(scenario, world, run, world.store)
 
+    # After one effect is before the next: nothing happens between them.
+    places = _places(scenario, effects)
+    check_all([*(Kill(number, "before") for number in places), Kill(total, "after")], check)
+
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
 def test_the_same_on_disk(scenario: Scenario, tmp_path: Path) -> None:
     """Every append is a place to die; the files are opened anew, as a new process would."""
-    total = _effects(scenario, tmp_path)
-    plain = _play(scenario, _world("memory", tmp_path), None)
-    appends = [n for n, one in enumerate(plain.simulation.effects, 1) if isinstance(one, Append)]
-    for number in sorted({*appends, total}):
-        for when in ("before", "after"):
-            root = tmp_path / f"{number}-{when}"
-            world = _world("disk", root)
-            run = _play(scenario, world, Kill(number, when))
-            reopened = JsonlStore(str(root))
-            _check(scenario, world, run, reopened)
-            assert all(reopened.verify(one.key).is_sound for one in reopened.sessions())
-            reopened.close()
+    effects = _effects(scenario, tmp_path)
+    appends = [n for n, one in enumerate(effects, 1) if isinstance(one, Append)]
+    chosen = sample(appends, share=1 / 4, name=lambda one: f"{scenario.name} {one}")
+    places = sorted({*chosen, len(effects)})
+
+    def check(kill: Kill) -> None:
+        root = tmp_path / f"{kill.effect}-{kill.when}"
+        world = _world("disk", root)
+        run = _play(scenario, world, kill)
+        reopened = JsonlStore(str(root))
+        _check(scenario, world, run, reopened)
+        assert all(reopened.verify(one.key).is_sound for one in reopened.sessions())
+        reopened.close()
+
+    check_all([Kill(number, when) for number in places for when in ("before", "after")], check)
 
 
 def test_the_scenarios_do_what_their_names_say(tmp_path: Path) -> None:
@@ -355,9 +380,9 @@ def test_the_scenarios_do_what_their_names_say(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scenario", SCENARIOS[1:6:4], ids=lambda one: one.name)
 def test_a_compaction_has_happened_or_has_not(scenario: Scenario, tmp_path: Path) -> None:
     """After any death the view is the one before the cut or the one after it, never a mix."""
-    total = _effects(scenario, tmp_path)
+    effects = _effects(scenario, tmp_path)
     views: set[bool] = set()
-    for number in range(1, total + 1):
+    for number in _places(scenario, effects):
         world = _world("memory", tmp_path)
         _play(scenario, world, Kill(number, "before"))
         after = path_of(world.store)
