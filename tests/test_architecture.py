@@ -57,7 +57,17 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "core.outputs": ("describe", "binaries", "excerpts", "preview", "offload"),
     "stores": (
-        *("files", "lines", "blobs", "audit", "notes", "search_index", "summary_files", "jsonl"),
+        *(
+            "compression",
+            "files",
+            "lines",
+            "blobs",
+            "audit",
+            "notes",
+            "search_index",
+            "summary_files",
+            "jsonl",
+        ),
         "in_memory",
     ),
     "providers": (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import threading
 from typing import TYPE_CHECKING, Any
@@ -102,6 +101,8 @@ class Threaded:
         return self._model.window
 
     async def send(self, request: Json, hear: Hear | None = None) -> Reply:
+        import asyncio  # here, so that blocking callers never load it
+
         loop = asyncio.get_running_loop()
         is_left = threading.Event()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 from holdfast.core.failures.classify import Failure, Rule, Symptoms, classify
@@ -194,6 +193,8 @@ def _until(moment: str, now: str | None) -> float | None:
 
 
 def _moment(text: str) -> datetime | None:
+    from email.utils import parsedate_to_datetime  # loads 13 modules, for a rare header
+
     for read in (parsedate_to_datetime, datetime.fromisoformat):
         try:
             return read(text)

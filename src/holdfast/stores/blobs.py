@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
@@ -26,11 +25,6 @@ from holdfast.stores.files import (
     write_new,
 )
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -40,7 +34,7 @@ _SHA256: Final = lazy_pattern(r"[0-9a-f]{64}")
 _PREFIX: Final = lazy_pattern(r"[0-9a-f]{2}")
 _SUFFIX: Final = ".zst"
 _LEVEL: Final = 3
-_OPTIONS: Final[dict[int, int]] = {zstd.DecompressionParameter.window_log_max: 24}
+_WINDOW_LOG_MAX: Final = 24
 """No blob of ours needs more to be read; a file that asks for gigabytes is none of ours."""
 
 
@@ -194,6 +188,8 @@ class FileBlobs:
 
 
 def _compressed(data: bytes) -> Iterator[bytes]:
+    from holdfast.stores.compression import zstd
+
     compressor = zstd.ZstdCompressor(level=_LEVEL)
     for offset in range(0, len(data), READ_BLOCK_BYTES * 4):
         yield compressor.compress(data[offset : offset + READ_BLOCK_BYTES * 4])
@@ -205,10 +201,13 @@ def _verified(fd: int, sha256: str, size: int | None = None) -> Iterator[bytes]:
 
     A file that was swapped for one that expands without end is left at `size`, where it is known.
     """
+    from holdfast.stores.compression import zstd
+
+    options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG_MAX}
     digest = hashlib.sha256()
     total = 0
     try:
-        with os.fdopen(os.dup(fd), "rb") as raw, zstd.ZstdFile(raw, options=_OPTIONS) as payload:
+        with os.fdopen(os.dup(fd), "rb") as raw, zstd.ZstdFile(raw, options=options) as payload:
             while chunk := payload.read(READ_BLOCK_BYTES * 4):
                 total += len(chunk)
                 if size is not None and total > size:

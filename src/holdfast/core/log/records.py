@@ -8,6 +8,7 @@ nothing. The format and what is promised about it: docs/format.md.
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -263,8 +264,7 @@ _COMMON: Final = ("id", "ts", "parent", "more")
 
 
 def _names(struct: type[msgspec.Struct]) -> frozenset[str]:
-    fields = {field.encode_name for field in msgspec.structs.fields(struct)}
-    return frozenset(fields - {"$extra"})
+    return frozenset(struct.__struct_encode_fields__) - {"$extra"}
 
 
 _FIELDS: Final = {tag: _names(struct) for tag, struct in BY_TYPE.items()}
@@ -278,7 +278,12 @@ _SHALLOW_BYTES: Final = 2 * RECORD_NESTING_MAX
 _LONG_BYTES: Final = 16 * 1024
 _TOO_DEEP: Final = Flaw("garbage", "nested too deeply")
 _encoder: Final = msgspec.json.Encoder()
-_decoder: Final[msgspec.json.Decoder[_Known]] = msgspec.json.Decoder(_Known)
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[_Known]:
+    """Return the decoder of a line, made on first use: it resolves the types of all records."""
+    return msgspec.json.Decoder(_Known)
 
 
 def encode(record: Record) -> bytes:
@@ -314,7 +319,7 @@ def encode_lines(records: Sequence[Record]) -> bytes:
                 break
         else:
             data = _encoder.encode_lines(records)
-            read = _decoder.decode_lines(data)
+            read = _decoder().decode_lines(data)
             if not _may_be_deep(data, lines=len(records)) or not is_too_deep(
                 read, RECORD_NESTING_MAX + 1
             ):
@@ -352,7 +357,7 @@ def decode(line: bytes) -> Record | Flaw:
 
 def _decode(line: bytes) -> Record | Flaw:
     try:
-        record = _decoder.decode(line)
+        record = _decoder().decode(line)
     except msgspec.ValidationError:
         return _decode_carefully(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
