@@ -291,10 +291,10 @@ def test_p9_five_messages_are_reduced_or_left_alone(tmp_path: Path) -> None:
     seat = Seat(tmp_path)
     seat.fill(2)
     seat.store.append(seat.chat.session.key, [User(content="and now?")], expect=ANY_HEAD)
-    before = seat.chat.status().messages_tokens
+    before = seat.chat.session.status().messages_tokens
     answer = seat("/compact")
     made = [one for one in seat.records() if isinstance(one, Compaction)]
-    assert answer.is_refused or seat.chat.status().messages_tokens < before
+    assert answer.is_refused or seat.chat.session.status().messages_tokens < before
     assert len(made) == (0 if answer.is_refused else 1)
 
 

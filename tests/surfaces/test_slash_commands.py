@@ -217,7 +217,7 @@ def test_status_says_where_each_number_is_from(seat: Seat) -> None:
 def test_status_of_a_history_larger_than_the_window(seat: Seat) -> None:
     """What would be sent is counted, not what there is: an imported log is cut by the next turn."""
     seat.fill(200)
-    status = seat.chat.status()
+    status = seat.chat.session.status()
     assert 0 < status.messages < 400
     assert status.turns_left is not None
     assert status.turns_left < 200
@@ -235,7 +235,7 @@ def test_context_has_the_seeds_three_lines(seat: Seat) -> None:
     seat.fill(3)
     answer = seat("/context")
     first, second, third, *_ = answer.text.splitlines()
-    status = seat.chat.status()
+    status = seat.chat.session.status()
     assert first == f"Context usage: ~{status.tokens:,} / 32,000 tokens"
     assert re.fullmatch(rf"\[#+-+\] {100 * status.share:.1f}%", second)
     assert len(second.partition("]")[0]) == 31
@@ -321,7 +321,7 @@ def test_compact_cuts_and_says_what_it_did(seat: Seat) -> None:
     answer = seat("/compact")
     assert not answer.is_refused
     first, second, third, fourth = answer.text.splitlines()
-    after = seat.chat.status().messages
+    after = seat.chat.session.status().messages
     assert re.fullmatch(r"\[compact\] \d+ messages -> summary \([\d,]+ chars\)", first)
     assert second == f"24 -> {after} messages"
     assert after < 24
@@ -350,7 +350,7 @@ def test_undo_takes_a_compaction_back(seat: Seat) -> None:
     answer = seat("/undo")
     assert answer.text.startswith("Took back the compaction; 24 messages")
     assert any(isinstance(one, Undo) for one in seat.records())
-    assert seat.chat.status().messages == 24
+    assert seat.chat.session.status().messages == 24
 
 
 def test_rewind_by_turns_by_record_and_back(seat: Seat) -> None:
@@ -393,7 +393,7 @@ def test_reset_goes_to_a_fresh_session_that_knows(seat: Seat) -> None:
     assert seat.id != old
     assert f"Carried over from {old}: " in answer.text
     assert f"/switch {old} goes back" in answer.text
-    assert seat.chat.status().label == "fresh start"
+    assert seat.chat.session.status().label == "fresh start"
     seat.say("where were we?")
     assert "importer" in str(seat.model.requests[-1])
 

@@ -1,13 +1,12 @@
-"""A `PreCompact` hook for the Claude Agent SDK: what the agent was doing survives its compaction.
+"""A `PreCompact` hook for the Claude Agent SDK: the state of the agent survives a compaction.
 
     from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
     from holdfast.integrations.claude_agent import PreCompact
 
     options = ClaudeAgentOptions(hooks={"PreCompact": [HookMatcher(hooks=[PreCompact()])]})
 
-Before the SDK compacts, the transcript it names is read, a checkpoint is taken from it by code and
-stored in a session of the same id, and its text is given back as a system message. Whatever goes
-wrong, the compaction goes on.
+Before the SDK compacts, the hook reads the transcript, stores a checkpoint in a session with the
+same id, and returns its text as a system message. An error never stops the compaction.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class PreCompact:
-    """The hook. Checkpoints go to `root`; the message has at most `cap` characters."""
+    """Stores checkpoints in `root`; its message has at most `cap` characters."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class PreCompact:
         self, hook_input: Mapping[str, Any], _tool_use_id: str | None, _context: Any
     ) -> dict[str, Any]:
         try:
-            state = await asyncio.to_thread(self._taken, hook_input)
+            state = await asyncio.to_thread(self._take_checkpoint, hook_input)
         except (HoldfastError, OSError) as error:
             text = f"no checkpoint before the compaction: {error}"
             warnings.warn(text, HoldfastWarning, stacklevel=2)
@@ -66,7 +65,7 @@ class PreCompact:
         message = injection(state, self._cap, redactor=self._redactor)
         return {"continue_": True, "systemMessage": message} if message else {"continue_": True}
 
-    def _taken(self, hook_input: Mapping[str, Any]) -> State:
+    def _take_checkpoint(self, hook_input: Mapping[str, Any]) -> State:
         path, session = hook_input.get("transcript_path"), hook_input.get("session_id")
         if not isinstance(path, str) or not isinstance(session, str) or not is_name(session):
             raise UsageError(
@@ -75,7 +74,7 @@ class PreCompact:
             )
         with open(path, "rb") as file:
             found = read(file.read(), os.path.basename(path))
-        records = with_ids([record for one in found for record in one.records])
+        records = with_ids([record for session in found for record in session.records])
         trigger = "manual" if hook_input.get("trigger") == "manual" else "auto"
         state = capture(
             records, session=session, trigger=f"pre_compact_{trigger}", now=self._clock()

@@ -1,12 +1,12 @@
-"""OpenTelemetry spans for what a session does, by the GenAI conventions.
+"""OpenTelemetry spans of a session, by the GenAI conventions.
 
     from holdfast.integrations.opentelemetry import trace
 
     stop = trace(session)
 
-A turn is an `invoke_agent` span; under it stand a `chat` span for each call to a model, an
+A turn is an `invoke_agent` span. Its children are a `chat` span for each call to a model, an
 `execute_tool` span for each tool and a `compact` span for each compaction. Prunes, flushes,
-learned windows and silent trouble are events of the turn. What was said is never recorded.
+learned windows and silent failures are events of the turn. No span contains message texts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from holdfast.core.flow.events import Event
     from holdfast.engine.session.base import Held
 
-# The names of the conventions, which are still changing their home in the package.
+# The package still moves the names of the conventions around, so they are stated here.
 _OPERATION = "gen_ai.operation.name"
 _PROVIDER = "gen_ai.provider.name"
 _MODEL = "gen_ai.request.model"
@@ -59,7 +59,7 @@ _ERROR = "error.type"
 
 
 def trace(session: Held, tracer: Tracer | None = None) -> Callable[[], None]:
-    """Make spans of a session's events from now on; returns what ends that."""
+    """Trace the events of a session from now on; call the returned function to stop."""
     try:
         from opentelemetry import trace as api
     except ImportError as error:
@@ -70,7 +70,7 @@ def trace(session: Held, tracer: Tracer | None = None) -> Callable[[], None]:
 
 
 class _Spans:
-    """The spans of one session that are open."""
+    """The open spans of a session."""
 
     def __init__(self, session: Held, tracer: Tracer) -> None:
         from opentelemetry import trace as api
@@ -134,6 +134,8 @@ class _Spans:
                 | Interrupted()
             ):
                 self._note(event)
+            case _:  # the other events start or end nothing that has a span
+                pass
 
     def _finish_call(self, event: CallFinished) -> None:
         span, self._call = self._call or self._start("chat", "chat", {}), None
@@ -176,7 +178,7 @@ class _Spans:
         if self._turn is not None:
             names = event.__struct_fields__
             plain = {name: getattr(event, name) for name in names if name not in ("notes",)}
-            kept = {name: one for name, one in plain.items() if isinstance(one, str | int | float)}
+            kept = {name: v for name, v in plain.items() if isinstance(v, str | int | float)}
             self._turn.add_event(type(event).__name__, kept)
 
     def _start(self, name: str, operation: str, about: dict[str, Any]) -> Span:
@@ -195,7 +197,7 @@ class _Spans:
         span.end()
 
     def _end_turn(self, error: str = "") -> None:
-        """Close what is still open: a turn that ended took everything under it along."""
+        """End the turn and every span below it."""
         left = [self._call, self._compaction, *self._tools.values()]
         for span in left:
             if span is not None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.engine.session.base import Options
-    from holdfast.engine.session.status import Status
     from holdfast.ports import Clock, Model, SessionInfo, SessionStore
     from holdfast.stores.notes.notes import Note
 
@@ -107,9 +106,6 @@ class ChatContext:
         before, self._model = self._model, found
         _close(before)
         return self.take(session)
-
-    def status(self) -> Status:
-        return self.session.status()
 
     def size_text(self) -> str:
         """Describe the size of the current session, in view and in the log."""

@@ -64,6 +64,11 @@ def printable(text: str, instead: str = "") -> str:
     return "".join(char if char.isprintable() else instead for char in text)
 
 
+def without_controls(text: str) -> str:
+    """Replace control characters except tabs, so that stored text cannot control a terminal."""
+    return "".join(char if char.isprintable() or char == "\t" else "\ufffd" for char in text)
+
+
 def one_line(text: str, max_chars: int = _LINE_CHARS) -> str:
     """Return the beginning of a text on one line, safe to print."""
     words = " ".join(text[: 4 * max_chars].split())

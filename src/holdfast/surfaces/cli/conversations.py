@@ -1,4 +1,4 @@
-"""What a command about a conversation works on: a session of the root, or any transcript file."""
+"""Conversations from a session of the root folder or from any transcript file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Conversation(msgspec.Struct, frozen=True):
-    """A conversation and what is known around it."""
+    """A conversation, its system prompt, its tools and its model."""
 
     name: str
     records: Sequence[Record]
@@ -37,27 +37,27 @@ class Conversation(msgspec.Struct, frozen=True):
 
 
 def conversation(app: App, name: str, *, window: int | None = None) -> Conversation:
-    """The one conversation meant by a session's name or a file's path."""
+    """Find the one conversation with this session name or file path."""
     found = conversations(app, name, window=window)
     if len(found) > 1:
-        shown = ", ".join(f"`{one.name}`" for one in found[:5])
+        shown = ", ".join(f"`{each.name}`" for each in found[:5])
         raise UsageError(
-            f"`{name}` holds {len(found)} conversations: {shown}" + (", …" if found[5:] else ""),
+            f"`{name}` contains {len(found)} conversations: {shown}" + (", …" if found[5:] else ""),
             hint=f"name one of them: {name}#{found[0].name}",
         )
     return found[0]
 
 
 def conversations(app: App, name: str, *, window: int | None = None) -> list[Conversation]:
-    """The conversations in a file or a folder, or the one session by that name."""
+    """Find the conversations in a file or folder, or the session with this name."""
     path, _, wanted = name.partition("#")
     if not Path(path).exists():
         return [_of_session(app, name, window)]
     found = _in_folder(app, path) if Path(path).is_dir() else _in_file(app, path)
-    chosen = [one for one in found if not wanted or one.name == wanted]
+    chosen = [each for each in found if not wanted or each.name == wanted]
     if not chosen and wanted:
-        raise NoSuchSession(wanted, [one.name for one in found])
-    return [_of_import(one) for one in chosen]
+        raise NoSuchSession(wanted, [each.name for each in found])
+    return list(map(_of_import, chosen))
 
 
 def _in_file(app: App, path: str) -> list[Imported]:
@@ -69,7 +69,7 @@ def _in_file(app: App, path: str) -> list[Imported]:
 
 
 def _in_folder(app: App, path: str) -> list[Imported]:
-    """What is a transcript among the files of a folder; what is none is counted."""
+    """Read the transcripts in a folder; other files are counted."""
     from holdfast.importers.files import find
 
     found: list[Imported] = []
@@ -81,11 +81,11 @@ def _in_folder(app: App, path: str) -> list[Imported]:
             others += 1
     if not found:
         raise UsageError(
-            f"no transcript is recognised among {others} files in `{path}`",
-            hint="name a file to be told what was found in it",
+            f"no transcript among {others} files in `{path}`",
+            hint="name a file to see what was found in it",
         )
     if others:
-        app.out.note(f"{others} other files in {path} are no transcripts")
+        app.out.note(f"{others} other files in {path} are not transcripts")
     return found
 
 
@@ -93,14 +93,14 @@ def _of_session(app: App, name: str, window: int | None) -> Conversation:
     try:
         key = app.session(name)
     except NoSuchSession as error:
-        error.hint = f"{error.hint}; there is no file by that name either"
+        error.hint = f"{error.hint}; there is no file with that name either"
         raise
     with app.out.busy(f"reading {key}"):
         found = (
             app.store.read(key) if window is None else app.store.live(key, window=window).records
         )
         records = [
-            restored(one, payload_of(app.blobs)) for one in found if not isinstance(one, Header)
+            restored(each, payload_of(app.blobs)) for each in found if not isinstance(each, Header)
         ]
     provider, model = _model_in(records)
     return Conversation(str(key), records, provider=provider, model=model)
@@ -115,7 +115,7 @@ def _of_import(found: Imported) -> Conversation:
 
 
 def _model_in(records: Sequence[Record]) -> tuple[str, str]:
-    """The provider and model that answered last, or that were chosen since."""
+    """Return the provider and model that answered last, or were chosen since."""
     for record in reversed(records):
         if isinstance(record, Assistant | Model) and record.model and record.model[0] != "<":
             return record.provider or "", record.model
@@ -123,7 +123,7 @@ def _model_in(records: Sequence[Record]) -> tuple[str, str]:
 
 
 def window_from(args: argparse.Namespace, model: str) -> Window:
-    """The window that was asked for, else what is known of the model."""
+    """Return the window of `--window`, or else of the model."""
     if args.window is not None:
         return Window(args.window, "--window", "stated")
     return window_of(model)
@@ -142,7 +142,7 @@ def add_window(parser: argparse.ArgumentParser) -> None:
 
 
 def system_and_tools(args: argparse.Namespace, found: Conversation) -> tuple[str, tuple[Tool, ...]]:
-    """From the files that were named, else from the transcript."""
+    """Read system prompt and tools from the named files, or else from the transcript."""
     system = _text_in(args.system) if args.system else found.system
     if not args.tools:
         return system, found.tools
@@ -151,12 +151,12 @@ def system_and_tools(args: argparse.Namespace, found: Conversation) -> tuple[str
     except msgspec.DecodeError as error:
         raise UsageError(
             f"`{args.tools}` is not JSON: {error}",
-            hint="give a list of tools in the shape of any provider",
+            hint="pass a list of tools in the format of any provider",
         ) from error
     if not tools:
         raise UsageError(
             f"`{args.tools}` names no tool",
-            hint="give a list of objects with `name`, `description` and a schema",
+            hint="pass a list of objects with `name`, `description` and a schema",
         )
     return system, tools
 
@@ -165,4 +165,4 @@ def _text_in(path: str) -> str:
     try:
         return Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read `{path}`: {error}", hint="give a text file") from error
+        raise UsageError(f"cannot read `{path}`: {error}", hint="pass a UTF-8 text file") from error

@@ -1,4 +1,4 @@
-"""Masking a log that is written out: a line without a secret stays as it is, to the byte."""
+"""Mask the secrets in an exported log; lines without a secret keep every byte."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Masking:
-    """Masks and counts."""
+    """Masks secrets and counts them."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self.count = 0
         self._redactor = redactor(secrets)
 
     def log(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """A log in pieces, however they were cut, line by line."""
+        """Mask a log, given in chunks of any size, line by line."""
         return map(self._line, _lines(chunks))
 
     def value(self, value: Any) -> Any:
@@ -36,14 +36,14 @@ class Masking:
         try:
             value = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self._damaged(line)
+            return self._text_line(line)
         masked = self.value(value)
-        if masked is value and not _hides_something(line, value):
+        if masked is value and not _has_duplicate_keys(line, value):
             return line
         return msgspec.json.encode(masked) + b"\n"[: line.endswith(b"\n")]
 
-    def _damaged(self, line: bytes) -> bytes:
-        """What is no JSON is masked as the text it is; its bytes stay, whatever they are."""
+    def _text_line(self, line: bytes) -> bytes:
+        """Mask a line that is not JSON as text; its other bytes stay the same."""
         text = line.decode(errors="surrogateescape")
         masked = self._redactor.text(text)
         self.count += masks_in(masked) - masks_in(text)
@@ -54,22 +54,22 @@ def _masks(value: Any) -> int:
     return masks_in(msgspec.json.encode(value).decode())
 
 
-def _hides_something(line: bytes, value: Any) -> bool:
-    """Whether a line says more than what is read from it: a field that stands there twice."""
+def _has_duplicate_keys(line: bytes, value: Any) -> bool:
+    """Return True if a key occurs twice: decoding would hide the first value."""
     if msgspec.json.encode(value) == line.rstrip():
         return False
     twice = False
 
-    def counted(pairs: list[tuple[str, Any]]) -> None:
+    def check(pairs: list[tuple[str, Any]]) -> None:
         nonlocal twice
         twice = twice or len(dict(pairs)) < len(pairs)
 
-    json.loads(line, object_pairs_hook=counted)
+    json.loads(line, object_pairs_hook=check)
     return twice
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a log; of one that is too long to be a record, pieces."""
+    """Yield the lines of a log; a line that is too long for a record comes in pieces."""
     held = bytearray()
     for chunk in chunks:
         *whole, rest = chunk.split(b"\n")

@@ -35,7 +35,7 @@ _TURNS_MAX: Final = 1_000
 
 
 def _status(chat: ChatContext, _argument: str) -> CommandAnswer:
-    status = chat.status()
+    status = chat.session.status()
     window = status.window
     rows: list[tuple[str, str]] = [
         ("Session", _session(status)),
@@ -101,7 +101,7 @@ def _context(chat: ChatContext, argument: str) -> CommandAnswer:
         return _ledger(chat.session.plan(), is_whole=rest.strip().casefold() == "all")
     if word:
         raise WrongArgument("/context list shows every record")
-    return _usage(chat.session.plan(), chat.status())
+    return _usage(chat.session.plan(), chat.session.status())
 
 
 def _usage(plan: Plan, status: Status) -> CommandAnswer:
@@ -203,7 +203,7 @@ def _compact(chat: ChatContext, argument: str) -> CommandAnswer:
     words = argument.split()
     is_preview = "--preview" in words
     focus = " ".join(word for word in words if word != "--preview")
-    before = chat.status().messages
+    before = chat.session.status().messages
     done = chat.session.compact(focus, preview=is_preview)
     if done.outcome == "skipped":
         return refuse(f"{capitalise(done.detail)}.")
@@ -215,7 +215,7 @@ def _compact(chat: ChatContext, argument: str) -> CommandAnswer:
             f"The summary, {how}:",
             *(dim(f"  {text}") for text in done.summary.splitlines()),
         )
-    after = chat.status().messages
+    after = chat.session.status().messages
     cost = f", {money(done.cost)}" if done.cost else ""
     reason = done.detail.removeprefix("made by code: ")
     why = f" ({reason})" if reason else ""

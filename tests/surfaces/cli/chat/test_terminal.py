@@ -213,7 +213,7 @@ def typed(seat: Seat, root: Path, keys: str) -> str:
     with create_pipe_input() as pipe:
         source = PromptInput(seat.chat, str(root), input=pipe, output=DummyOutput())
         pipe.send_text(keys)
-        return source.read(seat.chat.status)
+        return source.read(seat.chat.session.status)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_meter_says_what_matters(tmp_path: Path) -> None:
     """Share, tokens, when the next compaction comes, the model and the session."""
     seat = Seat(tmp_path)
     seat.say("hello")
-    words = meter_words(seat.chat.status())
+    words = meter_words(seat.chat.session.status())
     assert "of 32,000" in words
     assert "compaction in ~" in words
     assert words.endswith("scripted-1 · initial")

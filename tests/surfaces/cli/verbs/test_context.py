@@ -127,7 +127,7 @@ def test_context_says_what_is_wrong_with_a_tools_file(
 def test_context_explains_every_record_for_people(cli: Cli, session: str) -> None:
     done = cli("context", session, "--window", "64000", "--explain")
     assert done.status == 0
-    assert "kept free for the reply" in done.out
+    assert "reserved for the reply" in done.out
     assert "tool_result bash" in done.out
     assert "kept" in done.out
 
@@ -257,14 +257,14 @@ def test_inspect_of_a_folder_without_transcripts_says_so(cli: Cli, tmp_path: Pat
     (tmp_path / "notes.txt").write_text("not a transcript")
     done = cli("inspect", str(tmp_path))
     assert done.status == 2
-    assert "no transcript is recognised among 1 files" in done.err
+    assert "no transcript among 1 files" in done.err
 
 
 def test_inspect_of_nothing_known_says_what_was_looked_for(cli: Cli) -> None:
     done = cli("inspect", "nowhere")
     assert done.status == 2
     assert "no session `nowhere`" in done.err
-    assert "no file by that name" in done.err
+    assert "no file with that name" in done.err
 
 
 def test_simulate_compares_policies_side_by_side(cli: Cli) -> None:
@@ -298,7 +298,7 @@ def test_simulate_refuses_prices_that_are_none(cli: Cli, session: str, price: st
 def test_simulate_names_the_policies_it_knows(cli: Cli, session: str) -> None:
     done = cli("simulate", session, "--policy", "magic")
     assert done.status == 2
-    assert "known are: nothing, last, trim, clear, compact, holdfast" in done.err
+    assert "known policies: nothing, last, trim, clear, compact, holdfast" in done.err
 
 
 def test_context_is_the_same_whenever_it_is_asked(cli: Cli) -> None:

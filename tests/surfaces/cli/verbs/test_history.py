@@ -66,7 +66,7 @@ def test_people_get_a_transcript_and_the_way_to_more(cli: Cli) -> None:
     assert "The 9:12." in done.out
     assert "left out; ref" in done.out
     assert "3 messages" in done.err
-    assert "texts were cut" in done.err
+    assert "long texts are truncated" in done.err
     assert "Which train?" not in done.out
 
 

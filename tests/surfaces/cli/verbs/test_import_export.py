@@ -49,7 +49,9 @@ def test_import_makes_a_session_and_says_what_was_left_out(cli: Cli, chat: Path)
         "format": "openai-chat",
         "session": "talk",
         "records": 2,
-        "skipped": [{"what": "system prompt", "why": "a part of requests, no record", "count": 1}],
+        "skipped": [
+            {"what": "system prompt", "why": "belongs to requests, not to the log", "count": 1}
+        ],
         "exists": False,
     }
     assert [one["content"] for one in records(cli, "talk")] == ["Hi", "Hello."]
@@ -65,7 +67,7 @@ def test_import_tells_a_person_in_a_table(cli: Cli, chat: Path) -> None:
         *("SESSION", "FORMAT", "RECORDS", "SKIPPED", "FILE"),
         *("talk", "openai-chat", "2", "1", "talk.json"),
     ]
-    assert "system prompt: a part of requests" in done.err
+    assert "system prompt: belongs to requests" in done.err
 
 
 def test_import_again_makes_nothing_twice(cli: Cli, chat: Path) -> None:
@@ -87,7 +89,7 @@ def test_import_refuses_an_id_that_is_taken_by_something_else(cli: Cli, chat: Pa
     refused = cli("import", str(chat))
 
     assert refused.status == 2
-    assert "session `talk` exists already" in refused.err
+    assert "session `talk` already exists" in refused.err
     assert "--session" in refused.err
     assert "holdfast rm talk" in refused.err
     assert records(cli, "talk") == []
@@ -122,7 +124,7 @@ def test_import_takes_folders_packed_files_and_stdin(cli: Cli, tmp_path: Path) -
 
     assert done.status == 0
     assert done.out.count("\n") == 4
-    assert "1 other files are no transcripts" in done.err
+    assert "1 other files are not transcripts" in done.err
     assert from_stdin.json["session"] == "stdin"
     assert len(cli("sessions", "--json").json) == 4
 

@@ -113,7 +113,7 @@ class Chat:
     def _status(self) -> Status | None:
         """Return the status for the meter, or None if it cannot be computed."""
         try:
-            return self._chat.status()
+            return self._chat.session.status()
         except Exception:  # a meter must not end a chat; `/status` shows the error
             return None
 

@@ -1,4 +1,4 @@
-"""`inspect`: where the context of a transcript went, and what Holdfast would send instead."""
+"""`inspect`: the use of the context in a transcript, and what Holdfast would send instead."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holdfast.surfaces.cli.conversations import (
     system_and_tools,
 )
 from holdfast.surfaces.cli.inspect.page import page
-from holdfast.surfaces.cli.inspect.reports import Kept, Report, kept_at
+from holdfast.surfaces.cli.inspect.reports import InspectReport, WindowFit, fit_window
 from holdfast.surfaces.formatting import bar, local_time
 
 if TYPE_CHECKING:
@@ -46,23 +46,27 @@ _EXAMPLE = """examples:
 def _add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|FOLDER|SESSION", nargs="+")
     add_window(parser)
-    parser.add_argument("--system", metavar="FILE", help="the system prompt, to count it too")
-    parser.add_argument("--tools", metavar="FILE", help="the tools, as JSON, to count them too")
+    parser.add_argument(
+        "--system", metavar="FILE", help="a file with the system prompt, to include it in the count"
+    )
+    parser.add_argument(
+        "--tools", metavar="FILE", help="a JSON file with the tools, to include them in the count"
+    )
     parser.add_argument("--top", type=int, default=10, metavar="N", help="rows in each table (10)")
-    parser.add_argument("--html", metavar="FILE", help="write a page with pictures")
+    parser.add_argument("--html", metavar="FILE", help="write a page with charts")
 
 
 def _inspect(args: argparse.Namespace, app: App) -> int:
     if args.top < 1:
-        raise UsageError(f"--top {args.top} shows nothing", hint="give a number from 1 up")
-    found = [one for name in args.what for one in conversations(app, name)]
+        raise UsageError(f"--top {args.top} shows nothing", hint="pass 1 or more")
+    found = [each for name in args.what for each in conversations(app, name)]
     is_many = len(found) > _MANY
     windows = (args.window,) if args.window else () if is_many else WINDOWS
     reports = []
     with app.out.progress("counting", len(found)) as advance:
-        for one in found:
-            reports.append(_report(args, one, windows))
-            advance(one.name)
+        for each in found:
+            reports.append(_report(args, each, windows))
+            advance(each.name)
     if args.html:
         _write_page(args.html, reports, app)
     if app.out.is_json:
@@ -76,7 +80,9 @@ def _inspect(args: argparse.Namespace, app: App) -> int:
     return 0
 
 
-def _report(args: argparse.Namespace, found: Conversation, windows: tuple[int, ...]) -> Report:
+def _report(
+    args: argparse.Namespace, found: Conversation, windows: tuple[int, ...]
+) -> InspectReport:
     model = args.model or found.model
     system, tools = system_and_tools(args, found)
     aim = target(default_dialect(model), provider=found.provider, model=model)
@@ -89,16 +95,16 @@ def _report(args: argparse.Namespace, found: Conversation, windows: tuple[int, .
         price=price_of(model),
         top=args.top,
     )
-    # What another tool cut is whole here: the question is what we would have kept of it.
+    # Ignore the compactions of other tools, to show what Holdfast would keep of the whole.
     whole = [record for record in found.records if not isinstance(record, Compaction)]
     kept = [
-        kept_at(whole, Window(size, "asked for"), aim, system=system, tools=tools, memory=memory)
+        fit_window(whole, Window(size, "asked for"), aim, system=system, tools=tools, memory=memory)
         for size in windows
     ]
-    return Report(found.name, found.source, looked, kept)
+    return InspectReport(found.name, found.source, looked, kept)
 
 
-def _as_json(report: Report) -> dict[str, Any]:
+def _as_json(report: InspectReport) -> dict[str, Any]:
     looked: dict[str, Any] = msgspec.to_builtins(report.inspection)
     looked["doubled_tokens"] = report.inspection.doubled_tokens
     looked["unseen_static"] = report.inspection.unseen_static
@@ -106,15 +112,15 @@ def _as_json(report: Report) -> dict[str, Any]:
     return {"name": report.name, "source": report.source, **looked, "kept": kept}
 
 
-def _write_page(path: str, reports: list[Report], app: App) -> None:
+def _write_page(path: str, reports: list[InspectReport], app: App) -> None:
     try:
         Path(path).write_text(page(reports), "utf-8")
     except OSError as error:
         raise UsageError(f"cannot write `{path}`: {error}", hint="choose another file") from error
-    app.out.note(f"the page is in {path}")
+    app.out.note(f"wrote {path}")
 
 
-def _show(report: Report, app: App, top: int) -> None:
+def _show(report: InspectReport, app: App, top: int) -> None:
     looked, out = report.inspection, app.out
     out.line(f"{report.name} ({report.source})")
     span = (
@@ -135,14 +141,14 @@ def _show(report: Report, app: App, top: int) -> None:
     _show_items(looked, app, top)
     _show_calls(looked, app)
     _show_trouble(looked, app)
-    kept_table(app, report.kept)
+    fit_table(app, report.kept)
     out.line()
 
 
-def kept_table(app: App, kept: Sequence[Kept]) -> None:
+def fit_table(app: App, kept: Sequence[WindowFit]) -> None:
     app.out.table(
         (">window", ">would send", "", ">kept", ">trimmed", ">cleared", ">summarised"),
-        [_kept_row(one) for one in kept],
+        list(map(_fit_row, kept)),
     )
 
 
@@ -159,7 +165,7 @@ def _bars(groups: tuple[Group, ...], total: int) -> list[Row]:
     ]
 
 
-def _show_groups(report: Report, app: App, top: int) -> None:
+def _show_groups(report: InspectReport, app: App, top: int) -> None:
     looked, out = report.inspection, app.out
     out.line()
     if looked.tools:
@@ -178,7 +184,7 @@ def _show_groups(report: Report, app: App, top: int) -> None:
     if looked.files:
         out.table(
             ("file", ">times", ">tokens"),
-            [(one.name, f"{one.count:,}", f"{one.tokens:,}") for one in looked.files[:top]],
+            [(file.name, f"{file.count:,}", f"{file.tokens:,}") for file in looked.files[:top]],
         )
         out.line()
 
@@ -194,8 +200,8 @@ def _show_items(looked: Inspection, app: App, top: int) -> None:
         out.table(
             ("same result again", ">copies", ">wasted tokens", "says"),
             [
-                (one.name or "?", str(one.copies), f"{one.tokens:,}", one.says)
-                for one in looked.doubles[:top]
+                (copy.name or "?", str(copy.copies), f"{copy.tokens:,}", copy.says)
+                for copy in looked.doubles[:top]
             ],
         )
         out.line()
@@ -207,7 +213,7 @@ def _item_row(item: Item) -> Row:
 
 def _show_calls(looked: Inspection, app: App) -> None:
     out, spent = app.out, looked.spent
-    reported = [one.reported for one in looked.calls if one.reported is not None]
+    reported = [call.reported for call in looked.calls if call.reported is not None]
     if not reported:
         return
     out.line(f"context at each call, as reported (largest {max(reported):,} tokens):")
@@ -226,7 +232,7 @@ def _show_calls(looked: Inspection, app: App) -> None:
 
 
 def skyline(values: list[int], width: int = 72) -> str:
-    """Numbers as a row of blocks, the largest as high as a line."""
+    """Draw numbers as a row of blocks, scaled to the largest."""
     if len(values) > width:
         step = len(values) / width
         values = [max(values[int(i * step) : int((i + 1) * step) or 1]) for i in range(width)]
@@ -244,25 +250,25 @@ def _show_trouble(looked: Inspection, app: App) -> None:
         app.out.line()
 
 
-def _kept_row(one: Kept) -> Row:
-    if one.refusal:
-        return (f"{one.window:,}", Cell("refused", "bad"), one.refusal, "", "", "", "")
+def _fit_row(fit: WindowFit) -> Row:
+    if fit.refusal:
+        return (f"{fit.window:,}", Cell("refused", "bad"), fit.refusal, "", "", "", "")
     kinds = ("kept", "trimmed", "cleared", "summarised")
-    counts = (one.actions.get(kind, {}).get("records", 0) for kind in kinds)
+    counts = (fit.actions.get(kind, {}).get("records", 0) for kind in kinds)
     return (
-        f"{one.window:,}",
-        f"{one.tokens:,}",
-        Cell(bar(one.tokens / one.window, 16), "name"),
+        f"{fit.window:,}",
+        f"{fit.tokens:,}",
+        Cell(bar(fit.tokens / fit.window, 16), "name"),
         *(f"{count:,}" if count else "" for count in counts),
     )
 
 
-def _show_all(reports: list[Report], app: App) -> None:
-    """Many conversations side by side, and all of them together."""
+def _show_all(reports: list[InspectReport], app: App) -> None:
+    """Show many conversations in one table, with their totals."""
     looked = [report.inspection for report in reports]
-    total = sum(one.tokens for one in looked)
+    total = sum(each.tokens for each in looked)
     kinds = [
-        Group(name, sum(one.kinds[place].tokens for one in looked))
+        Group(name, sum(each.kinds[place].tokens for each in looked))
         for place, name in enumerate(KINDS)
     ]
     app.out.table(("all, by kind", ">tokens", ">share", ""), _bars(tuple(kinds), total))
@@ -278,17 +284,17 @@ def _show_all(reports: list[Report], app: App) -> None:
             f"{report.inspection.doubled_tokens:,}",
             f"${report.inspection.spent.cost:,.2f}" if report.inspection.spent.cost else "",
         )
-        for report in sorted(reports, key=lambda one: -one.inspection.tokens)
+        for report in sorted(reports, key=lambda report: -report.inspection.tokens)
     ]
     heads = (">turns", ">steps", ">tokens", "", ">tool results", ">doubled", ">cost")
     app.out.table(("conversation", *heads), rows)
-    spent = [one.spent.cost for one in looked if one.spent.cost is not None]
+    spent = [each.spent.cost for each in looked if each.spent.cost is not None]
     paid = f", ${sum(spent):,.2f} as far as it was reported" if spent else ""
     app.out.line(f"{len(reports):,} conversations, {total:,} tokens{paid}")
 
 
 def _results_share(looked: Inspection) -> float:
-    results = next(one.tokens for one in looked.kinds if one.name == "tool results")
+    results = next(kind.tokens for kind in looked.kinds if kind.name == "tool results")
     return results / looked.tokens if looked.tokens else 0.0
 
 

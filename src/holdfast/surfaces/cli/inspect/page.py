@@ -1,4 +1,4 @@
-"""An inspection as one page with pictures: no script, no network, opens anywhere."""
+"""An inspection as one HTML page with charts, without scripts or network access."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast.core.projection.inspection import Group, Inspection
-    from holdfast.surfaces.cli.inspect.reports import Kept, Report
+    from holdfast.surfaces.cli.inspect.reports import InspectReport, WindowFit
 
 _COLOURS = {
     "system prompt": "#64748b",
@@ -61,8 +61,8 @@ svg { width: 100%; height: auto; display: block; } svg text { fill: var(--dim); 
 """
 
 
-def page(reports: Sequence[Report]) -> str:
-    """A whole page for one or several conversations."""
+def page(reports: Sequence[InspectReport]) -> str:
+    """Return the page for one or several conversations."""
     title = reports[0].name if len(reports) == 1 else f"{len(reports)} conversations"
     body = "\n".join(_report(report) for report in reports)
     return (
@@ -73,16 +73,18 @@ def page(reports: Sequence[Report]) -> str:
     )
 
 
-def _report(report: Report) -> str:
+def _report(report: InspectReport) -> str:
     looked = report.inspection
     parts = [
         f"<h1>{escape(report.name)}</h1>",
         f"<div class=dim>{escape(_about(report))}</div>",
         _cards(looked),
         "<h2>Tokens by kind</h2>",
-        _stack([(one.name, one.tokens, _COLOURS[one.name]) for one in looked.kinds if one.tokens]),
+        _stack(
+            [(kind.name, kind.tokens, _COLOURS[kind.name]) for kind in looked.kinds if kind.tokens]
+        ),
         _calls(looked),
-        "<h2>What Holdfast would send</h2>" + _kept(report.kept) if report.kept else "",
+        "<h2>What Holdfast would send</h2>" + _fits(report.kept) if report.kept else "",
         _groups("Tools", ("tool", "results", "tokens", "largest"), looked.tools, looked.tokens),
         _groups("Files", ("file", "times", "tokens", "largest"), looked.files, looked.tokens),
         _items(looked),
@@ -90,7 +92,7 @@ def _report(report: Report) -> str:
     return "\n".join(parts)
 
 
-def _about(report: Report) -> str:
+def _about(report: InspectReport) -> str:
     looked = report.inspection
     span = f", {local_time(looked.started)} to {local_time(looked.ended)}" if looked.started else ""
     models = f", {', '.join(looked.models)}" if looked.models else ""
@@ -103,7 +105,7 @@ def _cards(looked: Inspection) -> str:
         ("turns", f"{looked.turns:,}"),
         ("steps", f"{looked.steps:,}"),
         ("doubled tokens", f"{looked.doubled_tokens:,}"),
-        ("things to repair", f"{len(looked.repairs):,}"),
+        ("repairs", f"{len(looked.repairs):,}"),
     ]
     if looked.spent.cost is not None:
         cards.append(("cost", f"${looked.spent.cost:,.2f}"))
@@ -115,7 +117,7 @@ def _cards(looked: Inspection) -> str:
 
 
 def _stack(shares: Sequence[tuple[str, int, str]]) -> str:
-    """One bar of several colours, and what they mean."""
+    """Draw a bar of several colours with a legend."""
     total = sum(tokens for _name, tokens, _colour in shares) or 1
     left, rects, legend = 0.0, [], []
     for name, tokens, colour in shares:
@@ -135,11 +137,11 @@ def _stack(shares: Sequence[tuple[str, int, str]]) -> str:
 
 
 def _calls(looked: Inspection) -> str:
-    """The size of the context at each call, as reported and as we count the whole history."""
+    """Draw the context at each call: as reported, and the whole history as we count it."""
     if len(looked.calls) < 2:
         return ""
-    reported = [one.reported or 0 for one in looked.calls]
-    seen = [one.seen for one in looked.calls]
+    reported = [call.reported or 0 for call in looked.calls]
+    seen = [call.seen for call in looked.calls]
     top = max(*reported, *seen, 1)
     lines = [_line(seen, top, "#a1a1aa", "the whole history, never cut")]
     if any(reported):
@@ -172,21 +174,21 @@ def _line(values: Sequence[int], top: int, colour: str, name: str) -> str:
     )
 
 
-def _kept(kept: Iterable[Kept]) -> str:
+def _fits(fits: Iterable[WindowFit]) -> str:
     rows = []
-    for one in kept:
-        if one.refusal:
-            rows.append(f"<tr><td class=num>{one.window:,}<td colspan=2>{escape(one.refusal)}")
+    for fit in fits:
+        if fit.refusal:
+            rows.append(f"<tr><td class=num>{fit.window:,}<td colspan=2>{escape(fit.refusal)}")
             continue
-        counts = ", ".join(f"{sums['records']:,} {action}" for action, sums in one.actions.items())
+        counts = ", ".join(f"{sums['records']:,} {action}" for action, sums in fit.actions.items())
         shares = [
             (action, sums["after"], _ACTIONS[action])
-            for action, sums in one.actions.items()
+            for action, sums in fit.actions.items()
             if sums["after"]
         ]
-        fills = _fills(shares, one.window)
+        fills = _fills(shares, fit.window)
         rows.append(
-            f"<tr><td class=num>{one.window:,}<td class=num>{one.tokens:,}"
+            f"<tr><td class=num>{fit.window:,}<td class=num>{fit.tokens:,}"
             f"<td>{fills}<div class=says>{escape(counts)}</div>"
         )
     head = "<tr><th class=num>window<th class=num>would send<th>of the window"
@@ -206,10 +208,10 @@ def _groups(title: str, heads: Sequence[str], groups: Sequence[Group], total: in
     if not groups:
         return ""
     rows = "".join(
-        f"<tr><td>{escape(one.name)}<td class=num>{one.count:,}<td class=num>{one.tokens:,}"
-        f"<td class=num>{one.largest:,}<td>"
-        + _fills([(one.name, one.tokens, "#ea580c")], max(total, 1))
-        for one in groups[:20]
+        f"<tr><td>{escape(group.name)}<td class=num>{group.count:,}<td class=num>{group.tokens:,}"
+        f"<td class=num>{group.largest:,}<td>"
+        + _fills([(group.name, group.tokens, "#ea580c")], max(total, 1))
+        for group in groups[:20]
     )
     names = "".join(
         f"<th{'' if place == 0 else ' class=num'}>{escape(head)}"
@@ -223,17 +225,17 @@ def _items(looked: Inspection) -> str:
     tables = []
     for title, items in (("Biggest records", looked.biggest), ("Biggest turns", turns)):
         rows = "".join(
-            f"<tr><td>{escape(one.record)}<td>{escape(f'{one.kind} {one.name}'.strip())}"
-            f"<td class=num>{one.tokens:,}<td class=says>{escape(one.says)}"
-            for one in items
+            f"<tr><td>{escape(item.record)}<td>{escape(f'{item.kind} {item.name}'.strip())}"
+            f"<td class=num>{item.tokens:,}<td class=says>{escape(item.says)}"
+            for item in items
         )
         head = "<tr><th>record<th>what<th class=num>tokens<th>says"
         tables.append(f"<h2>{title}</h2><table>{head}{rows}</table>")
     if looked.doubles:
         rows = "".join(
-            f"<tr><td>{escape(one.name or '?')}<td class=num>{one.copies}"
-            f"<td class=num>{one.tokens:,}<td class=says>{escape(one.says)}"
-            for one in looked.doubles[:10]
+            f"<tr><td>{escape(item.name or '?')}<td class=num>{item.copies}"
+            f"<td class=num>{item.tokens:,}<td class=says>{escape(item.says)}"
+            for item in looked.doubles[:10]
         )
         head = "<tr><th>tool<th class=num>copies<th class=num>wasted tokens<th>says"
         tables.append(f"<h2>The same result again</h2><table>{head}{rows}</table>")

@@ -1,4 +1,4 @@
-"""What `inspect` found out about one conversation, for the terminal and for the page."""
+"""The report of `inspect` on one conversation, for the terminal and for the page."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from holdfast.core.projection.view import Remembered
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """What a projection at one window would keep."""
+class WindowFit(msgspec.Struct, frozen=True):
+    """The projection of a conversation to one window."""
 
     window: int
     tokens: int
@@ -31,16 +31,16 @@ class Kept(msgspec.Struct, frozen=True):
     refusal: str = ""
 
 
-class Report(msgspec.Struct, frozen=True):
-    """One conversation, looked at."""
+class InspectReport(msgspec.Struct, frozen=True):
+    """The report on one conversation."""
 
     name: str
     source: str
     inspection: Inspection
-    kept: list[Kept]
+    kept: list[WindowFit]
 
 
-def kept_at(
+def fit_window(
     records: Sequence[Record],
     window: Window,
     aim: Target,
@@ -48,15 +48,15 @@ def kept_at(
     system: str = "",
     tools: tuple[Tool, ...] = (),
     memory: Remembered,
-) -> Kept:
-    """What a projection at one window keeps."""
+) -> WindowFit:
+    """Project a conversation to one window."""
     try:
         plan = project(records, window, aim, system=system, tools=tools, memory=memory, floor=0)
     except CannotFit as error:
-        return Kept(window.tokens, 0, 0, {}, str(error))
+        return WindowFit(window.tokens, 0, 0, {}, str(error))
     actions = {
         action: {"records": count, "before": before, "after": after}
         for action, (count, before, after) in totals(plan.ledger).items()
         if action != "silent"
     }
-    return Kept(window.tokens, plan.tokens.total, plan.budget.tokens, actions)
+    return WindowFit(window.tokens, plan.tokens.total, plan.budget.tokens, actions)

@@ -1,7 +1,7 @@
-"""`append`: records as JSON lines from stdin, acknowledged one by one once they are durable.
+"""`append`: reads records as JSON lines and acknowledges each once it is durable.
 
-Any program in any language can write a session this way. What is waiting on stdin is written and
-synced in one go, so a fast writer pays for few syncs and a slow one never waits for more input.
+Any program in any language can write a session this way. All lines that wait on stdin are written
+and synced together, so a fast writer needs few syncs and a slow one never waits for more input.
 """
 
 from __future__ import annotations
@@ -32,38 +32,42 @@ _EXAMPLE: Final = """example:
 
 def _add_append(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION")
-    parser.add_argument("--create", action="store_true", help="make the session if there is none")
-    parser.add_argument("--label", default="", help="with --create: a name for people")
     parser.add_argument(
-        "--expect", metavar="ID", help="refuse unless this is the head, then follow our own records"
+        "--create", action="store_true", help="create the session if it does not exist"
+    )
+    parser.add_argument("--label", default="", help="with --create: the label of the session")
+    parser.add_argument(
+        "--expect", metavar="ID", help="fail unless this is the head of the session"
     )
     parser.add_argument(
-        "--atomic", action="store_true", help="write all of stdin as one append: all of it or none"
+        "--atomic",
+        action="store_true",
+        help="write all of stdin as one append: everything or nothing",
     )
     parser.add_argument(
         "--buffered",
         action="store_true",
-        help="sync once at the end: for bulk loads; acknowledged lines may be lost with the power",
+        help="sync once at the end, for bulk loads; a power failure may lose acknowledged lines",
     )
 
 
 def _append(args: argparse.Namespace, app: App) -> int:
-    key = _opened(args, app)
+    key = _open_session(args, app)
     if sys.stdin.isatty():
-        app.out.note("reading records from the terminal, one JSON object a line; end with Ctrl-D")
+        app.out.note("reading records from the terminal, one JSON object per line; end with Ctrl-D")
     intake = _Intake(app, key, expect=args.expect, is_buffered=args.buffered)
     try:
         if args.atomic:
             intake.take_all()
         else:
-            intake.take_as_it_comes()
+            intake.take_each()
     finally:
         if args.buffered:
             app.store.sync(key)
     return 0
 
 
-def _opened(args: argparse.Namespace, app: App) -> SessionKey:
+def _open_session(args: argparse.Namespace, app: App) -> SessionKey:
     try:
         return app.session(args.session)
     except NoSuchSession:
@@ -75,7 +79,7 @@ def _opened(args: argparse.Namespace, app: App) -> SessionKey:
 
 
 class _Intake:
-    """Lines in, acknowledgements out."""
+    """Reads lines, appends records and prints acknowledgements."""
 
     def __init__(self, app: App, key: SessionKey, *, expect: str | None, is_buffered: bool) -> None:
         self._app = app
@@ -85,12 +89,12 @@ class _Intake:
         self._number = 0
         self._warned: set[str] = set()
 
-    def take_as_it_comes(self) -> None:
+    def take_each(self) -> None:
         for lines in _waiting_lines(sys.stdin.fileno()):
             self._take(lines)
 
     def take_all(self) -> None:
-        lines = [line for some in _waiting_lines(sys.stdin.fileno()) for line in some]
+        lines = [line for lines in _waiting_lines(sys.stdin.fileno()) for line in lines]
         records = [record for record in map(self._parse, lines) if record is not None]
         done = self._app.store.append(
             self._key, records, expect=self._expect, durability=self._durability
@@ -98,7 +102,7 @@ class _Intake:
         self._acknowledge(list(done.ids))
 
     def _take(self, lines: list[bytes]) -> None:
-        """Write a run of lines; a bad one ends the run, after what came before it is safe."""
+        """Write a batch of lines; a bad line ends the command once the others are stored."""
         ready: list[Record] = []
         try:
             for line in lines:
@@ -133,11 +137,11 @@ class _Intake:
         if isinstance(record, Flaw):
             raise BadRecord(
                 f"line {self._number} is not a record: {record.detail}; it reads {preview(line)!r}",
-                hint="the lines before it are stored; send the rest again from this line on",
+                hint="the lines before it are stored; fix it and send the rest from this line on",
             )
         if isinstance(record, Header):
-            # The first line of an exported session: this session has a header of its own.
-            self._app.out.note(f"line {self._number}: session header left out")
+            # The first line of an exported session; this session has its own header.
+            self._app.out.note(f"line {self._number}: skipped the session header")
             return None
         self._warn_of_typo(record)
         return record
@@ -155,14 +159,14 @@ class _Intake:
 
 
 def _waiting_lines(fd: int) -> Iterator[list[bytes]]:
-    """Complete lines as they arrive, each time all that are there; at the end, what is left."""
+    """Yield complete lines as they arrive, all that are there at a time."""
     rest = b""
     while chunk := os.read(fd, _CHUNK_BYTES):
         *lines, rest = (rest + chunk).split(b"\n")
         if len(rest) > LINE_BYTES_MAX:
             raise BadRecord(
                 f"a line of more than {LINE_BYTES_MAX:,} bytes is too large for a log",
-                hint="put large payloads into a blob; the lines before it are stored",
+                hint="store large payloads as blobs; the lines before it are stored",
             )
         lines = [line for line in lines if line.strip()]
         if lines:

@@ -1,4 +1,4 @@
-"""The command about what a session is doing: checkpoint."""
+"""`checkpoint`: shows and stores the state of a session."""
 
 from __future__ import annotations
 
@@ -31,37 +31,39 @@ def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=CHECKPOINT_CHARS,
         metavar="N",
-        help=f"how much to show ({CHECKPOINT_CHARS})",
+        help=f"at most N characters ({CHECKPOINT_CHARS})",
     )
     parser.add_argument("--raw", action="store_true", help="do not mask secrets")
-    parser.add_argument("--model", metavar="NAME", help="let a model add what code cannot see")
+    parser.add_argument("--model", metavar="NAME", help="let a model complete the checkpoint")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--save", action="store_true", help="write it to the session's log")
     action.add_argument(
-        "--summary", action="store_true", help="the running summary of what was said instead"
+        "--summary",
+        action="store_true",
+        help="show the running summary of the conversation instead",
     )
-    action.add_argument("--list", action="store_true", help="those that were written")
+    action.add_argument("--list", action="store_true", help="list the stored checkpoints")
     action.add_argument(
         "--import",
         dest="place",
         metavar="PATH",
-        help="begin an empty session with another tool's checkpoint (file or folder)",
+        help="start an empty session from another tool's checkpoint (file or folder)",
     )
 
 
 def _checkpoint(args: argparse.Namespace, app: App) -> int:
     if args.max_chars < 0:
-        raise UsageError(f"cannot show {args.max_chars} characters", hint="give 0 or more")
+        raise UsageError(f"cannot show {args.max_chars} characters", hint="pass 0 or more")
     key = app.session(args.session)
     if args.list:
         return _list(app, key)
     if args.summary:
         return _summary(args, app, key)
     if args.place is not None:
-        return _show(args, app, key, *_imported(app, key, args.place))
+        return _show(args, app, key, *_import(app, key, args.place))
     taken = checkpoints.take(app.store, key, trigger="asked")
     for bad in taken.passed_over:
-        app.out.warn(f"checkpoint record `{bad.record}` was passed over: {bad.reason}")
+        app.out.warn(f"checkpoint record `{bad.record}` was skipped: {bad.reason}")
     state = taken.state
     if args.model is not None:
         from holdfast.providers.models import model
@@ -90,7 +92,7 @@ def _show(args: argparse.Namespace, app: App, key: SessionKey, state: State, rec
         return 0
     _write(text)
     if record:
-        app.out.note(f"written as record {record}")
+        app.out.note(f"stored as record {record}")
     return 0
 
 
@@ -119,7 +121,7 @@ def _summary(args: argparse.Namespace, app: App, key: SessionKey) -> int:
 
 
 def _write(text: str) -> None:
-    """The text and nothing after it: its cap counts every character."""
+    """Write the text without a newline, because its limit counts every character."""
     sys.stdout.write(text)
     if sys.stdout.isatty():
         sys.stdout.write("\n")
@@ -162,13 +164,13 @@ def _about(state: State) -> str:
     return " ".join((state.current_objective or state.original_request).split())[:60]
 
 
-def _imported(app: App, key: SessionKey, place: str) -> tuple[State, str]:
+def _import(app: App, key: SessionKey, place: str) -> tuple[State, str]:
     from holdfast.importers.checkpoints import read_checkpoint
 
     if any(isinstance(record, User | Assistant) for record in app.store.last(key, 50)):
         raise UsageError(
-            f"session `{key.session}` has messages: a checkpoint can only begin a session",
-            hint="make one for it: `holdfast new LABEL`",
+            f"cannot import a checkpoint into session `{key.session}`: it has messages",
+            hint="create a new session first: `holdfast new LABEL`",
         )
     state = read_checkpoint(place)
     record = checkpoints.save(app.store, key, state)

@@ -1,4 +1,4 @@
-"""`classify`: what provider errors mean, one JSON line for each."""
+"""`classify`: classifies provider errors, one JSON line each."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _FIELDS = frozenset(("status", "code", "type", "message", "retry_after"))
 
 def _add_classify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--why", action="store_true", help="add the rule that decided, its subclass and the wait"
+        "--why", action="store_true", help="add the rule that matched, its subclass and the wait"
     )
 
 
 def _classify(args: argparse.Namespace, app: App) -> int:
     if sys.stdin.isatty():
-        app.out.note("reading errors from the terminal, one JSON object a line; end with Ctrl-D")
+        app.out.note("reading errors from the terminal, one JSON object per line; end with Ctrl-D")
     bad = 0
     for number, line in enumerate(sys.stdin.buffer, 1):
         if not line.strip():
@@ -36,7 +36,7 @@ def _classify(args: argparse.Namespace, app: App) -> int:
         answer = _answer(line, number, is_why=args.why)
         bad += "error" in answer
         app.out.json(answer)
-        sys.stdout.flush()  # whoever asks a line at a time waits for its answer
+        sys.stdout.flush()  # a program may wait for each answer before it sends the next line
     return 1 if bad else 0
 
 
@@ -51,12 +51,12 @@ def _answer(line: bytes, number: int, *, is_why: bool) -> dict[str, Any]:
 
 
 def _refusal(number: int, what: str) -> dict[str, Any]:
-    hint = 'give one error a line: {"status": 400, "code": "", "type": "", "message": "…"}'
+    hint = 'pass one error per line: {"status": 400, "code": "", "type": "", "message": "…"}'
     return {"error": {"type": "bad-line", "message": what, "hint": hint, "line": number}}
 
 
 def _symptoms(asked: dict[str, Any] | str) -> Symptoms:
-    """The four fields where they are plain; anything else is read as a body of any shape."""
+    """Read the four fields; anything else is read as the body of a response."""
     if isinstance(asked, str) or not _is_plain(asked):
         return symptoms_of(asked)
     status = asked.get("status")
@@ -74,7 +74,7 @@ def _is_plain(asked: dict[str, Any]) -> bool:
     texts = (asked.get(name) for name in ("code", "type", "message"))
     return (
         is_status
-        and all(one is None or isinstance(one, str | int) for one in texts)
+        and all(text is None or isinstance(text, str | int) for text in texts)
         and ("message" in asked or not asked.keys() - _FIELDS)
     )
 

@@ -1,4 +1,4 @@
-"""`context`: exactly what would be sent, and what became of every record."""
+"""`context`: shows the next request, and the fate of every record."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from holdfast.surfaces.cli.conversations import (
     system_and_tools,
     window_from,
 )
+from holdfast.surfaces.formatting import count
 
 if TYPE_CHECKING:
     import argparse
@@ -53,12 +54,12 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"{', '.join(DIALECTS)}; openai-chat:mistral and the like",
     )
-    parser.add_argument("--system", metavar="FILE", help="the system prompt")
+    parser.add_argument("--system", metavar="FILE", help="a file with the system prompt")
     parser.add_argument(
-        "--tools", metavar="FILE", help="the tools, as JSON in any provider's shape"
+        "--tools", metavar="FILE", help="a JSON file with the tools, in any provider's format"
     )
-    parser.add_argument("--prompt", metavar="TEXT", help="what the user says next")
-    parser.add_argument("--output", type=int, metavar="N", help="tokens to keep free for the reply")
+    parser.add_argument("--prompt", metavar="TEXT", help="the next message of the user")
+    parser.add_argument("--output", type=int, metavar="N", help="tokens to reserve for the reply")
     parser.add_argument(
         "--floor",
         type=int,
@@ -70,14 +71,14 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
         "--idle",
         type=float,
         metavar="SECONDS",
-        help="since the last call: after five minutes the provider's cache is cold, and cuts free",
+        help="time since the last call; after five minutes the prompt cache is cold",
     )
     parser.add_argument("--explain", action="store_true", help="show the whole ledger")
 
 
 def _context(args: argparse.Namespace, app: App) -> int:
     found = conversation(app, args.session, window=args.window)
-    prepared = _prepared(args, found, app)
+    prepared = _prepare(args, found, app)
     if app.out.is_json:
         app.out.json(as_json(prepared))
         return 0
@@ -85,7 +86,7 @@ def _context(args: argparse.Namespace, app: App) -> int:
     return 0
 
 
-def _prepared(args: argparse.Namespace, found: Conversation, app: App) -> Prepared:
+def _prepare(args: argparse.Namespace, found: Conversation, app: App) -> Prepared:
     model = args.model or found.model
     aim = target(args.dialect or default_dialect(model), provider=found.provider, model=model)
     system, tools = system_and_tools(args, found)
@@ -106,7 +107,7 @@ def _prepared(args: argparse.Namespace, found: Conversation, app: App) -> Prepar
 
 
 def as_json(prepared: Prepared) -> dict[str, Any]:
-    """The reply for programs."""
+    """Return the request and the plan for programs."""
     plan = prepared.plan
     return {
         "request": prepared.request,
@@ -116,15 +117,16 @@ def as_json(prepared: Prepared) -> dict[str, Any]:
         "ledger": plan.ledger,
         "repairs": [
             {
-                "flaw": one.flaw,
-                "record": one.record,
-                "detail": one.detail,
-                "what": MEANING[one.flaw],
+                "flaw": repair.flaw,
+                "record": repair.record,
+                "detail": repair.detail,
+                "what": MEANING[repair.flaw],
             }
-            for one in plan.repairs
+            for repair in plan.repairs
         ],
         "decisions": [
-            {"type": one.kind, "reason": getattr(one, "reason", None)} for one in plan.decisions
+            {"type": record.kind, "reason": getattr(record, "reason", None)}
+            for record in plan.decisions
         ],
         "warnings": plan.warnings,
     }
@@ -151,34 +153,31 @@ def _show(prepared: Prepared, app: App, *, is_explained: bool) -> None:
         if plan.repairs:
             out.table(
                 ("repair", "record", "what was done", "detail"),
-                [(one.flaw, one.record, MEANING[one.flaw], one.detail) for one in plan.repairs],
+                [(r.flaw, r.record, MEANING[r.flaw], r.detail) for r in plan.repairs],
             )
             out.line()
     out.table((">#", "role", "record", "says"), _messages(plan.prompt.messages))
-    for action, (count, before, after) in totals(plan.ledger).items():
+    for action, (records, before, after) in totals(plan.ledger).items():
         if action != "silent":
-            out.note(f"{count} record{'s' * (count > 1)} {action}: {before:,} → {after:,} tokens")
+            out.note(f"{count(records, 'record')} {action}: {before:,} → {after:,} tokens")
     for warning in plan.warnings:
         out.warn(warning)
     if plan.repairs:
-        out.note(
-            f"{len(plan.repairs)} repair{'s' * (len(plan.repairs) > 1)} in the outgoing copy; "
-            "the log is untouched"
-        )
+        out.note(f"{count(len(plan.repairs), 'repair')} in the outgoing copy; the log is unchanged")
     if plan.decisions:
-        out.note("nothing was recorded: an agent's next turn would append these decisions")
+        out.note("nothing was stored: the next turn would append these decisions")
     if not is_explained:
-        out.note("--explain shows what became of every record; --json prints the request itself")
+        out.note("--explain shows the fate of every record; --json prints the request")
 
 
 def _sums(plan: Plan) -> list[Row]:
     tokens, budget, window = plan.tokens, plan.budget, plan.window
     rows: list[Row] = [
         ("window", f"{window.tokens:,}", f"{window.source} ({window.confidence})"),
-        ("− output", f"{budget.output_reserve:,}", "kept free for the reply"),
+        ("− output", f"{budget.output_reserve:,}", "reserved for the reply"),
         ("− system", f"{tokens.system:,}", "the system prompt"),
         ("− tools", f"{tokens.tools:,}", f"{len(plan.prompt.tools)} schemas"),
-        ("− reserve", f"{budget.dynamic_reserve:,}", "for what no estimate sees"),
+        ("− reserve", f"{budget.dynamic_reserve:,}", "for errors of the estimate"),
     ]
     if budget.hidden:
         rows.append(("− hidden", f"{budget.hidden:,}", "measured by the provider, not in the log"))
@@ -226,13 +225,13 @@ def _gist(block: Block) -> str:
         case ToolCall(name=name):
             return f"→ {name}"
         case ToolAnswer(name=name, content=content):
-            texts = " ".join(one.text[:100] for one in content if isinstance(one, Text))
+            texts = " ".join(part.text[:100] for part in content if isinstance(part, Text))
             return f"← {name}: {texts}"
         case Image(media_type=kind):
             return f"[{kind or 'image'}]"
         case Thinking():
             return "[thinking]"
-        case other:
+        case other:  # documents and provider-specific blocks are shown by their kind
             return f"[{other.kind}]"
 
 

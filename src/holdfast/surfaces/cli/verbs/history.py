@@ -1,4 +1,4 @@
-"""Commands about what others may read, and what they have read: history, audit."""
+"""`history` and `audit`: what others may read of a session, and what they have read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.stores.audit import FileAudit
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.terminal import paint
-from holdfast.surfaces.formatting import Tone, local_time, size_text
+from holdfast.surfaces.formatting import Tone, count, local_time, size_text, without_controls
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.engine.history.history import History
 
-_REFUSED, _MEANT_BADLY = 1, 2
+_REFUSED, _INVALID = 1, 2
 _TONES: dict[str, Tone] = {"user": "good", "assistant": "name", "toolResult": "plain"}
 _CUT = lazy_pattern(r"^\[… .* …\]$")
 _VISIBILITIES = ("self", "tree", "agent", "all")
@@ -45,21 +45,23 @@ def _add_history(parser: argparse.ArgumentParser) -> None:
         help=f"at most N messages of user and assistant ({HISTORY_LIMIT_MESSAGES})",
     )
     parser.add_argument("--include-tools", action="store_true", help="show tool results as well")
-    parser.add_argument("--query", metavar="WORDS", help="only messages in which all the words are")
-    parser.add_argument("--cursor", metavar="CURSOR", help="the page before an earlier one")
-    parser.add_argument("--around", metavar="RECORD", help="what stands around a message")
+    parser.add_argument("--query", metavar="WORDS", help="only messages that contain all the words")
+    parser.add_argument("--cursor", metavar="CURSOR", help="continue with the page before")
+    parser.add_argument("--around", metavar="RECORD", help="the messages around this one")
     parser.add_argument(
         "--max-bytes",
         type=int,
         default=HISTORY_BYTES_MAX,
         metavar="N",
-        help=f"the size of the whole reply as JSON ({HISTORY_BYTES_MAX:,})",
+        help=f"the maximum size of the reply as JSON ({HISTORY_BYTES_MAX:,})",
     )
     parser.add_argument(
         "--as", dest="caller", metavar="AGENT/SESSION", help="show what this session may read"
     )
     parser.add_argument(
-        "--visibility", choices=_VISIBILITIES, help="with --as: how far it may look (tree)"
+        "--visibility",
+        choices=_VISIBILITIES,
+        help="with --as: the sessions that it may read (default: tree)",
     )
 
 
@@ -75,14 +77,14 @@ def _history(args: argparse.Namespace, app: App) -> int:
     )
     reply: Json = msgspec.json.decode(text) if text else {}
     if app.out.is_json:
-        # Nothing around it, not even a newline: the cap is on every byte.
+        # No newline, because the limit counts every byte.
         sys.stdout.write(text)
     elif "status" in reply:
         sys.stderr.write(f"{paint('refused:', 'bad', sys.stderr)} {reply.get('error', '')}\n")
     else:
         _show(reply, args, app)
     status = reply.get("status")
-    return 0 if status is None else _MEANT_BADLY if status == "invalid" else _REFUSED
+    return 0 if status is None else _INVALID if status == "invalid" else _REFUSED
 
 
 def _reading(args: argparse.Namespace, app: App) -> History:
@@ -101,17 +103,15 @@ def _reading(args: argparse.Namespace, app: App) -> History:
 
 
 def _caller(args: argparse.Namespace, app: App) -> Caller:
-    """The operator, or the session whose eyes the operator borrows."""
+    """Return the operator, or the session of `--as`."""
     if args.caller is None:
         if args.visibility is not None:
-            raise UsageError(
-                "--visibility is for a session that looks", hint="say which: --as AGENT/SESSION"
-            )
+            raise UsageError("--visibility needs a session", hint="add --as AGENT/SESSION")
         return OPERATOR
     agent, _, session = args.caller.rpartition("/")
     agent = agent or app.settings.agent
     if not is_name(agent) or not is_name(session):
-        raise UsageError(f"`{args.caller}` names no session", hint="give --as AGENT/SESSION")
+        raise UsageError(f"`{args.caller}` is not a session", hint="pass --as AGENT/SESSION")
     owner = app.store.header(SessionKey(agent, session)).owner
     return Caller(agent, session, owner=owner, visibility=args.visibility or "tree")
 
@@ -127,8 +127,8 @@ def _show(reply: Json, args: argparse.Namespace, app: App) -> None:
         error = paint(" error", "bad", sys.stdout) if message.get("isError") else ""
         head = paint(f"{role}{name}", _TONES.get(role, "plain"), sys.stdout)
         app.out.line(f"{head}{error}  {paint(about, 'dim', sys.stdout)}")
-        for line in _said(message.get("content")):
-            app.out.line(_tame(line))
+        for line in _content_lines(message.get("content")):
+            app.out.line(_plain_line(line))
         app.out.line()
     for note in _notes(reply):
         app.out.note(note)
@@ -136,8 +136,8 @@ def _show(reply: Json, args: argparse.Namespace, app: App) -> None:
         app.out.note(f"older: {_older(reply, args)}")
 
 
-def _said(content: Any) -> Iterator[str]:
-    """What a message says, line by line."""
+def _content_lines(content: Any) -> Iterator[str]:
+    """Yield the content of a message line by line."""
     blocks = content if isinstance(content, list) else [content]
     for block in blocks:
         if not isinstance(block, dict):
@@ -155,24 +155,24 @@ def _said(content: Any) -> Iterator[str]:
             yield from (f"  {sign}{line}" for line in text.splitlines())
 
 
-def _tame(line: str) -> str:
-    """A line that cannot steer the terminal; where something was cut, it is dim."""
-    plain = "".join(one if one.isprintable() or one == "\t" else "\ufffd" for one in line)
+def _plain_line(line: str) -> str:
+    """Return a line without control characters; a truncation mark is dim."""
+    plain = without_controls(line)
     words = plain.strip().removeprefix("~ ")
     is_dim = _CUT.match(words) or plain.startswith("  ~ ")
     return paint(plain, "dim", sys.stdout) if is_dim else plain
 
 
 def _notes(reply: Json) -> Iterator[str]:
-    count, omitted = reply.get("count", 0), reply.get("omittedCount", 0)
+    shown, omitted = reply.get("count", 0), reply.get("omittedCount", 0)
     found = f", {reply['matches']} found" if "matches" in reply else ""
-    yield f"{count:,} message{'s' * (count != 1)}{found}; {reply.get('bytes', 0):,} bytes as JSON"
+    yield f"{count(shown, 'message')}{found}; {reply.get('bytes', 0):,} bytes as JSON"
     if omitted:
         yield f"{omitted:,} more did not fit (--max-bytes)"
     if reply.get("contentTruncated"):
-        yield "texts were cut: `holdfast output REF` shows all of one"
+        yield "long texts are truncated: `holdfast output REF` shows one in full"
     if reply.get("contentRedacted"):
-        yield "secrets are masked; what stands there is not the real value"
+        yield "secrets are masked"
 
 
 def _older(reply: Json, args: argparse.Namespace) -> str:
@@ -198,26 +198,26 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
 
 def _audit(args: argparse.Namespace, app: App) -> int:
     if args.last is not None and args.last < 0:
-        raise UsageError(f"cannot show {args.last} accesses", hint="give a number from 0 up")
+        raise UsageError(f"cannot show {args.last} accesses", hint="pass 0 or more")
     noted = FileAudit(app.settings.root).entries(args.last)
     if app.out.is_json:
         app.out.json(noted.accesses)
     else:
         rows: list[Row] = [
             (
-                local_time(one.ts),
-                f"{one.agent}/{one.session or '-'}" if one.agent else "operator",
-                one.action,
-                Cell(one.target or "-", "name"),
-                Cell("allowed", "good") if one.is_allowed else Cell("refused", "bad"),
-                f"{one.bytes:,}",
-                title_of(one.reason),
+                local_time(access.ts),
+                f"{access.agent}/{access.session or '-'}" if access.agent else "operator",
+                access.action,
+                Cell(access.target or "-", "name"),
+                Cell("allowed", "good") if access.is_allowed else Cell("refused", "bad"),
+                f"{access.bytes:,}",
+                title_of(access.reason),
             )
-            for one in noted.accesses
+            for access in noted.accesses
         ]
         app.out.table(("When", "Who", "Action", "Session", "Outcome", ">Bytes", "Why"), rows)
     if noted.damaged:
-        app.out.warn(f"{noted.damaged:,} lines of the audit log cannot be read")
+        app.out.warn(f"{noted.damaged:,} lines of the audit log are damaged")
     return 0
 
 

@@ -1,7 +1,4 @@
-"""Commands that bring conversations in and out: import, export.
-
-The importers are loaded by the commands that use them: the others should not wait for them.
-"""
+"""`import` and `export`. The importers are loaded when they are used."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ _EXAMPLE: Final = """examples:
   holdfast import - --format openai-chat < messages.json"""
 
 _ORIGIN: Final = "imported"
-"""The field of a session's first record that says what it was imported from."""
+"""The field of a session's first record that names the imported file."""
 
 
 # import
@@ -43,7 +40,7 @@ _ORIGIN: Final = "imported"
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What became of one session of one file."""
+    """The outcome for one session of one file."""
 
     file: str
     format: str
@@ -51,50 +48,54 @@ class _Outcome:
     records: int
     skipped: list[Skipped]
     is_known: bool = False
-    """Whether the very same was imported before."""
+    """The same bytes were imported before."""
 
 
 def _add_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "paths", metavar="PATH", nargs="+", help="a file, packed with gzip or not; a folder; or -"
+        "paths", metavar="PATH", nargs="+", help="a file (gzip is fine), a folder, or - for stdin"
     )
     parser.add_argument(
         "--session",
         metavar="NAME",
-        help="the id of the new session; of several in a file, the first, then NAME-2, …",
+        help="the id of the new session; further sessions of the file get NAME-2, …",
     )
-    parser.add_argument("--format", help="where it is not recognised; a wrong one lists them all")
+    parser.add_argument(
+        "--format", help="the format, if it is not recognised; an unknown name lists all formats"
+    )
 
 
 def _import(args: argparse.Namespace, app: App) -> int:
     from holdfast.importers import FORMATS, files
 
     if args.format and args.format not in FORMATS:
-        raise UsageError(f"unknown format `{args.format}`", hint=f"known are: {', '.join(FORMATS)}")
+        raise UsageError(
+            f"unknown format `{args.format}`", hint=f"known formats: {', '.join(FORMATS)}"
+        )
     given = [path for path in args.paths if path == "-" or not os.path.isdir(path)]
     found = [place for path in args.paths for place in files.find(path)]
     if args.session and len(found) > 1:
         raise UsageError(
-            f"--session names one session, and there are {len(found)} files",
-            hint="import them one by one, or leave --session out",
+            f"--session names one session, but there are {len(found)} files",
+            hint="import them one by one, or omit --session",
         )
     run = _Run(args, app, is_single=len(found) == 1)
     for place in _with_progress(found, app):
         run.take(place, is_given=place in given)
     if not app.out.is_json:
-        _tell(run.outcomes, app)
+        _show_outcomes(run.outcomes, app)
     if run.strangers:
-        app.out.note(f"{run.strangers:,} other files are no transcripts and were left alone")
+        app.out.note(f"{run.strangers:,} other files are not transcripts and were skipped")
     if not run.outcomes and not run.failures:
         raise UsageError(
-            "there is no transcript in " + ", ".join(f"`{path}`" for path in args.paths),
+            "no transcript in " + ", ".join(f"`{path}`" for path in args.paths),
             hint=f"known formats: {', '.join(FORMATS)}",
         )
     return 1 if run.failures else 0
 
 
 class _Run:
-    """One `import`: file after file. What goes wrong with one does not keep the others out."""
+    """Imports file after file; a failure does not stop the others."""
 
     def __init__(self, args: argparse.Namespace, app: App, *, is_single: bool) -> None:
         self.outcomes: list[_Outcome] = []
@@ -110,7 +111,7 @@ class _Run:
             if self._is_single:
                 raise
             self.failures += 1
-            self._tell_failure(place, error)
+            self._show_failure(place, error)
 
     def _take(self, place: str, *, is_given: bool) -> None:
         from holdfast.importers import Source, files, format_of, names_for, read_source
@@ -122,24 +123,24 @@ class _Run:
             self.strangers += 1
             return
         sessions = read_source(source, known)
-        names = [one.name for one in sessions]
+        names = [session.name for session in sessions]
         if self._args.session:
             names = names_for(self._args.session, len(sessions))
         digest = hashlib.sha256(data).hexdigest()
-        for one, name in zip(sessions, names, strict=True):
+        for session, name in zip(sessions, names, strict=True):
             try:
-                done = _import_session(one, source.name, digest, name, self._app)
+                done = _import_session(session, source.name, digest, name, self._app)
             except HoldfastError as error:
                 if self._is_single and len(sessions) == 1:
                     raise
                 self.failures += 1
-                self._tell_failure(place, error)
+                self._show_failure(place, error)
                 continue
             self.outcomes.append(done)
             if self._app.out.is_json:
                 self._app.out.json(_outcome_json(done))
 
-    def _tell_failure(self, place: str, error: HoldfastError) -> None:
+    def _show_failure(self, place: str, error: HoldfastError) -> None:
         if self._app.out.is_json:
             about = {"type": error.code, "message": str(error), "hint": error.hint}
             self._app.out.json({"file": place, "error": about})
@@ -161,9 +162,8 @@ def _import_session(found: Imported, file: str, digest: str, name: str, app: App
         is_known = _is_same(key, digest, len(records), app)
         if not is_known:
             raise UsageError(
-                f"session `{key.session}` exists already and is not what `{file}` holds",
-                hint=f"choose another id with --session, or remove the old one first with "
-                f"`holdfast rm {key.session}`",
+                f"session `{key.session}` already exists and differs from `{file}`",
+                hint=f"pass another id with --session, or `holdfast rm {key.session}` first",
             ) from None
     if not is_known:
         _append(key, records, app)
@@ -171,7 +171,7 @@ def _import_session(found: Imported, file: str, digest: str, name: str, app: App
 
 
 def _append(key: SessionKey, records: list[Record], app: App) -> None:
-    """All records, in as few appends as there may be; on failure the session is taken back."""
+    """Append all records in large batches; on failure the session is removed."""
     try:
         for start in range(0, len(records), BATCH_RECORDS_MAX):
             batch = records[start : start + BATCH_RECORDS_MAX]
@@ -188,30 +188,30 @@ def _with_origin(records: list[Record], origin: Json) -> list[Record]:
 
 
 def _is_same(key: SessionKey, digest: str, count: int, app: App) -> bool:
-    """Whether a session came from the same bytes, and came whole; it may have grown since."""
+    """Return True if the session was imported from the same bytes; it may have grown since."""
     try:
-        records = [one for one in app.store.read(key) if not isinstance(one, Header)]
+        records = [each for each in app.store.read(key) if not isinstance(each, Header)]
     except NoSuchSession:
-        return False  # the id that is taken differs from this one in case
+        return False  # the existing id differs only in case
     origin = records[0].extra.get(_ORIGIN) if records else None
     is_ours = isinstance(origin, dict) and origin.get("sha256") == digest
     return is_ours and len(records) >= count
 
 
 def _all_skipped(found: Imported) -> list[Skipped]:
-    """What is not in the log; the system prompt and the tools belong to a request."""
+    """List what the log leaves out; system prompt and tools belong to requests."""
     from holdfast.importers import Skipped
 
     more = []
     if found.system:
-        more.append(Skipped("system prompt", "a part of requests, no record", 1))
+        more.append(Skipped("system prompt", "belongs to requests, not to the log", 1))
     if found.tools:
-        more.append(Skipped("tool", "a part of requests, no record", len(found.tools)))
+        more.append(Skipped("tool", "belongs to requests, not to the log", len(found.tools)))
     return [*found.skipped, *more]
 
 
 def _with_progress(found: list[str], app: App) -> Iterator[str]:
-    """The files, with a counter for a person who waits for many."""
+    """Yield the files, and show a counter on a terminal."""
     is_shown = len(found) > 1 and not app.out.is_json and sys.stderr.isatty()
     for number, place in enumerate(found, start=1):
         if is_shown:
@@ -228,16 +228,16 @@ def _outcome_json(outcome: _Outcome) -> Json:
         "format": outcome.format,
         "session": outcome.session,
         "records": outcome.records,
-        "skipped": _skipped_json(outcome.skipped),
+        "skipped": _skips_json(outcome.skipped),
         "exists": outcome.is_known,
     }
 
 
-def _skipped_json(skipped: Iterable[Skipped]) -> list[Json]:
-    return [{"what": one.what, "why": one.why, "count": one.count} for one in skipped]
+def _skips_json(skipped: Iterable[Skipped]) -> list[Json]:
+    return [{"what": each.what, "why": each.why, "count": each.count} for each in skipped]
 
 
-def _tell(outcomes: list[_Outcome], app: App) -> None:
+def _show_outcomes(outcomes: list[_Outcome], app: App) -> None:
     if not outcomes:
         return
     rows: list[Row] = [
@@ -245,8 +245,8 @@ def _tell(outcomes: list[_Outcome], app: App) -> None:
             Cell(outcome.session or "-", "name"),
             outcome.format,
             f"{outcome.records:,}",
-            f"{sum(one.count for one in outcome.skipped):,}",
-            Cell("there already" if outcome.is_known else "", "dim"),
+            f"{sum(each.count for each in outcome.skipped):,}",
+            Cell("already imported" if outcome.is_known else "", "dim"),
             Cell(os.path.basename(outcome.file), "dim"),
         ]
         for outcome in outcomes
@@ -254,14 +254,14 @@ def _tell(outcomes: list[_Outcome], app: App) -> None:
     app.out.table(("Session", "Format", ">Records", ">Skipped", "", "File"), rows)
     counts: dict[tuple[str, str], int] = {}
     for outcome in outcomes:
-        for one in outcome.skipped:
-            counts[one.what, one.why] = counts.get((one.what, one.why), 0) + one.count
+        for each in outcome.skipped:
+            counts[each.what, each.why] = counts.get((each.what, each.why), 0) + each.count
     if counts:
-        app.out.note("not carried:")
+        app.out.note("left out:")
     for (what, why), count in sorted(counts.items(), key=lambda item: -item[1])[:20]:
         app.out.note(f"{count:>9,}  {what}: {why}")
     if len(counts) > 20:
-        app.out.note(f"           and {len(counts) - 20} more kinds; see them with --json")
+        app.out.note(f"           and {len(counts) - 20} more kinds; --json lists them")
 
 
 # export
@@ -269,9 +269,9 @@ def _tell(outcomes: list[_Outcome], app: App) -> None:
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION")
-    parser.add_argument("--output", "-o", metavar="FILE", help="write there instead of stdout")
+    parser.add_argument("--output", "-o", metavar="FILE", help="write to FILE instead of stdout")
     parser.add_argument(
-        "--path", action="store_true", help="only the records on the path to the head, tidied"
+        "--path", action="store_true", help="only the records on the path to the head"
     )
     parser.add_argument(
         "--format",
@@ -289,7 +289,7 @@ def _export(args: argparse.Namespace, app: App) -> int:
     if args.format != "holdfast":
         from holdfast.engine.outputs import whole
 
-        records = (whole(one, app.blobs) for one in app.store.read(key))
+        records = (whole(record, app.blobs) for record in app.store.read(key))
         chunks, skipped = _message_list(records, args.format, masking)
     else:
         chunks = (
@@ -299,21 +299,21 @@ def _export(args: argparse.Namespace, app: App) -> int:
         )
         if masking is not None:
             chunks = masking.log(chunks)
-    with _opened_output(args.output) as target:
+    with _open_output(args.output) as target:
         count = sum(target.write(chunk) for chunk in chunks)
     masked = 0 if masking is None else masking.count
     if args.output and app.out.is_json:
         done: Json = {"session": key.session, "file": args.output, "bytes": count}
         done["masked"] = masked
         if args.format != "holdfast":
-            done["skipped"] = _skipped_json(skipped)
+            done["skipped"] = _skips_json(skipped)
         app.out.json(done)
     elif args.output:
         app.out.note(f"{count:,} bytes written to `{args.output}`")
     if masked:
-        app.out.note(f"masked: {masked:,} × what is, or looks like, a secret; --raw leaves it in")
-    for one in skipped:
-        app.out.note(f"not carried: {one.count:,} × {one.what}: {one.why}")
+        app.out.note(f"masked {masked:,} secrets or look-alikes; --raw leaves them in")
+    for each in skipped:
+        app.out.note(f"left out: {each.count:,} × {each.what}: {each.why}")
     return 0
 
 
@@ -324,7 +324,8 @@ def _message_list(
 
     if dialect not in export_messages.DIALECTS:
         raise UsageError(
-            f"cannot export to `{dialect}`", hint=f"holdfast, {', '.join(export_messages.DIALECTS)}"
+            f"cannot export to `{dialect}`",
+            hint=f"known formats: holdfast, {', '.join(export_messages.DIALECTS)}",
         )
     made = export_messages.export_messages(records, dialect)
     messages = made.messages if masking is None else masking.value(made.messages)
@@ -333,7 +334,7 @@ def _message_list(
 
 
 @contextmanager
-def _opened_output(path: str | None) -> Iterator[BinaryIO]:
+def _open_output(path: str | None) -> Iterator[BinaryIO]:
     if path is None:
         yield sys.stdout.buffer
         return
@@ -341,7 +342,9 @@ def _opened_output(path: str | None) -> Iterator[BinaryIO]:
         with open(path, "xb") as target:
             yield target
     except FileExistsError:
-        raise UsageError(f"`{path}` exists", hint="choose another name, or remove it") from None
+        raise UsageError(
+            f"`{path}` exists", hint="choose another name, or remove the file"
+        ) from None
     except OSError as error:
         raise UsageError(f"cannot write `{path}`: {error.strerror}") from error
 

@@ -1,4 +1,4 @@
-"""Commands that look after a store: verify, repair, gc."""
+"""`verify`, `repair` and `gc`: maintenance of a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast.core.limits import BLOB_GRACE_SECONDS
 from holdfast.errors import UsageError
 from holdfast.surfaces.answers import Cell
 from holdfast.surfaces.cli.app import App, Verb
-from holdfast.surfaces.formatting import size_text
+from holdfast.surfaces.formatting import count, size_text
 
 if TYPE_CHECKING:
     import argparse
@@ -32,7 +32,7 @@ def finding_json(finding: Finding) -> dict[str, object]:
 
 def show_findings(app: App, findings: Iterable[Finding]) -> None:
     app.out.table(
-        ("Finding", ">Offset", ">Bytes", "What is there", "Meaning"),
+        ("Finding", ">Offset", ">Bytes", "Content", "Meaning"),
         (
             [
                 Cell(finding.kind, "bad" if finding.is_damage else "plain"),
@@ -50,7 +50,7 @@ def show_findings(app: App, findings: Iterable[Finding]) -> None:
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", metavar="SESSION", nargs="*", help="all sessions by default")
+    parser.add_argument("session", metavar="SESSION", nargs="*", help="the sessions (default: all)")
 
 
 def _verify(args: argparse.Namespace, app: App) -> int:
@@ -70,7 +70,7 @@ def _verify(args: argparse.Namespace, app: App) -> int:
     damaged = [report for report in reports if not report.is_sound]
     if damaged and not app.out.is_json:
         name = damaged[0].key.session
-        app.out.note(f"nothing was changed; write a mended copy with `holdfast repair {name}`")
+        app.out.note(f"nothing was changed; write a repaired copy with `holdfast repair {name}`")
     return 1 if damaged else 0
 
 
@@ -90,7 +90,7 @@ def _report_json(report: LogReport) -> dict[str, object]:
 
 def _show_report(app: App, report: LogReport) -> None:
     damage = sum(finding.is_damage for finding in report.findings)
-    state = f"{damage} damaged places" if damage else "sound"
+    state = count(damage, "damaged place") if damage else "sound"
     app.out.line(
         f"{report.key}: {state}; {report.records:,} records, {size_text(report.bytes)}, "
         f"{report.branches} {'branch' if report.branches == 1 else 'branches'}"
@@ -110,28 +110,30 @@ def _repair(args: argparse.Namespace, app: App) -> int:
     key = app.session(args.session)
     if not app.store.verify(key).findings:
         raise UsageError(
-            f"session `{key.session}` is sound: there is nothing to mend",
+            f"session `{key.session}` is sound: there is nothing to repair",
             hint="to copy a session, use `holdfast fork`",
         )
-    with app.out.busy(f"mending {key}"):
-        mended = app.store.repair(key)
+    with app.out.busy(f"repairing {key}"):
+        repaired = app.store.repair(key)
     if app.out.is_json:
         app.out.json(
             {
-                "session": mended.key.session,
-                "agent": mended.key.agent,
+                "session": repaired.key.session,
+                "agent": repaired.key.agent,
                 "repaired_from": key.session,
-                "records": mended.records,
-                "quarantine": mended.quarantine,
-                "findings": [finding_json(finding) for finding in mended.findings],
+                "records": repaired.records,
+                "quarantine": repaired.quarantine,
+                "findings": [finding_json(finding) for finding in repaired.findings],
             }
         )
         return 0
-    app.out.line(mended.key.session)
-    app.out.note(f"a mended copy of `{key}` with {mended.records:,} records; `{key}` is unchanged")
-    if mended.quarantine:
-        app.out.note(f"what could not be carried over is in `{mended.quarantine}`")
-    show_findings(app, mended.findings)
+    app.out.line(repaired.key.session)
+    app.out.note(
+        f"a repaired copy of `{key}` with {repaired.records:,} records; `{key}` is unchanged"
+    )
+    if repaired.quarantine:
+        app.out.note(f"unreadable data is in `{repaired.quarantine}`")
+    show_findings(app, repaired.findings)
     return 0
 
 
@@ -144,12 +146,12 @@ def _add_gc(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="SECONDS",
         default=BLOB_GRACE_SECONDS,
-        help="leave blobs alone that were stored in the last SECONDS (%(default)g)",
+        help="keep blobs stored in the last SECONDS (%(default)g)",
     )
 
 
 def _gc(args: argparse.Namespace, app: App) -> int:
-    with app.out.busy("looking for blobs that no log mentions"):
+    with app.out.busy("looking for unreferenced blobs"):
         blobs = app.blobs.collect(app.store.mentioned_hashes(), grace_seconds=args.grace)
         strays = [*app.store.sweep(), *app.blobs.sweep()]
     if app.out.is_json:

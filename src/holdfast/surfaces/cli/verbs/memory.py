@@ -15,6 +15,7 @@ from holdfast.stores.notes.notes import MEMORY, NoteStore
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb, add_common
 from holdfast.surfaces.cli.verbs import memory_search
+from holdfast.surfaces.formatting import without_controls
 
 if TYPE_CHECKING:
     import argparse
@@ -124,7 +125,7 @@ def _show(args: argparse.Namespace, app: App) -> int:
         return 0
     app.out.note(f"{store.path}/{path}")
     for line in text.split("\n"):
-        app.out.line(memory_search.without_controls(line))
+        app.out.line(without_controls(line))
     return 0
 
 

@@ -15,7 +15,7 @@ from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
 from holdfast.surfaces.cli.terminal import paint
-from holdfast.surfaces.formatting import local_time
+from holdfast.surfaces.formatting import local_time, without_controls
 
 if TYPE_CHECKING:
     import argparse
@@ -217,8 +217,3 @@ def _highlight(text: str, query: str) -> str:
         return paint(found[0], "good", sys.stdout) if is_wanted else found[0]
 
     return _WORD.sub(colour, text)
-
-
-def without_controls(text: str) -> str:
-    """Replace control characters except tabs, so that stored text cannot control the terminal."""
-    return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text)

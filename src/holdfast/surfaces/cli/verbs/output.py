@@ -1,4 +1,4 @@
-"""The command about payloads outside the logs: output."""
+"""`output`: reads an offloaded output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.core.limits import EXCERPT_CHARS, REF_CHARS
 from holdfast.engine.outputs import Outputs
 from holdfast.errors import AmbiguousName, NoSuchOutput, StoreError, UsageError
 from holdfast.surfaces.cli.app import App, Verb
-from holdfast.surfaces.formatting import size_text
+from holdfast.surfaces.formatting import size_text, without_controls
 
 if TYPE_CHECKING:
     import argparse
@@ -24,16 +24,18 @@ _PARTS = ("grep", "lines", "offset", "max_chars")
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ref", metavar="REF", help="a ref in a preview, or the id of a record")
-    parser.add_argument("--session", "-s", metavar="SESSION", help="look in this session only")
-    parser.add_argument("--grep", metavar="PATTERN", help="the lines that match, with numbers")
-    parser.add_argument("--lines", metavar="A:B", help="these lines; --lines=-50: for the last 50")
-    parser.add_argument("--offset", type=int, metavar="N", help="from this character on")
+    parser.add_argument("ref", metavar="REF", help="a ref from a preview, or a record id")
+    parser.add_argument("--session", "-s", metavar="SESSION", help="search only this session")
+    parser.add_argument("--grep", metavar="PATTERN", help="only matching lines, with line numbers")
     parser.add_argument(
-        "--max-chars", type=int, metavar="N", help=f"how much to show ({EXCERPT_CHARS})"
+        "--lines", metavar="A:B", help="only these lines; --lines=-50: shows the last 50"
+    )
+    parser.add_argument("--offset", type=int, metavar="N", help="start at this character")
+    parser.add_argument(
+        "--max-chars", type=int, metavar="N", help=f"at most N characters ({EXCERPT_CHARS})"
     )
     parser.add_argument(
-        "-o", dest="file", metavar="FILE", help="write all of it to a new file (-: stdout)"
+        "-o", dest="file", metavar="FILE", help="write the whole output to a new file (-: stdout)"
     )
     parser.add_argument("--raw", action="store_true", help="do not mask secrets")
 
@@ -42,10 +44,10 @@ def _output(args: argparse.Namespace, app: App) -> int:
     outputs = _outputs(args, app)
     if args.file is not None and any(getattr(args, name) is not None for name in _PARTS):
         raise UsageError(
-            "-o writes all of an output, and a part was asked for",
-            hint="leave out -o to see the part, or the part to have everything",
+            "-o writes the whole output and cannot be combined with a part",
+            hint="omit -o to see a part, or the part to write everything",
         )
-    key, found = _found(args, app, outputs)
+    key, found = _find(args, app, outputs)
     if args.file is not None:
         return _write(args, app, outputs, key, found)
     part = outputs.read(
@@ -74,21 +76,21 @@ def _outputs(args: argparse.Namespace, app: App) -> Outputs:
     return Outputs(app.store, app.blobs, redactor=redactor(app.settings.secrets))
 
 
-def _found(args: argparse.Namespace, app: App, outputs: Outputs) -> tuple[SessionKey, Found]:
+def _find(args: argparse.Namespace, app: App, outputs: Outputs) -> tuple[SessionKey, Found]:
     if args.session:
         key = app.session(args.session)
         return key, outputs.find(key, args.ref)
     found: dict[str, tuple[SessionKey, Found]] = {}
     for info in app.sessions():
         try:
-            one = outputs.find(info.key, args.ref)
+            payload = outputs.find(info.key, args.ref)
         except NoSuchOutput:
             continue
         except StoreError as error:
-            app.out.warn(f"session `{info.key.session}` was left out: {error}")
+            app.out.warn(f"skipped session `{info.key.session}`: {error}")
             continue
-        # A fork has the records of its parent: the same payload in two sessions is one.
-        found.setdefault(one.sha256 or one.record, (info.key, one))
+        # A fork shares the records of its parent, so the same payload can be in two sessions.
+        found.setdefault(payload.sha256 or payload.record, (info.key, payload))
         if len(args.ref) >= REF_CHARS:
             break
     if not found:
@@ -104,13 +106,12 @@ def _show(part: Excerpt, *, is_numbered: bool) -> None:
         return
     lines = part.text.removesuffix("\n").split("\n") if part.text else []
     for number, line in enumerate(lines, part.first_line):
-        # A terminal obeys control characters; what is in an output must not steer it.
-        tame = "".join(one if one.isprintable() or one == "\t" else "\ufffd" for one in line)
-        sys.stdout.write(f"{number:>6}  {tame}\n" if is_numbered else f"{tame}\n")
+        plain = without_controls(line)
+        sys.stdout.write(f"{number:>6}  {plain}\n" if is_numbered else f"{plain}\n")
 
 
 def _next(args: argparse.Namespace, key: SessionKey, part: Excerpt) -> str:
-    """The command that shows what comes after a part."""
+    """Return the command that shows the next part."""
     words = ["holdfast output", args.ref, "--session", key.session]
     if part.next_lines is not None:
         words += ["--lines", part.next_lines]
@@ -144,20 +145,20 @@ def _write(
             {"ref": found.ref, "file": args.file, "bytes": written, "is_masked": is_masked}
         )
     else:
-        masked = "; secrets are masked, --raw leaves them" if is_masked else ""
+        masked = "; secrets are masked (--raw leaves them in)" if is_masked else ""
         app.out.note(f"wrote {size_text(written)} of {found.kind} to `{args.file}`{masked}")
     return 0
 
 
 def _write_new(path: str, pieces: Iterator[bytes]) -> int:
-    """Make a file that only its owner can read, whole or not at all; none is overwritten."""
-    first = next(pieces, b"")  # verified by now: a damaged payload makes no file
+    """Create a file that only its owner can read, complete or not at all; never overwrite."""
+    first = next(pieces, b"")  # the payload is verified first: damage creates no file
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UsageError(
-            f"cannot make `{path}`: {error.strerror}",
-            hint="give the name of a file that does not exist, in a folder that does",
+            f"cannot create `{path}`: {error.strerror}",
+            hint="pass a new file name in an existing folder",
         ) from error
     written = len(first)
     try:

@@ -1,4 +1,4 @@
-"""Commands about the records of a session: log, show, rewind, branches."""
+"""`log`, `show`, `rewind` and `branches`: the records of a session."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TONES: dict[str, Tone] = {"user": "good", "assistant": "name", "compaction": "b
 
 
 def gist(record: Record) -> str:
-    """What a record says, in a few words."""
+    """Return the content of a record in a few words."""
     match record:
         case Header(label=label, version=version):
             return f"format {version}" + (f", label `{title_of(label)}`" if label else "")
@@ -62,7 +62,7 @@ def gist(record: Record) -> str:
             return title_of(f"`{label}`" + (f" for {target}" if target else ""))
         case Model(model=model):
             return title_of(model)
-        case _:
+        case _:  # the rest, and unknown records, are shown as their fields
             return title_of(msgspec.json.encode(record.extra or to_json(record)).decode())
 
 
@@ -74,11 +74,11 @@ def _add_log(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="every record ever written, abandoned branches and all, in the order of writing",
+        help="every record in the order of writing, with abandoned branches",
     )
     parser.add_argument("-n", "--last", type=int, metavar="N", help="only the newest N")
-    parser.add_argument("--from", dest="start", metavar="RECORD", help="from this record on")
-    parser.add_argument("--branch", metavar="HEAD", help="the path to this record instead")
+    parser.add_argument("--from", dest="start", metavar="RECORD", help="start at this record")
+    parser.add_argument("--branch", metavar="HEAD", help="show the path to this record")
 
 
 def _log(args: argparse.Namespace, app: App) -> int:
@@ -123,12 +123,12 @@ def _log_line(entry: LogEntry) -> str:
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("record", metavar="RECORD", help="its id or a unique beginning of it")
-    parser.add_argument("--session", "-s", metavar="SESSION", help="look in this session only")
+    parser.add_argument("record", metavar="RECORD", help="a record id, or a unique prefix of one")
+    parser.add_argument("--session", "-s", metavar="SESSION", help="search only this session")
 
 
 def _show(args: argparse.Namespace, app: App) -> int:
-    key, record = _found(args, app)
+    key, record = _find(args, app)
     if app.out.is_json:
         app.out.json({"session": key.session, "agent": key.agent, "record": to_json(record)})
         return 0
@@ -137,7 +137,7 @@ def _show(args: argparse.Namespace, app: App) -> int:
     return 0
 
 
-def _found(args: argparse.Namespace, app: App) -> tuple[SessionKey, Record]:
+def _find(args: argparse.Namespace, app: App) -> tuple[SessionKey, Record]:
     if args.session:
         key = app.session(args.session)
         return key, app.store.find(key, args.record)
@@ -152,11 +152,11 @@ def _found(args: argparse.Namespace, app: App) -> tuple[SessionKey, Record]:
             break
     if not found:
         raise NoSuchRecord(args.record, "")
-    # A fork has the records of its parent: the same id in two sessions is the same record.
+    # A fork shares the records of its parent, so the same id can be in two sessions.
     ids = sorted({record.id for _key, record in found})
     if len(ids) > 1 and args.record not in ids:
         raise AmbiguousName("record", args.record, ids)
-    return next(one for one in found if len(ids) == 1 or one[1].id == args.record)
+    return next((key, record) for key, record in found if len(ids) == 1 or record.id == args.record)
 
 
 # rewind
@@ -165,13 +165,13 @@ def _found(args: argparse.Namespace, app: App) -> tuple[SessionKey, Record]:
 def _add_rewind(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION")
     parser.add_argument("record", metavar="RECORD", nargs="?", help="the new head")
-    parser.add_argument("--turns", type=int, metavar="N", help="back to before the last N turns")
-    parser.add_argument("--reason", help="why, for the log")
+    parser.add_argument("--turns", type=int, metavar="N", help="go back N turns")
+    parser.add_argument("--reason", help="a reason, stored in the log")
 
 
 def _rewind(args: argparse.Namespace, app: App) -> int:
     if (args.record is None) == (args.turns is None):
-        raise UsageError("rewind where to?", hint="give a RECORD, or --turns N")
+        raise UsageError("the target is missing", hint="pass a RECORD, or --turns N")
     key = app.session(args.session)
     target = args.record or _before_turns(app, key, args.turns)
     before = app.store.head(key)
@@ -187,9 +187,9 @@ def _rewind(args: argparse.Namespace, app: App) -> int:
 
 
 def _before_turns(app: App, key: SessionKey, turns: int) -> str:
-    """The record before the user message that began the n-th turn from the end."""
+    """Return the record before the user message of the n-th turn from the end."""
     if turns < 1:
-        raise UsageError(f"cannot go back {turns} turns", hint="give a number from 1 up")
+        raise UsageError(f"cannot go back {turns} turns", hint="pass 1 or more")
     starts: list[str] = []
     previous = ""
     for record in app.store.read(key):
@@ -197,7 +197,7 @@ def _before_turns(app: App, key: SessionKey, turns: int) -> str:
             starts.append(previous)
         previous = record.id
     if len(starts) < turns:
-        raise UsageError(f"session `{key.session}` has only {len(starts)} turns to go back")
+        raise UsageError(f"cannot go back {turns} turns: session `{key.session}` has {len(starts)}")
     return starts[-turns]
 
 

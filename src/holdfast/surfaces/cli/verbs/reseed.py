@@ -1,4 +1,4 @@
-"""The command that retells a session for a backend that lost its own."""
+"""`reseed`: prints a session as text for a backend that lost its own."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def _add_reseed(parser: argparse.ArgumentParser) -> None:
     size.add_argument("--max-chars", type=int, metavar="N", help="at most N characters (12,288)")
     size.add_argument("--max-tokens", type=int, metavar="N", help="at most N tokens")
     size.add_argument(
-        "--window", type=int, metavar="N", help="a share of the backend's window of N tokens"
+        "--window", type=int, metavar="N", help="scale to a backend with a window of N tokens"
     )
     parser.add_argument(
-        "--for", dest="owner", metavar="OWNER", help="refuse unless the session is this owner's"
+        "--for", dest="owner", metavar="OWNER", help="fail unless the session belongs to this owner"
     )
 
 
@@ -33,7 +33,7 @@ def _reseed(args: argparse.Namespace, app: App) -> int:
     from holdfast.engine.redactor import redactor
 
     key = app.session(args.session)
-    told = reseed(
+    text = reseed(
         app.store,
         key,
         identity=OPERATOR if args.owner is None else args.owner,
@@ -44,12 +44,12 @@ def _reseed(args: argparse.Namespace, app: App) -> int:
         audit=FileAudit(app.settings.root),
     )
     if app.out.is_json:
-        fields = msgspec.structs.asdict(told)
+        fields = msgspec.structs.asdict(text)
         app.out.json(
-            {"session": key.session, "agent": key.agent, **fields, "chars": len(told.text)}
+            {"session": key.session, "agent": key.agent, **fields, "chars": len(text.text)}
         )
     else:
-        sys.stdout.write(told.text)
+        sys.stdout.write(text.text)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Commands about whole sessions: sessions, new, label, fork, rm."""
+"""`sessions`, `new`, `label`, `fork` and `rm`: whole sessions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def new_key(app: App, session: str | None) -> SessionKey:
 
 
 def _add_sessions(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--limit", "-n", type=int, help="only the most recently active N")
+    parser.add_argument("--limit", "-n", type=int, help="only the N most recently active")
 
 
 def _sessions(args: argparse.Namespace, app: App) -> int:
@@ -35,7 +35,7 @@ def _sessions(args: argparse.Namespace, app: App) -> int:
     if app.out.is_json:
         app.out.json([info_json(info) for info in infos])
     elif not infos:
-        app.out.note(f"no sessions in `{app.settings.root}` yet; make one with `holdfast new`")
+        app.out.note(f"no sessions in `{app.settings.root}` yet; create one with `holdfast new`")
     else:
         app.out.table(
             ("Session", "Label", "First words", ">Messages", ">Size", "Last active", "State"),
@@ -81,21 +81,21 @@ def _session_row(info: SessionInfo, *, is_agent_shown: bool) -> Row:
 
 
 def _add_new(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("label", nargs="?", default="", help="a name for people")
-    parser.add_argument("--id", help="the session's id (made up by default)")
+    parser.add_argument("label", nargs="?", default="", help="a name for the session")
+    parser.add_argument("--id", help="the session id (default: random)")
 
 
 def _new(args: argparse.Namespace, app: App) -> int:
     key = new_key(app, args.id)
     label = checked_label(args.label)
     head = app.store.create(key, label=label)
-    return _made(app, key, label, head)
+    return _show_new(app, key, label, head)
 
 
-def _made(app: App, key: SessionKey, label: str, head: str) -> int:
+def _show_new(app: App, key: SessionKey, label: str, head: str) -> int:
     if app.out.is_json:
-        made = {"session": key.session, "agent": key.agent, "label": label, "head": head}
-        app.out.json(made)
+        fields = {"session": key.session, "agent": key.agent, "label": label, "head": head}
+        app.out.json(fields)
     else:
         app.out.line(key.session)
         app.out.note(f"created in `{os.path.abspath(app.settings.root)}`")
@@ -107,8 +107,10 @@ def _made(app: App, key: SessionKey, label: str, head: str) -> int:
 
 def _add_label(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION")
-    parser.add_argument("label", nargs="?", help="the new label; an empty one takes it away")
-    parser.add_argument("--record", metavar="RECORD", help="label this record, as a bookmark")
+    parser.add_argument("label", nargs="?", help="the new label; an empty one removes it")
+    parser.add_argument(
+        "--record", metavar="RECORD", help="label this record instead, as a bookmark"
+    )
 
 
 def _label(args: argparse.Namespace, app: App) -> int:
@@ -149,8 +151,10 @@ def _show_labels(app: App, key: SessionKey) -> int:
 
 def _add_fork(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION")
-    parser.add_argument("--at", metavar="RECORD", help="the last record to take over (the head)")
-    parser.add_argument("--id", help="the new session's id (made up by default)")
+    parser.add_argument(
+        "--at", metavar="RECORD", help="the last record to copy (default: the head)"
+    )
+    parser.add_argument("--id", help="the id of the new session (default: random)")
     parser.add_argument("--label", default="", help="a name for the new session")
 
 
@@ -160,7 +164,7 @@ def _fork(args: argparse.Namespace, app: App) -> int:
     label = checked_label(args.label)
     with app.out.busy(f"copying {key}"):
         head = app.store.fork(key, new, at=args.at, label=label)
-    return _made(app, new, label, head)
+    return _show_new(app, new, label, head)
 
 
 # rm
@@ -169,11 +173,15 @@ def _fork(args: argparse.Namespace, app: App) -> int:
 def _add_rm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION", nargs="*")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--list", action="store_true", help="show what is in the trash")
-    what.add_argument("--restore", metavar="NAME", help="take a session out of the trash")
-    what.add_argument("--empty", action="store_true", help="delete what is in the trash for good")
+    what.add_argument("--list", action="store_true", help="list the trash")
+    what.add_argument("--restore", metavar="NAME", help="restore a session from the trash")
+    what.add_argument("--empty", action="store_true", help="delete everything in the trash")
     parser.add_argument(
-        "--older-than", metavar="DAYS", type=float, default=0.0, help="with --empty: keep the rest"
+        "--older-than",
+        metavar="DAYS",
+        type=float,
+        default=0.0,
+        help="with --empty: keep newer ones",
     )
 
 
@@ -184,14 +192,16 @@ def _rm(args: argparse.Namespace, app: App) -> int:
         return _restore(app, args.restore)
     if args.empty:
         gone = app.store.empty_trash(older_than_seconds=args.older_than * 86_400)
-        return _show_gone(app, gone, "deleted for good")
+        return _show_gone(app, gone, "deleted permanently")
     if not args.session:
-        raise UsageError("which session?", hint="name one, or use --list, --restore or --empty")
+        raise UsageError(
+            "the session is missing", hint="pass a SESSION, or --list, --restore or --empty"
+        )
     keys = [app.session(name) for name in args.session]
     return _show_gone(app, [app.store.remove(key) for key in keys], "moved to the trash")
 
 
-def _trashed_json(trashed: Trashed) -> dict[str, object]:
+def _trash_json(trashed: Trashed) -> dict[str, object]:
     return {
         "name": trashed.name,
         "session": trashed.key.session,
@@ -203,7 +213,7 @@ def _trashed_json(trashed: Trashed) -> dict[str, object]:
 
 def _show_trash(app: App, trash: list[Trashed]) -> int:
     if app.out.is_json:
-        app.out.json([_trashed_json(trashed) for trashed in trash])
+        app.out.json([_trash_json(trashed) for trashed in trash])
     elif not trash:
         app.out.note("the trash is empty")
     else:
@@ -217,12 +227,12 @@ def _show_trash(app: App, trash: list[Trashed]) -> int:
 
 def _show_gone(app: App, gone: list[Trashed], what: str) -> int:
     if app.out.is_json:
-        app.out.json([_trashed_json(trashed) for trashed in gone])
+        app.out.json([_trash_json(trashed) for trashed in gone])
         return 0
     for trashed in gone:
         app.out.line(f"{trashed.key.session}: {what}")
     if gone and what.startswith("moved"):
-        app.out.note(f"take it back with `holdfast rm --restore {gone[-1].key.session}`")
+        app.out.note(f"restore it with `holdfast rm --restore {gone[-1].key.session}`")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`simulate`: what several policies would have sent, paid and lost, without a model."""
+"""`simulate`: compares the requests, cost and losses of several policies, without a model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.providers.tokenizers import counter_for
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.conversations import Conversation, add_window, conversations
-from holdfast.surfaces.formatting import bar
+from holdfast.surfaces.formatting import bar, count
 
 if TYPE_CHECKING:
     import argparse
@@ -50,9 +50,11 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         "--policy",
         action="append",
         metavar="NAME",
-        help=f"compare these: {', '.join(POLICIES)} (all of them)",
+        help=f"a policy to compare: {', '.join(POLICIES)} (default: all)",
     )
-    parser.add_argument("--turns", type=int, default=20, metavar="N", help="that `last` keeps (20)")
+    parser.add_argument(
+        "--turns", type=int, default=20, metavar="N", help="turns that `last` keeps (20)"
+    )
     parser.add_argument(
         "--static",
         type=int,
@@ -61,21 +63,25 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         help=f"tokens of the system prompt and tools ({STATIC_TOKENS:,})",
     )
     parser.add_argument(
-        "--cache", choices=list(_TTL), default="5m", help="how long the provider's cache lives (5m)"
+        "--cache",
+        choices=list(_TTL),
+        default="5m",
+        help="the lifetime of the provider's cache (5m)",
     )
     parser.add_argument(
         "--price",
         metavar="IN,OUT,READ,WRITE",
-        help="dollars for a million tokens, instead of the price table",
+        help="dollars per million tokens, instead of the list price",
     )
 
 
 def _simulate(args: argparse.Namespace, app: App) -> int:
-    found = [one for name in args.what for one in conversations(app, name)]
-    found = [one for one in found if one.records]
+    found = [each for name in args.what for each in conversations(app, name) if each.records]
     if not found:
-        raise UsageError("there is nothing to replay", hint="the transcripts hold no records")
-    model = args.model or next((one.model for one in found if one.model), "")
+        raise UsageError(
+            "nothing to replay: the transcripts have no records", hint="pass other files"
+        )
+    model = args.model or next((each.model for each in found if each.model), "")
     price = _price(args.price, model)
     window = _window(args)
     policies = [POLICIES[name](args) for name in _policies(args.policy)]
@@ -88,11 +94,11 @@ def _simulate(args: argparse.Namespace, app: App) -> int:
 
 
 def _policies(given: list[str] | None) -> list[str]:
-    """The policies that were asked for, one by one or with commas between them."""
-    names = [name.strip() for one in given or POLICIES for name in one.split(",")]
+    """Split the names of policies, which may be separated by commas."""
+    names = [name.strip() for text in given or POLICIES for name in text.split(",")]
     for name in names:
         if name not in POLICIES:
-            raise UsageError(f"no policy `{name}`", hint=f"known are: {', '.join(POLICIES)}")
+            raise UsageError(f"no policy `{name}`", hint=f"known policies: {', '.join(POLICIES)}")
     return list(dict.fromkeys(names))
 
 
@@ -107,11 +113,11 @@ def _price(given: str | None, model: str) -> Price:
     if given is None:
         return price_of(model) or default_price()
     try:
-        plain, output, read, write = (float(one) for one in given.split(","))
+        plain, output, read, write = map(float, given.split(","))
     except ValueError as error:
         raise UsageError(
             f"`--price {given}` is not four numbers",
-            hint="give input, output, cache read and cache write: --price 3,15,0.3,3.75",
+            hint="pass input, output, cache read and cache write: --price 3,15,0.3,3.75",
         ) from error
     return Price(plain, output, read, write)
 
@@ -123,15 +129,15 @@ def _runs(
     app: App,
     price: Price,
 ) -> list[Run]:
-    """Each policy through all transcripts, added up."""
+    """Replay all transcripts under each policy, and add up the results."""
     totals: dict[str, Run] = {}
     with app.out.progress("replaying", len(found) * len(policies)) as advance:
-        for one in found:
-            counter = counter_for(args.model or one.model or None)
-            replayed = Transcript(one.records, counter)
+        for each in found:
+            counter = counter_for(args.model or each.model or None)
+            transcript = Transcript(each.records, counter)
             for policy in policies:
                 run = simulate(
-                    replayed,
+                    transcript,
                     policy,
                     window=args.window,
                     static=args.static,
@@ -140,7 +146,7 @@ def _runs(
                 )
                 before = totals.get(policy.name)
                 totals[policy.name] = run if before is None else before + run
-                advance(f"{one.name}: {policy.name}")
+                advance(f"{each.name}: {policy.name}")
     return list(totals.values())
 
 
@@ -169,17 +175,17 @@ def _show(
     out = app.out
     calls = runs[0].requests
     out.line(
-        f"{len(found)} transcript{'s' * (len(found) > 1)}, {calls:,} calls, "
+        f"{count(len(found), 'transcript')}, {calls:,} calls, "
         f"a window of {args.window:,}, {args.static:,} static tokens, a cache of {args.cache}"
     )
     out.line()
     simulation_table(app, runs)
     out.line()
     out.note(
-        "sent: tokens of all requests; breaks: prefixes changed while they were cached; "
-        "facts lost: names that a later call used and that no longer were in its request; "
-        "far: recall of what was last seen more than ten steps before; "
-        "words: what the user said, still in view"
+        "sent: tokens of all requests; breaks: cached prefixes that were changed; "
+        "facts lost: names that a later call used and its request no longer contained; "
+        "far: recall of facts last seen more than ten steps before; "
+        "words: the share of the user's words in view"
     )
     out.note(price.note)
 
@@ -195,7 +201,7 @@ def simulation_table(app: App, runs: Sequence[Run]) -> None:
 
 
 def _rows(runs: Sequence[Run]) -> list[Row]:
-    """A run that overflowed could not have been sent, and its cost is not to be compared."""
+    """Return the rows; an overflow is marked, because its cost cannot be compared."""
     dearest = max((run.cost for run in runs), default=0.0) or 1.0
     return [
         (
