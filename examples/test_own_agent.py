@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Session, model
+from holdfast import Model, Session, model
 from holdfast.errors import ModelError
-from holdfast.ports import Model
 from holdfast.testing import Answer, Call, Fault, Loopback
 
 
