@@ -1,20 +1,33 @@
 # isort: skip_file
 # The public names of `holdfast.stores`; see `holdfast/__init__.pyi`.
 
+from holdfast.core.log.batch import Batch as Batch
 from holdfast.core.log.damage import Finding as Finding
 from holdfast.core.log.views import (
     Live as Live,
     LogEntry as LogEntry,
     LogReport as LogReport,
 )
+from holdfast.core.log.walk import (
+    LogLine as LogLine,
+    OpenLog as OpenLog,
+)
+from holdfast.core.memory.note_types import Note as Note
 from holdfast.ports import (
     ANY_HEAD as ANY_HEAD,
     Appended as Appended,
     Audit as Audit,
+    AuditPage as AuditPage,
     BlobStore as BlobStore,
+    Clock as Clock,
+    Durability as Durability,
+    Entropy as Entropy,
+    Notes as Notes,
+    RunningSummaries as RunningSummaries,
     SessionInfo as SessionInfo,
     SessionStore as SessionStore,
     Trashed as Trashed,
+    find_trashed as find_trashed,
 )
 from holdfast.stores.audit import (
     FileAudit as FileAudit,
@@ -27,10 +40,7 @@ from holdfast.stores.in_memory import (
     MemoryStore as MemoryStore,
 )
 from holdfast.stores.jsonl.store import JsonlStore as JsonlStore
-from holdfast.stores.notes.notes import (
-    Note as Note,
-    NoteStore as NoteStore,
-)
+from holdfast.stores.notes.notes import NoteStore as NoteStore
 from holdfast.stores.search_index import (
     Passage as Passage,
     Recall as Recall,

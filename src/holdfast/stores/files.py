@@ -120,6 +120,20 @@ def open_file(folder: int, name: str, flags: int) -> int:
     return fd
 
 
+def open_to_append(folder: int, name: str, disk: Disk) -> int:
+    """Return a descriptor for reading and appending; a new file is durable in its folder."""
+    flags = os.O_RDWR | os.O_APPEND
+    with suppress(FileNotFoundError):
+        return open_file(folder, name, flags)
+    fd = open_file(folder, name, flags | os.O_CREAT)
+    try:
+        disk.sync_folder(folder)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
 def write_whole(fd: int, data: bytes, disk: Disk) -> None:
     """One write, and more only if the system took less than all of it."""
     written = disk.write(fd, data)

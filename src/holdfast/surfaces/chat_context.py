@@ -19,9 +19,9 @@ from holdfast.surfaces.formatting import count
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.core.memory.note_types import Note
     from holdfast.engine.session.base import Options
     from holdfast.ports import Clock, Model, SessionInfo, SessionStore
-    from holdfast.stores.notes.notes import Note
 
 
 class ChatContext:

@@ -23,7 +23,7 @@ from holdfast.core.log.records import Assistant, Label, OutputRef, Record, Rewin
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.engine.history.history import History
 from holdfast.errors import HoldfastWarning, NoSuchSession, StoreUnavailable
-from holdfast.ports import ANY_HEAD, Noted
+from holdfast.ports import ANY_HEAD, AuditPage
 from holdfast.stores.audit import MemoryAudit
 from holdfast.stores.in_memory import MemoryBlobs, MemoryStore
 from holdfast.stores.jsonl.store import JsonlStore
@@ -725,8 +725,8 @@ class DeadAudit:
     def note(self, access: Access) -> None:
         raise StoreUnavailable("the disk is full")
 
-    def entries(self, last: int | None = None) -> Noted:
-        return Noted((), 0)
+    def entries(self, last: int | None = None) -> AuditPage:
+        return AuditPage((), 0)
 
 
 def test_what_cannot_be_recorded_is_not_given() -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from holdfast import Access
     from holdfast.core.log.records import Record
-    from holdfast.ports import Noted
+    from holdfast.ports import AuditPage
 
 KEY = SessionKey("main", "trip")
 ANN = "ann"
@@ -51,7 +51,7 @@ class FullAudit:
     def note(self, access: Access) -> None:
         raise StoreUnavailable("cannot record an access: no space left")
 
-    def entries(self, last: int | None = None) -> Noted:
+    def entries(self, last: int | None = None) -> AuditPage:
         raise NotImplementedError
 
 

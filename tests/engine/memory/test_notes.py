@@ -14,9 +14,10 @@ from tests.support.runs import examples
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Flush, Record, User
 from holdfast.core.memory.note_files import inert, same_note
+from holdfast.core.memory.note_types import Note, SavedNotes
 from holdfast.engine.memory.notes import newest, save_flush, save_flushes
 from holdfast.stores.files import Disk
-from holdfast.stores.notes.notes import Kept, Note, NoteStore
+from holdfast.stores.notes.notes import NoteStore
 
 KEY = SessionKey("main", "work")
 flushes = st.lists(st.lists(st.text("ab .-", max_size=4), max_size=3), max_size=6)
@@ -128,7 +129,10 @@ def test_a_store_that_fails_stops_no_one(tmp_path: Path) -> None:
 
 def test_no_flush_makes_no_file(tmp_path: Path) -> None:
     """A session that noted nothing leaves nothing behind."""
-    assert save_flushes(made(tmp_path), [User(content="x"), Flush(id="f", notes=[])], KEY) == Kept()
+    assert (
+        save_flushes(made(tmp_path), [User(content="x"), Flush(id="f", notes=[])], KEY)
+        == SavedNotes()
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.core.log.records import Json
-    from holdfast.stores.notes.folder import NoteFile
-    from holdfast.stores.notes.notes import NoteStore
+    from holdfast.core.memory.note_types import NoteFile
+    from holdfast.ports import Notes
 
 TOP: Final = "/memories"
 LEVELS: Final = 2
@@ -76,7 +76,7 @@ _PROPERTIES: Final[Json] = {
 }
 
 
-def memory_tool(notes: NoteStore) -> ToolFunction:
+def memory_tool(notes: Notes) -> ToolFunction:
     """`memory`, on the notes of one agent or owner."""
     tool = _Memory(notes)
     fields: list[Any] = [(name, Any, None) for name in _PROPERTIES]
@@ -102,7 +102,7 @@ class _Refusal(Exception):
 class _Memory:
     """The commands, each a method that returns what the model is told."""
 
-    def __init__(self, notes: NoteStore) -> None:
+    def __init__(self, notes: Notes) -> None:
         self._notes = notes
         self._commands: dict[str, Callable[[_Given], str]] = {
             "view": self._view,

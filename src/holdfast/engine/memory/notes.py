@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.log.records import Flush
+from holdfast.core.memory.note_types import RefusedNote, SavedNotes
 from holdfast.errors import HoldfastError
-from holdfast.stores.notes.notes import Kept, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.stores.notes.notes import Note, NoteStore
+    from holdfast.core.memory.note_types import Note
+    from holdfast.ports import Notes
 
 _NOT_YET: Final = float("-inf")
 
 
-def save_flush(notes: NoteStore, flush: Flush, key: SessionKey) -> Kept:
+def save_flush(notes: Notes, flush: Flush, key: SessionKey) -> SavedNotes:
     """Carry the notes of a flush into the files. Done again, it adds nothing.
 
     A note that a person took out since stays out.
@@ -35,13 +36,13 @@ def save_flush(notes: NoteStore, flush: Flush, key: SessionKey) -> Kept:
     )
 
 
-def save_flushes(notes: NoteStore, records: Iterable[Record], key: SessionKey) -> Kept:
+def save_flushes(notes: Notes, records: Iterable[Record], key: SessionKey) -> SavedNotes:
     """`save_flush` for each flush among records: what a crash kept out of the files is put in.
 
     It never stands in the way of opening a session: one that cannot be saved is reported as
     refused, and tried again the next time.
     """
-    kept = Kept()
+    kept = SavedNotes()
     for record in records:
         if isinstance(record, Flush) and record.notes:
             kept = _joined(kept, _tried(notes, record, key))
@@ -78,12 +79,12 @@ def _mark(flush: Flush, key: SessionKey) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-def _tried(notes: NoteStore, flush: Flush, key: SessionKey) -> Kept:
+def _tried(notes: Notes, flush: Flush, key: SessionKey) -> SavedNotes:
     try:
         return save_flush(notes, flush, key)
     except HoldfastError as error:
-        return Kept(refused=(Refused(f"record {flush.id}", str(error)),))
+        return SavedNotes(refused=(RefusedNote(f"record {flush.id}", str(error)),))
 
 
-def _joined(one: Kept, other: Kept) -> Kept:
-    return Kept(one.saved + other.saved, one.known + other.known, one.refused + other.refused)
+def _joined(one: SavedNotes, other: SavedNotes) -> SavedNotes:
+    return SavedNotes(one.saved + other.saved, one.known + other.known, one.refused + other.refused)

@@ -6,28 +6,20 @@ again, and a turn never waits for it to be written or fails because it is not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from holdfast.core.memory.running_summary import Sidecar, advance
 from holdfast.errors import NoSuchRecord
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
-    from holdfast.ports import SessionStore
-
-
-class Sidecars(Protocol):
-    """Where running summaries are kept between two turns."""
-
-    def load(self, key: SessionKey) -> Sidecar | None: ...
-
-    def save(self, key: SessionKey, sidecar: Sidecar) -> bool: ...
+    from holdfast.ports import RunningSummaries, SessionStore
 
 
 def refreshed(
     store: SessionStore,
     key: SessionKey,
-    sidecars: Sidecars | None = None,
+    sidecars: RunningSummaries | None = None,
     *,
     known: Sidecar | None = None,
 ) -> Sidecar:

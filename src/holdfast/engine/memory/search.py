@@ -68,10 +68,10 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.core.memory.note_types import Note
     from holdfast.core.secrets.redaction import Redactor
-    from holdfast.ports import SessionInfo, SessionStore
+    from holdfast.ports import Notes, SessionInfo, SessionStore
     from holdfast.providers.embeddings import Embedder
-    from holdfast.stores.notes.notes import Note
     from holdfast.stores.search_index import Found, Kind, Matches, Source
 
 Scope = Literal["notes", "sessions", "all"]
@@ -93,7 +93,7 @@ class Memory:
     def __init__(
         self,
         store: SessionStore | None,
-        notes: NoteStore | None,
+        notes: Notes | None,
         *,
         index: Recall | None = None,
         embedder: Embedder | None = None,
@@ -310,7 +310,7 @@ class Memory:
     def _shelf(self) -> str:
         """What the names of these notes begin with in the index: whose they are."""
         assert self._notes is not None
-        return f"{'/'.join(self._notes.folder.parts)}//"  # nobody else's begins so
+        return f"{self._notes.scope}//"  # nobody else's begins so
 
     # Who may know what
 

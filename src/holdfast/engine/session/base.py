@@ -78,8 +78,7 @@ if TYPE_CHECKING:
     from holdfast.core.secrets.vault import Secret
     from holdfast.engine.memory.search import Memory
     from holdfast.engine.tools import ToolFunction
-    from holdfast.ports import AsyncModel, BlobStore, Clock, Hear, Model, SessionStore
-    from holdfast.stores.notes.notes import NoteStore
+    from holdfast.ports import AsyncModel, BlobStore, Clock, Hear, Model, Notes, SessionStore
 
 _NEAR_RECORDS: Final = 50
 """How far from the end a session says where it goes on."""
@@ -267,7 +266,7 @@ class Held:
         self._world.is_cancelled.set()
 
     @property
-    def note_store(self) -> NoteStore | None:
+    def note_store(self) -> Notes | None:
         """Where the notes of this session go; none where its store keeps no files."""
         return self._continuity.notes
 

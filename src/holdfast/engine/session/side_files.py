@@ -16,9 +16,6 @@ from holdfast.engine.memory import notes
 from holdfast.engine.memory.running_summary import refreshed
 from holdfast.engine.session import checkpoints
 from holdfast.errors import HoldfastError, HoldfastWarning
-from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.stores.notes.notes import NoteStore
-from holdfast.stores.summary_files import FileSidecars
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.checkpoint.state import State
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.ports import Clock, SessionStore
+    from holdfast.ports import Clock, Notes, SessionStore
 
 _FAILURES: Final = (HoldfastError, OSError)
 
@@ -46,12 +43,11 @@ class Continuity:
         self._store = store
         self._key = key
         self._clock = clock
-        root = store.root if isinstance(store, JsonlStore) else None
-        self.notes: NoteStore | None = None
-        """Where notes go; none where a store keeps no files, or none are wanted."""
-        if root is not None and takes_notes:
-            self.notes = NoteStore(root, key.agent, owner, clock=clock)
-        self._sidecars = FileSidecars(root) if root is not None else None
+        self.notes: Notes | None = None
+        """The notes of the agent or owner; None where the store keeps none, or none are wanted."""
+        if takes_notes:
+            self.notes = store.notes(key.agent, owner, clock=clock)
+        self._sidecars = store.summaries
         self._sidecar: Sidecar | None = None
 
     def opened(self, records: Sequence[Record]) -> None:

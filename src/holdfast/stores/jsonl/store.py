@@ -18,6 +18,7 @@ from holdfast.ports import Appended, SessionStore
 from holdfast.stores.audit import FileAudit
 from holdfast.stores.jsonl.catalogue import FileCatalogue
 from holdfast.stores.jsonl.writer import Writers
+from holdfast.stores.summary_files import FileSidecars
 
 if TYPE_CHECKING:
     import os
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.ports import Clock, Durability, Entropy, Trashed
     from holdfast.stores.blobs import FileBlobs
     from holdfast.stores.files import Disk
+    from holdfast.stores.notes.notes import NoteStore
 
 
 class JsonlStore(FileCatalogue, SessionStore):
@@ -57,6 +59,15 @@ class JsonlStore(FileCatalogue, SessionStore):
     @property
     def audit(self) -> FileAudit:
         return FileAudit(self.root)
+
+    @property
+    def summaries(self) -> FileSidecars:
+        return FileSidecars(self.root)
+
+    def notes(self, agent: str, owner: str = "", *, clock: Clock = time.time) -> NoteStore:
+        from holdfast.stores.notes.notes import NoteStore  # brings the patterns of secrets
+
+        return NoteStore(self.root, agent, owner, clock=clock)
 
     def append_batch(
         self, key: SessionKey, batch: Batch, *, expect: str | None, durability: Durability

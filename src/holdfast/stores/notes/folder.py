@@ -1,8 +1,8 @@
 """The folder with the notes of one agent or one owner: contained, locked, and never destroyed.
 
 Everything is reached from a descriptor of the folder and without following links. One lock, on the
-folder itself, is held for as long as a change takes. What is deleted goes to `.trash`; names that
-begin with a dot are ours and no notes.
+folder itself, is held for as long as a change takes. Deleted files go to `.trash`; names that begin
+with a dot are ours and no notes.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Literal
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import (
     LOCK_WAIT_SECONDS,
@@ -22,6 +20,7 @@ from holdfast.core.limits import (
     READ_BLOCK_BYTES,
 )
 from holdfast.core.memory.note_files import checked_path
+from holdfast.core.memory.note_types import NoteFile
 from holdfast.errors import NoSuchNote, NoteChanged, PathRejected, UsageError
 from holdfast.stores.files import (
     Disk,
@@ -38,30 +37,21 @@ from holdfast.stores.files import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from holdfast.core.memory.note_types import NoteKind
+
 TRASH: Final = ".trash"
 
-Kind = Literal["file", "folder", "other", "nothing"]
-
 _READ_WAIT_SECONDS: Final = 1.0
-
-
-class NoteFile(msgspec.Struct, frozen=True):
-    """A file of notes, and how to see that it has changed."""
-
-    path: str
-    mtime_ns: int
-    size: int
-    inode: int
-    is_folder: bool = False
+"""A reader goes on without the lock after this: appends are quick, and what they add is whole."""
 
 
 class NoteFolder:
-    """What the files of notes are kept in. Safe for threads and processes."""
+    """A folder of notes. Safe for threads and processes."""
 
     def __init__(
         self, root: str, parts: Sequence[str], *, hidden: Sequence[str] = (), disk: Disk
     ) -> None:
-        """`hidden` are names in it that are somebody else's."""
+        """`hidden` are names in it that belong to other owners."""
         self.root = root
         self.parts = tuple(parts)
         self.path = os.path.join(root, *parts)
@@ -72,7 +62,7 @@ class NoteFolder:
 
     @contextmanager
     def changing(self) -> Iterator[int]:
-        """The folder, made if need be, with nobody else at it."""
+        """Open the folder, made if need be, and hold its lock."""
         with explaining(f"open `{self.path}`"):
             folder = open_folder(self.root, self.parts, create=True)
         try:
@@ -86,7 +76,7 @@ class NoteFolder:
 
     @contextmanager
     def reading(self) -> Iterator[int | None]:
-        """The folder, with no append in the middle of its write; none where there is none."""
+        """Open the folder between appends; yields None where there is no folder."""
         with explaining(f"open `{self.path}`"):
             try:
                 folder = open_folder(self.root, self.parts)
@@ -101,15 +91,15 @@ class NoteFolder:
         finally:
             os.close(folder)
 
-    def checked(self, path: str) -> tuple[str, ...]:
-        """The parts of a path, if a note may be there."""
+    def path_parts(self, path: str) -> tuple[str, ...]:
+        """Return the parts of a path; raises `PathRejected` where no note may be."""
         return checked_path(path, hidden=self._hidden)
 
     @contextmanager
     def parent(
         self, folder: int, parts: Sequence[str], *, create: bool = False
     ) -> Iterator[tuple[int, str]]:
-        """The folder that the last part is in, and its name there."""
+        """Open the folder that the last part is in; yields it with the name there."""
         fd = os.dup(folder)
         try:
             for part in parts[:-1]:
@@ -123,28 +113,28 @@ class NoteFolder:
     # Looking
 
     def files(self, folder: int) -> list[NoteFile]:
-        """Every file of notes, those in folders included, by its path."""
-        found = [one for one in self.tree(folder) if not one.is_folder]
-        return sorted(found, key=lambda one: one.path)
+        """Return every file of notes, those in folders included, by its path."""
+        found = [file for file in self.tree(folder) if not file.is_folder]
+        return sorted(found, key=lambda file: file.path)
 
     def tree(self, folder: int, depth: int = NOTE_DEPTH_MAX) -> list[NoteFile]:
-        """Files and folders; links and whatever else is no plain file are left out."""
+        """Return files and folders; links and everything else are left out."""
         found: list[NoteFile] = []
         self._walk(folder, "", depth, found)
         return found
 
     def _walk(self, folder: int, above: str, depth: int, found: list[NoteFile]) -> None:
         for name in sorted(os.listdir(folder)):
-            if not self._is_note(name, above) or len(found) >= NOTE_FILES_MAX:
-                continue
-            with suppress(FileNotFoundError):  # it went away meanwhile
+            if len(found) >= NOTE_FILES_MAX:
+                return
+            with suppress(PathRejected, FileNotFoundError):  # no note, or gone meanwhile
+                self.path_parts(above + name)
                 seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 kind = _kind(seen)
                 if kind == "other":
                     continue
                 is_folder, path = kind == "folder", above + name
-                one = NoteFile(path, seen.st_mtime_ns, seen.st_size, seen.st_ino, is_folder)
-                found.append(one)
+                found.append(NoteFile(path, seen.st_mtime_ns, seen.st_size, seen.st_ino, is_folder))
                 if is_folder and depth > 1:
                     below = open_child(folder, name)
                     try:
@@ -152,39 +142,32 @@ class NoteFolder:
                     finally:
                         os.close(below)
 
-    def _is_note(self, name: str, above: str) -> bool:
-        try:
-            self.checked(above + name)
-        except PathRejected:
-            return False
-        return True
-
-    def kind(self, folder: int, path: str) -> Kind:
-        """What is there; `other` is a link or whatever else is not looked into."""
+    def kind(self, folder: int, path: str) -> NoteKind:
+        """Return whether a path is a file, a folder, something else, or nothing."""
         with (
             suppress(FileNotFoundError, NotADirectoryError),
-            self.parent(folder, self.checked(path)) as (parent, name),
+            self.parent(folder, self.path_parts(path)) as (parent, name),
         ):
             return _kind(os.stat(name, dir_fd=parent, follow_symlinks=False))
         return "nothing"
 
     def data(self, folder: int, path: str) -> bytes:
-        """What is in a file, up to the largest size that is read."""
+        """Return the content of a file, up to the largest size that is read."""
         try:
-            with self.parent(folder, self.checked(path)) as (parent, name):
+            with self.parent(folder, self.path_parts(path)) as (parent, name):
                 fd = open_file(parent, name, os.O_RDONLY)
         except FileNotFoundError:
-            raise NoSuchNote(path, [one.path for one in self.files(folder)]) from None
+            raise NoSuchNote(path, [file.path for file in self.files(folder)]) from None
         try:
-            return _bounded(fd)
+            return _read_up_to_limit(fd)
         finally:
             os.close(fd)
 
     # Changing; the caller has the lock
 
     def put(self, folder: int, path: str, before: bytes | None, after: bytes) -> None:
-        """Write a file anew, if it still is as it was; none before: there must be none."""
-        parts = self.checked(path)
+        """Write a file if it still is `before`; None: it must not exist."""
+        parts = self.path_parts(path)
         found = self.data(folder, path) if self.kind(folder, path) == "file" else None
         if found != before:
             raise NoteChanged(path)
@@ -193,10 +176,10 @@ class NoteFolder:
 
     def rename(self, folder: int, old: str, new: str) -> None:
         """Give a file or folder another path, where nothing is yet."""
-        parts, target = self.checked(old), self.checked(new)
+        parts, target = self.path_parts(old), self.path_parts(new)
         if target[: len(parts)] == parts:
             raise UsageError(
-                f"`{old}` cannot be moved into itself, to `{new}`",
+                f"cannot move `{old}` into itself, to `{new}`",
                 hint="choose a path outside of it",
             )
         self._check_plain(folder, old)
@@ -205,8 +188,8 @@ class NoteFolder:
         self._move(folder, parts, target)
 
     def discard(self, folder: int, path: str, stamp: str) -> str:
-        """Move a file or folder into the trash; returns where it is now."""
-        parts = self.checked(path)
+        """Move a file or folder into the trash; returns its path there."""
+        parts = self.path_parts(path)
         self._check_plain(folder, path)
         with self.parent(folder, (TRASH, ""), create=True) as (trash, _name):
             taken = set(os.listdir(trash))
@@ -223,9 +206,11 @@ class NoteFolder:
                 raise NoSuchNote(path)
             case "other":
                 raise PathRejected(
-                    f"`{path}` is a link or something else that is no file of notes",
+                    f"cannot move `{path}`: it is a link, or something else than a file of notes",
                     hint="nothing was moved; look at it with `ls -l`",
                 )
+            case "file" | "folder":
+                pass
 
     def _move(self, folder: int, parts: Sequence[str], target: Sequence[str]) -> None:
         with (
@@ -237,7 +222,7 @@ class NoteFolder:
             self.disk.sync_folder(old)
 
 
-def _kind(found: os.stat_result) -> Kind:
+def _kind(found: os.stat_result) -> NoteKind:
     if stat.S_ISDIR(found.st_mode):
         return "folder"
     return "file" if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 else "other"
@@ -245,7 +230,7 @@ def _kind(found: os.stat_result) -> Kind:
 
 @contextmanager
 def _at_rest(folder: int) -> Iterator[None]:
-    """With the lock, or without it where there are no locks or somebody keeps it for long."""
+    """Hold the lock, or go on without it where there are no locks or one is held for long."""
     try:
         lock(folder, wait_seconds=_READ_WAIT_SECONDS)
     except OSError:
@@ -257,7 +242,7 @@ def _at_rest(folder: int) -> Iterator[None]:
         unlock(folder)
 
 
-def _bounded(fd: int) -> bytes:
+def _read_up_to_limit(fd: int) -> bytes:
     pieces, left = [], NOTE_FILE_BYTES_MAX
     while left and (piece := os.read(fd, min(left, READ_BLOCK_BYTES))):
         pieces.append(piece)

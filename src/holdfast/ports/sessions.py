@@ -1,17 +1,13 @@
-"""The ports: what a store or a model must implement to take the place of ours.
-
-`JsonlStore` keeps sessions in plain files and `MemoryStore` in memory. A store of your own derives
-from `SessionStore`, implements its abstract methods and passes `holdfast.testing.conformance`. No
-path, handle or seek appears here.
-"""
+"""The port of a session store: what a store implements, and what is written once above it."""
 
 from __future__ import annotations
 
 import random
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
 
 import msgspec
 
@@ -22,26 +18,21 @@ from holdfast.core.log.copies import fork_records
 from holdfast.errors import BadRecord, NoSuchSession, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from holdfast.core.history.access import Access
     from holdfast.core.log.damage import Finding
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.log.records import Header, Json, Record
+    from holdfast.core.log.records import Header, Record
     from holdfast.core.log.tree import Branch
     from holdfast.core.log.views import Live, LogEntry, LogReport
     from holdfast.core.log.walk import OpenLog
-    from holdfast.core.models.dialects import Target
-    from holdfast.core.models.replies import Delta, Reply
-    from holdfast.core.models.window import Window
+    from holdfast.ports.side_stores import Audit, BlobStore, Notes, RunningSummaries
 
-    Clock = Callable[[], float]
-    """Seconds since 1970."""
-    Entropy = Callable[[int], int]
-    """That many random bits."""
-    Hear = Callable[[Delta], None]
-    """Is told each piece of a reply as it comes in."""
+Clock = Callable[[], float]
+"""Returns the seconds since 1970."""
+Entropy = Callable[[int], int]
+"""Returns that many random bits."""
 
 ANY_HEAD: Final = None
 """For appends after whatever the head is."""
@@ -269,6 +260,16 @@ class SessionStore(SessionCatalogue):
     def audit(self) -> Audit:
         """The log of who read its sessions."""
 
+    @property
+    def summaries(self) -> RunningSummaries | None:
+        """The running summaries of its sessions; None where they are made again when needed."""
+        return None
+
+    def notes(self, agent: str, owner: str = "", *, clock: Clock = time.time) -> Notes | None:
+        """Return the notes of an agent or one of its owners; None where notes stay in the log."""
+        del agent, owner, clock
+        return None
+
     def append(
         self,
         key: SessionKey,
@@ -342,77 +343,3 @@ def find_trashed(trash: Iterable[Trashed], name: str) -> Trashed:
         f"cannot restore `{name}`: it is not in the trash",
         hint="list the trash with `holdfast rm --list`",
     )
-
-
-class BlobStore(Protocol):
-    """Payloads by the SHA-256 of their content."""
-
-    def put(self, data: bytes) -> str:
-        """Store `data` durably and return its hash. The same data is stored once."""
-
-    def get(self, sha256: str) -> bytes:
-        """The payload, verified. Raises `BlobMissing` or `BlobDamaged`."""
-
-    def chunks(self, sha256: str, *, size: int | None = None) -> Iterator[bytes]:
-        """The payload in pieces, verified before the first one is delivered.
-
-        With `size`, a payload that turns out to have more bytes is `BlobDamaged`, and is not read
-        any further to find that out.
-        """
-
-    def size(self, sha256: str) -> int:
-        """How many bytes the payload has."""
-
-    def __contains__(self, sha256: str) -> bool: ...
-
-    def collect(self, referenced: Iterable[str], *, grace_seconds: float) -> list[str]:
-        """Delete payloads that nothing refers to and that are older than the grace."""
-
-
-class Noted(NamedTuple):
-    """What an audit log holds."""
-
-    accesses: tuple[Access, ...]
-    """The newest last."""
-    damaged: int
-    """Lines among them that cannot be read."""
-
-
-class Audit(Protocol):
-    """Who asked for which session, and what came of it. Nothing in it is ever changed."""
-
-    def note(self, access: Access) -> None:
-        """Record an access. Raises `StoreError` where it cannot be recorded."""
-
-    def entries(self, last: int | None = None) -> Noted:
-        """The newest `last` accesses, or all of them."""
-
-
-class Model(Protocol):
-    """A way to reach one model. Whatever it raises is classified, never swallowed."""
-
-    @property
-    def target(self) -> Target:
-        """Whom requests are made for."""
-
-    @property
-    def window(self) -> Window:
-        """How large its window is, as far as anybody knows."""
-
-    def send(self, request: Json, hear: Hear | None = None) -> Reply:
-        """Send a rendered request. With `hear`, the reply is streamed to it as it is written.
-
-        What `hear` raises ends the call and is raised on.
-        """
-
-
-class AsyncModel(Protocol):
-    """The same, awaited."""
-
-    @property
-    def target(self) -> Target: ...
-
-    @property
-    def window(self) -> Window: ...
-
-    async def send(self, request: Json, hear: Hear | None = None) -> Reply: ...

@@ -1,0 +1,46 @@
+"""The ports: what a store or a model must implement to take the place of ours.
+
+`JsonlStore` keeps sessions in plain files and `MemoryStore` in memory. A store of your own derives
+from `SessionStore`, implements its abstract methods and passes `holdfast.testing.conformance`. No
+path, handle or seek appears here.
+"""
+
+from holdfast.ports.models import AsyncModel, Hear, Model
+from holdfast.ports.sessions import (
+    ANY_HEAD,
+    Appended,
+    Clock,
+    Durability,
+    Entropy,
+    SessionCatalogue,
+    SessionInfo,
+    SessionReader,
+    SessionStore,
+    Trashed,
+    find_trashed,
+    newest_first,
+)
+from holdfast.ports.side_stores import Audit, AuditPage, BlobStore, Notes, RunningSummaries
+
+__all__ = [
+    "ANY_HEAD",
+    "Appended",
+    "AsyncModel",
+    "Audit",
+    "AuditPage",
+    "BlobStore",
+    "Clock",
+    "Durability",
+    "Entropy",
+    "Hear",
+    "Model",
+    "Notes",
+    "RunningSummaries",
+    "SessionCatalogue",
+    "SessionInfo",
+    "SessionReader",
+    "SessionStore",
+    "Trashed",
+    "find_trashed",
+    "newest_first",
+]

@@ -1,0 +1,45 @@
+"""The port of a model: how a request is sent and its reply received."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.replies import Delta, Reply
+    from holdfast.core.models.window import Window
+
+Hear = Callable[["Delta"], None]
+"""Called with each piece of a reply as it comes in."""
+
+
+class Model(Protocol):
+    """A way to reach one model. Whatever it raises is classified, never swallowed."""
+
+    @property
+    def target(self) -> Target:
+        """The model and dialect that requests are made for."""
+
+    @property
+    def window(self) -> Window:
+        """The context window, as far as it is known."""
+
+    def send(self, request: Json, hear: Hear | None = None) -> Reply:
+        """Send a rendered request. With `hear`, the reply is streamed to it as it is written.
+
+        An exception of `hear` ends the call and is raised again.
+        """
+
+
+class AsyncModel(Protocol):
+    """A `Model` that is awaited."""
+
+    @property
+    def target(self) -> Target: ...
+
+    @property
+    def window(self) -> Window: ...
+
+    async def send(self, request: Json, hear: Hear | None = None) -> Reply: ...

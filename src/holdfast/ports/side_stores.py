@@ -1,0 +1,127 @@
+"""Ports of what belongs to sessions beside their logs: payloads, accesses, notes, summaries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from holdfast.core.history.access import Access
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.memory.note_types import (
+        Note,
+        NoteFile,
+        NoteKind,
+        NotePassage,
+        SavedNotes,
+    )
+    from holdfast.core.memory.running_summary import Sidecar
+    from holdfast.core.secrets.redaction import Redactor
+
+
+class BlobStore(Protocol):
+    """Payloads by the SHA-256 of their content."""
+
+    def put(self, data: bytes) -> str:
+        """Store `data` durably and return its hash. The same data is stored once."""
+
+    def get(self, sha256: str) -> bytes:
+        """Return the payload, verified. Raises `BlobMissing` or `BlobDamaged`."""
+
+    def chunks(self, sha256: str, *, size: int | None = None) -> Iterator[bytes]:
+        """Yield the payload in pieces, verified before the first one is delivered.
+
+        With `size`, a payload that turns out to have more bytes is `BlobDamaged`, and is not read
+        any further to find that out.
+        """
+
+    def size(self, sha256: str) -> int:
+        """Return the number of bytes of the payload."""
+
+    def __contains__(self, sha256: str) -> bool: ...
+
+    def collect(self, referenced: Iterable[str], *, grace_seconds: float) -> list[str]:
+        """Delete payloads that nothing refers to and that are older than the grace."""
+
+
+class AuditPage(NamedTuple):
+    """Accesses from an audit log."""
+
+    accesses: tuple[Access, ...]
+    """The newest last."""
+    damaged: int
+    """The number of lines among them that cannot be read."""
+
+
+class Audit(Protocol):
+    """A log of who asked for which session, with what result. Nothing in it is ever changed."""
+
+    def note(self, access: Access) -> None:
+        """Record an access. Raises `StoreError` where it cannot be recorded."""
+
+    def entries(self, last: int | None = None) -> AuditPage:
+        """Return the newest `last` accesses, or all of them."""
+
+
+class RunningSummaries(Protocol):
+    """A cache of running summaries. Whatever is wrong with it, the log has the answer."""
+
+    def load(self, key: SessionKey) -> Sidecar | None:
+        """Return the summary of a session, or None where there is none that can be used."""
+
+    def save(self, key: SessionKey, sidecar: Sidecar) -> bool:
+        """Replace the summary of a session, whole or not at all; returns whether that worked."""
+
+
+class Notes(Protocol):
+    """Text files with the notes of an agent, or of one owner among those it serves."""
+
+    @property
+    def redactor(self) -> Redactor:
+        """Text that it would mask is not noted."""
+
+    @property
+    def scope(self) -> str:
+        """The name of these notes among those of other agents and owners."""
+
+    def append(
+        self,
+        notes: str | Iterable[str],
+        *,
+        session: str = "",
+        records: Sequence[str] = (),
+        once: str = "",
+    ) -> SavedNotes:
+        """Add the notes that are new to the file of the day.
+
+        `once` names the origin of the notes: notes that were added under that name before, and
+        removed by a person since, are not added again.
+        """
+
+    def notes(self, path: str | None = None) -> Iterator[Note]:
+        """Yield every note, file by file in the order of their names, or those of one file."""
+
+    def files(self) -> list[NoteFile]:
+        """Return every file of notes."""
+
+    def tree(self) -> list[NoteFile]:
+        """Return files and folders."""
+
+    def kind(self, path: str) -> NoteKind:
+        """Return whether a path is a file, a folder, something else, or nothing."""
+
+    def data(self, path: str) -> bytes:
+        """Return the content of a file. Raises `NoSuchNote`."""
+
+    def read(self, path: str, first_line: int = 1, lines: int = 120) -> NotePassage:
+        """Return some lines of a file, without the comments after them."""
+
+    def put(self, path: str, before: bytes | None, after: bytes) -> None:
+        """Write a file if it still is `before`; None: it must not exist. Raises `NoteChanged`."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file or folder another path, where nothing is yet."""
+
+    def discard(self, path: str) -> str:
+        """Move a file or folder to the trash; returns its path there."""

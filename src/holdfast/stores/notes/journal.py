@@ -1,0 +1,162 @@
+"""Appends to files of notes that are finished after a crash.
+
+Before lines are written, they go into `.appending` together with their place. Should the write be
+cut off, the next append writes the rest, and no reader takes half a line for a note.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.limits import NOTE_FILE_BYTES_MAX
+from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.errors import PathRejected, StoreUnavailable, UsageError
+from holdfast.stores.files import open_file, open_to_append, write_new, write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.stores.notes.folder import NoteFolder
+
+DAY: Final = lazy_pattern(r"\d{4,}-\d{2}-\d{2}(?=\.md\Z)")
+"""The name of the file of a day. Only such files are appended to."""
+_JOURNAL: Final = ".appending"
+_MARKS: Final = ".flushed"
+
+
+class _Append(msgspec.Struct, frozen=True):
+    """An append that has begun: the bytes it adds to a file, and from which byte on."""
+
+    name: str
+    size: int
+    data: bytes
+
+    def rest(self, data: bytes) -> bytes:
+        """Return the bytes that are missing in a file that has a part of them."""
+        tail = data[self.size :]
+        if 0 < len(tail) < len(self.data) and self.data.startswith(tail):
+            return self.data[len(tail) :]
+        return b""
+
+
+def append_lines(
+    notes: NoteFolder, folder: int, name: str, lines: Sequence[str]
+) -> tuple[bool, int]:
+    """Add lines to a file, durably. The caller holds the lock of the folder.
+
+    Returns whether the file still goes by that name, and the number of the first line added. An
+    editor that saves at the same moment puts another file in its place.
+    """
+    fd = open_to_append(folder, name, notes.disk)
+    try:
+        size, before = os.fstat(fd).st_size, _text_before(fd, name)
+        end = b"\r\n" if before.endswith(b"\r\n") else b"\n"
+        head = [] if size else [f"# {name.removesuffix('.md')}".encode(), b""]
+        lead = end if size and not before.endswith(b"\n") else b""
+        data = lead + end.join([*head, *(line.encode() for line in lines), b""])
+        journal = msgspec.json.encode(_Append(name, size, data))
+        write_new(folder, _JOURNAL, [journal], notes.disk)
+        write_whole(fd, data, notes.disk)
+        notes.disk.sync(fd)
+        with suppress(FileNotFoundError):
+            os.unlink(_JOURNAL, dir_fd=folder)
+        first = before.count(b"\n") + lead.count(b"\n") + len(head) + 1
+        return _is_same_file(folder, name, fd), first
+    finally:
+        os.close(fd)
+
+
+def finish_append(notes: NoteFolder, folder: int) -> None:
+    """Write the rest of an append that was cut off. The caller holds the lock of the folder."""
+    begun = _read_journal(folder)
+    if begun is None:
+        return
+    rest = begun.rest(data_or_nothing(notes, folder, begun.name))
+    if rest:
+        fd = open_to_append(folder, begun.name, notes.disk)
+        try:
+            write_whole(fd, rest, notes.disk)
+            notes.disk.sync(fd)
+        finally:
+            os.close(fd)
+    with suppress(FileNotFoundError):
+        os.unlink(_JOURNAL, dir_fd=folder)
+
+
+def without_unfinished(folder: int, path: str, data: bytes) -> bytes:
+    """Return the content of a file without the part that an unfinished append has written."""
+    begun = _read_journal(folder)
+    if begun is not None and begun.name == path and begun.rest(data):
+        return data[: begun.size]
+    return data
+
+
+def data_or_nothing(notes: NoteFolder, folder: int, path: str) -> bytes:
+    """Return the content of a file; empty where it cannot be read as one."""
+    try:
+        return notes.data(folder, path)
+    except UsageError:
+        return b""
+
+
+def read_marks(folder: int) -> set[str]:
+    """Return the names of what was noted once."""
+    try:
+        fd = open_file(folder, _MARKS, os.O_RDONLY)
+    except FileNotFoundError:
+        return set()
+    with os.fdopen(fd, "rb") as file:
+        return set(file.read().decode(errors="replace").split("\n"))
+
+
+def add_mark(notes: NoteFolder, folder: int, once: str) -> None:
+    """Remember that something was noted."""
+    # Neither synced nor insisted on: without it the same notes are looked for again, and found.
+    with suppress(OSError):
+        fd = open_file(folder, _MARKS, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            write_whole(fd, f"\n{once}\n".encode(), notes.disk)
+        finally:
+            os.close(fd)
+
+
+def _read_journal(folder: int) -> _Append | None:
+    try:
+        fd = open_file(folder, _JOURNAL, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(fd, "rb") as file, suppress(msgspec.DecodeError, UnicodeDecodeError):
+        begun = msgspec.json.decode(file.read(), type=_Append)
+        return begun if DAY.match(begun.name) else None
+    return None
+
+
+def _text_before(fd: int, name: str) -> bytes:
+    """Return the content of a file that lines are added to; raises where none can be."""
+    size = os.fstat(fd).st_size
+    if size > NOTE_FILE_BYTES_MAX:
+        raise StoreUnavailable(
+            f"cannot add notes to `{name}`: it has {size:,} bytes, and the limit is "
+            f"{NOTE_FILE_BYTES_MAX:,}",
+            hint="move some of it to another file in the same folder",
+        )
+    data = os.pread(fd, size, 0)
+    if b"\0" in data:
+        raise PathRejected(
+            f"cannot add notes to `{name}`: it has zero bytes, so it is not text in UTF-8",
+            hint="nothing was added; save it as UTF-8, or move it away",
+        )
+    return data
+
+
+def _is_same_file(folder: int, name: str, fd: int) -> bool:
+    try:
+        named = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    ours = os.fstat(fd)
+    return (named.st_ino, named.st_dev) == (ours.st_ino, ours.st_dev)
