@@ -55,7 +55,7 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("limits", "text", "log", "secrets", "failures", "models", "tokens", "flow", "extract"),
         *("outputs", "projection", "compaction", "checkpoint", "history", "memory", "turn"),
     ),
-    "core.outputs": ("describe", "binaries", "excerpts", "preview", "offload"),
+    "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (
         *(
             "compression",

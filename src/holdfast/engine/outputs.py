@@ -31,7 +31,8 @@ from holdfast.core.log.records import (
     text_of,
 )
 from holdfast.core.log.refs import AS_TEXT, refs_of, restored, without_refs
-from holdfast.core.outputs.excerpts import Excerpt, excerpt, selection
+from holdfast.core.outputs.excerpts import Excerpt, excerpt
+from holdfast.core.outputs.selections import selection
 from holdfast.core.text.cut import cut, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.images import HEAD_CHARS_MAX, sniff_size
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.outputs.excerpts import Selection
+    from holdfast.core.outputs.selections import Selection
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import BlobStore, SessionStore
 
@@ -155,7 +156,7 @@ class Outputs:
             return self._about(found)
         match = matcher(wanted.pattern) if wanted.pattern else None
         if wanted.counts_from_end:
-            wanted = wanted.resolved(self._count_lines(found))
+            wanted = wanted.count_from_start(self._count_lines(found))
         return excerpt(
             self._text(found),
             wanted,

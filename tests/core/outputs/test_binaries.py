@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.conversations import PNG
 
-from holdfast.core.outputs.binaries import told, with_refs, without_payloads
+from holdfast.core.outputs.binaries import replace_payload, with_refs, without_payloads
 
 RAW = base64.b64decode(PNG)
 SHA256 = hashlib.sha256(RAW).hexdigest()
@@ -43,7 +43,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_picture_is_told_and_not_shown(shape: str) -> None:
     """Decoded size, media type, hash and ref, whoever shaped the block."""
-    assert told(SHAPES[shape], "r1") == {
+    assert replace_payload(SHAPES[shape], "r1") == {
         "type": "image",
         "omitted": True,
         "mimeType": "image/png",
@@ -58,7 +58,7 @@ def test_case_8_says_the_decoded_size() -> None:
     data = base64.b64encode(b"p" * 750).decode()
     assert len(data) == 1_000
 
-    note = told({"type": "image", "data": data}, "r1")
+    note = replace_payload({"type": "image", "data": data}, "r1")
 
     assert note is not None
     assert note["bytes"] == 750
@@ -69,7 +69,7 @@ def test_what_stands_beside_a_payload_stays() -> None:
     """A document keeps its title and what was said about it."""
     pdf = base64.b64encode(b"%PDF-1.7" + b"x" * 100).decode()
     source = {"type": "base64", "media_type": "application/pdf", "data": pdf}
-    note = told({"type": "document", "title": "Plan", "source": source}, "r1")
+    note = replace_payload({"type": "document", "title": "Plan", "source": source}, "r1")
 
     assert note is not None
     assert note["type"] == "document"
@@ -95,7 +95,7 @@ def test_what_stands_beside_a_payload_stays() -> None:
     ],
 )
 def test_what_can_be_read_is_no_payload(block: dict[str, Any]) -> None:
-    assert told(block, "r1") is None
+    assert replace_payload(block, "r1") is None
 
 
 def test_offloaded_payloads_are_told_by_their_own_ref() -> None:
@@ -107,7 +107,7 @@ def test_offloaded_payloads_are_told_by_their_own_ref() -> None:
         "output_refs": {"source.data": {"sha256": sha256, "bytes": 99, "kind": "image/png"}},
     }
 
-    note = told(with_refs(block), "r1")
+    note = replace_payload(with_refs(block), "r1")
 
     assert note == {
         "type": "image",

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.limits import EXCERPT_CHARS_MAX, EXCERPT_CHARS_MIN
-from holdfast.core.outputs.excerpts import Excerpt, Selection, excerpt, selection
+from holdfast.core.outputs.excerpts import Excerpt, excerpt
+from holdfast.core.outputs.selections import Selection, selection
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def pieces_of(text: str, size: int) -> Iterator[str]:
 def read(text: str, wanted: Selection, *, piece: int = 7) -> Excerpt:
     match = matcher(wanted.pattern) if wanted.pattern else None
     if wanted.counts_from_end:
-        wanted = wanted.resolved(len(lines_of(text)))
+        wanted = wanted.count_from_start(len(lines_of(text)))
     return excerpt(pieces_of(text, piece), wanted, ref=REF, kind="text", match=match)
 
 

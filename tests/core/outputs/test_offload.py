@@ -146,7 +146,7 @@ def test_when_the_disk_refuses_a_bounded_part_is_stored_and_an_event_says_so() -
     assert "No space left" in said
     assert stored.output_ref is None
     assert stored.details["path"] == "/tmp/x"
-    assert "could not be kept" in stored.details["left_out"]
+    assert "could not be stored" in stored.details["left_out"]
     assert [type(event) for event in shelf.events] == [OffloadFailed, OffloadFailed]
 
 

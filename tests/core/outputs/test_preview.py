@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.strategies import texts as any_texts
 
-from holdfast.core.outputs.preview import Preview, count_lines, preview, shares
+from holdfast.core.outputs.preview import Preview, count_lines, preview
 from holdfast.core.text.cut import scrub
 
 REF = "0123456789abcdef"
@@ -459,21 +459,3 @@ def test_long_outputs_are_described_by_their_ends_and_say_so() -> None:
     assert "  line 60001: 2026-01-02T00:00:00Z ERROR at the end" in made.text
     short = "a\n" * 300_000 + "Exit code 3\n"
     assert "  line 300001: Exit code 3" in shown(short, 4_000).text
-
-
-# Sharing a cap
-
-
-def test_shares_are_in_proportion() -> None:
-    """Two texts of 90 and 10 parts."""
-    assert shares([90_000, 10_000], 16_000) == [14_400, 1_600]
-    assert shares([90, 10], 16_000) == [90, 10]
-    assert shares([], 10) == []
-
-
-@given(st.lists(st.integers(0, 10_000), max_size=20), st.integers(0, 5_000))
-def test_shares_are_within_the_cap(sizes: list[int], cap: int) -> None:
-    """Together within the cap, none above its size."""
-    found = shares(sizes, cap)
-    assert sum(found) <= max(cap, 0) or found == sizes
-    assert all(share <= size for share, size in zip(found, sizes, strict=True))

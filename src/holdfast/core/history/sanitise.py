@@ -27,7 +27,7 @@ from holdfast.core.limits import (
 )
 from holdfast.core.log.records import Assistant, OutputRef, ToolResult, ToolUse, User, encode
 from holdfast.core.log.refs import IN_DETAILS, ref_in
-from holdfast.core.outputs.binaries import placeholder, told, with_refs, without_payloads
+from holdfast.core.outputs.binaries import placeholder, replace_payload, with_refs, without_payloads
 from holdfast.core.text.cut import cut, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadRecord
@@ -331,7 +331,7 @@ class _Cleaner:
 
     def object(self, value: Json, depth: int, place: Place) -> Json:
         value = with_refs(value)
-        instead = told(value, self._ref)
+        instead = replace_payload(value, self._ref)
         if instead is not None:
             self.is_cut = True
             value = instead

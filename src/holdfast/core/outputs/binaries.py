@@ -1,7 +1,7 @@
-"""Pictures and other binary in stored blocks, in every shape that providers and tools give them.
+"""Pictures and other binary data in stored blocks, in the shapes of all providers and tools.
 
-What reads a history cannot look at a picture, so it is told what was there: the media type, the
-decoded size, the hash and a ref. The payload itself never leaves.
+The reader of a history cannot look at a picture. It gets a placeholder with the media type, the
+decoded size, the hash and a ref; the payload itself is never handed out.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _HOLDERS: Final = (
     *("", "source", "image_url", "inlineData", "inline_data", "input_audio"),
     *("file", "audio", "resource", "image"),
 )
-"""Where in a block the payload stands: beside the type, or one level further in."""
+"""Fields of a block that may hold the payload; "" is the block itself."""
 _PAYLOADS: Final = ("data", "url", "image_url", "file_data", "b64_json", "blob", "base64", "bytes")
 _MEDIA_TYPES: Final = ("media_type", "mimeType", "mime_type", "mediaType")
 _SEEN: Final = ("image", "image_url", "input_image", "audio", "input_audio", "video")
 _FILED: Final = ("document", "file", "input_file", "blob")
-"""The types of blocks that hold payloads; in a file it may as well be a word."""
+"""Types of blocks that hold payloads. In a file, a short base64 text may be a plain word."""
 _TEXTUAL: Final = lazy_pattern(r"text/|application/(?:[\w.+-]*json|xml)\b")
 _SIGN: Final = ";base64,"
 _BASE64: Final = lazy_pattern(r"[A-Za-z0-9+/_\-\s]+={0,2}\s*")
 _BARE_CHARS_MIN: Final = 64
-"""A payload with nothing beside it is known by its first bytes, and only if it is this long."""
+"""A payload with no type beside it is recognised by its first bytes, if it is this long."""
 
 
 def with_refs(block: Json) -> Json:
-    """A block with its refs where the offloaded payloads were, so that each is told in place."""
+    """A block with its refs in the places of the offloaded payloads."""
     held = block.get(IN_BLOCK)
     if not isinstance(held, dict):
         return block
@@ -51,8 +51,8 @@ def with_refs(block: Json) -> Json:
     return whole if isinstance(whole, dict) else block
 
 
-def told(value: Json, ref: str) -> Json | None:
-    """An object with a note in place of the payload it holds; None where it holds none."""
+def replace_payload(value: Json, ref: str) -> Json | None:
+    """An object with a placeholder instead of its payload; None if it holds no payload."""
     kind = value.get("type")
     for holder in _HOLDERS:
         inside: Any = value.get(holder) if holder else value
@@ -65,23 +65,23 @@ def told(value: Json, ref: str) -> Json | None:
             media_type = _media_type(inside, payload)
             if _is_payload(payload, media_type, kind, name):
                 beside = value if holder else {}
-                rest = {**{one: beside[one] for one in beside if one != holder}, **inside}
+                rest = {**{key: beside[key] for key in beside if key != holder}, **inside}
                 gone = ("type", "detail", "format", name, *_MEDIA_TYPES)
                 return {
-                    **{one: rest[one] for one in rest if one not in gone},
+                    **{key: rest[key] for key in rest if key not in gone},
                     **placeholder(payload, media_type, kind, ref),
                 }
     return None
 
 
 def placeholder(payload: str | OutputRef, media_type: str, kind: object, ref: str) -> Json:
-    """The object that stands for a payload."""
+    """The object in place of a payload."""
     if isinstance(payload, OutputRef):
         media_type = payload.kind if "/" in payload.kind else media_type
         size, sha256, ref = payload.bytes, payload.sha256, payload.sha256[:REF_CHARS]
     else:
-        size, sha256 = _measured(payload.partition(_SIGN)[2] or payload)
-    found: Json = {"type": _shown_type(media_type, kind), "omitted": True}
+        size, sha256 = _measure(payload.partition(_SIGN)[2] or payload)
+    found: Json = {"type": _type_name(media_type, kind), "omitted": True}
     if media_type:
         found["mimeType"] = media_type
     found["bytes"] = size
@@ -91,7 +91,7 @@ def placeholder(payload: str | OutputRef, media_type: str, kind: object, ref: st
 
 
 def without_payloads(text: str, ref: str) -> str:
-    """A text with a note in place of each payload that was written into it."""
+    """A text with a note in place of each payload inside it."""
     if _is_bare(text):
         return _note("", text, ref)
     kept: list[str] = []
@@ -123,7 +123,7 @@ def _is_payload(
 
 
 def _is_bare(text: str) -> bool:
-    """Whether a text is nothing but a picture or a document in base64."""
+    """The text is a picture or a document in base64 and nothing else."""
     if len(text) < _BARE_CHARS_MIN or not text[:8].isascii():
         return False
     begins = text.startswith("JVBERi0") or is_image(text[:_BARE_CHARS_MIN])
@@ -140,7 +140,7 @@ def _media_type(inside: Json, payload: object) -> str:
     return ""
 
 
-def _shown_type(media_type: str, kind: object) -> str:
+def _type_name(media_type: str, kind: object) -> str:
     major = media_type.partition("/")[0]
     if major in ("image", "audio", "video"):
         return major
@@ -149,8 +149,8 @@ def _shown_type(media_type: str, kind: object) -> str:
     return "document"
 
 
-def _measured(data: str) -> tuple[int, str]:
-    """How many bytes base64 stands for, and their hash; no hash where it cannot be decoded."""
+def _measure(data: str) -> tuple[int, str]:
+    """The decoded size and hash of base64 text; no hash if it cannot be decoded."""
     spelled = "".join(data.split()).replace("-", "+").replace("_", "/").replace("\\", "")
     padded = spelled.rstrip("=")
     padded += "=" * (-len(padded) % 4)
@@ -162,5 +162,5 @@ def _measured(data: str) -> tuple[int, str]:
 
 
 def _note(media_type: str, data: str, ref: str) -> str:
-    size, _sha256 = _measured(data)
+    size, _sha256 = _measure(data)
     return f"[{media_type or 'data'}, {size:,} bytes, left out; ref {ref}]"

@@ -1,8 +1,8 @@
-"""A part of an output: from a character on, some lines, or the lines that match a pattern.
+"""Excerpts: a part of an output from an offset on, some lines, or the lines that match a pattern.
 
-The output comes in pieces and is read once to its end; no more of it is held than is shown.
-A slice is shown as it stands, so that the parts of an output, one after another, are the output.
-Where more is wanted than may be shown, the excerpt says how to go on.
+The output comes in pieces and is read once to its end; only the shown part is held. A slice is
+shown verbatim, so that the slices of an output, joined, are the output. If more was asked for than
+may be shown, the excerpt says how to continue.
 """
 
 from __future__ import annotations
@@ -12,58 +12,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.limits import (
-    EXCERPT_CHARS,
-    EXCERPT_CHARS_MAX,
-    EXCERPT_CHARS_MIN,
-    PATTERN_CHARS_MAX,
-)
 from holdfast.core.text.cut import cut, ellipsis
-from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    Match = Callable[[str, int], tuple[int, int] | None]
-    """(a line, where to start) → from where to where it matches, if it does."""
+    from holdfast.core.outputs.selections import Selection
 
-_RANGE: Final = lazy_pattern(r"(-?[0-9]{1,15})?:(-?[0-9]{1,15})?|(-?[0-9]{1,15})")
+    Match = Callable[[str, int], tuple[int, int] | None]
+    """(a line, where to start) → the span that matches, if one does."""
+
 _CONTEXT_LINES: Final = 2
 _UNIT_CHARS: Final = 4_000
 """A longer line is searched in parts of this length."""
 _OVERLAP_CHARS: Final = 400
-"""What a part repeats of the one before, so that a match across two is found."""
+"""The overlap of two parts, so that a match across both is found."""
 _SHOWN_CHARS: Final = 1_000
-"""Of a longer matching line, only what is around the match is shown."""
+"""Of a longer matching line, only the text around the match is shown."""
 _AROUND_CHARS: Final = 300
 _CONTEXT_CHARS: Final = 300
-
-
-class Selection(msgspec.Struct, frozen=True):
-    """Which part of an output is wanted. Made by `selection`, which checks it."""
-
-    max_chars: int = EXCERPT_CHARS
-    offset: int = 0
-    first: int = 1
-    """Lines count from 1; below 0 from the end."""
-    last: int | None = None
-    pattern: str = ""
-    is_by_lines: bool = False
-
-    @property
-    def counts_from_end(self) -> bool:
-        """Whether the number of lines has to be known before anything can be selected."""
-        return self.first < 0 or (self.last or 0) < 0
-
-    def resolved(self, total_lines: int) -> Selection:
-        """The same, with lines that count from the beginning."""
-        last = self.last
-        return msgspec.structs.replace(
-            self,
-            first=max(1, self.first + total_lines + 1) if self.first < 0 else self.first,
-            last=max(0, last + total_lines + 1) if last is not None and last < 0 else last,
-        )
 
 
 class Excerpt(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,75 +42,23 @@ class Excerpt(msgspec.Struct, frozen=True, omit_defaults=True):
     ref: str
     kind: str
     text: str
-    """At most as long as asked for. With a pattern: numbered lines, `:` where one matches and `-`
-    where it stands beside a match; `--` where lines between are left out."""
+    """At most as long as asked for. With a pattern: numbered lines, with `:` for a match, `-` for
+    its context, and `--` where lines between are left out."""
     offset: int = 0
     """The place of the first character shown."""
     first_line: int = 0
     last_line: int = 0
     next_offset: int | None = None
     next_lines: str | None = None
-    """How to go on, if there is more of what was asked for."""
+    """The arguments for the next part, if there is one."""
     total_chars: int = 0
     total_lines: int = 0
     bytes: int = 0
     matches: int | None = None
-    """With a pattern: how many lines match, whether shown or not."""
+    """With a pattern: the number of lines that match, shown or not."""
     is_cut: bool = False
     note: str = ""
-    """Which part of how much this is, and how to go on."""
-
-
-def selection(
-    *,
-    offset: int | None = None,
-    lines: str | None = None,
-    pattern: str | None = None,
-    max_chars: int = EXCERPT_CHARS,
-) -> Selection:
-    """What is asked for, if it can be meant. Raises `UsageError`."""
-    if not EXCERPT_CHARS_MIN <= max_chars <= EXCERPT_CHARS_MAX:
-        raise UsageError(
-            f"cannot show {max_chars:,} characters at once",
-            hint=f"give max_chars from {EXCERPT_CHARS_MIN} to {EXCERPT_CHARS_MAX:,}",
-        )
-    if offset is not None and lines is not None:
-        raise UsageError(
-            "an offset and lines were asked for at once", hint="give offset or lines, not both"
-        )
-    if offset is not None and offset < 0:
-        raise UsageError(
-            f"there is nothing before the beginning: offset {offset}",
-            hint='give an offset from 0 up, or lines="-50:" for the last 50 lines',
-        )
-    if pattern == "":
-        raise UsageError("an empty pattern matches every line", hint="read by lines or by offset")
-    if pattern is not None and len(pattern) > PATTERN_CHARS_MAX:
-        raise UsageError(
-            f"the pattern has {len(pattern):,} characters",
-            hint=f"give one of at most {PATTERN_CHARS_MAX:,}",
-        )
-    first, last = (1, None) if lines is None else _range(lines)
-    return Selection(max_chars, offset or 0, first, last, pattern or "", lines is not None)
-
-
-def _range(lines: str) -> tuple[int, int | None]:
-    """`a:b`, `a:`, `:b` or `a`, from 1 and including both; below 0 from the end."""
-    found = _RANGE.fullmatch(lines.strip())
-    if found is None:
-        raise UsageError(
-            f"{lines[:80]!r} is not a range of lines",
-            hint='give for example "120:180", "120:", ":50", or "-50:" for the last 50',
-        )
-    start, end, single = (int(one) if one else None for one in found.groups())
-    first, last = (single, single) if single is not None else (start, end)
-    if first == 0 or last == 0:
-        raise UsageError(f"there is no line 0 in {lines!r}", hint="lines count from 1")
-    if first is not None and last is not None and first > last and (first < 0) == (last < 0):
-        raise UsageError(
-            f"the range {lines!r} ends before it begins", hint=f'give "{last}:{first}"'
-        )
-    return first or 1, last
+    """The place of this part in the whole, and how to continue."""
 
 
 def excerpt(
@@ -158,7 +73,7 @@ def excerpt(
     """The wanted part of a text that comes in pieces, read to its end."""
     assert not wanted.counts_from_end, "resolve lines that count from the end first"
     text = _Pieces(pieces)
-    found = _sliced(text, wanted) if match is None else _matching(text, wanted, match)
+    found = _slice_pieces(text, wanted) if match is None else _matching(text, wanted, match)
     assert len(found.text) <= wanted.max_chars
     placed = msgspec.structs.replace(
         found,
@@ -197,12 +112,12 @@ class _Pieces:
 # Slices
 
 
-def _sliced(pieces: _Pieces, wanted: Selection) -> Excerpt:
+def _slice_pieces(pieces: _Pieces, wanted: Selection) -> Excerpt:
     start: int | None = None
     end: int | None = None
     line = 1
     kept: list[str] = []
-    room = wanted.max_chars + 1  # one more, to see whether there is more
+    room = wanted.max_chars + 1  # one character more shows whether there is a next part
     for before, line_ends, piece in pieces:
         if start is None:
             start = _start(wanted, before, line_ends, piece)
@@ -226,7 +141,7 @@ def _start(wanted: Selection, before: int, line_ends: int, piece: str) -> int | 
 
 
 def _behind_line(line: int, before: int, line_ends: int, piece: str) -> int | None:
-    """Where the text goes on behind that line, if that is in this piece."""
+    """The offset after the end of that line, if it is in this piece."""
     if line - line_ends > piece.count("\n"):
         return None
     place = 0
@@ -239,7 +154,7 @@ def _slice(kept: str, start: int, line: int, wanted: Selection) -> Excerpt:
     text = kept[: wanted.max_chars]
     is_cut = len(kept) > len(text)
     if is_cut and wanted.is_by_lines and "\n" in text:
-        text = text[: text.rindex("\n") + 1]  # whole lines, so that the next ones can be named
+        text = text[: text.rindex("\n") + 1]  # whole lines, so that the next part starts at a line
     last_line = line + text.count("\n", 0, max(0, len(text) - 1))
     next_lines = None
     if is_cut and wanted.is_by_lines and text.endswith("\n"):
@@ -283,7 +198,7 @@ def _matching(pieces: _Pieces, wanted: Selection, match: Match) -> Excerpt:
             before.clear()
             following = _CONTEXT_LINES
         elif unit.is_part:
-            continue  # of a giant line, only what matches is worth seeing
+            continue  # of a giant line, only matches are worth showing
         elif following:
             page.add_context(unit)
             following -= 1
@@ -342,9 +257,9 @@ class _Page:
         if self._next is not None:
             return
         wanted = [_line(unit, ":", _around(unit, span))]
-        context = [(one, _line(one, "-", _context(one))) for one in before]
-        lead = self._separator(min([unit.line, *(one.line for one, _text in context)]))
-        whole = [*lead, *(text for _one, text in context), *wanted]
+        earlier = list(before)
+        lead = self._separator(min([unit.line, *(line.line for line in earlier)]))
+        whole = [*lead, *(_line(line, "-", _context(line)) for line in earlier), *wanted]
         for lines in (whole, [*self._separator(unit.line), *wanted]):
             if self._take(lines, unit):
                 self._shown.append(unit)
@@ -396,7 +311,7 @@ def _line(unit: _Unit, sign: str, text: str) -> str:
 
 
 def _around(unit: _Unit, span: tuple[int, int]) -> str:
-    """A matching line, or of a long one what is around the match and where that is."""
+    """A matching line, or the text around the match in a long one, with its offset."""
     if not unit.is_part and len(unit.text) <= _SHOWN_CHARS:
         return unit.text
     start = max(0, span[0] - _AROUND_CHARS)

@@ -1,8 +1,8 @@
-"""Moving payloads out: a large output leaves a preview and a ref, and its bytes go to a blob first.
+"""Offloading: a large output goes to a blob first, and a preview and a ref stay in the log.
 
 One policy for every tool. Text over a limit, or over a share of the budget, and large details are
-replaced by what is worth seeing of them. Pictures and other binary only leave the log: in the view
-they are put back, or the model could not look at them. Whatever the disk says, the turn goes on.
+replaced by a preview. Pictures and other binary data only leave the log: the view puts them back,
+so that the model can look at them. If the blob cannot be stored, the turn continues without it.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from holdfast.core.tokens.counting import Counter
 
 READS_OUTPUTS: Final = "output_read"
-"""The tool that reads back."""
+"""The tool that reads offloaded outputs."""
 _TEXTS: Final = ("text", "input_text", "output_text")
 _SMALL_BLOCK_CHARS: Final = 2_000
-"""A block of another kind stays beside a preview up to this size."""
+"""A block that is no text stays beside a preview up to this size."""
 _CHARS_PER_TOKEN: Final = 1.5
-"""Of a preview, in the densest text that is usual."""
+"""Of a preview, in the densest usual text."""
 _BASE64: Final = lazy_pattern(r"(?:[A-Za-z0-9+/_-]{60,}+\s?){1,}+[A-Za-z0-9+/_-]*={0,2}\s*")
 _SCALARS: Final = (
     *("status", "exitCode", "exit_code", "error", "path", "sessionId", "runId", "success"),
@@ -63,7 +63,7 @@ _SCALARS: Final = (
 
 
 class Room(msgspec.Struct, frozen=True):
-    """What a result may take before it is moved out."""
+    """The size up to which a result stays in the log."""
 
     chars: int = OFFLOAD_TEXT_CHARS
     tokens: int | None = None
@@ -73,14 +73,14 @@ class Room(msgspec.Struct, frozen=True):
     def is_over(self, text: str) -> bool:
         if len(text) > self.chars:
             return True
-        # Every token has a byte at least, so most results need not be counted.
+        # Every token has at least one byte, so most results need not be counted.
         if self.tokens is None or len(text) * 4 <= self.tokens:
             return False
         return self.counter.count(text) > self.tokens
 
     @property
     def read_chars(self) -> int:
-        """What may be read back at once."""
+        """The most characters that one read returns."""
         if self.tokens is None:
             return OFFLOAD_TEXT_CHARS
         return min(OFFLOAD_TEXT_CHARS, max(2 * PREVIEW_CHARS_MIN, 2 * self.tokens))
@@ -93,25 +93,25 @@ class Room(msgspec.Struct, frozen=True):
 
 
 def room_for(budget_tokens: int, counter: Counter) -> Room:
-    """The room in a budget."""
+    """The room that a budget leaves for one result."""
     return Room(tokens=max(1, int(OFFLOAD_SHARE * budget_tokens)), counter=counter)
 
 
-# Out
+# Moving out
 
 
 def offloaded(result: ToolResult, room: Room) -> Flow[ToolResult]:
     """A result as it goes into the log."""
     content = yield from moved_out(result.content, result.name or "")
     ref = None
-    if result.name != READS_OUTPUTS:  # or what is read back would be moved out again
+    if result.name != READS_OUTPUTS:  # else the text it read would be moved out again
         content, ref = yield from _text_out(content, room, result)
     details = yield from _details_out(_without_ref(result.details), result)
     return msgspec.structs.replace(result, content=content, details=details, output_ref=ref)
 
 
 def moved_out(content: Content, name: str = "") -> Flow[Content]:
-    """A message's content without its large pictures and other binary."""
+    """A message's content without its large pictures and other binary data."""
     if not isinstance(content, list):
         return content
     blocks: list[Json] = []
@@ -144,23 +144,24 @@ def _text_out(
     ref = OutputRef(
         sha256=sha256, bytes=len(data), kind=shown.kind, lines=shown.lines, chars=len(text)
     )
-    why = yield from _kept(data, ref, result.name or "")
-    said = shown.text if why is None else _unkept(text, room.preview_chars, why)
-    kept = said if isinstance(content, str) else _replaced(content, parts, said)
-    return kept, ref if why is None else None
+    failure = yield from _put_blob(data, ref, result.name or "")
+    said = shown.text if failure is None else _cut_lost(text, room.preview_chars, failure)
+    kept = said if isinstance(content, str) else _with_preview(content, parts, said)
+    return kept, ref if failure is None else None
 
 
 def _details_out(details: Any, result: ToolResult) -> Flow[Any]:
-    data = _encoded(details)
+    data = _encode(details)
     if len(data) <= OFFLOAD_DETAILS_CHARS:
         return details
     ref = OutputRef(sha256=hashlib.sha256(data).hexdigest(), bytes=len(data), kind="details")
-    why = yield from _kept(data, ref, result.name or "")
+    failure = yield from _put_blob(data, ref, result.name or "")
     small: Json = {}
     if isinstance(details, dict):
         small = {name: _scalar(details[name]) for name in _SCALARS if _is_scalar(details.get(name))}
-    if why is not None:
-        return {**small, "left_out": f"{len(data):,} bytes of details could not be kept: {why}"}
+    if failure is not None:
+        lost = f"{len(data):,} bytes of details could not be stored: {failure}"
+        return {**small, "left_out": lost}
     return {**small, IN_DETAILS: msgspec.to_builtins(ref)}
 
 
@@ -168,54 +169,55 @@ def _binaries_out(block: Json, found: Sequence[tuple[str, ...]], name: str) -> F
     refs: Json = {}
     for path in found:
         leaf = leaf_at(block, path)
-        prefix, data, kind = _decoded(leaf, block, path)
+        prefix, data, kind = _decode(leaf, block, path)
         ref = OutputRef(sha256=hashlib.sha256(data).hexdigest(), bytes=len(data), kind=kind)
-        why = yield from _kept(data, ref, name)
-        if why is not None:
-            return block  # it stays in the log, which may refuse it in its turn
+        failure = yield from _put_blob(data, ref, name)
+        if failure is not None:
+            return block  # it stays in the log, which may refuse it as too large
         refs[".".join(path)] = msgspec.to_builtins(ref)
         block = with_leaf(block, path, prefix)
     return {**block, IN_BLOCK: refs}
 
 
-def _kept(data: bytes, ref: OutputRef, name: str) -> Flow[str | None]:
-    """Put a payload away; gives why that was not possible, if it was not."""
+def _put_blob(data: bytes, ref: OutputRef, name: str) -> Flow[str | None]:
+    """Store a payload; returns the reason if that failed."""
     outcome = yield PutBlob(data)
     if isinstance(outcome, StoreError):
         yield Emit(OffloadFailed(name, len(data), str(outcome)))
         return str(outcome)
-    assert outcome == ref.sha256, "a blob store goes by the hash of what it stores"
+    assert outcome == ref.sha256, "a blob store names payloads by their hash"
     yield Emit(OutputOffloaded(name, ref.sha256, ref.bytes, ref.kind))
     return None
 
 
-def _unkept(text: str, cap: int, why: str) -> str:
+def _cut_lost(text: str, cap: int, failure: str) -> str:
     def marker(omitted: int, total: int, unit: str) -> str:
-        return f"\n[… {omitted:,} of {total:,} {unit} are lost: they could not be kept ({why}) …]\n"
+        lost = f"{omitted:,} of {total:,} {unit}"
+        return f"\n[… {lost} are lost: they could not be stored ({failure}) …]\n"
 
     return cut(text, cap, marker=marker).text
 
 
 def _own_text(block: Json) -> str:
-    """What of a block counts as text."""
+    """The text of a block that goes into the preview."""
     if block.get("type") in _TEXTS:
         text = block.get("text")
         return text if isinstance(text, str) else ""
-    size = len(_encoded(block))
-    return _encoded(block).decode() if size > _SMALL_BLOCK_CHARS and not _has_binary(block) else ""
+    size = len(_encode(block))
+    return _encode(block).decode() if size > _SMALL_BLOCK_CHARS and not _has_binary(block) else ""
 
 
-def _replaced(content: Sequence[Json], parts: Sequence[str], said: str) -> list[Json]:
-    """The blocks with one preview in place of those whose text it is of."""
+def _with_preview(content: Sequence[Json], parts: Sequence[str], said: str) -> list[Json]:
+    """The blocks with one preview in place of those that it shows."""
     rest = [block for block, part in zip(content, parts, strict=True) if not part]
     return [{"type": "text", "text": said}, *rest]
 
 
-# Where things are in a block
+# Places in a block
 
 
 def _is_long(block: Json) -> bool:
-    return len(_encoded(block)) > OFFLOAD_BINARY_CHARS
+    return len(_encode(block)) > OFFLOAD_BINARY_CHARS
 
 
 def _has_binary(block: Json) -> bool:
@@ -223,7 +225,7 @@ def _has_binary(block: Json) -> bool:
 
 
 def _binaries(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The places of what is binary in a block, and long."""
+    """The paths of long binary data in a block."""
     match value:
         case str() if len(value) > OFFLOAD_BINARY_CHARS and "." not in "".join(path):
             if DATA_URI.match(value) or _BASE64.fullmatch(value):
@@ -236,8 +238,8 @@ def _binaries(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
                 yield from _binaries(item, (*path, str(place)))
 
 
-def _decoded(leaf: str, block: Json, path: tuple[str, ...]) -> tuple[str, bytes, str]:
-    """What stays in place of a payload, the payload, and its media type."""
+def _decode(leaf: str, block: Json, path: tuple[str, ...]) -> tuple[str, bytes, str]:
+    """The prefix that stays in place of a payload, the payload, and its media type."""
     prefix = prefix_of(leaf)
     spelled = leaf[len(prefix) :]
     try:
@@ -252,7 +254,7 @@ def _decoded(leaf: str, block: Json, path: tuple[str, ...]) -> tuple[str, bytes,
 
 
 def _media_type(block: Json, path: tuple[str, ...]) -> str:
-    """What stands beside the payload and says what it is."""
+    """The media type beside the payload."""
     beside = leaf_at(block, path[:-1])
     for name in ("media_type", "mimeType", "mime_type"):
         if isinstance(beside, dict) and isinstance(beside.get(name), str):
@@ -274,8 +276,8 @@ def _scalar(value: Any) -> Any:
     return cut(value, DETAIL_CHARS_MAX).text if isinstance(value, str) else value
 
 
-def _encoded(value: Any) -> bytes:
+def _encode(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return b""  # the store says better what is wrong with it
+        return b""  # the store reports what is wrong with it

@@ -1,9 +1,10 @@
-"""What stands in the log for an output that was moved out: its facts, its beginning, its end.
+"""Previews: the text in the log in place of an output that was moved out.
 
-The first line says what was moved, how large it is and how to read the rest; a gap says exactly
-what it leaves out; the last line names the ref again. All of them name the ref, the beginning of
-the payload's hash. No payload can contain its own hash, so a line of this look that somebody
-wrote into an output cannot name the right one: it is data like the rest of it.
+A preview has facts about the output, its beginning and its end. The first line says what was
+moved, how large it is and how to read the rest; a gap names the exact range it leaves out; the last
+line names the ref again. All of these lines name the ref, the beginning of the payload's hash. No
+payload can contain its own hash, so a line in an output that imitates them cannot name the right
+ref: it is data like the rest.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.outputs.describe.describe import shape_of
-from holdfast.core.outputs.describe.samples import counted
-from holdfast.core.text.cut import cut, scrub
+from holdfast.core.outputs.describe.samples import size_of
+from holdfast.core.text.cut import count_of, cut, scrub
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,16 +23,16 @@ if TYPE_CHECKING:
     from holdfast.core.outputs.describe.describe import Kind
 
 _BODY_CHARS_MIN: Final = 200
-"""With less than this beside the frame, there is no frame: the end of the text goes first."""
+"""With less room than this beside the frame, the preview is the end of the text alone."""
 _FACTS_ABOVE_CHARS: Final = 800
 _FACTS_SHARE: Final = 0.4
-"""What facts may take of what is beside the frame, where that is enough to share."""
+"""The share of the room that facts may take, where there is more than `_FACTS_ABOVE_CHARS`."""
 _TAIL_SHARE: Final = 0.55
-"""How something ended tells more than how it began."""
+"""The end of an output tells more than its beginning."""
 _EDGE_SHARE: Final = 0.25
-"""How much of a beginning or an end may be given up to cut it at a line."""
+"""The share of a beginning or an end that may be given up to cut at a line end."""
 _LINES_NEXT: Final = 200
-"""How many lines the first line proposes to read next."""
+"""The number of lines that the first line proposes to read next."""
 _NAMES: Final[dict[Kind, str]] = {
     "text": "text",
     "json": "JSON",
@@ -42,7 +43,7 @@ _NAMES: Final[dict[Kind, str]] = {
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """A text that fits, and what is known of the whole."""
+    """A text that fits, and facts about the whole output."""
 
     text: str
     kind: str
@@ -50,7 +51,7 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 class _Whole(msgspec.Struct, frozen=True):
-    """What the lines of the frame tell about."""
+    """The output that the lines of the frame describe."""
 
     text: str
     kind: Kind
@@ -69,25 +70,17 @@ def preview(text: str, cap: int, *, ref: str) -> Preview:
         shown = _ending(whole, cap)
     else:
         facts = shape.facts(int(_FACTS_SHARE * room)) if room > _FACTS_ABOVE_CHARS else []
-        shown = _framed(whole, facts, room)
+        shown = _add_frame(whole, facts, room)
     return Preview(cut(shown, cap, keep="tail").text, shape.kind, whole.lines)
 
 
 def count_lines(text: str) -> int:
-    """How many lines a text has: as many as line ends, and one more where the last has none."""
+    """The number of lines of a text; the last one need not have a line end."""
     return text.count("\n") + (bool(text) and not text.endswith("\n"))
 
 
-def shares(sizes: Sequence[int], cap: int) -> list[int]:
-    """A cap shared among texts by their sizes; none gets more than it needs."""
-    total = sum(sizes)
-    if total <= cap:
-        return list(sizes)
-    return [cap * size // total for size in sizes]
-
-
 def _ending(whole: _Whole, cap: int) -> str:
-    """Where there is little room: one marker and the end, which tells how it ended."""
+    """One marker and the end of the output, for where there is little room."""
     return cut(
         whole.text.rstrip(),
         cap,
@@ -99,20 +92,22 @@ def _ending(whole: _Whole, cap: int) -> str:
     ).text
 
 
-def _framed(whole: _Whole, facts: Sequence[str], room: int) -> str:
+def _add_frame(whole: _Whole, facts: Sequence[str], room: int) -> str:
     text = whole.text
-    room -= sum(len(one) + 1 for one in facts)
+    room -= size_of(facts)
     end = _line_start(text, len(text) - int(_TAIL_SHARE * room))
     start = _line_end(text, room - int(_TAIL_SHARE * room))
     first, begin, gap, last = _frame(whole, start, end)
     parts = (first, *facts, begin, text[:start], gap, text[end:])
-    return "".join(one if one.endswith("\n") else f"{one}\n" for one in parts) + last
+    return "".join(part if part.endswith("\n") else f"{part}\n" for part in parts) + last
 
 
 def _frame_size(whole: _Whole) -> int:
-    """The most that the lines of the frame take, with every line end that is added."""
+    """The most characters that the lines of the frame take, with all added line ends."""
     size = len(whole.text)
-    longest = max(_frame(whole, 0, size), _frame(whole, size, size), key=lambda one: len(one[0]))
+    longest = max(
+        _frame(whole, 0, size), _frame(whole, size, size), key=lambda lines: len(lines[0])
+    )
     return sum(map(len, longest)) + 2 * len(str(size)) + 5 * len("\n")
 
 
@@ -124,7 +119,7 @@ def _frame(whole: _Whole, start: int, end: int) -> tuple[str, str, str, str]:
     until = min(last_line, first_line + _LINES_NEXT - 1)
     place = f'lines="{first_line}:{until}"' if first_line < last_line else f"offset={start}"
     first = (
-        f"[Preview of {_NAMES[whole.kind]}: {total}, {counted(whole.lines, 'line')}; more with "
+        f"[Preview of {_NAMES[whole.kind]}: {total}, {count_of(whole.lines, 'line')}; more with "
         f'output_read(ref="{ref}", {place}) or pattern="…". '
         "Facts, then the output; only lines with this ref are not its own.]"
     )

@@ -1,4 +1,4 @@
-"""What the describers of an output look at: its lines by number, all of them or both ends."""
+"""The lines of an output that are described: all of them, or those of its two ends."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _ENTRY_CHARS: Final = 160
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """Lines without their ends, and where in the text they are."""
+    """Lines without their ends, and their places in the text."""
 
     lines: list[str]
     gap: int
-    """How many lines the second half begins with; as many as there are where nothing is missing."""
+    """The number of lines before the gap; the number of all lines where there is no gap."""
     missing: int = 0
 
     def number(self, place: int) -> int:
@@ -32,7 +32,7 @@ class Sample(msgspec.Struct, frozen=True):
 
     @property
     def note(self) -> str:
-        """What to say before anything is counted; nothing where all of it was."""
+        """The words in front of a count that does not cover the whole text."""
         if not self.missing:
             return ""
         return f"In the first {self.gap:,} and the last {len(self.lines) - self.gap:,} lines: "
@@ -44,23 +44,24 @@ def sample_of(text: str) -> Sample:
     if len(text) > _EXAMINED_CHARS:
         end = text.rfind("\n", 0, half) + 1
         start = text.find("\n", len(text) - half) + 1 or len(text)
-        return _ends(_lines(text[:end]), _lines(text[start:]), text.count("\n", end, start))
-    lines = _lines(text)
+        missing = text.count("\n", end, start)
+        return _join(_split_lines(text[:end]), _split_lines(text[start:]), missing)
+    lines = _split_lines(text)
     if len(lines) > _EXAMINED_LINES:
         middle = len(lines) // 2
-        return _ends(lines[:middle], lines[middle:], 0)
+        return _join(lines[:middle], lines[middle:], 0)
     return Sample(lines, len(lines))
 
 
-def _ends(head: list[str], tail: list[str], missing: int) -> Sample:
-    """The outer lines of both halves, with what is missing between them already."""
+def _join(head: list[str], tail: list[str], missing: int) -> Sample:
+    """A sample of the outer lines of two ends that have `missing` lines between them."""
     most = _EXAMINED_LINES // 2
     missing += max(0, len(head) - most) + max(0, len(tail) - most)
     head, tail = head[:most], tail[-most:]
     return Sample(head + tail, len(head), missing)
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -74,21 +75,30 @@ def ends_of(lines: Sequence[str], most: int) -> list[str]:
     return first + [line for line in rest if line.strip()][-most:]
 
 
+# Facts: lines about a text
+
+
 def entry(number: int, line: str, *, note: str = "") -> str:
     """A line of the text in a list of them."""
-    shown = cut(line.strip(), _ENTRY_CHARS, keep="head", marker=ellipsis).text
-    return f"  line {number}{note}: {shown}"
+    text = cut(line.strip(), _ENTRY_CHARS, keep="head", marker=ellipsis).text
+    return f"  line {number}{note}: {text}"
 
 
-def listed(entries: Sequence[str], room: int) -> list[str]:
-    """As many entries as there is room for, from both ends, and how many are left out."""
-    if sum(len(one) + 1 for one in entries) <= room:
+def list_entries(title: str, entries: Sequence[str], room: int) -> list[str]:
+    """A title with the entries that fit, from both ends; nothing where none fits."""
+    shown = fit_both_ends(entries, room - len(title) - 1) if entries else []
+    return [title, *shown] if shown else []
+
+
+def fit_both_ends(entries: Sequence[str], room: int) -> list[str]:
+    """As many entries as there is room for, from both ends, and the number left out."""
+    if size_of(entries) <= room:
         return list(entries)
     left = room - len(_more(len(entries))) - 1
     head: list[str] = []
     tail: list[str] = []
     for place in count():
-        # The last one first: how something ended tells more than how it began.
+        # The last entry first: the end of an output tells more than its beginning.
         at, side = (place // 2, head) if place % 2 else (-1 - place // 2, tail)
         left -= len(entries[at]) + 1
         if left < 0:
@@ -99,7 +109,7 @@ def listed(entries: Sequence[str], room: int) -> list[str]:
     return [*head, _more(len(entries) - len(head) - len(tail)), *reversed(tail)]
 
 
-def fitting(lines: Sequence[str], room: int) -> list[str]:
+def fit_first(lines: Sequence[str], room: int) -> list[str]:
     """As many lines as there is room for, from the first on."""
     shown: list[str] = []
     for line in lines:
@@ -110,9 +120,14 @@ def fitting(lines: Sequence[str], room: int) -> list[str]:
     return shown
 
 
-def counted(number: int, what: str) -> str:
-    """A number of things, one of them in the singular."""
-    return f"1 {what}" if number == 1 else f"{number:,} {what}s"
+def fit_line(text: str, room: int) -> str:
+    """The beginning of a line that fits together with its line end."""
+    return cut(text, max(0, room - 1), keep="head", marker=ellipsis).text
+
+
+def size_of(lines: Sequence[str]) -> int:
+    """The characters of lines with their line ends."""
+    return sum(len(line) + 1 for line in lines)
 
 
 def _more(number: int) -> str:
