@@ -22,7 +22,8 @@ from holdfast.core.models.messages import (
     ToolCall,
 )
 from holdfast.providers.anthropic.render import render
-from holdfast.providers.anthropic.rules import RULES, is_adaptive, validate
+from holdfast.providers.anthropic.rules import RULES, is_adaptive
+from holdfast.providers.anthropic.validate import validate
 
 DIRECT = to("anthropic", provider=PROVIDER, model=MODEL)
 THINKING = to("anthropic", provider=PROVIDER, model=MODEL, thinking=True)

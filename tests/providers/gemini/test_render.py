@@ -18,7 +18,8 @@ from holdfast.core.models.messages import (
     ToolCall,
 )
 from holdfast.providers.gemini.render import LOST_SIGNATURE, render
-from holdfast.providers.gemini.rules import RULES, validate, wants_signatures
+from holdfast.providers.gemini.rules import RULES, wants_signatures
+from holdfast.providers.gemini.validate import validate
 
 GEMINI = to("gemini", provider=PROVIDER, model="gemini-3-pro")
 VERTEX = to("gemini:vertex", provider=PROVIDER, model="gemini-3-pro")

@@ -18,7 +18,8 @@ from holdfast.core.models.messages import (
     ToolCall,
 )
 from holdfast.providers.openai_chat.render import BRIDGE, NO_REASONING, render
-from holdfast.providers.openai_chat.rules import RULES, validate
+from holdfast.providers.openai_chat.rules import RULES
+from holdfast.providers.openai_chat.validate import validate
 
 OPENAI = to("openai-chat", provider=PROVIDER, model=MODEL)
 MISTRAL = to("openai-chat:mistral", provider=PROVIDER, model=MODEL)

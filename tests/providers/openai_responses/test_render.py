@@ -10,7 +10,8 @@ from tests.providers.cases import Case, Json, case_id, to, with_, without
 
 from holdfast.core.models.messages import Message, Prompt, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.providers.openai_responses.render import ENCRYPTED, render
-from holdfast.providers.openai_responses.rules import RULES, validate
+from holdfast.providers.openai_responses.rules import RULES
+from holdfast.providers.openai_responses.validate import validate
 
 PLAIN = to("openai-responses", provider=PROVIDER, model=MODEL)
 THINKING = to("openai-responses", provider=PROVIDER, model=MODEL, thinking=True)

@@ -7,7 +7,8 @@ from typing import Final
 from holdfast.providers.anthropic.client import SDK
 from holdfast.providers.anthropic.render import render
 from holdfast.providers.anthropic.reply import Stream, is_reply, read, report_usage
-from holdfast.providers.anthropic.rules import RULES, validate
+from holdfast.providers.anthropic.rules import RULES
+from holdfast.providers.anthropic.validate import validate
 from holdfast.providers.provider import Provider
 
 PROVIDER: Final = Provider(

@@ -9,12 +9,10 @@ from holdfast.providers.wire.reading import (
     ReplyFailed,
     arguments,
     is_whole,
-    mapping,
-    mappings,
     settled,
-    text,
     with_call_ids,
 )
+from holdfast.providers.wire.values import as_dict, as_dicts, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,8 +43,8 @@ def read(body: Json, target: Target) -> Reply:
     if body.get("type") == "error" or ("error" in body and "content" not in body):
         raise ReplyFailed("the provider answered with an error", body=body)
     given = body.get("content")
-    content = [{"type": "text", "text": given}] if isinstance(given, str) else mappings(given)
-    reason = text(body.get("stop_reason"))
+    content = [{"type": "text", "text": given}] if isinstance(given, str) else as_dicts(given)
+    reason = as_text(body.get("stop_reason"))
     if reason in _CUT and content and content[-1].get("type") == "tool_use":
         content = content[:-1]  # the API says so: a call at the end of a cut reply is incomplete
     content = with_call_ids([_block(block) for block in content])
@@ -54,9 +52,9 @@ def read(body: Json, target: Target) -> Reply:
         content=content,
         stop=settled(_STOPS.get(reason, "other" if reason else "end"), content),
         stop_reason=reason,
-        usage=mapping(body.get("usage")) or None,
+        usage=as_dict(body.get("usage")) or None,
         provider=target.provider,
-        model=target.model or text(body.get("model")),
+        model=target.model or as_text(body.get("model")),
     )
 
 
@@ -81,21 +79,21 @@ class Stream:
     def take(self, event: Json) -> list[Delta]:
         match event.get("type"):
             case "message_start":
-                self._message = {**mapping(event.get("message"))}
+                self._message = {**as_dict(event.get("message"))}
             case "content_block_start":
-                block = mapping(event.get("content_block"))
+                block = as_dict(event.get("content_block"))
                 self._blocks[_index(event)] = _Growing(block)
                 return _opened(block)
             case "content_block_delta":
                 growing = self._blocks.setdefault(_index(event), _Growing({"type": "text"}))
-                return growing.add(mapping(event.get("delta")))
+                return growing.add(as_dict(event.get("delta")))
             case "content_block_stop":
                 if _index(event) in self._blocks:
                     self._blocks[_index(event)].is_closed = True
             case "message_delta":
-                self._message.update(mapping(event.get("delta")))
-                usage = mapping(self._message.get("usage"))
-                said = mapping(event.get("usage")).items()
+                self._message.update(as_dict(event.get("delta")))
+                usage = as_dict(self._message.get("usage"))
+                said = as_dict(event.get("usage")).items()
                 # Totals so far, not additions; what is not repeated still holds.
                 news = {name: value for name, value in said if value is not None}
                 self._message["usage"] = {**usage, **news}
@@ -148,7 +146,7 @@ class _Growing:
         grown: Json = {**self._start, **self._set}
         for name, pieces in self._texts.items():
             if name != "input":
-                grown[name] = text(self._start.get(name)) + "".join(pieces)
+                grown[name] = as_text(self._start.get(name)) + "".join(pieces)
         for name, items in self._lists.items():
             before = self._start.get(name)
             grown[name] = [*(before if isinstance(before, list) else []), *items]
@@ -160,7 +158,7 @@ class _Growing:
         return "".join(self._texts.get("input", ()))
 
     def _grow(self, name: str, piece: object, kind: str = "") -> list[Delta]:
-        said = text(piece)
+        said = as_text(piece)
         self._texts.setdefault(name, []).append(said)
         if not said or not kind:
             return []
@@ -170,10 +168,10 @@ class _Growing:
 def _opened(block: Json) -> list[Delta]:
     match block.get("type"):
         case "tool_use" | "server_tool_use" | "mcp_tool_use":
-            return [Delta("call", text(block.get("name")))]
-        case "text" if text(block.get("text")):
+            return [Delta("call", as_text(block.get("name")))]
+        case "text" if as_text(block.get("text")):
             return [Delta("text", block["text"])]
-        case "thinking" if text(block.get("thinking")):
+        case "thinking" if as_text(block.get("thinking")):
             return [Delta("thinking", block["thinking"])]
         case _:
             return []

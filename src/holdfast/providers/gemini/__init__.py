@@ -7,7 +7,8 @@ from typing import Final
 from holdfast.providers.gemini.client import SDK
 from holdfast.providers.gemini.render import render
 from holdfast.providers.gemini.reply import Stream, is_reply, read, report_usage
-from holdfast.providers.gemini.rules import RULES, validate
+from holdfast.providers.gemini.rules import RULES
+from holdfast.providers.gemini.validate import validate
 from holdfast.providers.provider import Provider
 
 PROVIDER: Final = Provider(

@@ -8,12 +8,10 @@ from holdfast.core.models.replies import Delta, Reply
 from holdfast.providers.wire.reading import (
     ReplyFailed,
     call_block,
-    mapping,
-    mappings,
     settled,
-    text,
     with_call_ids,
 )
+from holdfast.providers.wire.values import as_dict, as_dicts, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,25 +39,25 @@ def is_reply(body: Json) -> bool:
 
 def read(body: Json, target: Target) -> Reply:
     """A reply from the JSON of a response; of several candidates, the first."""
-    candidates = mappings(body.get("candidates"))
+    candidates = as_dicts(body.get("candidates"))
     if not candidates and body.get("error"):
         raise ReplyFailed("the provider answered with an error", body=body)
     candidate = candidates[0] if candidates else {}
-    parts = mappings(mapping(candidate.get("content")).get("parts"))
+    parts = as_dicts(as_dict(candidate.get("content")).get("parts"))
     content = with_call_ids([block for part in parts for block in _block(part)])
-    reason = text(_either(candidate, "finishReason", "finish_reason"))
+    reason = as_text(_either(candidate, "finishReason", "finish_reason"))
     stop: Stop = _STOPS.get(reason, "other" if reason else "end")
-    blocked = mapping(_either(body, "promptFeedback", "prompt_feedback"))
-    why = text(_either(blocked, "blockReason", "block_reason"))
+    blocked = as_dict(_either(body, "promptFeedback", "prompt_feedback"))
+    why = as_text(_either(blocked, "blockReason", "block_reason"))
     if why and not candidates:
         stop, reason = "refusal", why
     return Reply(
         content=content,
         stop=settled(stop, content),
         stop_reason=reason,
-        usage=mapping(_either(body, "usageMetadata", "usage_metadata")) or None,
+        usage=as_dict(_either(body, "usageMetadata", "usage_metadata")) or None,
         provider=target.provider,
-        model=target.model or text(_either(body, "modelVersion", "model_version")),
+        model=target.model or as_text(_either(body, "modelVersion", "model_version")),
     )
 
 
@@ -70,9 +68,9 @@ def _either(value: Json, camel: str, snake: str) -> Any:
 
 
 def _block(part: Json) -> list[Json]:
-    signature = text(_either(part, "thoughtSignature", "thought_signature"))
+    signature = as_text(_either(part, "thoughtSignature", "thought_signature"))
     call = _either(part, "functionCall", "function_call")
-    data = mapping(_either(part, "inlineData", "inline_data"))
+    data = as_dict(_either(part, "inlineData", "inline_data"))
     signed = {"thought_signature": signature} if signature else {}
     if isinstance(call, dict):
         return [{**call_block(call.get("id"), call.get("name"), call.get("args")), **signed}]
@@ -84,8 +82,8 @@ def _block(part: Json) -> list[Json]:
         is_empty = not part["text"] and not signed
         return [] if is_empty else [{"type": "text", "text": part["text"], **signed}]
     if data:
-        media = text(_either(data, "mimeType", "mime_type"))
-        source = {"type": "base64", "media_type": media, "data": text(data.get("data"))}
+        media = as_text(_either(data, "mimeType", "mime_type"))
+        source = {"type": "base64", "media_type": media, "data": as_text(data.get("data"))}
         return [{"type": "image", "source": source}]
     kept = {name: value for name, value in part.items() if value is not None}
     kind = next((name for name in kept if isinstance(kept[name], dict)), "part")
@@ -107,7 +105,7 @@ class Stream:
         self._about.update(
             {name: value for name, value in event.items() if name != "candidates" and value}
         )
-        candidates = mappings(event.get("candidates"))
+        candidates = as_dicts(event.get("candidates"))
         self.is_complete = self.is_complete or bool(
             _either(event, "promptFeedback", "prompt_feedback")
         )
@@ -117,7 +115,7 @@ class Stream:
         self._candidate.update({name: value for name, value in candidate.items() if value})
         self.is_complete |= bool(_either(candidate, "finishReason", "finish_reason"))
         heard: list[Delta] = []
-        for part in mappings(mapping(candidate.get("content")).get("parts")):
+        for part in as_dicts(as_dict(candidate.get("content")).get("parts")):
             heard += _heard(part)
             self._add(part)
         return heard
@@ -146,8 +144,8 @@ def _continues(last: Json, part: Json) -> bool:
 def _heard(part: Json) -> list[Delta]:
     call = _either(part, "functionCall", "function_call")
     if isinstance(call, dict):
-        return [Delta("call", text(call.get("name")))]
-    said = text(part.get("text"))
+        return [Delta("call", as_text(call.get("name")))]
+    said = as_text(part.get("text"))
     return [Delta("thinking" if part.get("thought") else "text", said)] if said else []
 
 

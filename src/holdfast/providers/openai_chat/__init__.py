@@ -7,7 +7,8 @@ from typing import Final
 from holdfast.providers.openai_chat.client import SDK, variant_for
 from holdfast.providers.openai_chat.render import render
 from holdfast.providers.openai_chat.reply import Stream, is_reply, read, report_usage
-from holdfast.providers.openai_chat.rules import RULES, validate
+from holdfast.providers.openai_chat.rules import RULES
+from holdfast.providers.openai_chat.validate import validate
 from holdfast.providers.provider import Provider
 
 PROVIDER: Final = Provider(

@@ -9,14 +9,12 @@ from holdfast.providers.wire.reading import (
     ReplyFailed,
     call_block,
     is_whole,
-    mapping,
-    mappings,
     settled,
-    text,
     text_block,
     thinking_block,
     with_call_ids,
 )
+from holdfast.providers.wire.values import as_dict, as_dicts, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,15 +45,15 @@ def is_reply(body: Json) -> bool:
 
 def read(body: Json, target: Target) -> Reply:
     """A reply from the JSON of a completion; of several choices, the first."""
-    choices = mappings(body.get("choices"))
+    choices = as_dicts(body.get("choices"))
     if not choices and body.get("error"):
         raise ReplyFailed("the provider answered with an error", body=body)
     choice = choices[0] if choices else {}
-    if mapping(choice.get("error")) and not choice.get("message"):
+    if as_dict(choice.get("error")) and not choice.get("message"):
         raise ReplyFailed("the provider answered with an error", body=choice)
-    message = mapping(choice.get("message"))
-    reason = text(choice.get("finish_reason"))
-    refused = text(message.get("refusal"))
+    message = as_dict(choice.get("message"))
+    reason = as_text(choice.get("finish_reason"))
+    refused = as_text(message.get("refusal"))
     content = with_call_ids(
         [
             *thinking_block(_thought(message)),
@@ -69,40 +67,42 @@ def read(body: Json, target: Target) -> Reply:
         content=content,
         stop=settled(stop, content),
         stop_reason=reason,
-        usage=mapping(body.get("usage")) or None,
+        usage=as_dict(body.get("usage")) or None,
         provider=target.provider,
-        model=target.model or text(body.get("model")),
+        model=target.model or as_text(body.get("model")),
     )
 
 
 def _thought(message: Json) -> str:
-    return next((text(message.get(name)) for name in _THOUGHTS if text(message.get(name))), "")
+    return next(
+        (as_text(message.get(name)) for name in _THOUGHTS if as_text(message.get(name))), ""
+    )
 
 
 def _said(content: object) -> list[Json]:
     """A message's words; some hosts answer in parts."""
     if isinstance(content, str):
         return text_block(content)
-    return [block for part in mappings(content) for block in _part(part)]
+    return [block for part in as_dicts(content) for block in _part(part)]
 
 
 def _part(part: Json) -> list[Json]:
     match part.get("type"):
         case "text" | "output_text":
-            return text_block(text(part.get("text")))
+            return text_block(as_text(part.get("text")))
         case "refusal":
-            return text_block(text(part.get("refusal")))
+            return text_block(as_text(part.get("refusal")))
         case "thinking":  # Mistral's is a list of parts
             given = part.get("thinking")
-            pieces = [text(one.get("text")) for one in mappings(given)]
-            return thinking_block(text(given) or "".join(pieces))
+            pieces = [as_text(one.get("text")) for one in as_dicts(given)]
+            return thinking_block(as_text(given) or "".join(pieces))
         case _:
             return [part]
 
 
 def _calls(message: Json, *, is_cut: bool) -> list[Json]:
-    calls = mappings(message.get("tool_calls"))
-    legacy = mapping(message.get("function_call"))
+    calls = as_dicts(message.get("tool_calls"))
+    legacy = as_dict(message.get("function_call"))
     if legacy and not calls:
         calls = [{"id": "", "function": legacy}]
     if is_cut and calls and not is_whole(_function(calls[-1]).get("arguments")):
@@ -112,10 +112,10 @@ def _calls(message: Json, *, is_cut: bool) -> list[Json]:
 
 def _function(call: Json) -> Json:
     """What is called; a `custom` tool takes a text instead of an object."""
-    custom = mapping(call.get("custom"))
+    custom = as_dict(call.get("custom"))
     if custom:
         return {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
-    return mapping(call.get("function"))
+    return as_dict(call.get("function"))
 
 
 def _call(call: Json) -> Json:
@@ -137,14 +137,14 @@ class Stream:
 
     def take(self, event: Json) -> list[Delta]:
         if "chunk" in event and "choices" not in event:
-            event = mapping(event["chunk"])  # an event of the SDK's own streaming helper
+            event = as_dict(event["chunk"])  # an event of the SDK's own streaming helper
         if event.get("error"):
             raise ReplyFailed("the provider broke the stream off with an error", body=event)
         for name in ("id", "model", "usage"):
             if event.get(name):
                 self._about[name] = event[name]
         heard: list[Delta] = []
-        for choice in mappings(event.get("choices")):
+        for choice in as_dicts(event.get("choices")):
             if choice.get("index", 0) == 0:
                 heard += self._choose(choice)
         # The counts come last, and not all hosts say why they stopped.
@@ -152,30 +152,30 @@ class Stream:
         return heard
 
     def _choose(self, choice: Json) -> list[Delta]:
-        if mapping(choice.get("error")):
+        if as_dict(choice.get("error")):
             raise ReplyFailed("the provider broke the stream off with an error", body=choice)
-        self._reason = text(choice.get("finish_reason")) or self._reason
-        usage = mapping(choice.get("usage"))  # where Kimi puts it
+        self._reason = as_text(choice.get("finish_reason")) or self._reason
+        usage = as_dict(choice.get("usage"))  # where Kimi puts it
         if usage:
             self._about.setdefault("usage", usage)
-        delta = mapping(choice.get("delta"))
+        delta = as_dict(choice.get("delta"))
         heard: list[Delta] = []
-        thought = next((name for name in _THOUGHTS if text(delta.get(name))), "")
+        thought = next((name for name in _THOUGHTS if as_text(delta.get(name))), "")
         if thought:
             heard += self._hear(_THOUGHTS[0], delta[thought], is_thought=True)
         if isinstance(delta.get("content"), list):
-            heard += self._take_parts(mappings(delta["content"]))
+            heard += self._take_parts(as_dicts(delta["content"]))
         else:
             heard += self._hear("content", delta.get("content"))
         heard += self._hear("refusal", delta.get("refusal"))
-        pieces = mappings(delta.get("tool_calls"))
-        legacy = mapping(delta.get("function_call"))
+        pieces = as_dicts(delta.get("tool_calls"))
+        legacy = as_dict(delta.get("function_call"))
         for piece in pieces or ([{"index": 0, "function": legacy}] if legacy else []):
             heard += self._call(piece)
         return heard
 
     def _hear(self, name: str, said: object, *, is_thought: bool = False) -> list[Delta]:
-        piece = text(said)
+        piece = as_text(said)
         if not piece:
             return []
         self._words.setdefault(name, []).append(piece)
@@ -229,18 +229,18 @@ class _Call:
 
     def is_another(self, piece: Json) -> bool:
         """Whether a piece begins a new call: hosts without an index give a new id and name."""
-        given = text(piece.get("id"))
+        given = as_text(piece.get("id"))
         return bool(self._id and given and given != self._id and _function(piece).get("name"))
 
     def add(self, piece: Json) -> list[Delta]:
         function = _function(piece)
-        self._id = self._id or text(piece.get("id"))
+        self._id = self._id or as_text(piece.get("id"))
         given = function.get("arguments")
         if isinstance(given, str):
             self._arguments.append(given)
         elif given is not None:
             self._object = given
-        name = text(function.get("name"))
+        name = as_text(function.get("name"))
         if not name or self._name:
             return []
         self._name = name

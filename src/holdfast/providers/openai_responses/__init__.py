@@ -7,7 +7,8 @@ from typing import Final
 from holdfast.providers.openai_responses.client import SDK
 from holdfast.providers.openai_responses.render import render
 from holdfast.providers.openai_responses.reply import Stream, is_reply, read, report_usage
-from holdfast.providers.openai_responses.rules import RULES, validate
+from holdfast.providers.openai_responses.rules import RULES
+from holdfast.providers.openai_responses.validate import validate
 from holdfast.providers.provider import Provider
 
 PROVIDER: Final = Provider(

@@ -9,13 +9,11 @@ from holdfast.providers.wire.reading import (
     ReplyFailed,
     call_block,
     is_whole,
-    mapping,
-    mappings,
     settled,
-    text,
     text_block,
     with_call_ids,
 )
+from holdfast.providers.wire.values import as_dict, as_dicts, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,9 +45,9 @@ def read(body: Json, target: Target) -> Reply:
     """A reply from the JSON of a response."""
     if body.get("status") == "failed" or (body.get("error") and not body.get("output")):
         raise ReplyFailed("the provider's response failed", body=body)
-    reason = text(mapping(body.get("incomplete_details")).get("reason"))
-    reason = reason or text(body.get("status"))
-    items = mappings(body.get("output"))
+    reason = as_text(as_dict(body.get("incomplete_details")).get("reason"))
+    reason = reason or as_text(body.get("status"))
+    items = as_dicts(body.get("output"))
     if _STOPS.get(reason) == "length":
         items = _without_half_a_call(items)
     content = with_call_ids([block for item in items for block in _blocks(item)])
@@ -60,9 +58,9 @@ def read(body: Json, target: Target) -> Reply:
         content=content,
         stop=settled(stop, content),
         stop_reason=reason,
-        usage=mapping(body.get("usage")) or None,
+        usage=as_dict(body.get("usage")) or None,
         provider=target.provider,
-        model=target.model or text(body.get("model")),
+        model=target.model or as_text(body.get("model")),
     )
 
 
@@ -73,7 +71,7 @@ def _without_half_a_call(items: list[Json]) -> list[Json]:
 
 
 def _parts(item: Json) -> list[Json]:
-    return mappings(item.get("content")) if item.get("type") == "message" else []
+    return as_dicts(item.get("content")) if item.get("type") == "message" else []
 
 
 def _blocks(item: Json) -> list[Json]:
@@ -93,11 +91,11 @@ def _blocks(item: Json) -> list[Json]:
 def _said(part: Json) -> list[Json]:
     match part.get("type"):
         case "output_text" | "text":
-            notes = mappings(part.get("annotations"))
-            said = text_block(text(part.get("text")))
+            notes = as_dicts(part.get("annotations"))
+            said = text_block(as_text(part.get("text")))
             return [{**block, **({"annotations": notes} if notes else {})} for block in said]
         case "refusal":
-            return text_block(text(part.get("refusal")))
+            return text_block(as_text(part.get("refusal")))
         case _:
             return [part]
 
@@ -113,33 +111,33 @@ class Stream:
         self._words: dict[int, dict[int, list[str]]] = {}
 
     def take(self, event: Json) -> list[Delta]:
-        kind = text(event.get("type"))
+        kind = as_text(event.get("type"))
         place = _number(event, "output_index")
         if kind in _ENDS:
-            self._response = mapping(event.get("response"))
+            self._response = as_dict(event.get("response"))
             self.is_complete = True
         elif kind in ("error", "response.failed", "response.error"):
-            body = mapping(event.get("response")) or event
+            body = as_dict(event.get("response")) or event
             raise ReplyFailed("the provider broke the stream off with an error", body=body)
         elif kind in ("response.created", "response.in_progress"):
-            self._response = mapping(event.get("response"))
+            self._response = as_dict(event.get("response"))
         elif kind == "response.output_item.added":
-            item = self._open[place] = mapping(event.get("item"))
+            item = self._open[place] = as_dict(event.get("item"))
             if item.get("type") in ("function_call", "custom_tool_call"):
-                return [Delta("call", text(item.get("name")))]
+                return [Delta("call", as_text(item.get("name")))]
         elif kind == "response.output_item.done":
-            self._done[place] = mapping(event.get("item"))
+            self._done[place] = as_dict(event.get("item"))
         elif kind in _TEXTS:
             parts = self._words.setdefault(place, {})
-            said = text(event.get("delta"))
+            said = as_text(event.get("delta"))
             parts.setdefault(_number(event, "content_index"), []).append(said)
             return [Delta("text", said)] if said else []
-        elif kind in _THOUGHTS and text(event.get("delta")):
+        elif kind in _THOUGHTS and as_text(event.get("delta")):
             return [Delta("thinking", event["delta"])]
         return []
 
     def body(self) -> Json:
-        output = mappings(self._response.get("output"))
+        output = as_dicts(self._response.get("output"))
         if self.is_complete and output:
             return self._response
         # Some hosts leave the last event's output empty; and some streams have no last event.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from holdfast.core.text.nesting import is_too_deep
+from holdfast.providers.wire.values import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -76,19 +77,6 @@ def _dumped(value: object) -> object:
     return vars(value) if hasattr(value, "__dict__") else str(value)
 
 
-def mapping(value: object) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def mappings(value: object) -> list[Json]:
-    found = value if isinstance(value, list) else []
-    return [one for one in found if isinstance(one, dict)]
-
-
-def text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def text_block(said: str) -> list[Json]:
     """A block with a text, or none for nothing."""
     return [{"type": "text", "text": said}] if said else []
@@ -101,8 +89,8 @@ def thinking_block(thought: str) -> list[Json]:
 def call_block(call_id: object, name: object, given: object) -> Json:
     return {
         "type": "tool_use",
-        "id": text(call_id),
-        "name": text(name),
+        "id": as_text(call_id),
+        "name": as_text(name),
         "input": arguments(given),
     }
 
@@ -140,7 +128,7 @@ def with_call_ids(content: Sequence[Json]) -> list[Json]:
     named: list[Json] = []
     for block in content:
         if block.get("type") == "tool_use":
-            if not text(block.get("id")).strip() or block["id"] in seen:
+            if not as_text(block.get("id")).strip() or block["id"] in seen:
                 block = {**block, "id": f"call_{secrets.token_hex(12)}"}
             seen.add(block["id"])
         named.append(block)

@@ -7,7 +7,7 @@ is not shaped like a request is a violation too.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -16,6 +16,7 @@ from holdfast.core.models.messages import Image
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.images import image_size, is_image
+from holdfast.providers.wire.values import as_list, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,26 +60,6 @@ def _shown(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
 
 
-def as_dict(value: object) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def as_list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def as_text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def as_number(value: object) -> int | float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def is_blank(value: object) -> bool:
-    return not isinstance(value, str) or not value.strip()
-
-
 def dicts(value: object, where: str) -> Iterator[tuple[str, Json]]:
     """The objects in a list, with their places; whatever else is in it is passed over."""
     for index, item in enumerate(as_list(value)):
@@ -89,23 +70,6 @@ def dicts(value: object, where: str) -> Iterator[tuple[str, Json]]:
 def bracketed(where: str) -> str:
     """A place as OpenAI and Google write it: `messages[2].tool_calls[0].id`."""
     return re.sub(r"\.(\d+)", r"[\1]", where)
-
-
-def judge_body(
-    request: object, dialect: Dialect, *, unicode: Rule, too_large: Rule, shape: Rule
-) -> Iterator[Violation]:
-    """What can be said of any body: that it is JSON, in valid Unicode, and not too large."""
-    try:
-        size = len(msgspec.json.encode(request))
-    except UnicodeEncodeError:
-        for where, position in _lone_surrogates(request):
-            yield unicode.broken(where, position=position)
-            return
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        yield shape.broken("", where="request", what=f"JSON ({error})")
-    else:
-        if dialect.body_bytes and size > dialect.body_bytes:
-            yield too_large.broken("", size=size, limit=dialect.body_bytes)
 
 
 def _lone_surrogates(request: object) -> Iterator[tuple[str, int]]:
@@ -127,6 +91,12 @@ def _lone_surrogates(request: object) -> Iterator[tuple[str, int]]:
                 waiting += [(f"{where}.{_shown(k)}".lstrip("."), item) for k, item in value.items()]
             case list() | tuple():
                 waiting += [(f"{where}.{i}".lstrip("."), item) for i, item in enumerate(value)]
+
+
+def judge_length(rule: Rule, where: str, length: int, limit: int) -> Iterator[Violation]:
+    """Judge a length by a limit; 0 is none."""
+    if limit and length > limit:
+        yield rule.broken(where, spot=bracketed(where), limit=limit, length=length)
 
 
 class Picture(msgspec.Struct, frozen=True):
@@ -183,3 +153,62 @@ class PictureRules(msgspec.Struct, frozen=True):
             yield self.pixels.broken(picture.where, edge=edge, limit=dialect.image_pixels)
         elif self.many_pixels and is_many and edge > dialect.many_image_pixels:
             yield self.many_pixels.broken(picture.where, edge=edge, limit=dialect.many_image_pixels)
+
+
+class CommonRules(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules that every API has, in one provider's words."""
+
+    shape: Rule
+    unicode: Rule
+    size: Rule
+    name: Rule
+    """Of a tool."""
+    name_pattern: str = "[a-zA-Z0-9_-]+"
+    pictures: PictureRules
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Those that open the list of a provider's rules."""
+        return (self.shape, self.unicode, self.size)
+
+    def judge(
+        self,
+        request: object,
+        dialect: Dialect,
+        field: str,
+        items: str,
+        *,
+        may_be_text: bool = False,
+    ) -> Iterator[Violation]:
+        """Judge the body as a whole: valid JSON of valid Unicode, not too large, with objects in
+        the list of that field. `items` describes the list."""
+        yield from self._judge_bytes(request, dialect)
+        if not isinstance(request, dict):
+            yield self.shape.broken("", where="request", what="an object")
+            return
+        found = request.get(field)
+        is_text = may_be_text and isinstance(found, str)
+        if not found or not (is_text or isinstance(found, list)):
+            yield self.shape.broken(field, what=items)
+        for index, item in enumerate(as_list(found)):
+            if not isinstance(item, dict):
+                yield self.shape.broken(f"{field}.{index}", what="an object")
+
+    def _judge_bytes(self, request: object, dialect: Dialect) -> Iterator[Violation]:
+        try:
+            size = len(msgspec.json.encode(request))
+        except UnicodeEncodeError:
+            for where, position in _lone_surrogates(request):
+                yield self.unicode.broken(where, position=position)
+                return
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            yield self.shape.broken("", where="request", what=f"JSON ({error})")
+        else:
+            if dialect.body_bytes and size > dialect.body_bytes:
+                yield self.size.broken("", size=size, limit=dialect.body_bytes)
+
+    def judge_name(self, name: object, where: str, dialect: Dialect) -> Iterator[Violation]:
+        limit = dialect.tool_name_chars
+        text = as_text(name)
+        if not re.fullmatch(self.name_pattern, text) or len(text) > limit:
+            yield self.name.broken(where, spot=bracketed(where), limit=limit)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.models.messages import arguments_json
-from holdfast.providers.wire.rule import as_dict, bracketed
+from holdfast.providers.wire.rule import bracketed
+from holdfast.providers.wire.values import as_dict
 from holdfast.testing.loopback.faults import OVERFLOWS, Failure, Sizes
 from holdfast.testing.loopback.speaking import Event, in_pieces, sse
 

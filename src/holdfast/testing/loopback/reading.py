@@ -32,8 +32,8 @@ from holdfast.core.models.messages import (
 )
 from holdfast.core.tokens.counting import MESSAGE_TOKENS, count_block, count_tool
 from holdfast.core.tokens.images import image_rule
-from holdfast.providers.gemini.rules import either, standard_base64
-from holdfast.providers.wire.rule import as_dict, as_list, as_number, as_text
+from holdfast.providers.gemini.validate import either, standard_base64
+from holdfast.providers.wire.values import as_dict, as_dicts, as_number, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -187,7 +187,7 @@ def _anthropic(body: Json) -> Iterator[Piece]:
 
 
 def _anthropic_head(body: Json) -> Iterator[Piece]:
-    for one in _objects(body.get("tools")):
+    for one in as_dicts(body.get("tools")):
         tool = next(iter(read_tools([one])), None)
         yield Piece("tool", _unmarked(one), tool=tool, mark=_mark(one))
     for one in _as_blocks(body.get("system")):
@@ -195,7 +195,7 @@ def _anthropic_head(body: Json) -> Iterator[Piece]:
 
 
 def _anthropic_messages(body: Json) -> Iterator[Piece]:
-    for message in _objects(body.get("messages")):
+    for message in as_dicts(body.get("messages")):
         role = _role(message)
         for one in _as_blocks(message.get("content")):
             yield Piece(
@@ -227,7 +227,7 @@ def _mark(value: Json) -> CacheTime | None:
 
 
 def _inner_mark(block: Json) -> CacheTime | None:
-    marks = (_mark(one) for one in _objects(block.get("content")))
+    marks = (_mark(one) for one in as_dicts(block.get("content")))
     return next((mark for mark in marks if mark), None)
 
 
@@ -247,7 +247,7 @@ def _unmarked(value: Any) -> Any:
 def _chat(body: Json) -> Iterator[Piece]:
     yield from _tools(body)
     began = False
-    for message in _objects(body.get("messages")):
+    for message in as_dicts(body.get("messages")):
         if message.get("role") in _SYSTEM_ROLES and not began:
             yield Piece("system", message, read_blocks(_content(message.get("content"))))
             continue
@@ -265,7 +265,7 @@ def _chat_blocks(message: Json) -> Iterator[Block]:
     if thought.strip():
         yield Thinking(text=thought)
     yield from read_blocks(content)
-    for call in _objects(message.get("tool_calls")):
+    for call in as_dicts(message.get("tool_calls")):
         function = as_dict(call.get("function"))
         yield _call(call.get("id"), function.get("name"), function.get("arguments"))
 
@@ -279,7 +279,7 @@ def _responses(body: Json) -> Iterator[Piece]:
     if instructions.strip():
         yield Piece("system", instructions, (Text(instructions),))
     given = body.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else _objects(given)
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else as_dicts(given)
     began = False
     for item in items:
         if item.get("role") in _SYSTEM_ROLES and not began:
@@ -313,14 +313,14 @@ def _item_blocks(item: Json) -> tuple[Block, ...]:
 
 
 def _gemini(body: Json) -> Iterator[Piece]:
-    for group in _objects(body.get("tools")):
-        for one in _objects(either(group, "functionDeclarations")):
+    for group in as_dicts(body.get("tools")):
+        for one in as_dicts(either(group, "functionDeclarations")):
             yield Piece("tool", one, tool=_declared(one))
-    for part in _objects(as_dict(either(body, "systemInstruction")).get("parts")):
+    for part in as_dicts(as_dict(either(body, "systemInstruction")).get("parts")):
         yield Piece("system", part, _part_blocks(part))
-    for content in _objects(body.get("contents")):
+    for content in as_dicts(body.get("contents")):
         role: Role = "assistant" if content.get("role") == "model" else "user"
-        for part in _objects(content.get("parts")):
+        for part in as_dicts(content.get("parts")):
             yield Piece("message", [role, part], _part_blocks(part), role=role)
 
 
@@ -353,7 +353,7 @@ def _part_blocks(part: Json) -> tuple[Block, ...]:
 
 
 def _tools(body: Json) -> Iterator[Piece]:
-    for one in _objects(body.get("tools")):
+    for one in as_dicts(body.get("tools")):
         yield Piece("tool", one, tool=next(iter(read_tools([one])), None))
 
 
@@ -368,15 +368,11 @@ def _role(message: Json) -> Role:
     return "assistant" if message.get("role") == "assistant" else "user"
 
 
-def _objects(value: object) -> list[Json]:
-    return [one for one in as_list(value) if isinstance(one, dict)]
-
-
 def _as_blocks(content: object) -> list[Json]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return _objects(content)
+    return as_dicts(content)
 
 
 def _content(value: object) -> str | list[Json]:
-    return value if isinstance(value, str) else _objects(value)
+    return value if isinstance(value, str) else as_dicts(value)

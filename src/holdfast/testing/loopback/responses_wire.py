@@ -7,7 +7,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.models.messages import arguments_json
-from holdfast.providers.wire.rule import as_list
+from holdfast.providers.wire.values import as_list
 from holdfast.testing.loopback.chat_wire import openai_error, openai_refused
 from holdfast.testing.loopback.faults import OVERFLOWS, Failure, Sizes
 from holdfast.testing.loopback.speaking import Event, in_pieces, sse
