@@ -16,7 +16,7 @@ UV := .tools/bin/uv
 # the package and the SDKs again, which was a third of the test run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help api demo recording quick test check format nightly bench coverage lock clean
+.PHONY: help pyright package api demo recording quick test check format nightly bench coverage lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -53,6 +53,12 @@ check: $(VENV)/.stamp ## Format, lint, types
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 
+pyright: .venv-pyright/.stamp $(VENV)/.stamp ## Check user code against the public surface, in strict mode
+	@.venv-pyright/bin/basedpyright --level error
+
+package: $(VENV)/.stamp ## Build the wheel, and try it in an empty environment
+	@$(BIN)/python scripts/check_package.py $(abspath $(UV))
+
 format: $(VENV)/.stamp ## Format and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
@@ -77,6 +83,12 @@ bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp
 	@.venv-bench/bin/python benchmarks/offload.py
 	@.venv-bench-overflow/bin/python benchmarks/overflow.py
 	@.venv-bench-history/bin/python benchmarks/history.py
+
+# Its own environment: it brings Node.js, which nothing else needs.
+.venv-pyright/.stamp: requirements-pyright.lock | $(UV)
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-pyright
+	@$(UV) pip install --quiet --python .venv-pyright/bin/python --require-hashes -r $<
+	@touch $@
 
 .venv-bench/.stamp: benchmarks/requirements.txt pyproject.toml | $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-bench
