@@ -6,7 +6,7 @@ import re
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.conversations import PNG, messy_logs, said, sound_logs
 from tests.support.cases import check_all
@@ -123,14 +123,19 @@ def test_the_marker_is_there_exactly_where_something_is_missing(
 
 
 @given(sound_logs(), st.integers(200, 20_000))
+@example([*said([User(content="word"), Assistant(content="x" * 850)])], len("Assistant: ") + 852)
 def test_counts_are_true_to_the_text(records: list[Record], cap: int) -> None:
     """What the marker says was left out, and what is there, make up the whole."""
     whole, part = retold(records), retold(records, cap)
     found = re.match(r"\[Earlier history left out: ([\d,]+) message", part.text)
 
     assert part.messages + part.omitted == whole.messages
-    if not part.text.startswith("[…]"):  # there is no room for words beside the newest message
-        assert (int(found[1].replace(",", "")) if found else 0) == part.omitted
+    if found:
+        assert int(found[1].replace(",", "")) == part.omitted
+    elif part.omitted and not part.text.startswith("[…]"):
+        # The newest message fits alone, and not even the shortest marker fits beside it.
+        assert part.messages == 1
+        assert len(part.text) <= cap < len(f"[…]\n\n{part.text}")
 
 
 @given(sound_logs(), st.integers(200, 20_000))
