@@ -16,7 +16,7 @@ UV := .tools/bin/uv
 # the package and the SDKs again, which was a third of the test run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help pyright package api demo recording quick test check format nightly bench coverage lock clean
+.PHONY: help pyright package api demo recording quick sample test check format nightly bench coverage lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -41,7 +41,9 @@ demo: $(VENV)/.stamp ## Watch a recorded agent outgrow its window and forget not
 	@$(BIN)/holdfast demo
 
 quick: $(VENV)/.stamp $(VENV)/.weights ## An answer within a minute: lint, types, the quick tests
-	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory check sample
+
+sample: $(VENV)/.stamp $(VENV)/.weights ## The quick tests alone, for another version: PYTHON=python3.13
 	@HOLDFAST_TESTS=quick $(BIN)/python -m pytest -n 2 -m 'not nightly and not slow'
 
 test: $(VENV)/.stamp $(VENV)/.weights ## Check format, lint and types, then run the tests
