@@ -7,11 +7,8 @@ nothing until a name is used.
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from importlib import import_module
-
-_IMPORT = r"^from (\S+) import (?:\(([^)]*)\)|(.*))$"
 
 
 def load(package: str, stub: str, name: str) -> object:
@@ -27,8 +24,12 @@ def homes(stub: str) -> dict[str, str]:
     """Return the module of each name that a stub re-exports as itself."""
     with open(stub, encoding="utf-8") as file:
         text = file.read()
-    return {
-        name: module
-        for module, many, few in re.findall(_IMPORT, text, re.MULTILINE)
-        for name in re.findall(r"(\w+) as \1\b", many or few)
-    }
+    found = {}
+    for statement in f"\n{text}".split("\nfrom ")[1:]:  # no pattern: every process reads a stub
+        module, _, names = statement.partition(" import ")
+        names = names.strip("(").partition(")" if names.startswith("(") else "\n")[0]
+        for pair in names.split(","):
+            name, _, alias = pair.strip().partition(" as ")
+            if name and name == alias:
+                found[name] = module
+    return found
