@@ -23,12 +23,12 @@ from tests.shared_data import need_data
 from tests.support.cases import check_all
 
 from holdfast.core.failures.classify import (
-    BUILT_IN,
     Action,
     Failure,
     Kind,
     Rule,
     Symptoms,
+    built_in_rules,
     classify,
     classify_finish,
     learned_window,
@@ -424,7 +424,7 @@ def test_wait_is_read_from_the_text() -> None:
 
 def test_rules_are_named_once() -> None:
     """A name in a report leads to one rule."""
-    names = [rule.name for rule in BUILT_IN]
+    names = [rule.name for rule in built_in_rules()]
     assert len(names) == len(set(names))
 
 

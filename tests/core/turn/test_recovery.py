@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversations import said
 
-from holdfast.core.failures.classify import BUILT_IN, Failure, Symptoms, classify
+from holdfast.core.failures.classify import Failure, Symptoms, built_in_rules, classify
 from holdfast.core.flow.effects import FailedCall
 from holdfast.core.log.records import Assistant, User
 from holdfast.core.models.dialects import target
@@ -144,7 +144,7 @@ def test_the_same_request_is_never_smaller_than_itself() -> None:
 
 def test_every_built_in_action_has_a_step() -> None:
     """No class of failure ends in an exception of our own making."""
-    for rule in BUILT_IN:
+    for rule in built_in_rules():
         failure = Failure(kind=rule.kind, action=rule.action)
         assert after(failure).step in (
             *("wait", "lower-output", "shrink", "drop-media", "drop-thinking", "give-up"),

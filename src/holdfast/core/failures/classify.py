@@ -15,19 +15,19 @@ import msgspec
 
 from holdfast.core.failures.normalise import plain, squeezed, unwrap
 from holdfast.core.failures.numbers import Quantities, quantities
-from holdfast.core.failures.rules import BUILT_IN, UNKNOWN, Action, Kind, Rule
+from holdfast.core.failures.rules import UNKNOWN, Action, Kind, Rule, built_in_rules
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
-    "BUILT_IN",
     "Action",
     "Failure",
     "Kind",
     "Rule",
     "Symptoms",
+    "built_in_rules",
     "classify",
     "classify_finish",
     "learned_window",
@@ -84,7 +84,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 def classify(symptoms: Symptoms, extra: Sequence[Rule] = ()) -> Failure:
     """Name a failure. `extra` rules come before the built-in ones."""
     seen = _look(symptoms)
-    rule = next((rule for rule in (*extra, *BUILT_IN) if _holds(rule, seen)), UNKNOWN)
+    rule = next((rule for rule in (*extra, *built_in_rules()) if _holds(rule, seen)), UNKNOWN)
     found = _counted(rule, seen)
     action, subclass = _refined(rule, found, seen)
     return Failure(

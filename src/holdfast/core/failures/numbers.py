@@ -7,9 +7,10 @@ what the words leave open, arithmetic often closes.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final, Literal, NamedTuple
 
-from holdfast.core.failures.patterns import either
+from holdfast.core.failures.table import read_table
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 Role = Literal["limit", "input", "output", "total", "none", ""]
@@ -48,128 +49,86 @@ _NEXT_SENTENCE: Final = lazy_pattern(r"[.;!?。]\s.*", re.DOTALL)
 _ROUND: Final = lazy_pattern(r"(?<=\d)\.0\b")
 _SENTENCE_END: Final = lazy_pattern(r".*(?:[.;!?。]\s|\bhowever\b|\bbut\b)", re.DOTALL)
 
-_SPOKEN: Final = either(
-    *("is", "are", "was", "of", "for", "this", "the", "your", "a", "an", "only", "set", "to"),
-    *("has", "have", "with", "about", "around", "approximately", "up", "in", "and", "its?", "be"),
-    *("models?", "tokens?", "length", "size", "count", "allowed", "number", "context", "window"),
-    *("inputs?", "prompt", "output", "value", "supported", "messages?", "text", "sequence"),
-    *("loaded", "limit", "currently", "total", "request", "per", "characters?", "input_tokens"),
-    *("body", "payload", "completion", "configured", "maximum", "at", "least", "api", "string"),
-)
-_GLUE: Final = rf"(?:\W+{_SPOKEN}){{0,9}}\W*$"
-"""Small words that may stand between a number and the word that explains it."""
-_OUTPUT_NAME: Final = either(
-    r"max[-_ ]?(?:new|completion|output|response|gen)?[-_ ]?tokens?(?:_to_sample)?",
-    r"maxoutputtokens",
-    r"num_predict|n_predict",
-)
-
+_TABLE: Final = r"""
+# Small words that may stand between a number and the word that explains it.
+spoken:
+    is|are|was|of|for|this|the|your|a|an|only|set|to|has|have|with|about|around|approximately|up|in
+    and|its?|be|models?|tokens?|length|size|count|allowed|number|context|window|inputs?|prompt
+    output|value|supported|messages?|text|sequence|loaded|limit|currently|total|request|per
+    characters?|input_tokens|body|payload|completion|configured|maximum|at|least|api|string
+glue: (?:\W+{spoken}){0,9}\W*$
+output_name:
+    max[-_ ]?(?:new|completion|output|response|gen)?[-_ ]?tokens?(?:_to_sample)?
+    maxoutputtokens|num_predict|n_predict
+# After a number.
+after_rate: ^\W*(?:\w+ )?(?:tokens?|requests?) ?(?:per|/) ?(?:min|day|hour|sec)
+after_other: ^ (?:draft|cached|requests?|images?|tools?|messages?|blocks?|items)\b(?! tokens)
+after_output:
+    ^ ?(?:tokens? )?(?:in|for|of|to) (?:the |your |its )?\
+        (?:completion|output|response|generat|reply|answer)
+    ^ ?(?:{output_name}|(?:output|completion|new) tokens?|generated)\b
+after_limit:
+    ^\W*(?:tokens? )?(?:max(?:imum)?\b|limit|token limit|token context|context|allowed|\
+        window|is the max|以内)
+after_input:
+    ^ ?(?:tokens? )?(?:in|of|from|for) (?:the |your |its )?(?:text |image |tool |chat )?\
+        (?:messages?|prompts?|inputs?|context|functions?|tools?|request|conversation|history)
+    ^ ?(?:text |image )?(?:inputs?|prompt|messages?|context)[-_ ]tokens?\b
+# Before a number.
+before_plain_limit:
+    (?:\bat most|\bcontext of|(?<!requested )\bup to|\bmaximum of|\blimit of|\bno more than|\
+        \bnot exceed)\W*$
+before_other:
+    \b(?:by|used|remaining|minimum(?: of| is)?|code|status|line|column|char|position|index|tier|\
+        version|resets?(?: at)?|error|http)\W*$
+before_output:
+    (?:{output_name}|requested up to|to generate|completion|output)(?:\W+(?:is|of|value|parameter|\
+        set|to|too|large|be|got|was|tokens?|requested|up|length|invalid|for)){0,4}[^\w)]*$
+limit_words:
+    \bmax(?:imum)?|\bmax_\w+|\blimit(?:s|ed)?|\bn(?:um)?_ctx\w*|\bwindow
+    \bcontext[-_ ](?:length|window|size|limit)
+    \ballowed|\bcapacity|\bquota|\bceiling|\bcap\b|\bafford
+    \b(?:less|fewer|longer|larger|greater|more|bigger|higher|lower) than(?: or equal to)?
+    <=?|>=?|≤|≥|\bexceed(?:s|ed|ing)?(?!:)|\bsupports?|\bup to|\babove|\bbeyond|\bover
+    \bfit(?:s|ting)? in(?:to)?|\bout of|\brange\b.*,|\[\d+ ?,|\binclusive\) to|\bbetween .* and
+before_limit: {limit_words}{glue}
+before_chinese_limit: (?:上限|最大|限制|超过|超出|大于|以内|不得)[\u4e00-\u9fff:, ]{0,16}$
+before_total:
+    (?:\brequest(?:ed|ing)|\btotal|\basked for|总共|共计|总计)(?:\W+(?:about|around|of|is|tokens?|\
+        a|total|count|request|length|approximately|input|the|was|at|least)){0,5}\W*$
+input_words:
+    \bcontain(?:s|ed|ing)?|\bha[sd]|\bhave|\bgot|\bgiven|\breceived|\bresult(?:s|ed)? in|\binputs?
+    \bprompts?|\bmessages?|\bcount|\blength|\bn_keep|\bn_prompt_tokens|\bvalue|\bactual|\bsent
+    \btoo (?:long|large|big|many)(?: tokens)?|\bsize|\bconversation|\brequest|\bhistory|\btokens
+    \byours|\bprovided|\bestimated|\bconsum\w+|\bneeds?|\brequires?|\bcame to|\bcurrent(?:ly)?
+    \bpassed|\bfound|\bcontext|\btranscript|\bis
+before_input: {input_words}{glue}
+before_chinese_input: (?:输入|提示|长度|当前|请求|实际|消息|上下文|共)[\u4e00-\u9fff:, ]{0,10}$
+before_bare_limit: \bto\W*$
+"""
 _AFTER: Final[tuple[tuple[Role, str], ...]] = (
-    ("limit", r"^\W*(?:\w+ )?(?:tokens?|requests?) ?(?:per|/) ?(?:min|day|hour|sec)"),
-    ("none", r"^ (?:draft|cached|requests?|images?|tools?|messages?|blocks?|items)\b(?! tokens)"),
-    (
-        "output",
-        either(
-            r"^ ?(?:tokens? )?(?:in|for|of|to) (?:the |your |its )?"
-            r"(?:completion|output|response|generat|reply|answer)",
-            rf"^ ?(?:{_OUTPUT_NAME}|(?:output|completion|new) tokens?|generated)\b",
-        ),
-    ),
-    (
-        "limit",
-        r"^\W*(?:tokens? )?(?:max(?:imum)?\b|limit|token limit|token context|context|allowed|"
-        r"window|is the max|以内)",
-    ),
-    (
-        "input",
-        either(
-            r"^ ?(?:tokens? )?(?:in|of|from|for) (?:the |your |its )?(?:text |image |tool |chat )?"
-            r"(?:messages?|prompts?|inputs?|context|functions?|tools?|request|conversation|history)",
-            r"^ ?(?:text |image )?(?:inputs?|prompt|messages?|context)[-_ ]tokens?\b",
-        ),
-    ),
-)
-"""What the words after a number make of it."""
-
-_PLAINLY_LIMIT: Final = (
-    r"(?:\bat most|\bcontext of|(?<!requested )\bup to|\bmaximum of|\blimit of|\bno more than|"
-    r"\bnot exceed)\W*$"
+    ("limit", "after_rate"),
+    ("none", "after_other"),
+    ("output", "after_output"),
+    ("limit", "after_limit"),
+    ("input", "after_input"),
 )
 _BEFORE: Final[tuple[tuple[Role, str], ...]] = (
-    (
-        "none",
-        either(
-            *(r"\bby", r"\bused", r"\bremaining", r"\bminimum(?: of| is)?", r"\bcode", r"\bstatus"),
-            *(
-                r"\bline",
-                r"\bcolumn",
-                r"\bchar",
-                r"\bposition",
-                r"\bindex",
-                r"\btier",
-                r"\bversion",
-            ),
-            *(r"\bresets?(?: at)?", r"\berror", r"\bhttp"),
-        )
-        + r"\W*$",
-    ),
-    (
-        "output",
-        either(_OUTPUT_NAME, "requested up to", "to generate", "completion", "output")
-        + r"(?:\W+(?:is|of|value|parameter|set|to|too|large|be|got|was|tokens?|requested|up|length|"
-        r"invalid|for)){0,4}[^\w)]*$",
-    ),
-    (
-        "limit",
-        either(
-            *(
-                r"\bmax(?:imum)?",
-                r"\bmax_\w+",
-                r"\blimit(?:s|ed)?",
-                r"\bn(?:um)?_ctx\w*",
-                r"\bwindow",
-            ),
-            r"\bcontext[-_ ](?:length|window|size|limit)",
-            *(r"\ballowed", r"\bcapacity", r"\bquota", r"\bceiling", r"\bcap\b", r"\bafford"),
-            r"\b(?:less|fewer|longer|larger|greater|more|bigger|higher|lower) than"
-            r"(?: or equal to)?",
-            *(r"<=?", r">=?", "≤", "≥", r"\bexceed(?:s|ed|ing)?(?!:)", r"\bsupports?", r"\bup to"),
-            *(r"\babove", r"\bbeyond", r"\bover", r"\bfit(?:s|ting)? in(?:to)?"),
-            *(r"\bout of", r"\brange\b.*,", r"\[\d+ ?,", r"\binclusive\) to", r"\bbetween .* and"),
-        )
-        + _GLUE,
-    ),
-    ("limit", r"(?:上限|最大|限制|超过|超出|大于|以内|不得)[\u4e00-\u9fff:, ]{0,16}$"),
-    (
-        "total",
-        either(r"\brequest(?:ed|ing)", r"\btotal", r"\basked for", "总共", "共计", "总计")
-        + r"(?:\W+(?:about|around|of|is|tokens?|a|total|count|request|length|approximately|input|"
-        r"the|was|at|least)){0,5}\W*$",
-    ),
-    (
-        "input",
-        either(
-            *(
-                r"\bcontain(?:s|ed|ing)?",
-                r"\bha[sd]",
-                r"\bhave",
-                r"\bgot",
-                r"\bgiven",
-                r"\breceived",
-            ),
-            *(r"\bresult(?:s|ed)? in", r"\binputs?", r"\bprompts?", r"\bmessages?", r"\bcount"),
-            *(r"\blength", r"\bn_keep", r"\bn_prompt_tokens", r"\bvalue", r"\bactual", r"\bsent"),
-            *(r"\btoo (?:long|large|big|many)(?: tokens)?", r"\bsize", r"\bconversation"),
-            *(r"\brequest", r"\bhistory", r"\btokens", r"\byours", r"\bprovided", r"\bestimated"),
-            *(r"\bconsum\w+", r"\bneeds?", r"\brequires?", r"\bcame to", r"\bcurrent(?:ly)?"),
-            *(r"\bpassed", r"\bfound", r"\bcontext", r"\btranscript", r"\bis"),
-        )
-        + _GLUE,
-    ),
-    ("input", r"(?:输入|提示|长度|当前|请求|实际|消息|上下文|共)[\u4e00-\u9fff:, ]{0,10}$"),
-    ("limit", r"\bto\W*$"),
+    ("none", "before_other"),
+    ("output", "before_output"),
+    ("limit", "before_limit"),
+    ("limit", "before_chinese_limit"),
+    ("total", "before_total"),
+    ("input", "before_input"),
+    ("input", "before_chinese_input"),
+    ("limit", "before_bare_limit"),
 )
-"""What the words before a number make of it."""
+"""The entries that give a number its role, in order."""
+
+
+@cache
+def _patterns() -> dict[str, re.Pattern[str]]:
+    return {name: lazy_pattern(pattern) for name, pattern in read_table(_TABLE).items()}
 
 
 def quantities(text: str) -> Quantities:
@@ -203,11 +162,12 @@ def _numbers(text: str) -> list[_Number]:
 
 
 def _role(left: str, right: str) -> Role:
-    if re.search(_PLAINLY_LIMIT, left):
+    patterns = _patterns()
+    if patterns["before_plain_limit"].search(left):
         return "limit"
     sides = ((_AFTER, right), (_BEFORE, left))
-    for role, pattern, beside in ((*pair, side) for pairs, side in sides for pair in pairs):
-        if re.search(pattern, beside):
+    for role, name, beside in ((*pair, side) for pairs, side in sides for pair in pairs):
+        if patterns[name].search(beside):
             return role
     return ""
 

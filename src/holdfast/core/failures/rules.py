@@ -6,11 +6,13 @@ an output cap, an image, a string that is too long) is recognised before anythin
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from functools import cache
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from holdfast.core.failures import patterns as words
+from holdfast.core.failures.patterns import wordings
+from holdfast.core.failures.table import expand
 
 Kind = Literal[
     "context_overflow",
@@ -89,486 +91,206 @@ class Rule(msgspec.Struct, frozen=True):
     """Whether the numbers must say so themselves: an input above its limit."""
 
 
-_OVERFLOW_CODE: Final = words.either(
-    r"context(?:length|window|size|limit)?exceeded",
-    r"modelmaxprompttokensexceeded|tokenslimitreached",
-    r"exceed(?:ed)?contextsize",
-    r"contextoverflow",
-    r"maxcontextlength",
-    r"\b(?:prompt|input)toolong",
+_Outcome: TypeAlias = tuple[Kind, Action, str]
+_CONFIG: _Outcome = ("config_error", "stop_and_tell_user", "config")
+_OVERFLOW: _Outcome = ("context_overflow", "shrink_input", "input")
+_PARAMETER: _Outcome = ("invalid_request", "fix_parameters", "parameter")
+_WITH_OUTPUT: _Outcome = ("context_overflow", "lower_output_then_shrink_input", "input_plus_output")
+_RATE: _Outcome = ("rate_limit", "wait_and_retry", "transient")
+_TIMEOUT: _Outcome = ("timeout", "retry_with_backoff", "deadline")
+_LOG_WARNING: _Outcome = ("ambiguous", "ignore_unless_error", "log_warning")
+_OUTPUT_ENDED: _Outcome = (
+    "output_limit",
+    "keep_partial_and_continue_or_raise_cap",
+    "finish_reason",
 )
-_OVERFLOW_NUMBER: Final = r"\b(?:1261|336103)\b"
-"""Of Zhipu and of Baidu."""
-_MONEY_CODE: Final = words.either(
-    r"insufficient(?:quota|balance|credits?|funds)",
-    r"billing(?!disabled)",
-    r"paymentrequired",
-    r"creditbalance",
-    r"budgetexceeded|arrearage",
+_NO_MONEY: _Outcome = ("quota_billing", "stop_and_tell_user", "permanent")
+_BUSY: _Outcome = ("rate_limit", "wait_and_retry", "overloaded")
+_AUTH: _Outcome = ("auth", "refresh_credentials", "credentials")
+_PAYLOAD: _Outcome = ("payload_too_large", "drop_or_shrink_media_then_shrink_input", "bytes")
+_SERVER: _Outcome = ("transport", "retry_with_backoff", "server")
+_TOOL: _Outcome = ("tool_error", "ignore", "tool_text")
+_SILENT: _Outcome = ("silent_overflow", "detect_empty_output_with_length", "server_log_only")
+_WINDOW_ENDED: _Outcome = ("context_overflow", "keep_partial_output_then_compact", "finish_reason")
+_TOKEN_RATE: _Outcome = ("tpm_limit", "wait_and_retry", "transient")
+_OUTPUT_CAP: _Outcome = ("output_limit", "clamp_max_tokens", "parameter")
+_ENCODING: _Outcome = ("invalid_request", "repair_surrogates_and_retry_once", "encoding")
+_PAGE: _Outcome = ("transport", "retry_with_backoff", "html_body")
+_CANCELLED: _Outcome = ("timeout", "do_not_retry", "cancelled")
+_CONNECTION: _Outcome = ("transport", "retry_with_backoff", "connection")
+_TIER: _Outcome = ("context_overflow", "compact_below_200k_tier_once", "tier_limit")
+_COMPACTION_FAILED: _Outcome = (
+    "context_overflow",
+    "deterministic_trim_fallback",
+    "compaction_failed",
 )
-_AUTH_CODE: Final = words.either(
-    r"authentication|unauthori[sz]ed|unauthenticated",
-    r"permissiondenied|permissionerror|accessdenied|forbidden",
-    r"expiredtoken|unrecognizedclient|invalidapikey|apikeyinvalid|invalidsignature|tokeninvalidated",
+_ABOVE_TOKEN_RATE: _Outcome = (
+    "tpm_limit",
+    "fail_over_or_fit_under_tpm_limit",
+    "permanent_for_this_request",
 )
-_IMAGES_FIRST: Final = "drop_or_shrink_media_then_shrink_input"
-_KEEP_PARTIAL: Final = "keep_partial_and_continue_or_raise_cap"
-_WITH_OUTPUT: Final = "lower_output_then_shrink_input"
+_RATE_OR_WINDOW: _Outcome = ("ambiguous", "decide_by_own_estimate", "rate_or_window")
+_LONG_STRING: _Outcome = (
+    "payload_too_large",
+    "externalise_or_truncate_that_string",
+    "single_string",
+)
+_MEDIA: _Outcome = ("invalid_request", "shrink_or_drop_images", "media")
+_THINKING: _Outcome = ("invalid_request", "strip_or_restore_thinking_and_retry_once", "history")
+_SIGNATURE: _Outcome = (
+    "invalid_request",
+    "restore_signature_or_use_documented_skip_value",
+    "history",
+)
+_NO_BODY: _Outcome = ("ambiguous", "decide_by_own_estimate", "no_body")
+_QUOTED: _Outcome = ("not_an_error", "ignore", "quoted_by_user")
 
-_NOT_A_CALL: Final = (
-    Rule(
-        "quoted",
-        "not_an_error",
-        "ignore",
-        "quoted_by_user",
-        type=r"chat|user|(?:user|assistant)[-_ ]?(?:text|message)|assistant|conversation",
-    ),
-    Rule(
-        "tool",
-        "tool_error",
-        "ignore",
-        "tool_text",
-        type=r"tool|tool[-_ ]?(?:error|result|output|text)|mcp(?:[-_ ]?(?:tool|error))*",
-    ),
-    Rule("tool's own cap", "tool_error", "ignore", "tool_text", text=words.TOOL_CAP),
-    Rule("warning", "ambiguous", "ignore_unless_error", "log_warning", type=r"\w*warn(?:ing)?|log"),
-    Rule(
-        "tokenizer's warning",
-        "ambiguous",
-        "ignore_unless_error",
-        "log_warning",
-        text=r"token indices sequence length is longer",
-    ),
-    Rule("channel", "channel_error", "split_message", "channel", text=words.CHANNEL),
-    Rule(
-        "window set too small",
-        "config_error",
-        "stop_and_tell_user",
-        "config",
-        text=words.SMALL_WINDOW,
-    ),
-)
-_REPLIES: Final = (
-    Rule(
-        "empty reply by length",
-        "silent_overflow",
-        "detect_empty_output_with_length",
-        "server_log_only",
-        marks=r"reason\w*length",
-        text=r"too long|exceed|truncat|empty",
-    ),
-    Rule(
-        "cut in silence",
-        "silent_overflow",
-        "detect_empty_output_with_length",
-        "server_log_only",
-        text=r"truncat(?:ing|ed) (?:the )?(?:input|prompt|context)",
-    ),
+_SERVER_STATUS: Final = (*range(500, 503), *range(505, 512), *range(520, 528), 530, 598, 599)
+_PATTERNS: Final = ("marks", "text", "also", "unless", "type")
+
+_ROWS: Final[tuple[Rule, ...]] = (
+    # What is no failed call.
+    Rule("quoted", *_QUOTED, type="{quoted_type}"),
+    Rule("tool", *_TOOL, type="{tool_type}"),
+    Rule("tool's own cap", *_TOOL, text="{tool_cap}"),
+    Rule("warning", *_LOG_WARNING, type=r"\w*warn(?:ing)?|log"),
+    Rule("tokenizer's warning", *_LOG_WARNING, text=r"token indices sequence length is longer"),
+    Rule("channel", "channel_error", "split_message", "channel", text="{channel}"),
+    Rule("window set too small", *_CONFIG, text="{small_window}"),
+    # Replies that ended early.
+    Rule("empty reply by length", *_SILENT, marks=r"reason\w*length", text="{empty_reply}"),
+    Rule("cut in silence", *_SILENT, text=r"truncat(?:ing|ed) (?:the )?(?:input|prompt|context)"),
     Rule(
         "reply ended by the window",
-        "context_overflow",
-        "keep_partial_output_then_compact",
-        "finish_reason",
+        *_WINDOW_ENDED,
         marks=r"reason|incomplete",
-        text=words.WINDOW_REASON,
+        text="{window_reason}",
     ),
+    Rule("reply ended by the window, no type", *_WINDOW_ENDED, text=r"^\W*model_context\w*\W*$"),
     Rule(
-        "reply ended by the window, no type",
-        "context_overflow",
-        "keep_partial_output_then_compact",
-        "finish_reason",
-        text=r"^\W*model_context\w*\W*$",
+        "reply ended by its cap", *_OUTPUT_ENDED, marks=r"reason|incomplete", text="{length_reason}"
     ),
+    Rule("reply ended by its cap, no type", *_OUTPUT_ENDED, status=(200,), text="{length_reason}"),
+    Rule("reply complained about", *_OUTPUT_ENDED, text="{output_ended}"),
+    # Codes that leave no doubt.
+    Rule("long context tier", *_TIER, text="{long_context_tier}"),
+    Rule("compaction failed", *_COMPACTION_FAILED, text="{compaction_failed}"),
     Rule(
-        "reply ended by its cap",
-        "output_limit",
-        _KEEP_PARTIAL,
-        "finish_reason",
-        marks=r"reason|incomplete",
-        text=words.LENGTH_REASON,
+        "overflow code, with output", *_WITH_OUTPUT, marks="{overflow_code}", text="{plus_output}"
     ),
-    Rule(
-        "reply ended by its cap, no type",
-        "output_limit",
-        _KEEP_PARTIAL,
-        "finish_reason",
-        status=(200,),
-        text=words.LENGTH_REASON,
-    ),
-    Rule(
-        "reply complained about",
-        "output_limit",
-        _KEEP_PARTIAL,
-        "finish_reason",
-        text=words.OUTPUT_ENDED,
-    ),
-)
-_DECISIVE: Final = (
-    Rule(
-        "long context tier",
-        "context_overflow",
-        "compact_below_200k_tier_once",
-        "tier_limit",
-        text=words.LONG_CONTEXT_TIER,
-    ),
-    Rule(
-        "compaction failed",
-        "context_overflow",
-        "deterministic_trim_fallback",
-        "compaction_failed",
-        text=words.COMPACTION_FAILED,
-    ),
-    Rule(
-        "overflow code, with output",
-        "context_overflow",
-        _WITH_OUTPUT,
-        "input_plus_output",
-        marks=_OVERFLOW_CODE,
-        text=words.PLUS_OUTPUT,
-    ),
-    Rule("overflow code", "context_overflow", "shrink_input", "input", marks=_OVERFLOW_CODE),
-    Rule("overflow number", "context_overflow", "shrink_input", "input", marks=_OVERFLOW_NUMBER),
-)
-_RATES_AND_MONEY: Final = (
+    Rule("overflow code", *_OVERFLOW, marks="{overflow_code}"),
+    Rule("overflow number", *_OVERFLOW, marks="{overflow_number}"),
+    # Rates and money, which speak of tokens and limits too.
     Rule(
         "tokens a minute, one request too large",
-        "tpm_limit",
-        "fail_over_or_fit_under_tpm_limit",
-        "permanent_for_this_request",
-        text=rf"request too large.*{words.TOKEN_RATE}",
+        *_ABOVE_TOKEN_RATE,
+        text=r"request too large.*{token_rate}",
     ),
-    Rule("tokens a minute", "tpm_limit", "wait_and_retry", "transient", text=words.TOKEN_RATE),
+    Rule("tokens a minute", *_TOKEN_RATE, text="{token_rate}"),
     Rule(
         "tokens a minute, by code",
-        "tpm_limit",
-        "wait_and_retry",
-        "transient",
+        *_TOKEN_RATE,
         marks=r"tokensper\w*(?:minute|day)|tokenrate",
-        unless=words.OVERFLOW,
+        unless="{overflow}",
     ),
-    Rule(
-        "no money, by code", "quota_billing", "stop_and_tell_user", "permanent", marks=_MONEY_CODE
-    ),
-    Rule("no money, by status", "quota_billing", "stop_and_tell_user", "permanent", status=(402,)),
-    Rule("rate", "rate_limit", "wait_and_retry", "transient", text=words.RATE),
-    Rule("plan", "quota_billing", "stop_and_tell_user", "until_reset", text=words.PLAN),
-    Rule("exhausted for now", "rate_limit", "wait_and_retry", "transient", text=words.EXHAUSTED),
-    Rule("no money", "quota_billing", "stop_and_tell_user", "permanent", text=words.MONEY),
-    Rule("busy", "rate_limit", "wait_and_retry", "overloaded", text=words.BUSY, is_html=False),
-    Rule(
-        "some token limit",
-        "ambiguous",
-        "decide_by_own_estimate",
-        "rate_or_window",
-        text=words.SOME_LIMIT,
-        status=(),
-        unless=words.WINDOW,
-    ),
-)
-_WHO: Final = (
-    Rule(
-        "no such model, plainly",
-        "config_error",
-        "stop_and_tell_user",
-        "config",
-        text=words.NO_MODEL_PLAINLY,
-    ),
-    Rule(
-        "credentials",
-        "auth",
-        "refresh_credentials",
-        "credentials",
-        text=words.AUTH,
-        unless=words.OVERFLOW,
-    ),
-)
-_OUTPUT: Final = (
-    Rule(
-        "no room for output",
-        "context_overflow",
-        _WITH_OUTPUT,
-        "input_plus_output",
-        text=words.NO_ROOM,
-    ),
-    Rule(
-        "output cap, plainly",
-        "output_limit",
-        "clamp_max_tokens",
-        "parameter",
-        text=words.OUTPUT_CAP_PLAINLY,
-    ),
-    Rule(
-        "output cap",
-        "output_limit",
-        "clamp_max_tokens",
-        "parameter",
-        text=words.OUTPUT_CAP,
-        unless=words.NOT_OUTPUT_CAP,
-    ),
-)
-_WRONG: Final = (
-    Rule(
-        "deadline of a Go client",
-        "timeout",
-        "retry_with_backoff",
-        "deadline",
-        text=r"context deadline exceeded",
-    ),
-    Rule("call id", "invalid_request", "remap_tool_ids", "tool_id", text=words.CALL_ID),
-    Rule(
-        "one long text",
-        "payload_too_large",
-        "externalise_or_truncate_that_string",
-        "single_string",
-        text=words.LONG_CONTENT,
-    ),
-    Rule(
-        "one long string", "invalid_request", "fix_parameters", "parameter", text=words.LONG_STRING
-    ),
-    Rule("tools", "invalid_request", "reduce_tools", "tools", text=words.TOOLS),
-    Rule(
-        "media",
-        "invalid_request",
-        "shrink_or_drop_images",
-        "media",
-        text=words.MEDIA,
-        unless=r"\btokens\b|context[-_ ](?:length|window|size|limit)",
-    ),
-    Rule(
-        "thinking",
-        "invalid_request",
-        "strip_or_restore_thinking_and_retry_once",
-        "history",
-        text=words.THINKING,
-    ),
-    Rule(
-        "thought signature",
-        "invalid_request",
-        "restore_signature_or_use_documented_skip_value",
-        "history",
-        text=r"thought[-_ ]?signature",
-    ),
+    Rule("no money, by code", *_NO_MONEY, marks="{money_code}"),
+    Rule("no money, by status", *_NO_MONEY, status=(402,)),
+    Rule("rate", *_RATE, text="{rate}"),
+    Rule("plan", "quota_billing", "stop_and_tell_user", "until_reset", text="{plan}"),
+    Rule("exhausted for now", *_RATE, text="{exhausted}"),
+    Rule("no money", *_NO_MONEY, text="{money}"),
+    Rule("busy", *_BUSY, text="{busy}", is_html=False),
+    Rule("some token limit", *_RATE_OR_WINDOW, text="{some_limit}", unless="{window}"),
+    # Names and credentials.
+    Rule("no such model, plainly", *_CONFIG, text="{no_model_plainly}"),
+    Rule("credentials", *_AUTH, text="{auth}", unless="{overflow}"),
+    # The cap on the output.
+    Rule("no room for output", *_WITH_OUTPUT, text="{no_room}"),
+    Rule("output cap, plainly", *_OUTPUT_CAP, text="{output_cap_plainly}"),
+    Rule("output cap", *_OUTPUT_CAP, text="{output_cap}", unless="{not_output_cap}"),
+    # Requests that are wrong whatever their length.
+    Rule("deadline of a Go client", *_TIMEOUT, text=r"context deadline exceeded"),
+    Rule("call id", "invalid_request", "remap_tool_ids", "tool_id", text="{call_id}"),
+    Rule("one long text", *_LONG_STRING, text="{long_content}"),
+    Rule("one long string", *_PARAMETER, text="{long_string}"),
+    Rule("tools", "invalid_request", "reduce_tools", "tools", text="{tools}"),
+    Rule("media", *_MEDIA, text="{media}", unless="{not_media}"),
+    Rule("thinking", *_THINKING, text="{thinking}"),
+    Rule("thought signature", *_SIGNATURE, text=r"thought[-_ ]?signature"),
     Rule(
         "JSON the server cannot read",
-        "invalid_request",
-        "repair_surrogates_and_retry_once",
-        "encoding",
+        *_ENCODING,
         status=(400, 422),
-        text=words.PAGE_AS_JSON,
+        text="{page_as_json}",
         unless=r"<",
     ),
-    Rule(
-        "page where JSON should be",
-        "transport",
-        "retry_with_backoff",
-        "html_body",
-        text=words.PAGE_AS_JSON,
-    ),
-    Rule(
-        "encoding",
-        "invalid_request",
-        "repair_surrogates_and_retry_once",
-        "encoding",
-        text=words.ENCODING,
-        unless=r"unknown name|cannot find field",
-    ),
-    Rule("calls and results", "invalid_request", "fix_parameters", "history", text=words.PAIRS),
-    Rule("no such model", "config_error", "stop_and_tell_user", "config", text=words.NO_MODEL),
-    Rule(
-        "nothing there, and it is a model",
-        "config_error",
-        "stop_and_tell_user",
-        "config",
-        marks=r"notfound",
-        text=r"\bmodels?\b",
-    ),
-    Rule(
-        "parameter",
-        "invalid_request",
-        "fix_parameters",
-        "parameter",
-        text=words.PARAMETER,
-        unless=words.OVERFLOW,
-    ),
-    Rule(
-        "no such model, by code",
-        "config_error",
-        "stop_and_tell_user",
-        "config",
-        marks=r"modelnotfound|deploymentnotfound",
-    ),
-)
-_OVERFLOWS: Final = (
-    Rule("warning line", "ambiguous", "ignore_unless_error", "log_warning", text=words.WARNING),
+    Rule("page where JSON should be", *_PAGE, text="{page_as_json}"),
+    Rule("encoding", *_ENCODING, text="{encoding}", unless=r"unknown name|cannot find field"),
+    Rule("calls and results", "invalid_request", "fix_parameters", "history", text="{pairs}"),
+    Rule("no such model", *_CONFIG, text="{no_model}"),
+    Rule("nothing there, and it is a model", *_CONFIG, marks=r"notfound", text=r"\bmodels?\b"),
+    Rule("parameter", *_PARAMETER, text="{parameter}", unless="{overflow}"),
+    Rule("no such model, by code", *_CONFIG, marks=r"modelnotfound|deploymentnotfound"),
+    # Overflows.
+    Rule("warning line", *_LOG_WARNING, text="{warning}"),
     Rule(
         "overflow with output",
-        "context_overflow",
-        _WITH_OUTPUT,
-        "input_plus_output",
-        text=words.OVERFLOW,
-        also=words.PLUS_OUTPUT,
+        *_WITH_OUTPUT,
+        text="{overflow}",
+        also="{plus_output}",
         is_html=False,
     ),
-    Rule(
-        "overflow", "context_overflow", "shrink_input", "input", text=words.OVERFLOW, is_html=False
-    ),
-    Rule(
-        "numbers say overflow",
-        "context_overflow",
-        "shrink_input",
-        "input",
-        text=r"context|prompt|\binput|\btokens?\b|window",
-        is_html=False,
-        is_over=True,
-    ),
-)
-_STATUS: Final = (
-    Rule("payload", "payload_too_large", _IMAGES_FIRST, "bytes", text=words.PAYLOAD),
-    Rule(
-        "cancelled",
-        "timeout",
-        "do_not_retry",
-        "cancelled",
-        text=words.CANCELLED,
-        unless=r"timeout|timed out",
-    ),
-    Rule(
-        "rate, by code",
-        "rate_limit",
-        "wait_and_retry",
-        "transient",
-        marks=r"ratelimit|resourceexhausted|toomanyrequests|throttl|requestlimitexceeded|\b1302\b",
-    ),
-    Rule(
-        "busy, by code",
-        "rate_limit",
-        "wait_and_retry",
-        "overloaded",
-        marks=r"overloaded|unavailable|capacity",
-    ),
-    Rule("rate, by status", "rate_limit", "wait_and_retry", "transient", status=(429,)),
-    Rule(
-        "busy, by status",
-        "rate_limit",
-        "wait_and_retry",
-        "overloaded",
-        status=(503, 529),
-        is_html=False,
-    ),
+    Rule("overflow", *_OVERFLOW, text="{overflow}", is_html=False),
+    Rule("numbers say overflow", *_OVERFLOW, text="{some_input}", is_html=False, is_over=True),
+    # Wordings that need the status or code beside them.
+    Rule("payload", *_PAYLOAD, text="{payload}"),
+    Rule("cancelled", *_CANCELLED, text="{cancelled}", unless=r"timeout|timed out"),
+    Rule("rate, by code", *_RATE, marks="{rate_code}"),
+    Rule("busy, by code", *_BUSY, marks=r"overloaded|unavailable|capacity"),
+    Rule("rate, by status", *_RATE, status=(429,)),
+    Rule("busy, by status", *_BUSY, status=(503, 529), is_html=False),
     Rule(
         "overflow, loosely, with output",
-        "context_overflow",
-        _WITH_OUTPUT,
-        "input_plus_output",
-        text=words.LOOSE_OVERFLOW,
-        also=words.PLUS_OUTPUT,
+        *_WITH_OUTPUT,
+        text="{loose_overflow}",
+        also="{plus_output}",
         is_html=False,
     ),
-    Rule(
-        "overflow, loosely",
-        "context_overflow",
-        "shrink_input",
-        "input",
-        text=words.LOOSE_OVERFLOW,
-        is_html=False,
-    ),
-    Rule("payload, by status", "payload_too_large", _IMAGES_FIRST, "bytes", status=(413,)),
-    Rule(
-        "payload, by code",
-        "payload_too_large",
-        _IMAGES_FIRST,
-        "bytes",
-        marks=r"(?:request|payload|entity|content|body)toolarge",
-    ),
-    Rule("credentials, by code", "auth", "refresh_credentials", "credentials", marks=_AUTH_CODE),
-    Rule(
-        "credentials, by status",
-        "auth",
-        "refresh_credentials",
-        "credentials",
-        status=(401, 403, 407),
-    ),
+    Rule("overflow, loosely", *_OVERFLOW, text="{loose_overflow}", is_html=False),
+    Rule("payload, by status", *_PAYLOAD, status=(413,)),
+    Rule("payload, by code", *_PAYLOAD, marks=r"(?:request|payload|entity|content|body)toolarge"),
+    Rule("credentials, by code", *_AUTH, marks="{auth_code}"),
+    Rule("credentials, by status", *_AUTH, status=(401, 403, 407)),
+    # The connection and the server.
+    Rule("cancelled, by code", *_CANCELLED, marks=r"cancell?ed|\baborterror\b|keyboardinterrupt"),
+    Rule("timeout", *_TIMEOUT, text="{timeout}"),
+    Rule("timeout, by code", *_TIMEOUT, marks=r"timeout|deadlineexceeded|timedout"),
+    Rule("timeout, by status", *_TIMEOUT, status=(408, 504, 522, 524)),
+    Rule("page", *_PAGE, is_html=True),
+    Rule("connection", *_CONNECTION, text="{connection}"),
+    Rule("connection, by code", *_CONNECTION, marks="{connection_code}"),
+    Rule("server", *_SERVER, text="{server}"),
+    Rule("server, by status", *_SERVER, status=_SERVER_STATUS),
+    # Everything else.
+    Rule("nothing said", *_NO_BODY, status=(400,), text="{nothing}"),
+    Rule("refused", *_PARAMETER, status=(*range(400, 500),)),
+    Rule("refused, by code", *_PARAMETER, marks="{refused_code}"),
+    Rule("refused, loosely", *_PARAMETER, text="{refused}"),
+    Rule("server, by code", *_SERVER, marks=r"servererror|internalerror|apierror\b"),
 )
-_TRANSPORT: Final = (
-    Rule(
-        "cancelled, by code",
-        "timeout",
-        "do_not_retry",
-        "cancelled",
-        marks=r"cancell?ed|\baborterror\b|keyboardinterrupt",
-    ),
-    Rule("timeout", "timeout", "retry_with_backoff", "deadline", text=words.TIMEOUT),
-    Rule(
-        "timeout, by code",
-        "timeout",
-        "retry_with_backoff",
-        "deadline",
-        marks=r"timeout|deadlineexceeded|timedout",
-    ),
-    Rule(
-        "timeout, by status",
-        "timeout",
-        "retry_with_backoff",
-        "deadline",
-        status=(408, 504, 522, 524),
-    ),
-    Rule("page", "transport", "retry_with_backoff", "html_body", is_html=True),
-    Rule("connection", "transport", "retry_with_backoff", "connection", text=words.CONNECTION),
-    Rule(
-        "connection, by code",
-        "transport",
-        "retry_with_backoff",
-        "connection",
-        marks=r"connection|connecterror|readerror|protocolerror|networkerror|oserror|brokenpipe",
-    ),
-    Rule("server", "transport", "retry_with_backoff", "server", text=words.SERVER),
-    Rule(
-        "server, by status",
-        "transport",
-        "retry_with_backoff",
-        "server",
-        status=(*range(500, 503), *range(505, 512), *range(520, 528), 530, 598, 599),
-    ),
-)
-_LEFT_OVER: Final = (
-    Rule(
-        "nothing said",
-        "ambiguous",
-        "decide_by_own_estimate",
-        "no_body",
-        status=(400,),
-        text=words.NOTHING,
-    ),
-    Rule("refused", "invalid_request", "fix_parameters", "parameter", status=(*range(400, 500),)),
-    Rule(
-        "refused, by code",
-        "invalid_request",
-        "fix_parameters",
-        "parameter",
-        marks=r"invalidrequest|badrequest|invalidargument|validation|unprocessable|invalidparam",
-    ),
-    Rule("refused, loosely", "invalid_request", "fix_parameters", "parameter", text=words.REFUSED),
-    Rule(
-        "server, by code",
-        "transport",
-        "retry_with_backoff",
-        "server",
-        marks=r"servererror|internalerror|apierror\b",
-    ),
-)
+"""In order. A `{name}` in a pattern is an entry of the table in `patterns`."""
 
-BUILT_IN: Final[tuple[Rule, ...]] = (
-    *_NOT_A_CALL,
-    *_REPLIES,
-    *_DECISIVE,
-    *_RATES_AND_MONEY,
-    *_WHO,
-    *_OUTPUT,
-    *_WRONG,
-    *_OVERFLOWS,
-    *_STATUS,
-    *_TRANSPORT,
-    *_LEFT_OVER,
-)
 UNKNOWN: Final = Rule("unknown", "ambiguous", "stop_and_tell_user", "unknown")
-"""For what no rule knows. It is never an overflow."""
+"""For a failure that no rule knows. It is never an overflow."""
+
+
+@cache
+def built_in_rules() -> tuple[Rule, ...]:
+    """Return the rules in order, with the wordings in their patterns."""
+    known = wordings()
+    return tuple(
+        msgspec.structs.replace(
+            rule, **{name: expand(getattr(rule, name), known) for name in _PATTERNS}
+        )
+        for rule in _ROWS
+    )
