@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from holdfast.engine.memory.search import Scope
+    from holdfast.engine.memory.indexer import Scope
 
 KEY = SessionKey("main", "one")
 DAY = 86_400.0

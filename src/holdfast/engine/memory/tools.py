@@ -10,7 +10,8 @@ from holdfast.engine.tools import ToolFunction, ToolOutput, tool_function
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.engine.memory.search import Memory, Scope
+    from holdfast.engine.memory.indexer import Scope
+    from holdfast.engine.memory.search import Memory
 
 
 def memory_tools(

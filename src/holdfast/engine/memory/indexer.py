@@ -1,0 +1,174 @@
+"""Keeping a search index up to date with notes and sessions, for one caller.
+
+Only words that people and models said go into the index, with secrets masked. Sessions that the
+caller may not read are neither read nor searched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from holdfast.core.history.access import decide, subject_of
+from holdfast.core.log.speakers import answered, said
+from holdfast.core.memory.passages import passages
+from holdfast.core.memory.search_terms import terms
+from holdfast.core.secrets.redaction import without_secrets
+from holdfast.errors import HoldfastError
+from holdfast.stores.search_index import Passage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from holdfast.core.history.access import Caller
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Record
+    from holdfast.core.memory.note_types import Note
+    from holdfast.ports import Notes, SessionInfo, SessionStore
+    from holdfast.stores.search_index import Kind, Recall, Role, Source
+
+Scope = Literal["notes", "sessions", "all"]
+
+
+class Indexer:
+    """Brings an index up to date, and knows which of its sources a caller may search."""
+
+    def __init__(
+        self, index: Recall, store: SessionStore | None, notes: Notes | None, caller: Caller
+    ) -> None:
+        self._index = index
+        self._store = store
+        self._notes = notes
+        self._caller = caller
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of the index names of these notes, which says whose they are."""
+        assert self._notes is not None
+        return f"{self._notes.scope}//"  # unique: no scope has two slashes
+
+    def refresh(self, scope: Scope) -> None:
+        """Bring the index up to date with the files."""
+        known = {(source.kind, source.name): source for source in self._index.sources()}
+        if scope != "sessions" and self._notes is not None:
+            self._refresh_notes(self._notes, known)
+        if scope != "notes" and self._store is not None:
+            self._refresh_sessions(self._store, known)
+
+    def sources(self, scope: Scope, before: float | None) -> list[Source]:
+        """The sources that may answer."""
+        allowed: set[tuple[Kind, str]] = set()
+        if scope != "notes" and self._store is not None:
+            infos = {str(info.key): info for info in self._store.sessions()}
+            allowed |= {("session", name) for name in self._visible(infos)}
+        prefix = None if scope == "sessions" or self._notes is None else self.prefix
+        return [
+            source
+            for source in self._index.sources()
+            if source.passages
+            and (before is None or source.oldest is None or source.oldest < before)
+            and (
+                (source.kind, source.name) in allowed
+                or (source.kind == "note" and prefix is not None and source.name.startswith(prefix))
+            )
+        ]
+
+    def _visible(self, infos: Mapping[str, SessionInfo]) -> list[str]:
+        subjects = {info.key: subject_of(info.key, info) for info in infos.values()}
+        return [
+            name
+            for name, info in infos.items()
+            if decide(self._caller, subjects[info.key], subjects.get).is_allowed
+        ]
+
+    def _refresh_notes(self, notes: Notes, known: Mapping[tuple[Kind, str], Source]) -> None:
+        gone = {
+            name: source
+            for (kind, name), source in known.items()
+            if kind == "note" and name.startswith(self.prefix)
+        }
+        for file in notes.files():
+            name = self.prefix + file.path
+            stamp = f"{file.inode} {file.size} {file.mtime_ns}"
+            if name in gone and gone.pop(name).stamp == stamp:
+                continue
+            found = [
+                passage
+                for note in notes.notes(file.path)
+                for passage in _note_passages(note, file.mtime_ns / 1e9)
+            ]
+            self._index.replace("note", name, stamp=stamp, head="", passages=found)
+        if gone:
+            self._index.forget(source.id for source in gone.values())
+
+    def _refresh_sessions(
+        self, store: SessionStore, known: Mapping[tuple[Kind, str], Source]
+    ) -> None:
+        infos = {str(info.key): info for info in store.sessions()}
+        for name in self._visible(infos):
+            info, source = infos[name], known.get(("session", name))
+            stamp = f"{info.head} {info.bytes} {info.records}"
+            if source is None or source.stamp != stamp:
+                self._read_session(store, info.key, stamp, source)
+        gone = [
+            source.id
+            for (kind, name), source in known.items()
+            if kind == "session" and name not in infos
+        ]
+        if gone:
+            self._index.forget(gone)
+
+    def _read_session(
+        self, store: SessionStore, key: SessionKey, stamp: str, source: Source | None
+    ) -> None:
+        """Put a session into the index; only its new records if it has grown."""
+        try:
+            if source is not None and source.head:
+                fresh = _since(store.back(key), source.head)
+                if fresh is not None:
+                    head = fresh[-1].id if fresh else source.head
+                    found = list(_record_passages(fresh))
+                    self._index.extend(source, stamp=stamp, head=head, passages=found)
+                    return
+            records = list(store.read(key))
+        except HoldfastError:
+            return  # a damaged session is not searched, and must not stop the search of others
+        head = records[-1].id if records else ""
+        found = list(_record_passages(records))
+        self._index.replace("session", str(key), stamp=stamp, head=head, passages=found)
+
+
+def _record_passages(records: Iterable[Record]) -> Iterator[Passage]:
+    """The words of people and models, in passages."""
+    for record in records:
+        role: Role = "user"
+        words = said(record)
+        if not words:
+            words, role = answered(record), "assistant"
+        for text in passages(without_secrets(words)) if words else ():
+            yield Passage(text, terms(text), role, record=record.id, ts=record.ts or None)
+
+
+def _note_passages(note: Note, changed: float) -> Iterator[Passage]:
+    """A note in passages; its heading counts as part of each of them."""
+    origin = " ".join(filter(None, [note.session, *note.records[:1]]))
+    heading = terms(note.heading)
+    for text in passages(without_secrets(note.text)):
+        yield Passage(
+            text,
+            [*heading, *terms(text)],
+            "note",
+            record=origin,
+            first_line=note.line,
+            last_line=note.last_line,
+            ts=note.ts if note.ts is not None else changed,
+        )
+
+
+def _since(back: Iterator[Record], head: str) -> list[Record] | None:
+    """The records after `head`, oldest first; None if it is no longer on the path."""
+    fresh: list[Record] = []
+    for record in back:
+        if record.id == head:
+            return fresh[::-1]
+        fresh.append(record)
+    return None

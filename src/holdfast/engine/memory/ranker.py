@@ -1,0 +1,152 @@
+"""Ranking for one query: candidates from an index, weighed by words and by meaning."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.memory.ranking import (
+    NOTE_WEIGHTS,
+    Alike,
+    Candidate,
+    Ranked,
+    Weights,
+    asked,
+    essential,
+    is_rare_identifier,
+    leaders,
+    often_said,
+    ranked,
+    rarity,
+    telling,
+    weight,
+    words_of_sources,
+)
+from holdfast.core.memory.search_terms import is_common, terms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from holdfast.engine.memory.vectors import IndexVectors
+    from holdfast.stores.search_index import Found, Matches, Recall, Source
+
+_SIMILARITY_MIN: Final = 0.3
+"""A passage without any word of the query must be at least this similar in meaning."""
+
+
+class Ranker:
+    """Orders the passages of an index for queries."""
+
+    def __init__(self, index: Recall, vectors: IndexVectors, weights: Weights | None) -> None:
+        self._index = index
+        self._vectors = vectors
+        self._weights = weights
+
+    def rank(
+        self, query: str, vector: bytes | None, part: Mapping[int, Source], before: float | None
+    ) -> list[tuple[Ranked, Found]]:
+        """The passages that answer among sources of one kind, best first."""
+        wanted = asked(query)
+        total = max(1, sum(source.passages for source in part.values()))
+        matches = self._index.matches(wanted, terms(query), part)
+        near = self._vectors.nearest(vector, part)
+        rows = [
+            row
+            for row in self._index.passages(list(dict.fromkeys([*matches.best, *near])))
+            if before is None or row.ts is None or row.ts < before
+        ]
+        similar = self._vectors.similarity(vector, [row.id for row in rows])
+        average = sum(source.terms for source in part.values()) / total
+        weigh = _Weighing(query, wanted, matches, total, average)
+        candidates = [
+            weigh.candidate(row, similar.get(row.id))
+            for row in rows
+            if similar.get(row.id, 0.0) >= _SIMILARITY_MIN or weigh.is_match(row)
+        ]
+        sizes = {source.id: source.terms for source in part.values()}
+        words = words_of_sources(matches.sources, wanted, sizes)
+        newest = max((source.newest or 0.0 for source in part.values()), default=0.0)
+        newest = newest if before is None else min(newest, before)
+        is_notes = all(source.kind == "note" for source in part.values())
+        weights = self._weights or (NOTE_WEIGHTS if is_notes else Weights())
+        means = self._vectors.source_similarity(vector, part)
+        alike = None
+        if not is_notes:
+            best = leaders(candidates, words, means=means, newest=newest, weights=weights)
+            alike = self._alike(best, vector, part, before)
+        order = ranked(candidates, words, means=means, alike=alike, newest=newest, weights=weights)
+        by_id = {row.id: row for row in rows}
+        return [(candidate, by_id[candidate.id]) for candidate in order]
+
+    def _alike(
+        self,
+        best: Sequence[tuple[Candidate, float]],
+        vector: bytes | None,
+        part: Mapping[int, Source],
+        before: float | None,
+    ) -> Alike:
+        """The likeness of sources to those that answer best."""
+        spoken = [
+            (share, often_said(self._terms_around(leader.id, before))) for leader, share in best
+        ]
+        holding = self._index.holding({term for _share, counts in spoken for term in counts})
+        wanted = telling(spoken, holding, sum(source.passages for source in part.values()))
+        counts = self._index.shared({term: holding[term] for term in wanted}, part)
+        sizes = {source.id: source.terms for source in part.values()}
+        words = words_of_sources(counts, wanted, sizes)
+        if vector is None:
+            return Alike(words)
+        shares = {leader.source: share for leader, share in best}
+        return Alike(words, self._vectors.source_likeness(shares, part))
+
+    def _terms_around(self, passage: int, before: float | None) -> Iterator[str]:
+        for row in self._index.around(passage):
+            if before is None or row.ts is None or row.ts < before:
+                yield from row.terms
+
+
+class _Weighing:
+    """The weights of a query's terms, and the candidates they make of passages."""
+
+    def __init__(
+        self,
+        query: str,
+        wanted: Mapping[str, float],
+        matches: Matches,
+        total: int,
+        average: float,
+    ) -> None:
+        held = {term: count for term, count in matches.holding.items() if count}
+        self._worth = {term: wanted[term] * rarity(count, total) for term, count in held.items()}
+        self._average = average
+        self._telling = frozenset(term for term in wanted if not is_common(term))
+        self._rare = [
+            term for term, count in held.items() if is_rare_identifier(term, count, total)
+        ]
+        self._phrase = f" {' '.join(essential(query))} " if essential(query) else ""
+
+    def is_match(self, row: Found) -> bool:
+        """A passage matches if it holds a distinctive word of the query, if there are any."""
+        return not self._telling or not self._telling.isdisjoint(row.terms)
+
+    def candidate(self, row: Found, similarity: float | None) -> Candidate:
+        counts = Counter(row.terms)
+        length = len(row.terms)
+        words = sum(
+            worth * weight(counts[term], length, self._average)
+            for term, worth in self._worth.items()
+            if term in counts
+        )
+        rare = sum(term in counts for term in self._rare) / max(1, len(self._rare))
+        flat = f" {' '.join(term for term in row.terms if not is_common(term))} "
+        return Candidate(
+            id=row.id,
+            source=row.source,
+            place=row.place,
+            words=words,
+            similarity=similarity,
+            is_user=row.role == "user",
+            ts=row.ts,
+            is_exact=bool(self._phrase) and self._phrase in flat,
+            identifiers=rare,
+        )
