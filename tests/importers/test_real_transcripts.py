@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from tests.shared_data import DATA, need_data
+from tests.support.cases import check_all
 
 from holdfast.core.log.ids import is_name
 from holdfast.core.log.records import (
@@ -23,6 +24,8 @@ from holdfast.core.log.records import (
 from holdfast.importers import detect, files, read
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.importers import Imported
 
 FORMAT_OF_DATASET = {
@@ -95,59 +98,63 @@ def load(entry: dict[str, Any]) -> list[Imported]:
     return read((folder / entry["file"]).read_bytes(), entry["file"])
 
 
-def of(dataset: str) -> list[Any]:
-    """The files of a dataset as parameters; without data one that skips and says why."""
-    entries = [one for one in manifest() if one["dataset"] == dataset]
-    return [
-        pytest.param(entry, id=entry.get("file", "missing").split("/")[-1][:40])
-        for entry in entries or [{}]
-    ]
+def check_files(check: Callable[[dict[str, Any]], None], *datasets: str) -> None:
+    """Check every file of these datasets, or of all."""
+    need_data()
+    entries = [one for one in manifest() if one["dataset"] in datasets or not datasets]
+    check_all(entries, check, name=lambda entry: str(entry["file"]))
 
 
-@pytest.mark.parametrize("entry", manifest() or [{}], ids=lambda one: one.get("file", "missing"))
-def test_every_file_is_recognised_and_its_records_can_be_stored(entry: dict[str, Any]) -> None:
+def test_every_file_is_recognised_and_its_records_can_be_stored() -> None:
     """The right format, valid names, and every record the same after a trip through a log."""
-    data = (need_data() / entry["file"]).read_bytes()
-    kind = wanted_format(entry)
 
-    assert detect(data, entry["file"]) == kind
-    if kind is None:
-        return
-    found = read(data, entry["file"])
-    assert len({one.name for one in found}) == len(found)
-    for one in found:
-        assert is_name(one.name)
-        assert one.format == kind
-        ids = [record.id for record in one.records if record.id]
-        assert len(set(ids)) == len(ids)
-        for record in one.records:
-            assert decode(encode(record)) == record
+    def check(entry: dict[str, Any]) -> None:
+        data = (need_data() / entry["file"]).read_bytes()
+        kind = wanted_format(entry)
+
+        assert detect(data, entry["file"]) == kind
+        if kind is None:
+            return
+        found = read(data, entry["file"])
+        assert len({one.name for one in found}) == len(found)
+        for one in found:
+            assert is_name(one.name)
+            assert one.format == kind
+            ids = [record.id for record in one.records if record.id]
+            assert len(set(ids)) == len(ids)
+            for record in one.records:
+                assert decode(encode(record)) == record
+
+    check_files(check)
 
 
-@pytest.mark.parametrize("entry", [*of("entire-claude-code"), *of("spotter-claude-code")])
-def test_claude_code_calls_compactions_and_lines_add_up(entry: dict[str, Any]) -> None:
+def test_claude_code_calls_compactions_and_lines_add_up() -> None:
     """Every call and compaction of the list; and every line is a record, a part of one, or listed.
 
     The list counts lines; we make one message of the lines of one API call, so ours are fewer.
     """
-    found = load(entry)
-    records = [record for one in found for record in one.records]
-    compactions = sum(isinstance(record, Compaction) for record in records)
 
-    assert counted(found).calls == (entry.get("tool_calls") or 0)
-    assert compactions == (entry.get("compactions") or 0)
-    replies = [
-        one.extra["message_id"] for one in records if isinstance(one, Assistant) and one.usage
-    ]
-    assert len(set(replies)) == len(replies)
-    left_out = {"abandoned branch": 0, "API error message": 0}
-    for one in found:
-        for skip in one.skipped:
-            if skip.what in left_out:
-                left_out[skip.what] += skip.count
-    lines = _claude_messages(entry)
-    ours = len(records) + sum(left_out.values())
-    assert ours == lines, "a line was lost or made twice"
+    def check(entry: dict[str, Any]) -> None:
+        found = load(entry)
+        records = [record for one in found for record in one.records]
+        compactions = sum(isinstance(record, Compaction) for record in records)
+
+        assert counted(found).calls == (entry.get("tool_calls") or 0)
+        assert compactions == (entry.get("compactions") or 0)
+        replies = [
+            one.extra["message_id"] for one in records if isinstance(one, Assistant) and one.usage
+        ]
+        assert len(set(replies)) == len(replies)
+        left_out = {"abandoned branch": 0, "API error message": 0}
+        for one in found:
+            for skip in one.skipped:
+                if skip.what in left_out:
+                    left_out[skip.what] += skip.count
+        lines = _claude_messages(entry)
+        ours = len(records) + sum(left_out.values())
+        assert ours == lines, "a line was lost or made twice"
+
+    check_files(check, "entire-claude-code", "spotter-claude-code")
 
 
 def _claude_messages(entry: dict[str, Any]) -> int:
@@ -174,112 +181,124 @@ def _records_of(content: Any) -> int:
     return int(results + (results < len(content)))
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        entry
-        for dataset in ("pi-session", "realmem", "qmsum", "memorybank", "goodai-ltm")
-        for entry in of(dataset)
-        if "probing" not in entry.id
-    ],
-)
-def test_counts_are_those_of_the_list(entry: dict[str, Any]) -> None:
+def test_counts_are_those_of_the_list() -> None:
     """Sessions, messages and calls, as the list of the data has them."""
-    found = load(entry)
 
-    assert counted(found) == Counts(
-        entry["sessions"], entry["messages"], entry.get("tool_calls") or 0
-    )
+    def check(entry: dict[str, Any]) -> None:
+        if "probing" in entry["file"]:
+            return  # questions about the sessions, not a session
+        found = load(entry)
+
+        assert counted(found) == Counts(
+            entry["sessions"], entry["messages"], entry.get("tool_calls") or 0
+        )
+
+    check_files(check, "pi-session", "realmem", "qmsum", "memorybank", "goodai-ltm")
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        entry
-        for dataset in ("swe-agent-traj", "tau-bench-airline", "toolbench-answers", "inspect-log")
-        for entry in of(dataset)
-    ],
-)
-def test_counts_but_for_the_system_prompt_are_those_of_the_list(entry: dict[str, Any]) -> None:
+def test_counts_but_for_the_system_prompt_are_those_of_the_list() -> None:
     """The list counts system prompts as messages; here they are beside the records."""
-    found = load(entry)
-    prompts = sum(bool(one.system) for one in found)
-    counts = counted(found)
 
-    assert counts.sessions == entry["sessions"]
-    assert counts.calls == (entry.get("tool_calls") or 0)
-    if entry.get("messages"):
-        assert counts.messages + prompts == entry["messages"]
+    def check(entry: dict[str, Any]) -> None:
+        found = load(entry)
+        prompts = sum(bool(one.system) for one in found)
+        counts = counted(found)
+
+        assert counts.sessions == entry["sessions"]
+        assert counts.calls == (entry.get("tool_calls") or 0)
+        if entry.get("messages"):
+            assert counts.messages + prompts == entry["messages"]
+
+    check_files(check, "swe-agent-traj", "tau-bench-airline", "toolbench-answers", "inspect-log")
 
 
-@pytest.mark.parametrize("entry", of("mini-swe-agent-gemini3"))
-def test_mini_swe_agent_has_messages_and_usage_but_no_calls(entry: dict[str, Any]) -> None:
+def test_mini_swe_agent_has_messages_and_usage_but_no_calls() -> None:
     """Its calls are code blocks in the text, which the list counts and a provider does not."""
-    need_data()
-    (found,) = load(entry)
-    replies = [record for record in found.records if isinstance(record, Assistant)]
 
-    assert counted([found]) == Counts(1, entry["messages"] - 1, 0)
-    assert len(replies) == entry["tool_calls"]
-    assert all(reply.usage and reply.model for reply in replies)
+    def check(entry: dict[str, Any]) -> None:
+        (found,) = load(entry)
+        replies = [record for record in found.records if isinstance(record, Assistant)]
+
+        assert counted([found]) == Counts(1, entry["messages"] - 1, 0)
+        assert len(replies) == entry["tool_calls"]
+        assert all(reply.usage and reply.model for reply in replies)
+
+    check_files(check, "mini-swe-agent-gemini3")
 
 
-@pytest.mark.parametrize("entry", of("trail-swe-bench"))
-def test_trail_requests_are_one_conversation(entry: dict[str, Any]) -> None:
+def test_trail_requests_are_one_conversation() -> None:
     """The list counts the longest request; calls written as messages are joined to their reply."""
-    need_data()
-    (found,) = load(entry)
-    counts = counted([found])
-    unread = sum(one.count for one in found.skipped if one.what == "request that cannot be read")
 
-    # One message of the list is the system prompt, one more a call's; ours has the last replies.
-    assert counts.messages == entry["messages"] - 1 - counts.calls + 1 + unread
+    def check(entry: dict[str, Any]) -> None:
+        (found,) = load(entry)
+        counts = counted([found])
+        unread = sum(
+            one.count for one in found.skipped if one.what == "request that cannot be read"
+        )
+
+        # One message of the list is the system prompt, one more a call's; ours has the last
+        # replies.
+        assert counts.messages == entry["messages"] - 1 - counts.calls + 1 + unread
+
+    check_files(check, "trail-swe-bench")
 
 
-@pytest.mark.parametrize("entry", of("memorycode"))
-def test_memorycode_sessions_are_those_of_the_list(entry: dict[str, Any]) -> None:
+def test_memorycode_sessions_are_those_of_the_list() -> None:
     """Speeches are told apart by other rules than the list's: within six in a hundred."""
-    counts = counted(load(entry))
 
-    assert counts.sessions == entry["sessions"]
-    assert counts.messages == pytest.approx(entry["messages"], rel=0.06)
+    def check(entry: dict[str, Any]) -> None:
+        counts = counted(load(entry))
+
+        assert counts.sessions == entry["sessions"]
+        assert counts.messages == pytest.approx(entry["messages"], rel=0.06)
+
+    check_files(check, "memorycode")
 
 
-@pytest.mark.parametrize("entry", of("longmemeval-oracle"))
-def test_longmemeval_sessions_are_carried_once(entry: dict[str, Any]) -> None:
+def test_longmemeval_sessions_are_carried_once() -> None:
     """Three sessions belong to two questions; the list counts their messages twice."""
-    found = load(entry)
-    marked = sum("has_answer" in record.extra for one in found for record in one.records)
 
-    assert len(found) == entry["sessions"]
-    assert counted(found).messages <= entry["messages"]
-    assert 0 < marked <= entry["evidence_turns"]
+    def check(entry: dict[str, Any]) -> None:
+        found = load(entry)
+        marked = sum("has_answer" in record.extra for one in found for record in one.records)
+
+        assert len(found) == entry["sessions"]
+        assert counted(found).messages <= entry["messages"]
+        assert 0 < marked <= entry["evidence_turns"]
+
+    check_files(check, "longmemeval-oracle")
 
 
-@pytest.mark.parametrize("entry", of("openhands-output"))
-def test_openhands_calls_are_those_of_the_list(entry: dict[str, Any]) -> None:
+def test_openhands_calls_are_those_of_the_list() -> None:
     """The list leaves out the call with which a run declares itself finished."""
-    found = load(entry)
-    finishes = sum(
-        call["name"] == "finish"
-        for one in found
-        for record in one.records
-        if isinstance(record, Assistant)
-        for call in tool_calls(record.content)
-    )
 
-    assert len(found) == entry["sessions"]
-    assert counted(found).calls - finishes == entry["tool_calls"]
+    def check(entry: dict[str, Any]) -> None:
+        found = load(entry)
+        finishes = sum(
+            call["name"] == "finish"
+            for one in found
+            for record in one.records
+            if isinstance(record, Assistant)
+            for call in tool_calls(record.content)
+        )
+
+        assert len(found) == entry["sessions"]
+        assert counted(found).calls - finishes == entry["tool_calls"]
+
+    check_files(check, "openhands-output")
 
 
-@pytest.mark.parametrize("entry", of("aider-chat-history"))
-def test_aider_chats_with_words_are_carried(entry: dict[str, Any]) -> None:
+def test_aider_chats_with_words_are_carried() -> None:
     """Of all chats that were started, those without a word to a model are only counted."""
-    found = load(entry)
-    silent = sum(one.count for one in found[0].skipped if one.what == "chat without messages")
 
-    assert len(found) + silent == entry["sessions"]
-    assert all(one.records for one in found)
+    def check(entry: dict[str, Any]) -> None:
+        found = load(entry)
+        silent = sum(one.count for one in found[0].skipped if one.what == "chat without messages")
+
+        assert len(found) + silent == entry["sessions"]
+        assert all(one.records for one in found)
+
+    check_files(check, "aider-chat-history")
 
 
 def test_opencode_storage_is_found_in_its_folder() -> None:

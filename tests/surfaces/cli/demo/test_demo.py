@@ -11,9 +11,10 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from tests.support.cli import run_in_process
 
 from holdfast.core.log.records import ToolResult, decode
 from holdfast.core.tokens.counting import Estimator
@@ -34,24 +35,28 @@ def holdfast(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+class Kept(NamedTuple):
+    """One run of the demo: its folder, what it reported, and the log it left."""
+
+    folder: Path
+    found: dict[str, Any]
+    log: list[dict[str, Any]]
+
+
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """One run of the demo, with its folder."""
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     folder = tmp_path_factory.mktemp("demo")
     done = holdfast("demo", "--fast", "--json", "--keep", "kept", cwd=folder)
     assert done.returncode == 0, done.stderr
-    return folder, json.loads(done.stdout)
+    log = holdfast("log", "demo", "--json", "--root", "kept", cwd=folder)
+    lines = [json.loads(line) for line in log.stdout.splitlines()]
+    return Kept(folder, json.loads(done.stdout), lines)
 
 
-def log(folder: Path) -> list[dict[str, Any]]:
-    done = holdfast("log", "demo", "--json", "--root", "kept", cwd=folder)
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def test_nothing_is_lost_and_nothing_runs_twice(kept: tuple[Path, dict[str, Any]]) -> None:
+def test_nothing_is_lost_and_nothing_runs_twice(kept: Kept) -> None:
     """Killed with SIGKILL while a tool ran: all that was acknowledged is there, no tool reran."""
-    folder, found = kept
-    crash, records = found["crash"], log(folder)
+    folder, found, records = kept
+    crash = found["crash"]
     journal = (folder / "kept" / "tools-that-ran.txt").read_text().splitlines()
     ran = [line.split()[0] for line in journal]
     results = {one["tool_use_id"]: one for one in records if one["type"] == "tool_result"}
@@ -64,10 +69,9 @@ def test_nothing_is_lost_and_nothing_runs_twice(kept: tuple[Path, dict[str, Any]
     assert found["run_twice"] == []
 
 
-def test_figures_are_those_of_the_log(kept: tuple[Path, dict[str, Any]]) -> None:
+def test_figures_are_those_of_the_log(kept: Kept) -> None:
     """Calls, tokens, cache and cuts that the demo reports are the sums over what it stored."""
-    folder, found = kept
-    records = log(folder)
+    _folder, found, records = kept
     usages = [one["usage"] for one in records if one["type"] == "assistant"]
     prompts = [
         use["input_tokens"] + use["cache_read_input_tokens"] + use["cache_creation_input_tokens"]
@@ -87,10 +91,10 @@ def test_figures_are_those_of_the_log(kept: tuple[Path, dict[str, Any]]) -> None
     assert found["turns"] == sum(one["type"] == "user" for one in records)
 
 
-def test_no_answered_request_was_over_the_window(kept: tuple[Path, dict[str, Any]]) -> None:
+def test_no_answered_request_was_over_the_window(kept: Kept) -> None:
     """The provider refused once, the window was learned, and everything else fitted."""
-    folder, found = kept
-    learned = [one["window"] for one in log(folder) if one["type"] == "model"]
+    _folder, found, records = kept
+    learned = [one["window"] for one in records if one["type"] == "model"]
 
     assert found["refused"] == 1
     assert found["over_window"] == 0
@@ -99,9 +103,9 @@ def test_no_answered_request_was_over_the_window(kept: tuple[Path, dict[str, Any
     assert set(learned) == {found["window_real"]}
 
 
-def test_planted_facts_are_in_the_last_request(kept: tuple[Path, dict[str, Any]]) -> None:
+def test_planted_facts_are_in_the_last_request(kept: Kept) -> None:
     """What the user laid down early is still sent, and what was cut is in the log unharmed."""
-    _folder, found = kept
+    found = kept.found
 
     assert len(found["facts"]) >= 6
     assert [one["what"] for one in found["facts"] if not one["is_kept"]] == []
@@ -109,20 +113,22 @@ def test_planted_facts_are_in_the_last_request(kept: tuple[Path, dict[str, Any]]
     assert found["results_identical"] == found["results"] == found["tools"] - 1
 
 
-def test_printed_commands_work(kept: tuple[Path, dict[str, Any]]) -> None:
+def test_printed_commands_work(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Each command at the end works as it stands, and brings back what it says."""
-    folder, found = kept
-    lines = [one["line"] for one in found["commands"]]
-    shown = {line: holdfast(*shlex.split(line)[1:], cwd=folder) for line in lines}
+    monkeypatch.chdir(kept.folder)
+    lines = [one["line"] for one in kept.found["commands"]]
+    shown = {line: run_in_process(shlex.split(line)[1:], capfd) for line in lines}
     whole = next(line for line in lines if "--window 1000000" in line)
-    cleared = json.loads(next(one.stdout for line, one in shown.items() if " show " in line))
+    cleared = next(result for line, result in shown.items() if " show " in line).json
 
     assert len(lines) >= 6
-    assert {line: done.stderr for line, done in shown.items() if done.returncode} == {}
+    assert {line: result.err for line, result in shown.items() if result.status} == {}
     recorded = demo_recording.load().results[cleared["tool_use_id"]]
     assert cleared["content"] == recorded.content
-    assert "summarised" not in shown[whole].stderr
-    assert "kept" in shown[whole].stderr
+    assert "summarised" not in shown[whole].err
+    assert "kept" in shown[whole].err
 
 
 def run_in_pipe(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -135,22 +141,34 @@ def run_in_pipe(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_plain_output_has_no_control_codes_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_plain_output_has_no_control_codes_and_leaves_nothing_behind(
+    kept: Kept, tmp_path: Path
+) -> None:
     """In a pipe: readable lines, no colours, and the temporary folder is gone afterwards.
 
-    A second run prints the same text but for the id of the process that is killed.
+    Its figures are those that another run reported.
     """
-    done, again = run_in_pipe(tmp_path), run_in_pipe(tmp_path)
+    done = run_in_pipe(tmp_path)
 
     assert done.returncode == 0, done.stderr
-    masked = [re.sub(r"(?i)process \d+", "process PID", run.stdout) for run in (done, again)]
-    assert masked[0].splitlines() == masked[1].splitlines()
     assert "\x1b" not in done.stdout
     assert "\r" not in done.stdout
     assert "prompt is too long" in done.stdout
     assert "SIGKILL" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 120
     assert list(tmp_path.iterdir()) == []
+    figures = ("calls", "largest", "tokens_sent", "tokens_summaries", "whole_sent", "compactions")
+    words = set(done.stdout.split())
+    assert [name for name in figures if f"{kept.found[name]:,}" not in words] == []
+
+
+@pytest.mark.nightly
+def test_two_runs_print_the_same(tmp_path: Path) -> None:
+    """The text is the same but for the id of the process that is killed."""
+    texts = [run_in_pipe(tmp_path).stdout for _ in range(2)]
+    masked = [re.sub(r"(?i)process \d+", "process PID", text).splitlines() for text in texts]
+
+    assert masked[0] == masked[1]
 
 
 @pytest.mark.parametrize(
@@ -163,16 +181,24 @@ def test_plain_output_has_no_control_codes_and_leaves_nothing_behind(tmp_path: P
         (["--keep", "full"], "not empty"),
     ],
 )
-def test_what_cannot_be_shown_is_refused(tmp_path: Path, args: list[str], said: str) -> None:
+def test_what_cannot_be_shown_is_refused(
+    tmp_path: Path,
+    args: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     """A window too small, a file that is no recording, a folder in use: one clear sentence."""
     (tmp_path / "empty.jsonl").write_text('{"type":"user","content":"hello"}\n')
     (tmp_path / "text.txt").write_text("hello\n")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    done = holdfast("demo", "--fast", *args, cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
 
-    assert done.returncode == 2
-    assert said in done.stderr
+    refused = run_in_process(["demo", "--fast", *args], capfd)
+
+    assert refused.status == 2
+    assert said in refused.err
 
 
 def test_any_session_with_tools_can_be_replayed(tmp_path: Path) -> None:
