@@ -1,4 +1,4 @@
-"""What may be asked of the history, checked. Models ask for all sorts of things."""
+"""Checked requests for the history. Models send all sorts of arguments."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from holdfast.core.limits import (
 from holdfast.core.text.cut import cut
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """What a call asks for, checked."""
+class HistoryRequest(msgspec.Struct, frozen=True):
+    """The checked arguments of a call."""
 
     limit: int = HISTORY_LIMIT_MESSAGES
     include_tools: bool = False
@@ -32,7 +32,7 @@ class Asked(msgspec.Struct, frozen=True):
     offset: int = 0
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """Becomes a reply; it never leaves the engine."""
 
     def __init__(self, status: str, error: str) -> None:
@@ -40,7 +40,7 @@ class Refused(Exception):
         self.status, self.error = status, error
 
 
-def checked(
+def check_request(
     *,
     limit: Any,
     include_tools: Any,
@@ -50,12 +50,12 @@ def checked(
     output_ref: Any,
     output_ref_max_chars: Any,
     output_ref_offset: Any,
-) -> Asked:
-    """What is asked for, if it can be meant. Raises `Refused`."""
+) -> HistoryRequest:
+    """A request made from the arguments of a call. Raises `RequestRefused`."""
     chars = whole_number(
         "outputRefMaxChars", output_ref_max_chars, EXCERPT_CHARS_MAX, least=-sys.maxsize
     )
-    asked = Asked(
+    request = HistoryRequest(
         limit=whole_number("limit", limit, HISTORY_LIMIT_MESSAGES_MAX) or HISTORY_LIMIT_MESSAGES,
         include_tools=_yes_or_no("includeTools", include_tools),
         words=tuple(_text("query", query).split()),
@@ -65,12 +65,12 @@ def checked(
         chars=EXCERPT_CHARS if chars is None else max(EXCERPT_CHARS_MIN, chars),
         offset=whole_number("outputRefOffset", output_ref_offset, sys.maxsize, least=0) or 0,
     )
-    given = [name for name in ("cursor", "around", "output_ref") if getattr(asked, name)]
-    if len(given) > 1 or (asked.words and given and given != ["cursor"]):
-        raise Refused(
+    given = [name for name in ("cursor", "around", "output_ref") if getattr(request, name)]
+    if len(given) > 1 or (request.words and given and given != ["cursor"]):
+        raise RequestRefused(
             "invalid", "choose one of cursor, around and outputRefPath; a query goes with a cursor"
         )
-    return asked
+    return request
 
 
 def whole_number(name: str, value: Any, most: int, *, least: int = 1) -> int | None:
@@ -82,8 +82,10 @@ def whole_number(name: str, value: Any, most: int, *, least: int = 1) -> int | N
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        said = cut(repr(value), 40).text
-        raise Refused("invalid", f"`{name}` has to be a whole number from {least} up, not {said}")
+        given = cut(repr(value), 40).text
+        raise RequestRefused(
+            "invalid", f"`{name}` must be a whole number from {least} up, not {given}"
+        )
     return min(value, most)
 
 
@@ -92,15 +94,23 @@ def _yes_or_no(name: str, value: Any) -> bool:
         return bool(value)
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
-    raise Refused("invalid", f"`{name}` has to be true or false, not {cut(repr(value), 40).text}")
+    raise RequestRefused(
+        "invalid", f"`{name}` must be true or false, not {cut(repr(value), 40).text}"
+    )
 
 
 def _text(name: str, value: Any) -> str:
     if value is not None and not isinstance(value, str):
-        raise Refused("invalid", f"`{name}` has to be a text, not {cut(repr(value), 40).text}")
+        raise RequestRefused("invalid", f"`{name}` must be a text, not {cut(repr(value), 40).text}")
     text = value or ""
     if len(text) > PATTERN_CHARS_MAX:
-        raise Refused(
+        raise RequestRefused(
             "invalid", f"`{name}` has {len(text):,} characters; give at most {PATTERN_CHARS_MAX:,}"
         )
     return text
+
+
+def sentence_of(error: Exception) -> str:
+    """The message of an error with its hint."""
+    hint = getattr(error, "hint", None)
+    return f"{error}; {hint}" if hint else str(error)

@@ -1,0 +1,83 @@
+"""Finding the sessions that a caller may read, by id, label or beginning of an id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.history.access import OPERATOR, Gate, Subject, decide, subject_of
+from holdfast.core.limits import ID_CHARS_MAX
+from holdfast.core.log.ids import Named, SessionKey, is_name, resolve
+from holdfast.engine.history.request import RequestRefused, sentence_of
+from holdfast.errors import AmbiguousName, NoSuchSession, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.core.history.access import Caller, Verdict
+    from holdfast.ports import SessionInfo, SessionStore
+
+CURRENT: Final = "current"
+"""As the name of a session: the caller's own."""
+_SESSION_CHARS_MAX: Final = 2 * ID_CHARS_MAX + 1
+
+
+class SessionLookup:
+    """The sessions of a store that one caller may read; a bare id means a session of `agent`."""
+
+    def __init__(self, store: SessionStore, caller: Caller, agent: str) -> None:
+        self._store = store
+        self._caller = caller
+        self._agent = agent
+
+    def resolve(self, name: Any) -> tuple[SessionKey, Verdict]:
+        """The session of that name, if the caller may read it. Raises `RequestRefused`."""
+        if not isinstance(name, str) or not name.strip():
+            raise RequestRefused("invalid", f"no session is named; give its id, or `{CURRENT}`")
+        if len(name) > _SESSION_CHARS_MAX:
+            raise RequestRefused("invalid", f"no session has a name of {len(name):,} characters")
+        subject = self._subject(name.strip())
+        verdict = decide(self._caller, subject, self.find)
+        if subject is None or not verdict.is_allowed:
+            raise RequestRefused("forbidden", verdict.reason)
+        return subject.key, verdict
+
+    def _subject(self, name: str) -> Subject | None:
+        """The session with a name; one outside the caller's view is found by its exact id only."""
+        for key in self._exact(name):
+            found = self.find(key)
+            if found is not None:
+                return found
+        visible = self.visible()
+        try:
+            key = resolve(name, (Named(info.key, info.label) for info in visible))
+        except AmbiguousName as error:
+            raise RequestRefused("invalid", sentence_of(error)) from error
+        except NoSuchSession as error:
+            if self._caller == OPERATOR:
+                raise RequestRefused("not_found", sentence_of(error)) from error
+            return None
+        return next(subject_of(key, info) for info in visible if info.key == key)
+
+    def _exact(self, name: str) -> Iterator[SessionKey]:
+        caller = self._caller
+        if name == CURRENT and caller.session is not None and is_name(caller.session):
+            yield SessionKey(caller.agent, caller.session)
+            return
+        agent, slash, session = name.rpartition("/")
+        agent = agent if slash else self._agent
+        if is_name(agent) and is_name(session):
+            yield SessionKey(agent, session)
+
+    def find(self, key: SessionKey) -> Subject | None:
+        try:
+            return subject_of(key, self._store.header(key))
+        except NoSuchSession:
+            return None
+        except StoreError:
+            return Subject(key, None)  # it exists, but its damaged header does not say whose it is
+
+    def visible(self) -> list[SessionInfo]:
+        infos = self._store.sessions()
+        known = {info.key: subject_of(info.key, info) for info in infos}
+        gate = Gate(self._caller, known.get)
+        return [info for info in infos if gate.verdict(known[info.key]).is_allowed]

@@ -1,0 +1,133 @@
+"""Pages of a session: records read back from the end, and only those that fit looked at closely."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.history.cursors import record_in
+from holdfast.core.history.page import Gathering, in_turn, units_back, units_forward
+from holdfast.core.history.sanitise import (
+    call_names,
+    cleaned,
+    is_message,
+    is_result,
+    is_within,
+    matches,
+    searchable,
+)
+from holdfast.core.limits import HISTORY_SEARCH_CHARS_MAX
+from holdfast.core.log.records import Assistant, ToolUse
+from holdfast.errors import NoSuchRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.core.history.page import Page, Unit
+    from holdfast.core.history.sanitise import Clean
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Record
+    from holdfast.core.secrets.redaction import Redactor
+    from holdfast.engine.history.request import HistoryRequest
+    from holdfast.ports import SessionStore
+
+_GLANCE: Final = 8
+"""Redacting a text costs this many times more than seeing that it has no match."""
+_NEAR_RECORDS: Final = 8_192
+"""The distance up to which a record is looked for from the end; beyond it the log is searched."""
+
+
+class PageReader:
+    """Reads pages of at most `cap` bytes. `scope` names what the caller sees."""
+
+    def __init__(self, store: SessionStore, redactor: Redactor, cap: int, scope: str) -> None:
+        self._store = store
+        self._redactor = redactor
+        self._cap = cap
+        self._scope = scope
+
+    def newest(self, key: SessionKey, request: HistoryRequest) -> Page:
+        """The newest messages, or those before a cursor."""
+        before = record_in(request.cursor, key) if request.cursor else None
+        units = units_back(
+            self._store.back(key, before=before), include_tools=request.include_tools
+        )
+        gathering = Gathering(request.limit, self._cap, request.words)
+        if request.words:
+            return self._matching(key, request, units, gathering)
+        for unit in units:
+            gathering.take(unit, self._clean(unit))
+            if gathering.is_done:
+                break
+        return gathering.page(str(key), self._scope, has_older=next(units, None) is not None)
+
+    def _matching(
+        self, key: SessionKey, request: HistoryRequest, units: Iterator[Unit], gathering: Gathering
+    ) -> Page:
+        """The newest messages that contain all words, within the bound of one search."""
+        searched, found, last = 0, 0, ""
+        for unit in units:
+            last = unit.first
+            texts = [searchable(record) for record in unit.records]
+            if any(is_within(request.words, text) for text in texts):
+                cleans = tuple(self._clean(unit))
+                hits = sum(matches(clean, request.words) for clean in cleans)
+                if hits:
+                    found += hits
+                    gathering.take(unit, cleans)
+                searched += sum(map(len, texts))
+            else:
+                searched += sum(map(len, texts)) // _GLANCE
+            if gathering.is_done or gathering.is_short or searched > HISTORY_SEARCH_CHARS_MAX:
+                break
+        page = gathering.page(str(key), self._scope, has_older=False)
+        has_older = next(units, None) is not None
+        return msgspec.structs.replace(page, matches=found, older=last if has_older else None)
+
+    def around(self, key: SessionKey, request: HistoryRequest) -> Page:
+        """The messages around a record, older and newer ones in turn."""
+        anchor = self._anchor(key, request.around)
+        start, tools = self._unit_start(key, anchor), request.include_tools
+        newer = units_forward(self._store.read(key, start=start), include_tools=tools)
+        older = units_back(self._store.back(key, before=start), include_tools=tools)
+        gathering = Gathering(request.limit, self._cap, request.words)
+        first = next(newer, None)
+        if first is not None:
+            gathering.take(first, self._clean(first), wanted=anchor.id)
+        turns = in_turn(older, newer)
+        while not gathering.is_done and (turn := next(turns, None)) is not None:
+            unit, is_newer = turn
+            gathering.take(unit, self._clean(unit), is_newer=is_newer)
+        page = gathering.page(str(key), self._scope, has_older=next(older, None) is not None)
+        has_newer = gathering.is_short_of_newer or next(newer, None) is not None
+        return msgspec.structs.replace(page, has_newer=has_newer)
+
+    def _anchor(self, key: SessionKey, record: str) -> Record:
+        """The record of that id, which is usually one that a recent page showed."""
+        for record_before in islice(self._store.back(key), _NEAR_RECORDS):
+            if record_before.id == record:
+                return record_before
+        found = self._store.find(key, record)
+        if found.id != record:
+            raise NoSuchRecord(record, key.session)
+        return found
+
+    def _unit_start(self, key: SessionKey, record: Record) -> str:
+        """The first record of the unit that a record belongs to: a result belongs to its call."""
+        start = record.id
+        if not is_result(record) and not isinstance(record, ToolUse):
+            return start
+        for before in self._store.back(key, before=start):
+            if isinstance(before, Assistant):
+                return before.id
+            if isinstance(before, ToolUse):
+                start = before.id
+            elif is_message(before) and not is_result(before):
+                break
+        return start
+
+    def _clean(self, unit: Unit) -> Iterator[Clean]:
+        names = call_names(unit.records)
+        return (cleaned(record, self._redactor, names) for record in unit.records)
