@@ -32,7 +32,8 @@ from benchmarks.policies import CALLS_MIN, data_folder, read_sessions
 from holdfast import OPERATOR, Assistant, History, Policy, SessionKey, ToolResult, Window, importers
 from holdfast.context import (
     CHECKPOINT_CUT_CHARS,
-    Remembered,
+    ProjectionCache,
+    ProjectionRequest,
     Scale,
     capture,
     injection,
@@ -222,12 +223,12 @@ def compacted(
     """The log up to the last place, with a cut at each of them."""
     log: list[Record] = []
     read, made = 0, 0
-    memory = Remembered(Scale(transcript.counter))
+    cache = ProjectionCache(Scale(transcript.counter))
     for place in places:
         call = transcript.calls[place]
         log += transcript.records[read : call.records]
         read = call.records
-        plan = _project(log, transcript, window, memory, "cut")
+        plan = _project(log, transcript, window, cache, "cut")
         for decision in plan.decisions:
             made += isinstance(decision, Compaction)
             log.append(msgspec.structs.replace(decision, id=f"decision-{len(log)}"))
@@ -236,28 +237,28 @@ def compacted(
 
 def shown(log: list[Record], transcript: Transcript, window: int) -> str:
     """Everything a model would read after these records."""
-    plan = _project(log, transcript, window, Remembered(Scale(transcript.counter)), "hold")
+    plan = _project(log, transcript, window, ProjectionCache(Scale(transcript.counter)), "hold")
     return "\n".join(text_in(b) for one in plan.prompt.messages for b in one.blocks)
 
 
 def kept_text(log: list[Record], transcript: Transcript, window: int) -> str:
     """The same without what the cuts left behind."""
-    plan = _project(log, transcript, window, Remembered(Scale(transcript.counter)), "hold")
+    plan = _project(log, transcript, window, ProjectionCache(Scale(transcript.counter)), "hold")
     return "\n".join(text_in(b) for unit in plan.kept for part in unit.parts for b in part.blocks)
 
 
 def _project(
-    log: list[Record], transcript: Transcript, window: int, memory: Remembered, how: Pressure
+    log: list[Record], transcript: Transcript, window: int, cache: ProjectionCache, how: Pressure
 ) -> Plan:
-    return project(
+    request = ProjectionRequest(
         log,
         Window(window, "simulated"),
         transcript.target,
         system="word " * STATIC_TOKENS,
         floor=0,
         pressure=how,
-        memory=memory,
     )
+    return project(request, cache)
 
 
 def everything(call: Call) -> list[str]:

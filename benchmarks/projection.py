@@ -24,7 +24,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, trim_m
 from langchain_core.messages.utils import count_tokens_approximately
 
 from holdfast import Assistant, Record, ToolResult, User, Window
-from holdfast.context import Plan, Remembered, Scale, project
+from holdfast.context import Plan, ProjectionCache, ProjectionRequest, Scale, project
 from holdfast.models import target
 from holdfast.tokens import counter_for
 
@@ -77,12 +77,12 @@ def peers_messages(records: list[Record]) -> list[Any]:
     return made
 
 
-def plan(records: list[Record], memory: Remembered) -> Plan:
-    return project(records, WINDOW, AIM, memory=memory, floor=0)
+def plan(records: list[Record], cache: ProjectionCache) -> Plan:
+    return project(ProjectionRequest(records, WINDOW, AIM, floor=0), cache)
 
 
-def fresh() -> Remembered:
-    return Remembered(Scale(_counter()))
+def fresh() -> ProjectionCache:
+    return ProjectionCache(Scale(_counter()))
 
 
 def _counter() -> Any:
@@ -156,7 +156,8 @@ def growing(rounds: int, sizes: tuple[int, ...], window: Window) -> dict[int, fl
         taken = []
         for number in range(max(1, rounds * 400 // size)):
             records = conversation(size // 4, seed=1_000 * size + number)
-            spent = timed(lambda: project(records, window, ANY_NUMBER, memory=fresh(), floor=0))  # noqa: B023
+            request = ProjectionRequest(records, window, ANY_NUMBER, floor=0)
+            spent = timed(lambda: project(request, fresh()))  # noqa: B023
             taken.append(1e6 * spent / len(records))
         found[size] = statistics.median(taken)
     return found

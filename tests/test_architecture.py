@@ -82,6 +82,11 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("safe_regex", "redactor", "tools", "outputs", "simulation", "memory", "history"),
         "session",
     ),
+    "engine.session": (
+        *("prepare", "session_log", "drivers", "options", "opening", "checkpoints", "side_files"),
+        *("totals", "status", "state", "reading", "rewinding", "lifecycle", "base", "session"),
+        "async_session",
+    ),
     "surfaces": ("formatting", "answers", "chat_context", "slash_commands", "cli"),
     "surfaces.cli": (
         *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "verbs"),

@@ -38,6 +38,7 @@ from holdfast.engine.outputs import (
 )
 from holdfast.engine.redactor import redactor as redactor
 from holdfast.engine.session.async_session import AsyncSession as AsyncSession
+from holdfast.engine.session.options import SessionOptions as SessionOptions
 from holdfast.engine.session.session import Session as Session
 from holdfast.engine.session.status import Status as Status
 from holdfast.engine.tools import ToolOutput as ToolOutput

@@ -22,19 +22,22 @@ from holdfast.core.outputs.offload import (
 )
 from holdfast.core.outputs.preview import preview as preview
 from holdfast.core.projection.policy import (
-    Cache as Cache,
     Policy as Policy,
+    PromptCache as PromptCache,
 )
 from holdfast.core.projection.project import (
     Plan as Plan,
-    Pressure as Pressure,
     project as project,
+)
+from holdfast.core.projection.request import (
+    Pressure as Pressure,
+    ProjectionRequest as ProjectionRequest,
 )
 from holdfast.core.projection.sizes import (
     Correction as Correction,
     Scale as Scale,
 )
-from holdfast.core.projection.view import Remembered as Remembered
+from holdfast.core.projection.view import ProjectionCache as ProjectionCache
 from holdfast.core.text.cut import (
     Cut as Cut,
     cut as cut,

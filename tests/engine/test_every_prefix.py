@@ -24,10 +24,11 @@ from holdfast.core.models.catalog import DIALECTS
 from holdfast.core.models.dialects import Target
 from holdfast.core.models.messages import INTERRUPTED, Text, ToolAnswer, ToolCall, text_of_blocks
 from holdfast.core.models.window import Window
-from holdfast.core.projection.policy import Cache
+from holdfast.core.projection.policy import PromptCache
 from holdfast.core.projection.project import Plan, project
+from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.sizes import Scale
-from holdfast.core.projection.view import Remembered
+from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.text.cut import scrub
 from holdfast.core.tokens.counting import count_prompt, count_results
 from holdfast.core.tokens.images import image_rule
@@ -74,7 +75,7 @@ class Replay:
     def __init__(self, window: int, dialect: str, scale: Scale) -> None:
         self.window = Window(window)
         self.target = Target(DIALECTS[dialect])
-        self.memory = Remembered(scale)
+        self.cache = ProjectionCache(scale)
         self.log: list[Record] = []
         self.sent: list[tuple[Role, Block]] = []
         self.newest = ""
@@ -102,17 +103,17 @@ class Replay:
             return cast("Plan", None), error
 
     def project(self, idle: float) -> Plan:
-        return project(
+        request = ProjectionRequest(
             self.log,
             self.window,
             self.target,
             floor=0,
-            memory=self.memory,
-            cache=Cache(idle_seconds=idle),
+            prompt_cache=PromptCache(idle_seconds=idle),
         )
+        return project(request, self.cache)
 
     def is_bounded(self, plan: Plan) -> None:
-        scale, tokens = self.memory.scale, plan.tokens
+        scale, tokens = self.cache.scale, plan.tokens
         counted = count_prompt(plan.prompt, scale.counter, scale.images)
         results = count_results(plan.prompt.messages)
         assert tokens.factor * counted + tokens.per_result * results <= tokens.total * 1.0001 + 1
@@ -122,7 +123,7 @@ class Replay:
         texts = "\n".join(text_of_blocks(message.blocks) for message in plan.prompt.messages)
         if self.newest and self.newest not in texts:
             # Too long to be shown alone: both ends are.
-            assert self.memory.scale.counter.count(self.newest) > plan.budget.tokens / 4
+            assert self.cache.scale.counter.count(self.newest) > plan.budget.tokens / 4
             assert "has all of it" in texts
 
     def is_sticky(self, plan: Plan) -> None:

@@ -226,9 +226,9 @@ def test_costs_are_by_the_price_of_whoever_was_asked() -> None:
     session.say("hello")
     spent = [one.cost for one in told if type(one).__name__ == "CallFinished"]
     assert session.status().cost == pytest.approx(sum(spent))
-    terms = session._course.terms
-    assert terms.price_for(script.target.model) == stated
-    assert terms.price_for("claude-opus-4-5") == price_of("claude-opus-4-5")
+    settings = session._state.run.settings
+    assert settings.price_for(script.target.model) == stated
+    assert settings.price_for("claude-opus-4-5") == price_of("claude-opus-4-5")
 
 
 def test_slow_tools_keep_no_other_session_from_its_log() -> None:
@@ -248,7 +248,7 @@ def test_slow_tools_keep_no_other_session_from_its_log() -> None:
         answers = [calls(("call_1", "slow", {})), "done"]
         busy = [await opened(f"s{number}", answers) for number in range(4)]
         turns = [asyncio.create_task(one.say("go")) for one in busy]
-        while not all(one._course.running for one in busy):
+        while not all(one._state.run.running for one in busy):
             await asyncio.sleep(0.01)
         quick = await opened("quick", ["quick"])
         reply = await asyncio.wait_for(quick.say("hello"), 20)
@@ -270,7 +270,7 @@ def test_a_listener_to_pieces_that_would_have_to_be_awaited_is_refused() -> None
         session = await AsyncSession.open("a", model=script, store=MemoryStore())
         heard: Any = hear
         with pytest.raises(BadSetting, match="not awaited"):
-            await session.say("hello", hear=heard)
+            await session.say("hello", on_delta=heard)
         return await session.messages()
 
     assert asyncio.run(said()) == []
@@ -280,7 +280,7 @@ def test_a_listener_to_pieces_that_would_have_to_be_awaited_is_refused() -> None
 def test_saying_nothing_is_refused_before_it_is_stored(tmp_path: Path, nothing: Any) -> None:
     """A turn without words would be a request without a question."""
     with Session.open("s", model="offline", root=str(tmp_path)) as session:
-        with pytest.raises(UsageError, match="nothing was said"):
+        with pytest.raises(UsageError, match="message is empty"):
             session.say(nothing)
         assert session.messages() == []
 

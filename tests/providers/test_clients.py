@@ -14,6 +14,7 @@ from holdfast.core.log.records import Assistant, Record, ToolResult, User
 from holdfast.core.models.messages import Message, Prompt, Text, Tool
 from holdfast.core.models.usage import read_usage
 from holdfast.core.models.window import Window
+from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.session.prepare import prepare
 from holdfast.errors import BadSetting
 from holdfast.providers.callables import from_callable
@@ -157,7 +158,9 @@ def test_thinking_goes_back_to_who_thought(name: str) -> None:
         records: list[Record] = [User(content="Look.")]
         for _ in range(2):
             prepared = prepare(
-                records, Window(64_000), thinker.target, tools=(READ,), output_tokens=4_000
+                ProjectionRequest(
+                    records, Window(64_000), thinker.target, tools=(READ,), output_tokens=4_000
+                )
             )
             reply = thinker.send(prepared.request)
             stored = Assistant(content=reply.content, provider=reply.provider, model=reply.model)

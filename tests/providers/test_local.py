@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.core.log.records import User
+from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.session.prepare import prepare
 from holdfast.errors import BadSetting
 from holdfast.providers.failures import name_failure
@@ -39,7 +40,9 @@ def smollm() -> Any:
 def test_real_weights_answer(smollm: LocalModel) -> None:
     """A few real tokens, whole and streamed, with real counts."""
     request = prepare(
-        [User(content="Say hello.")], smollm.window, smollm.target, floor=1_000, output_tokens=6
+        ProjectionRequest(
+            [User(content="Say hello.")], smollm.window, smollm.target, floor=1_000, output_tokens=6
+        )
     ).request
     heard: list[Delta] = []
 

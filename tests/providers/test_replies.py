@@ -26,6 +26,7 @@ from holdfast.core.log.records import Assistant, Record, ToolResult, User, decod
 from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.usage import read_usage
 from holdfast.core.models.window import Window
+from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.session.prepare import prepare
 from holdfast.errors import BadSetting
 from holdfast.providers.replies import Accumulator, partial_of, read_reply, read_reply_async
@@ -529,7 +530,7 @@ def test_what_was_read_goes_back_as_it_came(said: Said, dialect: str, streams: b
     records += [ToolResult(tool_use_id=call.id, content="ok") for call in reply.calls]
     records += [] if reply.calls else [User(content="And now?")]
 
-    request = prepare(records, Window(64_000), whom).request
+    request = prepare(ProjectionRequest(records, Window(64_000), whom)).request
 
     assert _sent(request, dialect) == _expected(said, dialect)
 

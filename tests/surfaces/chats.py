@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.log.records import Assistant, User
+from holdfast.engine.session.options import SessionOptions
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces import slash_commands
@@ -15,7 +16,6 @@ from holdfast.testing import ScriptedModel
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.engine.session.base import Options
     from holdfast.ports import SessionStore
     from holdfast.surfaces.answers import CommandAnswer
 
@@ -32,7 +32,7 @@ class Seat:
             limit=options.pop("limit", None),
         )
         self.notices: list[str] = []
-        given = cast("Options", {"summary": "extract", **options})
+        given = SessionOptions(**{"summary": "extract", **options})
         self.chat = ChatContext(self.store, "main", self.model, given, listen=self._hear)
         self.chat.open_newest()
 

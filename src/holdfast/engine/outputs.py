@@ -295,7 +295,7 @@ def _record_text(record: Record) -> tuple[str, str]:
         case Compaction(summary=summary):
             return summary, "text"
         case _:
-            return _indented(encode(record)), "json"
+            return _indented(encode(record)), "json"  # no text of its own: the whole record
 
 
 def _is_plain(content: Content) -> bool:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
     from holdfast.core.flow.events import Event
-    from holdfast.engine.session.base import Held
+    from holdfast.engine.session.base import SessionBase
 
 # The package still moves the names of the conventions around, so they are stated here.
 _OPERATION = "gen_ai.operation.name"
@@ -58,7 +58,7 @@ _TOOL_CALL = "gen_ai.tool.call.id"
 _ERROR = "error.type"
 
 
-def trace(session: Held, tracer: Tracer | None = None) -> Callable[[], None]:
+def trace(session: SessionBase, tracer: Tracer | None = None) -> Callable[[], None]:
     """Trace the events of a session from now on; call the returned function to stop."""
     try:
         from opentelemetry import trace as api
@@ -72,7 +72,7 @@ def trace(session: Held, tracer: Tracer | None = None) -> Callable[[], None]:
 class _Spans:
     """The open spans of a session."""
 
-    def __init__(self, session: Held, tracer: Tracer) -> None:
+    def __init__(self, session: SessionBase, tracer: Tracer) -> None:
         from opentelemetry import trace as api
 
         self._api = api

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.log.ids import Named, SessionKey, new_session_id, resolve
 from holdfast.core.log.listing import checked_label
 from holdfast.engine.memory.notes import newest
-from holdfast.engine.session.base import FIRST_LABEL
+from holdfast.engine.session.opening import FIRST_LABEL
 from holdfast.engine.session.session import Session
 from holdfast.engine.tools import Toolbox
 from holdfast.errors import CannotFit
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.core.memory.note_types import Note
-    from holdfast.engine.session.base import Options
+    from holdfast.engine.session.options import SessionOptions
     from holdfast.ports import Clock, Model, SessionInfo, SessionStore
 
 
@@ -32,7 +32,7 @@ class ChatContext:
         store: SessionStore,
         agent: str,
         model: Model,
-        options: Options,
+        options: SessionOptions,
         *,
         listen: Callable[[Any], Any] | None = None,
         clock: Clock = time.time,
@@ -53,7 +53,7 @@ class ChatContext:
     @property
     def tools(self) -> tuple[str, ...]:
         """The names of the tools that the model may call."""
-        return tuple(tool.name for tool in Toolbox(self._options.get("tools", ())).tools)
+        return tuple(tool.name for tool in Toolbox(self._options.tools).tools)
 
     def infos(self) -> list[SessionInfo]:
         """List the agent's sessions, the most recently active first."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import msgspec
 
 from holdfast.core.flow.effects import NextToolResult, Sleep, StartTools
-from holdfast.engine.session.drivers import Blocking
+from holdfast.engine.session.drivers.blocking import BlockingDriver
 from holdfast.engine.session.session import Session
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Simulation:
             raise Killed(kill, effect)
 
 
-class Simulated(Blocking):
+class Simulated(BlockingDriver):
     """Carries a flow out until the simulation ends it."""
 
     def __init__(self, simulation: Simulation, *args: Any) -> None:
@@ -136,11 +136,11 @@ class Simulated(Blocking):
         simulation.end(effect)
         return value
 
-    def failed(self, raised: BaseException) -> BaseException:
-        """What the flow is told of something that was raised; a dead process tells it nothing."""
+    def error_for_flow(self, raised: BaseException) -> BaseException:
+        """The exception to raise into the flow; a dead process raises nothing there."""
         if isinstance(raised, Killed):
             raise raised
-        return super().failed(raised)
+        return super().error_for_flow(raised)
 
     def _begin(self, calls: Sequence[ToolCall]) -> None:
         shuffled = list(calls)
@@ -167,9 +167,9 @@ class SimulatedSession(Session):
         return simulation
 
     def _driver(
-        self, model: Model, hear: Hear | None, watch: Callable[[Event], None] | None
-    ) -> Blocking:
+        self, model: Model, on_delta: Hear | None, watch: Callable[[Event], None] | None
+    ) -> BlockingDriver:
         if self.simulation is None:
             self.simulation = Simulation()
         other = self._summariser or model
-        return Simulated(self.simulation, self._world, model, other, hear, watch)
+        return Simulated(self.simulation, self._state.world, model, other, on_delta, watch)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.projection.policy import Cache, Decision, Policy, StepSize, choose
+from holdfast.core.projection.policy import Decision, Policy, PromptCache, StepSize, choose
 from holdfast.errors import BadSetting
 
-WARM = Cache(idle_seconds=20.0)
-COLD = Cache(idle_seconds=301.0)
+WARM = PromptCache(idle_seconds=20.0)
+COLD = PromptCache(idle_seconds=301.0)
 POLICY = Policy()
 BUDGET = 40_000
 
@@ -118,10 +118,10 @@ def test_newest_steps_are_protected() -> None:
 
 def test_no_cache_at_all_counts_as_cold() -> None:
     """Where every token is paid in full every time, a smaller view is always cheaper."""
-    assert Cache(read=1.0, write=1.0).is_cold
-    assert Cache(idle_seconds=1.0, is_broken=True).is_cold
-    assert not Cache(idle_seconds=1e9, ttl_seconds=None).is_cold
-    assert not Cache().is_cold, "what nobody knows counts as warm"
+    assert PromptCache(read=1.0, write=1.0).is_cold
+    assert PromptCache(idle_seconds=1.0, is_broken=True).is_cold
+    assert not PromptCache(idle_seconds=1e9, ttl_seconds=None).is_cold
+    assert not PromptCache().is_cold, "what nobody knows counts as warm"
 
 
 def test_large_budget_is_not_filled_for_its_own_sake() -> None:
@@ -142,9 +142,11 @@ def test_carry_gets_a_share_of_a_small_budget() -> None:
     st.lists(sizes(), max_size=60),
     st.integers(0, 60_000),
     st.integers(0, 4_000),
-    st.sampled_from((WARM, COLD, Cache(), Cache(read=1.0, write=1.0))),
+    st.sampled_from((WARM, COLD, PromptCache(), PromptCache(read=1.0, write=1.0))),
 )
-def test_decision_is_sound(steps: list[StepSize], budget: int, opening: int, cache: Cache) -> None:
+def test_decision_is_sound(
+    steps: list[StepSize], budget: int, opening: int, cache: PromptCache
+) -> None:
     """It frees what it says, keeps the newest step, and touches each step in one way at most."""
     decision = choose(steps, budget=budget, cache=cache, policy=POLICY, opening=opening)
     if decision is None:
@@ -160,7 +162,7 @@ def test_decision_is_sound(steps: list[StepSize], budget: int, opening: int, cac
 
 
 @given(st.lists(sizes(), min_size=1, max_size=60), st.sampled_from((WARM, COLD)))
-def test_decision_settles(steps: list[StepSize], cache: Cache) -> None:
+def test_decision_settles(steps: list[StepSize], cache: PromptCache) -> None:
     """What it leads to is left alone, unless the newest step alone is over the limit."""
     decision = choose(steps, budget=BUDGET, cache=cache, policy=POLICY)
     left = steps if decision is None else after(steps, decision)
@@ -173,7 +175,7 @@ def test_decision_settles(steps: list[StepSize], cache: Cache) -> None:
 
 
 @given(st.lists(sizes(), max_size=40), st.sampled_from((WARM, COLD)))
-def test_decision_is_a_function_of_its_arguments(steps: list[StepSize], cache: Cache) -> None:
+def test_decision_is_a_function_of_its_arguments(steps: list[StepSize], cache: PromptCache) -> None:
     """Asked twice, it says the same."""
     first = choose(steps, budget=BUDGET, cache=cache, policy=POLICY)
     assert first == choose(list(steps), budget=BUDGET, cache=cache, policy=POLICY)
@@ -209,4 +211,4 @@ def test_policy_refuses_what_makes_no_sense(settings: dict[str, float], said: st
 def test_cache_refuses_prices_that_make_no_sense(read: float, write: float) -> None:
     """A read never costs more than plain input, nor more than a write."""
     with pytest.raises(BadSetting, match="makes no sense"):
-        Cache(read=read, write=write)
+        PromptCache(read=read, write=write)

@@ -25,11 +25,12 @@ from holdfast.core.models.catalog import FLAVOURS
 from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.messages import Block, Role, Text, Tool, ToolAnswer, text_of_blocks
 from holdfast.core.models.window import Window
-from holdfast.core.projection.policy import Cache, Policy
+from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.prune import trimmed
+from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.steps import Part
-from holdfast.core.projection.view import Remembered
+from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.tokens.counting import Estimator, count_prompt, count_results
 from holdfast.errors import CannotFit
 from holdfast.providers.requests import render, validate
@@ -44,14 +45,15 @@ TARGETS = [
     for flavour in flavours
 ]
 ANTHROPIC = target("anthropic")
-COLD = Cache(idle_seconds=10_000.0)
-WARM = Cache(idle_seconds=1.0)
+COLD = PromptCache(idle_seconds=10_000.0)
+WARM = PromptCache(idle_seconds=1.0)
 
 
 def plan_for(records: Sequence[Record], window: int = 32_000, **options: Any) -> Plan:
     options.setdefault("target", ANTHROPIC)
     options.setdefault("floor", 0)
-    return project(records, Window(window), **options)
+    cache = options.pop("cache", None)
+    return project(ProjectionRequest(records, Window(window), **options), cache)
 
 
 def tried(records: Sequence[Record], window: int, **options: Any) -> tuple[Plan, CannotFit | None]:
@@ -93,11 +95,11 @@ def newest_words(records: Sequence[Record]) -> str:
 @examples(150)
 @given(messy_logs(), st.sampled_from(WINDOWS), st.sampled_from((COLD, WARM)))
 def test_any_log_fits_or_is_refused_with_sums(
-    records: list[Record], window: int, cache: Cache
+    records: list[Record], window: int, cache: PromptCache
 ) -> None:
     """Counted anew, from the outside, the request is within the budget."""
     tools = (Tool("read_file", "Reads a file.", {"type": "object"}),)
-    plan, refusal = tried(records, window, cache=cache, system="Be brief.", tools=tools)
+    plan, refusal = tried(records, window, prompt_cache=cache, system="Be brief.", tools=tools)
     if refusal is not None:
         assert refusal.parts["budget"] < refusal.parts["newest_turn"]
         return
@@ -136,7 +138,11 @@ def long_log(turns: int, chars: int = 4_000) -> list[Record]:
 def test_refusal_names_the_sums_and_the_largest_parts() -> None:
     """A static prompt that is larger than the window."""
     with pytest.raises(CannotFit) as caught:
-        project(said([User(content="hi")]), Window(16_384), ANTHROPIC, system="word " * 20_000)
+        project(
+            ProjectionRequest(
+                said([User(content="hi")]), Window(16_384), ANTHROPIC, system="word " * 20_000
+            )
+        )
     parts = caught.value.parts
     assert parts["system"] > 16_384
     assert parts["output_reserve"] == 4_096
@@ -148,10 +154,12 @@ def test_windows_below_the_floor_are_refused_unless_it_is_lowered() -> None:
     """16,000 by default, whatever is in the log."""
     records = said([User(content="hi")])
     with pytest.raises(CannotFit, match="below the floor of 16,000"):
-        project(records, Window(8_000), ANTHROPIC)
-    assert project(records, Window(8_000), ANTHROPIC, floor=4_000).prompt.messages
-    assert project(records, Window(24_000), ANTHROPIC).warnings
-    assert not project(records, Window(64_000), ANTHROPIC).warnings
+        project(ProjectionRequest(records, Window(8_000), ANTHROPIC))
+    assert project(
+        ProjectionRequest(records, Window(8_000), ANTHROPIC, floor=4_000)
+    ).prompt.messages
+    assert project(ProjectionRequest(records, Window(24_000), ANTHROPIC)).warnings
+    assert not project(ProjectionRequest(records, Window(64_000), ANTHROPIC)).warnings
 
 
 # L2: the newest survives.
@@ -160,10 +168,10 @@ def test_windows_below_the_floor_are_refused_unless_it_is_lowered() -> None:
 @examples(100)
 @given(sound_logs(), st.sampled_from((4_000, 8_000, 16_000)), st.sampled_from((COLD, WARM)))
 def test_newest_user_message_is_in_every_projection(
-    records: list[Record], window: int, cache: Cache
+    records: list[Record], window: int, cache: PromptCache
 ) -> None:
     """Whole, since none of these is larger than the smallest budget."""
-    plan = plan_for(records, window, cache=cache)
+    plan = plan_for(records, window, prompt_cache=cache)
     assert newest_words(records) in text_in(plan)
 
 
@@ -368,10 +376,10 @@ def test_any_log_is_valid_for_every_dialect(
 @examples(60)
 @given(sound_logs(max_turns=8), st.sampled_from((4_000, 8_000)), st.sampled_from((COLD, WARM)))
 def test_ledger_accounts_for_every_record_and_says_how_to_get_it_back(
-    records: list[Record], window: int, cache: Cache
+    records: list[Record], window: int, cache: PromptCache
 ) -> None:
     """Each record once; whatever is not whole has a ref to a record that is in the log."""
-    plan = plan_for(records, window, cache=cache)
+    plan = plan_for(records, window, prompt_cache=cache)
     named = [line.record for line in plan.ledger if line.kind not in ("summary", "note")]
     assert named == [record.id for record in records]
     ids = {record.id for record in records}
@@ -401,11 +409,11 @@ def test_bigger_window_later_gets_everything_back() -> None:
 @given(messy_logs(), st.sampled_from((4_000, 32_000)))
 def test_same_log_same_bytes(records: list[Record], window: int) -> None:
     """With and without a memory of earlier projections."""
-    memory = Remembered()
+    cache = ProjectionCache()
     try:
         for count in range(0, len(records), 3):
-            plan_for(records[:count], window, memory=memory)
-        plans = [plan_for(records, window), plan_for(records, window, memory=memory)]
+            plan_for(records[:count], window, cache=cache)
+        plans = [plan_for(records, window), plan_for(records, window, cache=cache)]
     except CannotFit:
         return
     first, second = (msgspec.json.encode(plan.prompt) for plan in plans)
@@ -425,10 +433,10 @@ def test_recorded_decisions_are_seen_again_and_decide_nothing_new(
 ) -> None:
     """Projecting the log with its decisions gives the same bytes."""
     try:
-        plan = plan_for(records, window, cache=COLD)
+        plan = plan_for(records, window, prompt_cache=COLD)
     except CannotFit:
         return
-    again = plan_for(appended(records, plan), window, cache=COLD)
+    again = plan_for(appended(records, plan), window, prompt_cache=COLD)
     assert blocks_of(again) == blocks_of(plan)
     assert again.decisions == ()
 
@@ -437,7 +445,7 @@ def test_recorded_decisions_are_seen_again_and_decide_nothing_new(
 @given(messy_logs(40) | sound_logs(max_turns=8), st.sampled_from((4_000, 8_000, 16_000)))
 def test_what_a_store_hands_out_after_a_cut_is_enough(records: list[Record], window: int) -> None:
     """Projecting only from the first record that the cut keeps gives the same bytes."""
-    plan, refusal = tried(records, window, cache=COLD)
+    plan, refusal = tried(records, window, prompt_cache=COLD)
     if refusal is not None or not any(isinstance(one, Compaction) for one in plan.decisions):
         return
     again = plan_for(live_part(appended(records, plan)), window, cache=COLD)
@@ -455,7 +463,7 @@ def test_another_turn_keeps_the_prefix_unless_a_decision_says_otherwise(
     before: list[tuple[Role, Block]] = []
     for record in records:
         if isinstance(record, Assistant):
-            plan = plan_for(log, window, cache=WARM)
+            plan = plan_for(log, window, prompt_cache=WARM)
             if not plan.decisions:
                 assert blocks_of(plan)[: len(before)] == before
             log = appended(log, plan)
@@ -469,7 +477,7 @@ def test_decisions_come_in_batches() -> None:
     breaks = calls = 0
     for record in long_log(120, chars=1_500):
         if isinstance(record, Assistant):
-            plan = plan_for(log, 16_000, cache=WARM)
+            plan = plan_for(log, 16_000, prompt_cache=WARM)
             calls += 1
             breaks += bool(plan.decisions)
             log = appended(log, plan)
@@ -579,12 +587,12 @@ def test_usage_that_says_nothing_is_not_an_anchor(usage: dict[str, Any] | None) 
 
 def test_memory_is_only_a_memory() -> None:
     """The same object for another window, another target or another log changes nothing."""
-    memory = Remembered()
+    cache = ProjectionCache()
     one, other = long_log(20), said([User(content="something else")])
     for records in (one, other, one[:40], one):
         for window in (16_000, 64_000):
             for aim in (ANTHROPIC, target("gemini")):
-                kept = plan_for(records, window, target=aim, memory=memory)
+                kept = plan_for(records, window, target=aim, cache=cache)
                 fresh = plan_for(records, window, target=aim)
                 assert msgspec.json.encode(kept.prompt) == msgspec.json.encode(fresh.prompt)
 
@@ -606,7 +614,7 @@ def test_policy_protects_what_it_names() -> None:
 
 def test_a_memory_does_not_hold_on_to_what_the_view_has_left() -> None:
     """A session that lives for months: what was weighed is let go of when the view turns."""
-    memory = Remembered()
+    cache = ProjectionCache()
     records: list[Record] = []
     most = 0
     for turn in range(70):
@@ -614,7 +622,7 @@ def test_a_memory_does_not_hold_on_to_what_the_view_has_left() -> None:
             name = f"{turn:02d}{step:03d}"
             records.append(User(id=f"u{name}", content=f"Request {name}"))
             records.append(Assistant(id=f"a{name}", content=f"Answer {name}"))
-        project(records, Window(200_000), target("anthropic"), memory=memory)
-        most = max(most, memory.scale.remembered)
+        project(ProjectionRequest(records, Window(200_000), target("anthropic")), cache)
+        most = max(most, cache.scale.remembered)
         records = [Compaction(id=f"c{turn:02d}", summary="All is well.")]
     assert most < 21_000

@@ -14,7 +14,7 @@ from holdfast.core.log.records import Assistant, Prune, PruneDecision, Record, T
 from holdfast.core.models.dialects import dialect, target
 from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.models.window import Window
-from holdfast.core.projection.policy import Cache, Policy
+from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.prune import (
     can_clear,
@@ -24,6 +24,7 @@ from holdfast.core.projection.prune import (
     shortened,
     trimmed,
 )
+from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.steps import Part
 
 if TYPE_CHECKING:
@@ -143,13 +144,14 @@ def conversation(*results: str, name: str = "read") -> list[Record]:
 
 
 def actions(records: list[Record], window: int = 64_000, **options: Any) -> dict[str, str]:
-    plan = project(
+    request = ProjectionRequest(
         records,
         Window(window),
         target("anthropic"),
-        cache=Cache(idle_seconds=9_999.0),
+        prompt_cache=PromptCache(idle_seconds=9_999.0),
         policy=Policy(trim_after=0, clear_after=0, **options),
     )
+    plan = project(request)
     return {line.record: line.action for line in plan.ledger if line.kind == "tool_result"}
 
 
@@ -210,7 +212,7 @@ def picture(number: int, data: str = PNG) -> list[Record]:
 def test_more_pictures_than_the_provider_takes_lose_the_oldest() -> None:
     """101 pictures where 100 are allowed; the log keeps them all."""
     records = said([record for number in range(101) for record in picture(number)])
-    plan = project(records, Window(1_000_000), target("anthropic"))
+    plan = project(ProjectionRequest(records, Window(1_000_000), target("anthropic")))
     images = sum(isinstance(b, Image) for m in plan.prompt.messages for b in m.blocks)
     assert images == 100
     assert plan.ledger[0].action == "cleared"
@@ -223,7 +225,7 @@ def test_picture_that_a_trim_took_away_does_not_count() -> None:
     records = said([one for number in range(101) for one in picture(number)])
     trim = PruneDecision(record="r00000", action="trim", keep=40)
     log = [*records, Prune(id="p", decisions=[trim])]
-    plan = project(log, Window(1_000_000), target("anthropic"))
+    plan = project(ProjectionRequest(log, Window(1_000_000), target("anthropic")))
     assert plan.ledger[0].action == "trimmed"
     assert plan.decisions == ()
 
@@ -232,7 +234,7 @@ def test_pictures_over_the_size_limit_give_way() -> None:
     """One of six megabytes where five are allowed."""
     limit = dialect("anthropic").image_bytes
     records = said([*picture(0, PNG[:64] + "A" * (limit + 4)), *picture(1)])
-    plan = project(records, Window(1_000_000), target("anthropic"))
+    plan = project(ProjectionRequest(records, Window(1_000_000), target("anthropic")))
     assert [line.action for line in plan.ledger if line.kind == "user"] == ["cleared", "kept"]
 
 
@@ -243,7 +245,7 @@ def test_pictures_too_large_for_a_request_of_many_give_way() -> None:
     many = said([*picture(0, wide), *(one for n in range(20) for one in picture(n))])
     huge = said([*picture(0, _png(9_000, 10)), *picture(1)])
     first = [
-        project(records, Window(1_000_000), target("anthropic")).ledger[0].action
+        project(ProjectionRequest(records, Window(1_000_000), target("anthropic"))).ledger[0].action
         for records in (few, many, huge)
     ]
     assert first == ["kept", "cleared", "cleared"]
@@ -259,7 +261,7 @@ def test_bodies_over_the_limit_lose_the_oldest_pictures_first() -> None:
     records = said(
         [one for number in range(10) for one in picture(number, PNG[:64] + "A" * 4_000_000)]
     )
-    plan = project(records, Window(1_000_000), target("anthropic"))
+    plan = project(ProjectionRequest(records, Window(1_000_000), target("anthropic")))
     kept = [line.action for line in plan.ledger if line.kind == "user"]
     assert kept[0] == "cleared"
     assert kept[-1] == "kept"

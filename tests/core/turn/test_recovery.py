@@ -16,8 +16,9 @@ from holdfast.core.log.records import Assistant, User
 from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
-from holdfast.core.turn.recovery import Remedy, Tries, gave_up, is_smaller, remedy
-from holdfast.core.turn.run import Bounds, Terms
+from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.turn.recovery import Remedy, Tries, final_error, is_smaller, remedy
+from holdfast.core.turn.run import Bounds, RunOptions
 from holdfast.errors import ContextOverflow, ModelError
 
 if TYPE_CHECKING:
@@ -31,16 +32,15 @@ def plan_of(pairs: int = 30, window: int = 32_000, **options: Any) -> Plan:
     for number in range(pairs):
         records += [User(content=f"q{number} " + "word " * 80), Assistant(content="text " * 80)]
     log = said([*records, User(content="the question")])
-    return project(log, Window(window), TARGET, **options)
+    return project(ProjectionRequest(log, Window(window), TARGET, **options))
 
 
 PLAN = plan_of()
-TERMS = Terms(target=TARGET, window=Window(32_000))
+OPTIONS = RunOptions()
 
 
-def after(failure: Failure, tries: Tries | None = None, **terms: Any) -> Remedy:
-    run = msgspec.structs.replace(TERMS, **terms)
-    return remedy(failure, PLAN, Bounds(), tries or Tries(), run)
+def after(failure: Failure, tries: Tries | None = None, **options: Any) -> Remedy:
+    return remedy(failure, PLAN, Bounds(), tries or Tries(), RunOptions(**options))
 
 
 def overflow(**numbers: int) -> Failure:
@@ -100,16 +100,16 @@ def test_what_is_not_about_size_is_given_up(message: str, status: int) -> None:
     assert found.step == "give-up"
     assert found.bounds == Bounds()
     assert found.learned is None
-    assert type(gave_up(FailedCall(failure), PLAN, found.detail)) is ModelError
+    assert type(final_error(FailedCall(failure), PLAN, found.detail)) is ModelError
 
 
 def test_a_refusal_without_a_word_is_judged_by_our_own_count() -> None:
     mute = Failure(kind="ambiguous", action="decide_by_own_estimate")
     assert after(mute).step == "give-up"
     full = msgspec.structs.replace(PLAN, window=Window(PLAN.tokens.total))
-    found = remedy(mute, full, Bounds(), Tries(), TERMS)
+    found = remedy(mute, full, Bounds(), Tries(), OPTIONS)
     assert found.step == "shrink"
-    assert isinstance(gave_up(FailedCall(mute), full, "x"), ContextOverflow)
+    assert isinstance(final_error(FailedCall(mute), full, "x"), ContextOverflow)
 
 
 def test_waits_grow_are_bounded_and_are_no_recoveries() -> None:

@@ -24,17 +24,17 @@ from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import INTERRUPTED
 from holdfast.core.models.replies import Reply
 from holdfast.core.models.window import Window
-from holdfast.core.projection.view import Remembered
+from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.turn import turn
-from holdfast.core.turn.run import Course, Terms
-from holdfast.core.turn.tool_results import unanswered
+from holdfast.core.turn.run import RunSettings, RunState
+from holdfast.core.turn.tool_results import open_calls as calls_left
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Record
 
-TERMS = Terms(target=target("anthropic", model="m"), window=Window(64_000))
+SETTINGS = RunSettings(target=target("anthropic", model="m"), window=Window(64_000))
 
 
 def call_block(call_id: str, name: str = "look") -> dict[str, Any]:
@@ -47,7 +47,7 @@ class Hand:
     def __init__(self, records: Sequence[Record] = (), answers: Sequence[Any] = ()) -> None:
         self.records: list[Record] = said(records)
         self.answers = list(answers)
-        self.course = Course(TERMS, Remembered())
+        self.state = RunState(SETTINGS, ProjectionCache())
         self.effects: list[str] = []
         self.started: list[Any] = []
 
@@ -99,20 +99,20 @@ def test_the_order_of_a_turn_with_tools() -> None:
     """Words, call, reply, tools, each result, and only then the next call."""
     first = Reply(content=[call_block("a"), call_block("b")], stop="tools")
     hand = Hand(answers=[first, Reply(content=[{"type": "text", "text": "done"}])])
-    reply = hand.run(turn.turn(hand.course, "go"))
+    reply = hand.run(turn.turn(hand.state, "go"))
     assert reply.text == "done"
     assert story(hand) == [
         *("+user", "CallModel", "+assistant", "StartTools"),
         *("NextToolResult", "+tool_result", "NextToolResult", "+tool_result"),
         *("CallModel", "+assistant"),
     ]
-    assert hand.course.running == set()
+    assert hand.state.running == set()
 
 
 def test_interruptions_are_stored_with_the_words_that_follow() -> None:
     """All or none: a crash between them would tell the model of one without the other."""
     hand = Hand([User(content="q"), Assistant(content=[call_block("a"), call_block("b")])])
-    hand.run(turn.add_user(hand.course, "what happened?"))
+    hand.run(turn.add_user(hand.state, "what happened?"))
     assert story(hand) == ["+tool_result+tool_result+user"]
     results = [one for one in hand.records if isinstance(one, ToolResult)]
     assert [one.content for one in results] == [INTERRUPTED, INTERRUPTED]
@@ -120,8 +120,8 @@ def test_interruptions_are_stored_with_the_words_that_follow() -> None:
 
 def test_calls_that_run_are_not_interrupted() -> None:
     hand = Hand([User(content="q"), Assistant(content=[call_block("a"), call_block("b")])])
-    hand.course.running = {"a"}
-    hand.run(turn.add_user(hand.course, "still there?"))
+    hand.state.running = {"a"}
+    hand.run(turn.add_user(hand.state, "still there?"))
     assert story(hand) == ["+tool_result+user"]
 
 
@@ -150,7 +150,7 @@ def test_calls_that_run_are_not_interrupted() -> None:
 )
 def test_which_calls_have_no_result(records: list[Any], open_calls: list[str]) -> None:
     """Of the newest reply; results in a provider's own shape count."""
-    assert [call.id for call in unanswered(said(records))] == open_calls
+    assert [call.id for call in calls_left(said(records))] == open_calls
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_whether_an_answer_is_due(records: list[Any], is_open: bool) -> None:
 def test_a_cancelled_call_keeps_what_was_said_and_answers_what_was_asked() -> None:
     """What had arrived is stored, and a call in it is not left without a result."""
     hand = Hand([User(content="q")])
-    flow = turn.answer(hand.course)
+    flow = turn.answer(hand.state)
     effect: Any = flow.send(None)
     while not isinstance(effect, CallModel):
         effect = flow.send(hand._perform(effect))
@@ -195,8 +195,8 @@ def test_results_that_no_line_could_hold_are_cut() -> None:
         {"type": "text", "text": huge},
         {"type": "image", "source": {"data": huge}},
     ]
-    hand.run(turn.add_result(hand.course, "a", huge))
-    hand.run(turn.add_result(hand.course, "a", blocks, details={"raw": huge}))
+    hand.run(turn.add_result(hand.state, "a", huge))
+    hand.run(turn.add_result(hand.state, "a", blocks, details={"raw": huge}))
     for record in hand.records[1:]:
         size = len(msgspec.json.encode(record))
         assert size < 4_200_000

@@ -15,6 +15,7 @@ from holdfast.core.memory.running_summary import Sidecar, advance
 from holdfast.core.models.messages import text_of_blocks
 from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
+from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.memory.running_summary import refreshed
 from holdfast.engine.session import checkpoints
 from holdfast.errors import HoldfastWarning, UsageError
@@ -141,7 +142,7 @@ def test_ten_fresh_sessions_neither_nest_nor_grow_and_know_what_was_said(
         asked = User(content=f"Make it about rain, {number}.")
         records: list[Record] = [checkpoints.record_of(state), summary, asked]
         store.append(new, records, expect=head)
-        plan = project(list(store.read(new)), Window(64_000, "test"), SCRIPTED)
+        plan = project(ProjectionRequest(list(store.read(new)), Window(64_000, "test"), SCRIPTED))
         shown = text_of_blocks(plan.prompt.messages[0].blocks)
         answer = f"Make it about rain, {number - 1}. Done." if number else "Write a haiku. Done."
         assert f"- Assistant: {answer}" in shown
@@ -157,7 +158,7 @@ def test_a_model_adds_what_code_cannot_see(store: SessionStore) -> None:
     """In one call without tools; the answer counts in later checkpoints too."""
     say(store, "Write a haiku about src/rain.py.")
     model = ScriptedModel(['{"learnings": ["The haiku in src/rain.py needs a season word."]}'])
-    state = checkpoints.enriched(model, taken(store), list(store.read(KEY)))
+    state = checkpoints.enrich(model, taken(store), list(store.read(KEY)))
     assert state.learnings == ("The haiku in src/rain.py needs a season word.",)
     assert len(model.requests) == 1
     assert "tools" not in model.requests[0]
@@ -171,8 +172,8 @@ def test_a_model_that_fails_leaves_the_state_as_it_was(store: SessionStore) -> N
     before = taken(store)
     model = ScriptedModel([ConnectionError("no network")])
     with pytest.warns(HoldfastWarning, match="no network"):
-        assert checkpoints.enriched(model, before, list(store.read(KEY))) is before
-    assert checkpoints.enriched(ScriptedModel(window=100), before, list(store.read(KEY))) is before
+        assert checkpoints.enrich(model, before, list(store.read(KEY))) is before
+    assert checkpoints.enrich(ScriptedModel(window=100), before, list(store.read(KEY))) is before
 
 
 def test_the_summary_is_what_the_log_says_whatever_happens(

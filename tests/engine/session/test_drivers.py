@@ -14,9 +14,11 @@ from holdfast.core.flow.effects import Cancelled, Emit, Now
 from holdfast.core.flow.events import TurnStarted
 from holdfast.core.log.records import Assistant, Compaction, Rewind, ToolResult, User
 from holdfast.core.models.messages import INTERRUPTED
-from holdfast.engine.session.drivers import Awaiting, Blocking, Listeners, World, finished
+from holdfast.engine.session.drivers.awaiting import AwaitingDriver, run_in_thread
+from holdfast.engine.session.drivers.blocking import BlockingDriver
+from holdfast.engine.session.drivers.world import Listeners, World
 from holdfast.engine.session.session import Session
-from holdfast.engine.session.session_log import Log
+from holdfast.engine.session.session_log import SessionLog
 from holdfast.engine.tools import Toolbox
 from holdfast.errors import LogConflict
 from holdfast.stores.in_memory import MemoryStore
@@ -37,7 +39,7 @@ def opened(store: Any = None) -> tuple[Any, SessionKey]:
 
 
 def world_of(store: Any, key: SessionKey) -> World:
-    return World(log=Log(store, key), listeners=Listeners(), toolbox=Toolbox())
+    return World(log=SessionLog(store, key), listeners=Listeners(), toolbox=Toolbox())
 
 
 def test_an_error_of_an_effect_is_raised_into_the_flow() -> None:
@@ -61,10 +63,10 @@ def test_an_error_of_an_effect_is_raised_into_the_flow() -> None:
         return "never"
 
     with pytest.raises(Cancelled) as raised:
-        Blocking(world, None).run(flow())
+        BlockingDriver(world, None).run(flow())
     assert isinstance(raised.value.__cause__, KeyboardInterrupt)
     with pytest.raises(Cancelled):
-        asyncio.run(Awaiting(world, None).run(flow()))
+        asyncio.run(AwaitingDriver(world, None).run(flow()))
     assert tidied == ["tidied", "tidied"]
 
 
@@ -79,7 +81,7 @@ def test_an_append_that_has_begun_is_finished_whoever_is_cancelled() -> None:
         written.append("whole")
 
     async def scenario() -> None:
-        task = asyncio.create_task(finished(write))
+        task = asyncio.create_task(run_in_thread(write))
         await asyncio.to_thread(begun.wait, 20)
         task.cancel()
         await asyncio.sleep(0)
@@ -96,7 +98,7 @@ def test_an_append_that_has_begun_is_finished_whoever_is_cancelled() -> None:
 
 def test_what_others_appended_comes_before_ours() -> None:
     store, key = opened()
-    log = Log(store, key)
+    log = SessionLog(store, key)
     log.read(32_000)
     store.append(key, [User(content="theirs")], expect=None)
     log.append([User(content="ours")])
@@ -106,7 +108,7 @@ def test_what_others_appended_comes_before_ours() -> None:
 
 def test_a_cut_of_others_stops_a_cut_of_ours() -> None:
     store, key = opened()
-    log = Log(store, key)
+    log = SessionLog(store, key)
     store.append(key, [User(content="one")], expect=None)
     seen = log.read(32_000)[-1].id
     ours = Compaction(summary="ours")
@@ -119,7 +121,7 @@ def test_a_cut_of_others_stops_a_cut_of_ours() -> None:
 
 def test_a_message_of_others_does_not_stop_a_cut_of_ours() -> None:
     store, key = opened()
-    log = Log(store, key)
+    log = SessionLog(store, key)
     store.append(key, [User(content="one")], expect=None)
     seen = log.read(32_000)[-1].id
     store.append(key, [User(content="two")], expect=None)
@@ -130,7 +132,7 @@ def test_a_head_that_was_moved_elsewhere_is_a_conflict_once() -> None:
     """What was decided on one branch is not written to another; the next append is asked anew."""
     store, key = opened()
     store.append(key, [User(content="one"), User(content="two")], expect=None)
-    log = Log(store, key)
+    log = SessionLog(store, key)
     records = log.read(32_000)
     store.append(key, [Rewind(to=records[-2].id)], expect=None)
     with pytest.raises(LogConflict):

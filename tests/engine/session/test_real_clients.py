@@ -93,7 +93,9 @@ class Desk:
         return self.loop.run_until_complete(wait())
 
     def say(self, text: str) -> Any:
-        return self.do(self.session.say(text, hear=self.heard.append if self.way.streams else None))
+        return self.do(
+            self.session.say(text, on_delta=self.heard.append if self.way.streams else None)
+        )
 
     def close(self) -> None:
         self.do(self.session.close())

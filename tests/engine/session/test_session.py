@@ -421,7 +421,7 @@ def test_a_reply_is_heard_while_it_is_written(bench: Bench) -> None:
     session = bench.open(
         [calls(("c1", "add", {"a": 1, "b": 2}), text="let me see"), words], tools=[add]
     )
-    reply = bench.say(session, "go", hear=heard.append)
+    reply = bench.say(session, "go", on_delta=heard.append)
     assert "".join(one.text for one in heard if one.kind == "text") == "let me see" + words
     assert [one.text for one in heard if one.kind == "call"] == ["add"]
     assert reply.text == words
@@ -484,7 +484,7 @@ def test_cancelled_by_a_listener_while_the_model_answers(bench: Bench) -> None:
         session.cancel()
 
     with pytest.raises(Cancelled):
-        bench.say(session, "tell me", hear=hear)
+        bench.say(session, "tell me", on_delta=hear)
     assert bench.of(TurnCancelled)
     kind, text = said(bench.records())[-1]
     assert kind == "assistant"
@@ -561,7 +561,7 @@ def test_an_interrupt_while_the_model_answers() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        session.say("tell me", hear=hear)
+        session.say("tell me", on_delta=hear)
     assert said(bench.records())[-1] == ("assistant", "".join(pieces))
     assert session.say("go on").text == "next"
     check_requests(model)

@@ -795,7 +795,7 @@ def test_undoing_two_rewinds_one_after_the_other(bench: Bench) -> None:
 def test_rewinding_further_than_there_is(bench: Bench) -> None:
     session = bench.open(ScriptedModel(["a"]))
     bench.say(session, "1")
-    with pytest.raises(UsageError, match="1 turns; 2"):
+    with pytest.raises(UsageError, match="2 turns: the session has 1"):
         bench.do(session.rewind(turns=2))
     with pytest.raises(UsageError):
         bench.do(session.rewind(turns=0))

@@ -555,7 +555,7 @@ def test_an_overflow_in_the_middle_of_a_stream(bench: Bench, partial: Reply) -> 
     session = bench.open(model, tools=[look], summary="extract", floor=1_000)
     fill(bench, session)
     heard: list[Delta] = []
-    assert bench.say(session, "hello", hear=heard.append).text == "whole"
+    assert bench.say(session, "hello", on_delta=heard.append).text == "whole"
     assert said(bench.records())[-2:] == [("user", "hello"), ("assistant", "whole")]
     assert ran == []
     assert sizes(model)[1] < sizes(model)[0]

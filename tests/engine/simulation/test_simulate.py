@@ -27,7 +27,7 @@ from holdfast.engine.simulation.policies import (
     Plays,
     TrimTokens,
 )
-from holdfast.engine.simulation.prompt_cache import CacheRules, Charge, PromptCache
+from holdfast.engine.simulation.prompt_cache import CacheRules, Charge, SimulatedPromptCache
 from holdfast.engine.simulation.simulate import Recall, Run, rules_for, simulate
 from holdfast.engine.simulation.transcripts import Transcript, facts_in
 from holdfast.errors import BadSetting
@@ -97,14 +97,14 @@ def sums(*tokens: int) -> list[int]:
 
 def test_first_request_is_written_and_the_next_reads_it() -> None:
     """A conversation that grows pays for each token once, and a tenth each time after."""
-    cache = PromptCache(CacheRules())
+    cache = SimulatedPromptCache(CacheRules())
     assert cache.request(sums(2_000, 500), now=0.0) == Charge(0, 2_500, 0)
     assert cache.request(sums(2_000, 500, 300), now=100.0) == Charge(2_500, 300, 0)
 
 
 def test_cache_forgets_after_its_time_and_every_use_starts_it_again() -> None:
     """The time runs from the last use, not from the first."""
-    cache = PromptCache(CacheRules(ttl_seconds=300.0))
+    cache = SimulatedPromptCache(CacheRules(ttl_seconds=300.0))
     for now in (0.0, 290.0, 580.0):
         cache.request(sums(2_000, 500), now=now)
     assert cache.request(sums(2_000, 500), now=880.0).read == 2_500
@@ -113,14 +113,14 @@ def test_cache_forgets_after_its_time_and_every_use_starts_it_again() -> None:
 
 def test_cache_that_never_forgets() -> None:
     """A time of None is for ever."""
-    cache = PromptCache(CacheRules(ttl_seconds=None))
+    cache = SimulatedPromptCache(CacheRules(ttl_seconds=None))
     cache.request(sums(2_000, 500), now=0.0)
     assert cache.request(sums(2_000, 500), now=1e9).read == 2_500
 
 
 def test_change_in_the_middle_is_paid_from_there_on() -> None:
     """What stands before the change is read, what comes after it is written anew."""
-    cache = PromptCache(CacheRules())
+    cache = SimulatedPromptCache(CacheRules())
     cache.request(sums(2_000, 500, 500, 500), now=0.0)
     assert cache.is_warm(2, 10.0)
     cache.change_after(2)
@@ -131,7 +131,7 @@ def test_change_in_the_middle_is_paid_from_there_on() -> None:
 
 def test_small_prefix_is_not_kept() -> None:
     """Below the minimum nothing is cached, and nothing is charged for it."""
-    cache = PromptCache(CacheRules(minimum_tokens=1_024))
+    cache = SimulatedPromptCache(CacheRules(minimum_tokens=1_024))
     assert cache.request(sums(500, 400), now=0.0) == Charge(0, 0, 900)
     assert cache.request(sums(500, 400), now=1.0) == Charge(0, 0, 900)
 
@@ -139,14 +139,14 @@ def test_small_prefix_is_not_kept() -> None:
 @pytest.mark.parametrize(("marks", "read"), [(1, 0), (2, 2_000), (3, 2_100), (4, 2_100)])
 def test_look_back_is_limited_and_marks_make_up_for_it(marks: int, read: int) -> None:
     """Thirty blocks later the last mark is out of sight, unless one is left where it was."""
-    cache = PromptCache(CacheRules(marks=marks, look_back=20))
+    cache = SimulatedPromptCache(CacheRules(marks=marks, look_back=20))
     cache.request(sums(2_000, 100), now=0.0)
     assert cache.request(sums(2_000, 100, *[10] * 30), now=1.0).read == read
 
 
 def test_no_marks_is_no_cache() -> None:
     """Everything is plain input, every time."""
-    cache = PromptCache(CacheRules(marks=0))
+    cache = SimulatedPromptCache(CacheRules(marks=0))
     for now in (0.0, 1.0):
         assert cache.request(sums(2_000, 500), now=now) == Charge(0, 0, 2_500)
 
@@ -154,7 +154,7 @@ def test_no_marks_is_no_cache() -> None:
 @given(st.lists(st.integers(1, 3_000), min_size=1, max_size=40), st.integers(0, 4))
 def test_every_token_is_charged_once(tokens: list[int], marks: int) -> None:
     """Read, written and plain together are the request."""
-    cache = PromptCache(CacheRules(marks=marks))
+    cache = SimulatedPromptCache(CacheRules(marks=marks))
     for end in range(1, len(tokens) + 1):
         charge = cache.request(sums(*tokens[:end]), now=float(end))
         assert charge.read + charge.written + charge.plain == sum(tokens[:end])

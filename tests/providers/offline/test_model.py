@@ -16,6 +16,7 @@ from holdfast.core.memory import notes
 from holdfast.core.models.messages import Tool
 from holdfast.core.models.usage import read_usage
 from holdfast.core.models.window import Window
+from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.session.prepare import prepare
 from holdfast.errors import BadSetting
@@ -74,7 +75,9 @@ class Talk:
 
     def ask(self, *more: Record, tools: Sequence[Tool] = TOOLS) -> Reply:
         request = prepare(
-            [*self.records, *more], self.model.window, self.model.target, tools=tools
+            ProjectionRequest(
+                [*self.records, *more], self.model.window, self.model.target, tools=tools
+            )
         ).request
         return self.model.send(request)
 
@@ -201,7 +204,9 @@ def test_same_request_same_reply() -> None:
 def test_streams_what_it_says() -> None:
     """Told in pieces, it is the same; what a listener raises ends it and keeps what was told."""
     talk = Talk()
-    request = prepare([User(content="hello")], Window(32_000), talk.model.target).request
+    request = prepare(
+        ProjectionRequest([User(content="hello")], Window(32_000), talk.model.target)
+    ).request
     heard: list[Delta] = []
 
     reply = talk.model.send(request, heard.append)
@@ -251,7 +256,9 @@ def test_refuses_what_is_larger_than_its_window() -> None:
 def test_keeps_to_the_output_cap() -> None:
     """A reply longer than asked for ends at the cap and says so."""
     talk = Talk()
-    request = prepare([User(content="hello")], Window(32_000), talk.model.target).request
+    request = prepare(
+        ProjectionRequest([User(content="hello")], Window(32_000), talk.model.target)
+    ).request
 
     reply = talk.model.send({**request, "max_tokens": 9})
 
@@ -387,7 +394,9 @@ def test_by_name_and_awaited() -> None:
     small = model("offline", window=20_000)
     assert isinstance(small, OfflineModel)
     assert small.window.tokens == 20_000
-    request = prepare([User(content="hello")], small.window, small.target).request
+    request = prepare(
+        ProjectionRequest([User(content="hello")], small.window, small.target)
+    ).request
 
     async def awaited() -> Reply:
         return await async_model("offline").send(request)

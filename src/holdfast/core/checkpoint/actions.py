@@ -83,6 +83,8 @@ class Work:
                 self._called(record.tool_use_id, record.name, arguments, record.id)
             case ToolResult():
                 self._came(record)
+            case _:
+                pass  # only calls and results are actions
 
     @property
     def failed_approaches(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from these entries.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never
 
 import msgspec
 
@@ -69,6 +69,8 @@ def read_entries(unit: Unit, notes: frozenset[str]) -> Iterator[tuple[Transcript
                     tool = block.name or tools.get(block.call_id, "")
                 case Text() | Image() | Other():
                     tool = ""
+                case _:
+                    assert_never(block)
             entries.append(TranscriptEntry(part.record, speaker, block, tool))
         if entries:
             yield tuple(entries)
@@ -84,6 +86,8 @@ def piece_text(piece: Piece) -> str:
             return f"[Image, not shown: {cut(kind, _NAME_CHARS, marker=ellipsis).text}]"
         case Other(kind=kind):
             return f"[Not shown: a block of kind {plain_name(kind) or 'unknown'}]"
+        case _:
+            assert_never(piece)
 
 
 def plain_name(name: str) -> str:

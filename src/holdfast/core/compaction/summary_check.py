@@ -198,6 +198,8 @@ def _check_ending(reply: Reply) -> None:
             raise _Rejected("refusal", "the model or a filter declined")
         case "cancelled":
             raise _Rejected("cancelled", "it was cancelled")
+        case _:
+            pass  # the reply ended by itself; tool calls are judged below
     if reply.calls or reply.stop == "tools":
         names = ", ".join(dict.fromkeys(call.name for call in reply.calls if call.name))
         raise _Rejected("tool call", f"it calls tools instead: {names or 'unnamed'}")

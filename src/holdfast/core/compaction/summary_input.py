@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, assert_never
 
 import msgspec
 
@@ -170,6 +170,8 @@ def _entry(entry: TranscriptEntry, chars_max: int | None) -> InputEntry:
             keep: Keep = "tail" if has_failed and len(text) > RESULT_CHARS else "both"
             label = f"Result of {tool}{outcome}"
             return _capped("result", label, text, chars_max, RESULT_CHARS, keep=keep)
+        case _:
+            assert_never(entry.block)
 
 
 def _capped(

@@ -9,7 +9,7 @@ another speaker.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
 import msgspec
 
@@ -224,6 +224,8 @@ def _tool_draft(
             label = f"Tool result ({name}, failed): " if is_error else f"Tool result ({name}): "
             keep: Keep = "tail" if is_error else "both"
             return _Draft(entry.record, label, body, RESEED_RESULT_CHARS, keep)
+        case _:
+            assert_never(block)
 
 
 def _finish(draft: _Draft, body: str) -> TextLine:

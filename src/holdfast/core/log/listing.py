@@ -48,6 +48,8 @@ class Facts(msgspec.Struct):
                 self.label = label
             case User(content=content, extra=extra) if not self.title and not extra.get("meta"):
                 self.title = title_of(text_of(content))
+            case _:
+                pass  # the other records add nothing to a listing
 
 
 def title_of(text: str) -> str:

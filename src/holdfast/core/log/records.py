@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -251,11 +251,7 @@ Record: TypeAlias = _Known | Unknown
 """A line of a session's log. The classes of this union are all there are."""
 
 BY_TYPE: Final[dict[str, type[_Known]]] = {
-    str(struct.__struct_config__.tag): struct
-    for struct in (
-        *(Header, User, Assistant, ToolResult, ToolUse, Compaction),
-        *(Prune, Rewind, Undo, Checkpoint, Flush, Label, Model, Mode),
-    )
+    str(struct.__struct_config__.tag): struct for struct in get_args(_Known)
 }
 MESSAGES: Final = ("user", "assistant", "tool_result")
 """The types a model sees."""

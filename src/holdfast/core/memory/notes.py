@@ -152,7 +152,7 @@ def _notes_in(record: Record) -> list[Statement]:
             decided = decided_by_agent(text_of(record.content))
             return [Statement(text, record.id, "decision") for text in decided]
         case _:
-            return []
+            return []  # only people and the agent say something worth noting
 
 
 def _best(notes: list[Statement], count: int) -> list[Statement]:

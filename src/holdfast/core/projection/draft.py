@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Thinking
     from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.sizes import Correction
     from holdfast.core.projection.steps import Part, Unit
-    from holdfast.core.projection.view import Remembered, View
+    from holdfast.core.projection.view import ProjectionCache, View
 
 NOTE_FIRST: Final = note("[The beginning of this conversation is not shown.]")
 NOTE_LAST: Final = note("[Continue.]")
@@ -42,12 +43,9 @@ class Draft:
     def __init__(
         self,
         view: View,
-        records: Sequence[Record],
-        memory: Remembered,
+        request: ProjectionRequest,
+        cache: ProjectionCache,
         correction: Correction,
-        prose: str = "",
-        lately: Callable[[], Sequence[tuple[str, str]]] = tuple,
-        pending: Sequence[str] = (),
     ) -> None:
         self.view = view
         self.units = view.units
@@ -64,11 +62,9 @@ class Draft:
         """What a carry may take, and what the one that is shown was given."""
         self.pinned: list[Unit] = []
         self.has_images = False
-        self._records = records
-        self._prose = prose
-        self._lately = lately
-        self._pending = pending
-        self._memory = memory
+        self._records = request.records
+        self._request = request
+        self._cache = cache
         self._correction = correction
         self.sizes = self._weighed(view.units)
         self._kept = sum(self.sizes)
@@ -85,7 +81,7 @@ class Draft:
     def shown(self) -> list[Unit]:
         """The units of the request, in order."""
         kept = self.units[self.start :]
-        shown = [self._memory.shown(unit, self.forms) for unit in (*self.opening, *kept)]
+        shown = [self._cache.shown(unit, self.forms) for unit in (*self.opening, *kept)]
         return [*shown, *self.closing]
 
     def latest_user(self) -> Unit | None:
@@ -126,7 +122,7 @@ class Draft:
             for part in unit.parts
             if is_allowed(part) and _CAN[form.action](part)
         }
-        weight = self._memory.weigh((unit,), {**self.forms, **forms} if forms else self.forms)
+        weight = self._cache.weigh((unit,), {**self.forms, **forms} if forms else self.forms)
         return self._correction.tokens(weight)
 
     # What can be done to it.
@@ -187,17 +183,17 @@ class Draft:
         return carry_digests(
             self._digests(),
             previous=self._previous(),
-            prose=self._prose,
+            prose=self._request.prose,
             lately=self._said_lately(),
-            pending=self._pending,
+            pending=self._request.pending,
             cap_tokens=max(0, math.floor(tokens / self._correction.factor) - 60),
-            counter=self._memory.scale.counter,
+            counter=self._cache.scale.counter,
         ).text
 
     def _said_lately(self) -> list[str]:
         """The lines of the running summary about what is not shown any more."""
         shown = {part.record for unit in self.units[self.start :] for part in unit.parts}
-        return [line for record, line in self._lately() if record not in shown]
+        return [line for record, line in self._request.recent_replies() if record not in shown]
 
     def drop_pins_but_last(self) -> None:
         """Of the turn a cut fell into, keep only what was said last."""
@@ -277,7 +273,7 @@ class Draft:
             window=window,
             tokens_before=before,
             tokens_after=self.total,
-            method="model" if self._prose else "extract",
+            method="model" if self._request.prose else "extract",
             reason=reason,
             turn=pinned or None,
             outputs=named_outputs(self._past()) or None,
@@ -288,7 +284,7 @@ class Draft:
         """What is known of the records that are cut; of those long ago, only what people said."""
         found: list[Digest] = []
         steps = 0
-        scale = self._memory.scale
+        scale = self._cache.scale
         for record in reversed(self._past()):
             steps += type(record) is Assistant
             is_near = steps <= _HORIZON_STEPS or type(record) is User
@@ -325,7 +321,7 @@ class Draft:
         return [record for record in self._records if record.id in gone]
 
     def tokens_of(self, unit: Unit) -> int:
-        return self._correction.tokens(self._memory.weigh((unit,), self.forms))
+        return self._correction.tokens(self._cache.weigh((unit,), self.forms))
 
     def least(self, index: int) -> int:
         """What a unit weighs without its results."""
@@ -336,18 +332,18 @@ class Draft:
 
     def _weighed(self, units: Sequence[Unit]) -> list[int]:
         """The tokens of many units; most logs have no forms in most of them."""
-        weigh, tokens, forms = self._memory.scale.unit, self._correction.tokens, self.forms
-        shown = [self._memory.shown(unit, forms) for unit in units] if forms else units
+        weigh, tokens, forms = self._cache.scale.unit, self._correction.tokens, self.forms
+        shown = [self._cache.shown(unit, forms) for unit in units] if forms else units
         weights = [weigh(unit) for unit in shown]
         self.has_images = any(weight.images for weight in weights)
         return [tokens(weight) for weight in weights]
 
     def tokens_of_part(self, part: Part) -> int:
-        return self._correction.tokens(self._memory.scale.part(part))
+        return self._correction.tokens(self._cache.scale.part(part))
 
     def shape(self, part: Part) -> Part:
         """A part in the form it has in the request."""
-        return self._memory.shape(part, self.forms.get(part.record))
+        return self._cache.shape(part, self.forms.get(part.record))
 
     def names_called(self, unit: Unit) -> list[str]:
         """What the calls of a unit name in their arguments."""
@@ -362,7 +358,7 @@ class Draft:
     def names_held(self, unit: Unit) -> list[str]:
         """Every name in a unit."""
         records = (self._by_id.get(part.record) for part in unit.parts)
-        digests = (self._memory.scale.digest(one) for one in records if one is not None)
+        digests = (self._cache.scale.digest(one) for one in records if one is not None)
         return [name for one in digests if one is not None for name in one.names]
 
     @functools.cached_property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.models.window import Budget
     from holdfast.core.projection.draft import Draft
-    from holdfast.core.projection.policy import Cache, Decision, Policy
+    from holdfast.core.projection.policy import Decision, Policy, PromptCache
     from holdfast.core.projection.steps import Part, Unit
 
 _MINIMAL_CHARS: Final = 240
@@ -69,7 +69,7 @@ def prunable(draft: Draft, policy: Policy) -> range:
     return range(max(first, draft.start), max(end, draft.start))
 
 
-def advise(draft: Draft, budget: Budget, policy: Policy, cache: Cache) -> None:
+def advise(draft: Draft, budget: Budget, policy: Policy, cache: PromptCache) -> None:
     """Do what the economy advises, before anything has to be done."""
     working = policy.working_budget(budget.tokens)
     is_forced = draft.total > policy.compact * working

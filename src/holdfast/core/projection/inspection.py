@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
 import msgspec
 
@@ -255,6 +255,8 @@ def _kinds_in(block: Block, role: str) -> Iterable[tuple[str, Block]]:
             yield from (("images", picture) for picture in pictures)
         case Other():
             yield "other", block
+        case _:
+            assert_never(block)
 
 
 def _tools(units: Iterable[Unit], sizes: _Sizes) -> tuple[Group, ...]:
@@ -409,5 +411,5 @@ def _says(part: Part) -> str:
             case Image(media_type=kind):
                 texts.append(f"[{kind or 'image'}]")
             case _:
-                pass
+                pass  # thinking and unknown blocks make no title
     return title_of("  ".join(text[:400] for text in texts))

@@ -30,7 +30,7 @@ def has_payload(block: Block) -> bool:
         case ToolCall(arguments=value) | Other(raw=value):
             return _has_payload(value)
         case _:
-            return False
+            return False  # pictures, and thinking that goes back unchanged
 
 
 def without_payloads(block: Any) -> Iterator[Any]:
@@ -47,7 +47,7 @@ def without_payloads(block: Any) -> Iterator[Any]:
         case Other(raw=raw):
             yield msgspec.structs.replace(block, raw=_bare(raw))
         case _:
-            yield block
+            yield block  # without texts of its own
 
 
 def _has_payload(value: object) -> bool:

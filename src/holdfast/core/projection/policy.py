@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Cache(msgspec.Struct, frozen=True):
+class PromptCache(msgspec.Struct, frozen=True):
     """What is known of the provider's prompt cache. The defaults are Anthropic's five minutes."""
 
     idle_seconds: float | None = None
@@ -180,7 +180,7 @@ def choose(
     steps: Sequence[StepSize],
     *,
     budget: int,
-    cache: Cache,
+    cache: PromptCache,
     policy: Policy,
     opening: int = 0,
 ) -> Decision | None:
@@ -254,7 +254,7 @@ def _decide(steps: Sequence[StepSize], pruned: _Pruned, start: int, reason: str)
     )
 
 
-def _reason(cache: Cache, fill: float, policy: Policy, *, is_forced: bool) -> str:
+def _reason(cache: PromptCache, fill: float, policy: Policy, *, is_forced: bool) -> str:
     if is_forced:
         return f"{fill:.0%} of the budget, the limit is {policy.compact:.0%}"
     if cache.is_broken:

@@ -1,7 +1,7 @@
-"""`project`: from the log to a request that fits, with a ledger that says what became of what.
+"""`project`: from the log to a request that fits, with a ledger that accounts for every record.
 
-Pure: the same records, window, target, policy and cache give the same bytes. What it decides comes
-back as records; once they are appended, the next projection sees the same and decides nothing.
+Pure: equal requests give the same bytes. Its decisions come back as records; once they are
+appended, the next projection sees the same view and decides nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.replay import with_ids
 from holdfast.core.models.messages import Prompt
 from holdfast.core.models.window import RATIO_ESTIMATED, Budget, Window, budget_for
@@ -19,32 +18,27 @@ from holdfast.core.projection.draft import NOTE_FIRST, Draft
 from holdfast.core.projection.fit import advise, cut_now, force
 from holdfast.core.projection.ledger import Line, written
 from holdfast.core.projection.media import fit_count, fit_media
-from holdfast.core.projection.policy import Cache, Policy
 from holdfast.core.projection.sizes import Correction, Weight
 from holdfast.core.projection.steps import Repair, messages_of
-from holdfast.core.projection.view import Remembered
+from holdfast.core.projection.view import ProjectionCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.dialects import Target
-    from holdfast.core.models.messages import Message, Tool
+    from holdfast.core.models.messages import Message
+    from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.steps import Unit
     from holdfast.core.projection.view import View
 
 _HIDDEN_TOKENS: Final = 500
 _ANCHOR_SHARE: Final = 0.1
-"""How far the last reported size may be from what we see, and still be of the same request."""
-
-
-Pressure = Literal["usual", "hold", "cut"]
-"""`usual`: decide by the policy. `hold`: leave the view alone as long as it fits. `cut`: cut now,
-however much room there is."""
+"""A reported size that differs by more than this share is not of the request that we see."""
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """How large the request is, as the provider will count it."""
+    """The size of the request, as the provider will count it."""
 
     total: int
     messages: int
@@ -60,7 +54,7 @@ class Tokens(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True, dict=True):
-    """A request, why it is as it is, and what to append so that it stays so."""
+    """A request that fits, the reasons for its shape, and the records that keep it that way."""
 
     prompt: Prompt
     tokens: Tokens
@@ -71,7 +65,7 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     decisions: tuple[Record, ...]
     """Records to append before the request is sent."""
     tokens_before: int
-    """What the messages would take if nothing had been decided."""
+    """The size of the messages if nothing had been decided."""
     warnings: tuple[str, ...]
     _draft: Draft
     _records: Sequence[Record]
@@ -83,72 +77,52 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def kept(self) -> list[Unit]:
-        """Those of them that are in the request."""
+        """The units that are in the request."""
         return self._draft.units[self._draft.start :]
 
     @functools.cached_property
     def ledger(self) -> tuple[Line, ...]:
-        """A line for every record, and for what was put in beside them."""
+        """A line for every record, and for every text that was added beside them."""
         return written(self._draft, self._records, self.repairs)
 
 
-def project(
-    records: Sequence[Record],
-    window: Window,
-    target: Target,
-    *,
-    system: str = "",
-    tools: Sequence[Tool] = (),
-    output_tokens: int | None = None,
-    policy: Policy | None = None,
-    cache: Cache | None = None,
-    floor: int = WINDOW_FLOOR_TOKENS,
-    at_most: int | None = None,
-    pressure: Pressure = "usual",
-    prose: str = "",
-    lately: Callable[[], Sequence[tuple[str, str]]] = tuple,
-    pending: Sequence[str] = (),
-    memory: Remembered | None = None,
-) -> Plan:
-    """What to send after `records`, the path to the head, oldest first.
+def project(request: ProjectionRequest, cache: ProjectionCache | None = None) -> Plan:
+    """Turn the log into the next model request.
 
-    `at_most` bounds the whole request where a larger one was refused; `prose` is what a model wrote
-    about what is being cut, and stands before what code says about it; `lately` gives the lines of
-    a running summary, with their records, where something is cut; `pending` is what is still to be
-    done.
-
-    Raises `CannotFit`, with the sums, where no request fits the window.
+    A `cache` that is passed to one projection of a session after the other makes them fast; it
+    never changes their result. Raises `CannotFit`, with the sums, where no request fits.
     """
-    policy, cache, memory = policy or Policy(), cache or Cache(), memory or Remembered()
-    records = with_ids(records)
-    view = memory.read(records, window.tokens, target)
+    cache = cache or ProjectionCache()
+    request = msgspec.structs.replace(request, records=with_ids(request.records))
+    window, target, policy = request.window, request.target, request.policy
+    view = cache.read(request.records, window.tokens, target)
     learned = Correction(view.calibration.factor, view.calibration.per_result)
-    system_tokens = learned.tokens(Weight(memory.scale.text(system)))
-    tools_tokens = learned.tokens(Weight(memory.scale.tools(tools)))
-    anchor = _anchor(view, memory, learned, system_tokens + tools_tokens)
+    system_tokens = learned.tokens(Weight(cache.scale.text(request.system)))
+    tools_tokens = learned.tokens(Weight(cache.scale.tools(request.tools)))
+    anchor = _anchor(view, cache, learned, system_tokens + tools_tokens)
     correction = learned if anchor is None else anchor.correction
     budget = budget_for(
         window,
         system=system_tokens,
         tools=tools_tokens,
         hidden=0 if anchor is None else anchor.hidden,
-        output=output_tokens,
+        output=request.output_tokens,
         is_anchored=anchor is not None,
-        floor=floor,
-        at_most=at_most,
+        floor=request.floor,
+        at_most=request.at_most,
     )
-    draft = Draft(view, records, memory, correction, prose, lately, pending)
+    draft = Draft(view, request, cache, correction)
     before = draft.total
     fit_media(draft, target.dialect)
     fit_count(draft, target.dialect, policy, budget.tokens)
-    if pressure == "cut":
+    if request.pressure == "cut":
         cut_now(draft, budget, policy)
-    elif pressure == "usual":
-        advise(draft, budget, policy, cache)
+    elif request.pressure == "usual":
+        advise(draft, budget, policy, request.prompt_cache)
     room = _room_after_a_cut(budget, learned, correction)
     force(draft, budget, policy, room)
     draft.settle(target.takes_back)
-    force(draft, budget, policy, room)  # read anew, what is left may pair differently
+    force(draft, budget, policy, room)  # read again, the rest may pair calls differently
     draft.settle(target.takes_back)
     assert draft.total <= budget.tokens
 
@@ -157,8 +131,8 @@ def project(
     return Plan(
         prompt=Prompt(
             messages=tuple(messages),
-            system=system,
-            tools=tuple(tools),
+            system=request.system,
+            tools=tuple(request.tools),
             output_tokens=budget.output_reserve,
             stable=_stable(messages, has_summary=bool(draft.opening)),
         ),
@@ -168,10 +142,10 @@ def project(
             system=system_tokens,
             tools=tools_tokens,
             hidden=budget.hidden,
-            basis=_basis(memory, is_anchored=anchor is not None),
+            basis=_basis(cache, is_anchored=anchor is not None),
             factor=round(correction.factor, 4),
             per_result=round(correction.per_result, 2),
-            counter=memory.scale.counter.name,
+            counter=cache.scale.counter.name,
         ),
         budget=budget,
         window=window,
@@ -181,7 +155,7 @@ def project(
         tokens_before=before,
         warnings=tuple(filter(None, (window.warning,))),
         _draft=draft,
-        _records=records,
+        _records=request.records,
     )
 
 
@@ -216,12 +190,12 @@ class _Anchor(msgspec.Struct, frozen=True):
     """What every request has beside what we see."""
 
 
-def _anchor(view: View, memory: Remembered, learned: Correction, static: int) -> _Anchor | None:
+def _anchor(view: View, cache: ProjectionCache, learned: Correction, static: int) -> _Anchor | None:
     """From the last reported size; None where that was of something else than we see."""
     call = view.last_call
     if call is None:
         return None
-    sent = memory.weigh((*view.opening, *view.units[: call.unit]), view.forms)
+    sent = cache.weigh((*view.opening, *view.units[: call.unit]), view.forms)
     seen = learned.tokens(sent)
     beyond = call.usage.prompt - static - seen
     if abs(beyond) > max(_HIDDEN_TOKENS, _ANCHOR_SHARE * call.usage.prompt):
@@ -237,10 +211,12 @@ def _anchor(view: View, memory: Remembered, learned: Correction, static: int) ->
     return _Anchor(Correction(learned.factor * scale, learned.per_result * scale), hidden)
 
 
-def _basis(memory: Remembered, *, is_anchored: bool) -> Literal["measured", "exact", "estimated"]:
+def _basis(
+    cache: ProjectionCache, *, is_anchored: bool
+) -> Literal["measured", "exact", "estimated"]:
     if is_anchored:
         return "measured"
-    return "exact" if memory.scale.counter.is_exact else "estimated"
+    return "exact" if cache.scale.counter.is_exact else "estimated"
 
 
 def _stable(messages: Sequence[Message], *, has_summary: bool) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ record has in the view is decided elsewhere and recorded, so that it stays the s
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import msgspec
 
@@ -90,7 +90,7 @@ def _cleared_block(block: Block, record: str) -> Block:
         case Image():
             return Text(_image_note(block, record))
         case _:
-            return block
+            return block  # only results and pictures are cleared
 
 
 def shortened(part: Part, keep: int) -> Part:
@@ -127,6 +127,8 @@ def _shortened_block(block: Block, share: float, record: str) -> Block | None:
             return None
         case Other(kind=kind):
             return Text(f"[{kind} left out: record {record} has it]")
+        case _:
+            assert_never(block)
 
 
 def _shortened_value(value: Any, share: float, record: str) -> Any:
@@ -198,6 +200,8 @@ def _piece_text(piece: Piece) -> str:
             return msgspec.json.encode(raw).decode()
         case Image():
             return ""
+        case _:
+            assert_never(piece)
 
 
 def _length(block: Block) -> int:
@@ -212,4 +216,4 @@ def _length(block: Block) -> int:
         case ToolCall(arguments=arguments):
             return len(msgspec.json.encode(arguments))
         case _:
-            return 0
+            return 0  # nothing in it can be cut to a length

@@ -1,7 +1,7 @@
 """The log as it was decided to be seen: from the newest boundary that binds, in recorded forms.
 
-A `Remembered` reads a session's records into a `View`. Handed back for the next projection of the
-same session it reads only what is new.
+A `ProjectionCache` reads a session's records into a `View`. Passed to the next projection of the
+same session, it reads only what is new.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class View(msgspec.Struct, frozen=True):
     calibration: Calibration
 
 
-class Remembered:
+class ProjectionCache:
     """What one projection of a session leaves for the next: threads, weights, corrections."""
 
     def __init__(self, scale: Scale | None = None) -> None:

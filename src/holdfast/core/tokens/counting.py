@@ -9,7 +9,7 @@ is plain text, such as the output of a shell command, really is sent as text and
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import msgspec
 
@@ -122,6 +122,8 @@ def count_block(block: Block, counter: Counter, images: ImageRule = UNKNOWN_RULE
             return _count_thinking(block, counter, images)
         case Other():
             return count_json(block.raw, counter, images)
+        case _:
+            assert_never(block)
 
 
 def count_message(message: Message, counter: Counter, images: ImageRule = UNKNOWN_RULE) -> int:

@@ -1,6 +1,6 @@
-"""What to do when a call comes to nothing: a decision on the failure and on what was sent.
+"""Recovery from a failed model call: a decision on the failure and on the request.
 
-Every step makes the next request smaller in the way that was wrong with it, or waits, or gives up
+Every step makes the next request smaller in the dimension that was refused, or waits, or gives up
 with one clear error. Rate limits, billing and authentication never touch the history; an unknown
 failure is not an overflow.
 """
@@ -23,53 +23,60 @@ if TYPE_CHECKING:
     from holdfast.core.flow.effects import FailedCall
     from holdfast.core.models.messages import Block
     from holdfast.core.projection.project import Plan
-    from holdfast.core.turn.run import Course, Terms
+    from holdfast.core.turn.run import RunOptions, RunState
 
 Step = Literal["wait", "lower-output", "shrink", "drop-media", "drop-thinking", "give-up"]
 
 _SHRINK: Final = (0.7, 0.6, 0.5, 0.4)
-"""Of what was refused, where the provider says no numbers."""
+"""Shares of the refused size to try in turn, where the provider states no numbers."""
 _SMALLER: Final = 0.9
-"""A request after a refusal is at most this much of it."""
+"""A request after a refusal is at most this share of the refused one."""
 _MARGIN: Final = 0.95
+"""Distance to a limit: our count and the provider's differ by a few per cent."""
 _BELIEVED_SHARE: Final = 0.1
-"""Of the window: a smaller request was not refused for its size."""
+"""Share of the window below which a request was not refused for its size."""
 _COUNTS_APART: Final = 20
-"""No two counts of one request are further apart than this."""
+"""A stated input size that differs from ours by more than this factor is not in tokens."""
 _OUTPUT_MIN: Final = 512
-"""A reply that may take less is not worth asking for."""
+"""The shortest output limit that is worth a request, in tokens."""
 _WAIT_SECONDS: Final = 2.0
+"""The first wait where the provider states none; each further one is twice as long."""
 _FULL: Final = 0.8
-"""Of the window: from here on a refusal without a word is taken for an overflow."""
+"""Share of the window from which an unexplained refusal counts as an overflow."""
+
+_MESSAGE_CHARS: Final = 300
+"""Of a provider's error message, for ours."""
 
 _OVERFLOWS: Final = frozenset({"context_overflow", "silent_overflow"})
 _WAITS: Final = frozenset({"wait_and_retry", "retry_with_backoff"})
 
 
 class Tries(msgspec.Struct, frozen=True):
-    """What was tried for one answer so far."""
+    """The attempts for one reply so far."""
 
     recoveries: int = 0
-    """Requests that were sent again in another shape."""
+    """Requests that were sent again, smaller."""
     waits: int = 0
 
 
 class Remedy(msgspec.Struct, frozen=True):
-    """What to do next."""
+    """The next step after a failed call."""
 
     step: Step
     bounds: Bounds
     detail: str
     seconds: float = 0.0
     learned: int | None = None
-    """What the provider said its window is."""
+    """The window that the provider stated."""
 
 
-def remedy(failure: Failure, plan: Plan, bounds: Bounds, tries: Tries, terms: Terms) -> Remedy:
-    """The next step after a failed call for `plan`, which was made within `bounds`."""
+def remedy(
+    failure: Failure, plan: Plan, bounds: Bounds, tries: Tries, options: RunOptions
+) -> Remedy:
+    """Decide the next step after a failed call for `plan`, which was made within `bounds`."""
     if failure.action in _WAITS:
-        return _wait(failure, bounds, tries, terms)
-    if tries.recoveries >= terms.recovery_calls:
+        return _wait(failure, bounds, tries, options)
+    if tries.recoveries >= options.recovery_calls:
         return Remedy("give-up", bounds, f"after {tries.recoveries} smaller requests")
     if failure.kind == "output_limit":
         return _lower_output(plan, bounds, failure.limit or plan.budget.output_reserve // 2)
@@ -82,14 +89,14 @@ def remedy(failure: Failure, plan: Plan, bounds: Bounds, tries: Tries, terms: Te
         dialect = msgspec.structs.replace(target.dialect, replays_thinking=False)
         plain = msgspec.structs.replace(target, dialect=dialect)
         return Remedy("drop-thinking", _with(bounds, target=plain), "without earlier thinking")
-    return Remedy("give-up", bounds, "nothing in the request could be changed for it")
+    return Remedy("give-up", bounds, "no change to the request would help")
 
 
 class Recovery:
-    """The way of one answer through refusals. No request is sent that a refusal has not changed."""
+    """One reply's way through refusals. A refused request is never sent again unchanged."""
 
-    def __init__(self, course: Course) -> None:
-        self._course = course
+    def __init__(self, run: RunState) -> None:
+        self._run = run
         self._tries = Tries()
         self._refused: tuple[Plan, FailedCall] | None = None
         self._refused_sizes: list[int] = []
@@ -102,41 +109,41 @@ class Recovery:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether something was refused for what it was."""
+        """True once a request was refused for its content or size."""
         return self._tries.recoveries > 0
 
     def admit(self, plan: Plan) -> None:
-        """Refuse to send what would be refused again."""
+        """Raise instead of sending a request that would be refused again."""
         if self._refused is not None and not is_smaller(plan, self._refused[0]):
             before, failed = self._refused
-            raise gave_up(failed, before, "it could not be made smaller") from failed.error
+            raise final_error(failed, before, "it could not be made smaller") from failed.error
         self._refused = None
 
-    def succeeded(self) -> None:
-        """Remember what was too large where nobody said what would not be.
+    def learn_ceiling(self) -> None:
+        """After success, remember the refused sizes for which the provider stated no limit.
 
-        What takes a small part of the window was refused for some other reason: to keep to that
-        would leave no room for the next turn."""
-        least = _BELIEVED_SHARE * self._course.window.tokens
+        A request that takes a small part of the window was refused for another reason: keeping
+        below it would leave no room for the next turn."""
+        least = _BELIEVED_SHARE * self._run.window.tokens
         sizes = [size for size in self._refused_sizes if size >= least]
         if sizes:
-            self._course.ceiling = int(_MARGIN * min(sizes))
+            self._run.ceiling = int(_MARGIN * min(sizes))
 
-    def exhausted(self, error: CannotFit) -> HoldfastError:
-        """What to raise where nothing smaller exists: the refusal, if that is why."""
+    def error_for(self, error: CannotFit) -> HoldfastError:
+        """The error to raise where nothing smaller exists: the refusal, if there was one."""
         if self._refused is None:
             return error
         plan, failed = self._refused
-        return gave_up(failed, plan, f"nothing smaller can be made: {error}")
+        return final_error(failed, plan, f"no smaller request is possible: {error}")
 
     def take(self, plan: Plan, failed: FailedCall) -> Remedy:
-        """What to do after a failure. What was learned from it counts from now on."""
-        found = remedy(failed.failure, plan, self.bounds, self._tries, self._course.terms)
+        """Decide the next step after a failure, and apply what it taught."""
+        found = remedy(failed.failure, plan, self.bounds, self._tries, self._run.options)
         if found.step == "wait":
             self._tries = msgspec.structs.replace(self._tries, waits=self._tries.waits + 1)
         elif found.step != "give-up":
             if failed.failure.kind == "output_limit":
-                self._course.output_cap = found.bounds.output
+                self._run.output_cap = found.bounds.output
             if found.step == "shrink" and found.learned is None:
                 self._refused_sizes.append(plan.tokens.total)
             self._refused = (plan, failed)
@@ -147,7 +154,7 @@ class Recovery:
 
 
 def is_smaller(plan: Plan, refused: Plan) -> bool:
-    """Whether a request is measurably smaller than one that was refused, in any way that counts."""
+    """True if a request is measurably smaller than a refused one, in any dimension."""
     if plan.prompt == refused.prompt:
         return False
     return (
@@ -158,8 +165,8 @@ def is_smaller(plan: Plan, refused: Plan) -> bool:
     )
 
 
-def gave_up(failed: FailedCall, plan: Plan, detail: str) -> ModelError:
-    """The one clear error at the end."""
+def final_error(failed: FailedCall, plan: Plan, detail: str) -> ModelError:
+    """The one clear error to raise when recovery ends."""
     failure = failed.failure
     where = plan.target.model or plan.target.provider or plan.target.dialect.full_name
     if failure.kind in _OVERFLOWS or _looks_full(failure, plan):
@@ -172,30 +179,31 @@ def gave_up(failed: FailedCall, plan: Plan, detail: str) -> ModelError:
             hint="state the real window, shorten the system prompt or the tools, or use a larger "
             "model; the session is intact, and `holdfast context --explain` shows what was sent",
         )
-    said = " ".join(failure.message.split())[:300] or "nothing"
+    message = " ".join(failure.message.split())[:_MESSAGE_CHARS] or "(empty)"
     return ModelError(
-        f"`{where}` did not answer: {failure.kind.replace('_', ' ')} ({detail}); it said: {said}",
+        f"`{where}` did not answer: {failure.kind.replace('_', ' ')} ({detail}); "
+        f"its message: {message}",
         failure=failure,
-        hint=_HINTS.get(failure.kind, "the session is intact; say it again when this is mended"),
+        hint=_HINTS.get(failure.kind, "the session is intact; try again when this is fixed"),
     )
 
 
 _HINTS: Final = {
-    "auth": "check the API key and what it may use; nothing of the session was changed",
-    "quota_billing": "check the account's credit and limits; nothing of the session was changed",
+    "auth": "check the API key and its permissions; the session is unchanged",
+    "quota_billing": "check the account's credit and limits; the session is unchanged",
     "rate_limit": "wait, or use another key or model; the session is intact",
-    "tpm_limit": "wait, send less in a minute, or use another model; the session is intact",
-    "timeout": "try again, or give the client more time; the session is intact",
+    "tpm_limit": "wait, send fewer tokens per minute, or use another model; the session is intact",
+    "timeout": "try again, or raise the client's timeout; the session is intact",
 }
 
 
-def _wait(failure: Failure, bounds: Bounds, tries: Tries, terms: Terms) -> Remedy:
+def _wait(failure: Failure, bounds: Bounds, tries: Tries, options: RunOptions) -> Remedy:
     asked = failure.retry_after
-    if tries.waits >= terms.waits:
+    if tries.waits >= options.waits:
         return Remedy("give-up", bounds, f"after waiting {tries.waits} times")
-    if asked is not None and asked > terms.wait_seconds:
-        return Remedy("give-up", bounds, f"it wants to be left alone for {asked:,.0f} s")
-    seconds = min(terms.wait_seconds, _WAIT_SECONDS * 2**tries.waits)
+    if asked is not None and asked > options.wait_seconds:
+        return Remedy("give-up", bounds, f"it asks for a wait of {asked:,.0f} s")
+    seconds = min(options.wait_seconds, _WAIT_SECONDS * 2**tries.waits)
     if asked is not None and asked > 0:
         seconds = asked
     return Remedy("wait", bounds, f"waiting {seconds:g} s", seconds=seconds)
@@ -203,7 +211,7 @@ def _wait(failure: Failure, bounds: Bounds, tries: Tries, terms: Terms) -> Remed
 
 def _overflow(failure: Failure, plan: Plan, bounds: Bounds, tries: Tries) -> Remedy:
     learned = learned_window(failure)
-    limit, taken = _believed(failure, plan)
+    limit, taken = _plausible_numbers(failure, plan)
     if limit and taken and failure.action == "lower_output_then_shrink_input":
         free = limit - taken - _OUTPUT_MIN // 8
         if learned is not None and learned < plan.window.tokens:
@@ -214,8 +222,8 @@ def _overflow(failure: Failure, plan: Plan, bounds: Bounds, tries: Tries) -> Rem
     sent = plan.tokens.total
     most = _SMALLER * sent
     if limit and taken and taken > 0:
-        # The provider counts otherwise than we do: take its size for what we sent.
-        # What is kept for the reply was a part of a window that turned out to be another.
+        # The provider counts differently: scale by its size of what we sent. The reserve for the
+        # reply was a share of a window that turned out to be smaller.
         room = limit - min(plan.budget.output_reserve, limit // 4)
         most = min(most, _MARGIN * sent * room / taken)
     elif limit:
@@ -226,9 +234,9 @@ def _overflow(failure: Failure, plan: Plan, bounds: Bounds, tries: Tries) -> Rem
     return Remedy("shrink", _with(bounds, at_most=int(most)), detail, learned=learned)
 
 
-def _believed(failure: Failure, plan: Plan) -> tuple[int | None, int | None]:
-    """The numbers of a refusal, where they can be true: servers have printed a limit of 3, and a
-    number of characters for one of tokens."""
+def _plausible_numbers(failure: Failure, plan: Plan) -> tuple[int | None, int | None]:
+    """The limit and the input size of a refusal, where they can be true: servers have printed a
+    limit of 3, and a number of characters instead of tokens."""
     limit, taken = failure.limit, failure.input
     if limit is not None and limit < WINDOW_TOKENS_LEARNED_MIN:
         limit = None
@@ -239,12 +247,12 @@ def _believed(failure: Failure, plan: Plan) -> tuple[int | None, int | None]:
 
 def _lower_output(plan: Plan, bounds: Bounds, tokens: int) -> Remedy:
     if not 0 < tokens < plan.prompt.output_tokens:
-        return Remedy("give-up", bounds, "the reply cannot be asked to be shorter")
+        return Remedy("give-up", bounds, "the reply cannot be made shorter")
     return Remedy("lower-output", _with(bounds, output=tokens), f"a reply of {tokens:,} tokens")
 
 
 def _fewer_bytes(plan: Plan, bounds: Bounds, tries: Tries) -> Remedy:
-    """Bytes are not tokens: pictures go first, the oldest of them."""
+    """Fewer bytes, not fewer tokens: drop pictures first, the oldest of them."""
     pictures = len(_blocks(plan, Image))
     target = bounds.target or plan.target
     if pictures:
@@ -257,9 +265,9 @@ def _fewer_bytes(plan: Plan, bounds: Bounds, tries: Tries) -> Remedy:
 
 
 def _looks_full(failure: Failure, plan: Plan) -> bool:
-    """A refusal without a word: our own estimate decides."""
-    is_mute = failure.action == "decide_by_own_estimate"
-    return is_mute and plan.tokens.total > _FULL * plan.window.tokens
+    """Take an unexplained refusal for an overflow if our own estimate says so."""
+    is_unexplained = failure.action == "decide_by_own_estimate"
+    return is_unexplained and plan.tokens.total > _FULL * plan.window.tokens
 
 
 def _with(bounds: Bounds, **changes: object) -> Bounds:

@@ -1,8 +1,8 @@
-"""What a session's flows share: the terms it runs on, and what was learned while it ran."""
+"""The settings of a session's run, and the state that its flows share while it runs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -12,8 +12,9 @@ from holdfast.core.log.refs import holds_outputs
 from holdfast.core.models.prices import price_of
 from holdfast.core.models.window import Window, budget_for, output_reserve
 from holdfast.core.outputs.offload import room_for
-from holdfast.core.projection.policy import Cache, Policy
+from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import project
+from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.secrets.vault import Vault
 from holdfast.errors import BadSetting, CannotFit
 
@@ -26,51 +27,46 @@ if TYPE_CHECKING:
     from holdfast.core.models.prices import Price
     from holdfast.core.models.usage import Usage
     from holdfast.core.outputs.offload import Room
-    from holdfast.core.projection.project import Plan, Pressure
-    from holdfast.core.projection.view import Remembered
+    from holdfast.core.projection.project import Plan
+    from holdfast.core.projection.request import Pressure
+    from holdfast.core.projection.view import ProjectionCache
 
 _TTL_SECONDS: Final = {"5m": 300.0, "1h": 3_600.0}
+"""Lifetimes of cached prefixes that Anthropic documents."""
+_CACHE_READ: Final = 0.1
+_CACHE_WRITE: Final = 1.25
+"""Anthropic's prices for cached tokens, as shares of a plain one, for models without a price."""
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """How a session is run. Made once, checked once."""
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a run that a caller may choose."""
 
-    target: Target
-    window: Window
     system: str = ""
-    tools: tuple[Tool, ...] = ()
-    output_tool: Tool | None = None
-    """What reads an output back that was moved out; offered once there is one."""
+    """The system prompt. Keep it the same in every request, or the prompt cache is lost."""
     output_tokens: int | None = None
-    """What a reply may take; a part of the window where nobody says."""
+    """The longest reply; None for a share of the window."""
     policy: Policy = Policy()
-    floor: int = WINDOW_FLOOR_TOKENS
-    price: Price | None = None
+    """The thresholds for trimming, clearing and compaction."""
     summary: Literal["model", "extract"] = "model"
-    """Who writes about what is cut: a model, beside what code leaves, or code alone."""
-    summary_target: Target | None = None
-    summary_window: Window | None = None
-    """Another model for summaries; the session's own where there is none."""
+    """The writer of summaries: a model, in addition to the carry-over, or no model at all."""
     summary_calls: int = 3
-    """The most a compaction may ask of it."""
+    """The most model calls that one compaction may make."""
     summary_tokens: int = 1_500
+    """The longest summary."""
     summary_seconds: float = 120.0
+    """The deadline of one summary call; after it, the summary is made without a model."""
     notes: Literal["extract", "model", "off"] = "extract"
-    """Who says what is worth noting before a cut."""
+    """The source of the notes that are saved before a compaction."""
     checkpoints: Literal["cuts", "turns", "off"] = "cuts"
-    """When what the session is doing is stored as a state: before each cut, or also after each turn
-    and when it is closed."""
+    """When to store checkpoints: before each compaction, or also after each turn and on close."""
     steps: int = 50
-    """Steps of one turn, at most."""
+    """The most model calls of one turn."""
     recovery_calls: int = 4
-    """Calls beyond the first that one answer may take to get through."""
+    """The most additional calls that one reply may take after refusals."""
     waits: int = 4
+    """The most waits for a busy provider, for one reply."""
     wait_seconds: float = 60.0
-    """How often, and for how long at most, a provider that is busy is waited for."""
-
-    def price_for(self, model: str) -> Price | None:
-        """What a model costs: as was stated for the session's own, by list price for others."""
-        return self.price if model == self.target.model else price_of(model)
+    """The longest of these waits."""
 
     def __post_init__(self) -> None:
         for name in ("summary_calls", "steps", "recovery_calls", "waits"):
@@ -81,8 +77,29 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
                 )
 
 
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The caller's options together with what follows from the model and the tools."""
+
+    target: Target
+    window: Window
+    options: RunOptions = RunOptions()
+    tools: tuple[Tool, ...] = ()
+    output_tool: Tool | None = None
+    """Reads back outputs that were moved out of the log; offered once there is one."""
+    floor: int = WINDOW_FLOOR_TOKENS
+    """The smallest window to accept."""
+    price: Price | None = None
+    summary_target: Target | None = None
+    summary_window: Window | None = None
+    """The target and window of another model for summaries; None for the session's own."""
+
+    def price_for(self, model: str) -> Price | None:
+        """The price of a model: the stated one for the session's own, list prices for others."""
+        return self.price if model == self.target.model else price_of(model)
+
+
 class Bounds(msgspec.Struct, frozen=True):
-    """What a request must keep to beside its window, because another one was refused."""
+    """Bounds of a request beside its window, set after another one was refused."""
 
     at_most: int | None = None
     """Tokens of the whole request."""
@@ -92,79 +109,85 @@ class Bounds(msgspec.Struct, frozen=True):
     """The target with tighter limits."""
 
 
-class Course:
-    """One session while its process lives. Nothing here is needed to go on after a crash."""
+class RunState:
+    """The state of one session while its process lives. A crash loses nothing that is here and
+    needed afterwards."""
 
-    def __init__(self, terms: Terms, memory: Remembered) -> None:
-        self.terms = terms
-        self.memory = memory
+    def __init__(self, settings: RunSettings, cache: ProjectionCache) -> None:
+        self.settings = settings
+        self.cache = cache
+        """Makes one projection after the other fast."""
         self.ceiling: int | None = None
-        """A request of this size was refused, and nobody said what would not be."""
+        """A request of this size was refused, and the provider did not state its limit."""
         self.output_cap: int | None = None
-        """The provider said that a reply may not take more."""
-        self.is_pressed = False
-        """A reply said that the window is full, whatever we reckon."""
+        """The longest reply that the provider accepts, from its own error message."""
+        self.must_cut = False
+        """Cut before the next call: a reply says that the window is full."""
         self.poor_summaries = 0
-        """In a row; two of them, and the model is not asked for a while."""
-        self._pressed_at: int | None = None
+        """Unusable summaries in a row; after two, the model is not asked for a while."""
+        self._cut_forced_at: int | None = None
         self.is_fresh = False
-        """Whether the next request after an answer goes to a session of its own."""
+        """The next request after a reply goes to a session of its own (fresh mode)."""
         self.running: set[str] = set()
         """Tool calls that are being carried out: they have no result yet, and were not
         interrupted."""
         self._learned: Window | None = None
         self.vault = Vault({})
-        """Values that are stored as handles."""
-        self.lately: Callable[[Sequence[Record]], Sequence[tuple[str, str]]] = _nothing
-        """The lines of the running summary after some records, each with the record it is of."""
-        self.recalls = False
-        """Whether memory is asked about what the user says."""
+        """Secrets that are stored as handles."""
+        self.recent_replies: Callable[[Sequence[Record]], Sequence[tuple[str, str]]] = _none
+        """Returns the lines of the running summary after some records, each with its record."""
+        self.searches_memory = False
+        """Search the memory for everything the user says."""
         self.keeps_outputs = False
-        """Whether there is a place to move large outputs to."""
+        """There is a blob store for large outputs."""
         self._budget_tokens: int | None = None
-        self._reads_back = False
+        self._offers_output_tool = False
+
+    @property
+    def options(self) -> RunOptions:
+        return self.settings.options
 
     @property
     def window(self) -> Window:
-        """The window that counts: what was stated or known, unless the provider said less."""
-        learned, stated = self._learned, self.terms.window
+        """The stated or known window, or the one that the provider stated if that is smaller."""
+        learned, stated = self._learned, self.settings.window
         return learned if learned is not None and learned.tokens < stated.tokens else stated
 
     def learn_window(self, tokens: int, source: str) -> bool:
-        """Take the provider's word for it; whether that is news."""
-        before = self.window.tokens
-        if tokens >= before:
+        """Take over a window that the provider stated; returns True if it is smaller than the
+        known one."""
+        if tokens >= self.window.tokens:
             return False
         self._learned = Window(tokens, source, "learned")
         return True
 
-    def press(self, tokens: int) -> None:
-        """Cut before the next call: a request of this size was too much. What is no larger than
-        what was cut for that reason before is not cut again, or a server that always reports too
-        much would have everything cut for ever."""
-        if self._pressed_at is None or tokens >= self._pressed_at:
-            self.is_pressed = True
-            self._pressed_at = tokens
+    def force_cut(self, tokens: int) -> None:
+        """Cut before the next call: a request of this size was too large. A request that is no
+        larger than one that already forced a cut does not force another, or a server that always
+        reports too much would have everything cut away."""
+        if self._cut_forced_at is None or tokens >= self._cut_forced_at:
+            self.must_cut = True
+            self._cut_forced_at = tokens
 
     def recall_window(self, records: Sequence[Record]) -> None:
-        """What an earlier run learned."""
+        """Take over the window that an earlier run learned."""
         for record in reversed(records):
-            if isinstance(record, Model) and record.model == self.terms.target.model:
+            if isinstance(record, Model) and record.model == self.settings.target.model:
                 if record.window is not None and record.window > 0:
                     self.learn_window(record.window, "learned from the provider")
                 return
 
-    def standing(self) -> list[Record]:
-        """What every boundary repeats, or the next run would not see it behind it."""
+    def boundary_records(self) -> list[Record]:
+        """The records to repeat after every boundary: the next run reads only from there."""
         learned = self.window_record()
         fresh = [Mode(mode="fresh")] if self.is_fresh else []
         return [*fresh, *([learned] if learned is not None else [])]
 
     def window_record(self) -> Model | None:
-        """What has to be in the log for the next run to know it too."""
+        """The record of a learned window, for the next run; None where nothing was learned."""
         if self._learned is None:
             return None
-        target = self.terms.target
+        target = self.settings.target
         return Model(
             model=target.model, provider=target.provider or None, window=self._learned.tokens
         )
@@ -180,70 +203,71 @@ class Course:
         pending: Sequence[str] = (),
         output: int | None = None,
     ) -> Plan:
-        """The next request after `records`."""
-        terms, bounds = self.terms, bounds or Bounds()
-        most = [one for one in (bounds.at_most, self.ceiling) if one is not None]
-        if self.is_pressed and pressure == "usual":
+        """Project the next request after `records`."""
+        settings, options, bounds = self.settings, self.options, bounds or Bounds()
+        caps = [cap for cap in (bounds.at_most, self.ceiling) if cap is not None]
+        if self.must_cut and pressure == "usual":
             pressure = "cut"
-        options: dict[str, Any] = {
-            "system": terms.system,
-            "tools": self._tools(records),
-            "output_tokens": self._output(output or bounds.output or terms.output_tokens),
-            "policy": terms.policy,
-            "cache": self.cache(records, now),
-            # The floor is for windows that somebody chose; the provider's own word is final.
-            "floor": min(terms.floor, self.window.tokens) if self._learned else terms.floor,
-            "at_most": min(most) if most else None,
-            "pressure": pressure,
-            "prose": prose,
-            "pending": pending,
-            "lately": lambda: self.lately(records),
-            "memory": self.memory,
-        }
-        target = bounds.target or terms.target
+        request = ProjectionRequest(
+            records,
+            self.window,
+            bounds.target or settings.target,
+            system=options.system,
+            tools=self._tools(records),
+            output_tokens=self._output_tokens(output or bounds.output or options.output_tokens),
+            policy=options.policy,
+            prompt_cache=self.prompt_cache(records, now),
+            # The floor is for windows that a person chose; the provider's own word is final.
+            floor=min(settings.floor, self.window.tokens) if self._learned else settings.floor,
+            at_most=min(caps) if caps else None,
+            pressure=pressure,
+            prose=prose,
+            recent_replies=lambda: self.recent_replies(records),
+            pending=pending,
+        )
         try:
-            plan = project(records, self.window, target, **options)
+            plan = project(request, self.cache)
         except CannotFit:
-            if options["tools"] == terms.tools:
+            if request.tools == settings.tools:
                 raise
-            # To be able to read back must not cost the turn.
-            plan = project(records, self.window, target, **{**options, "tools": terms.tools})
+            # The tool that reads outputs back must not cost the turn.
+            plan = project(msgspec.structs.replace(request, tools=settings.tools), self.cache)
         self._budget_tokens = plan.budget.tokens
         return plan
 
     def _tools(self, records: Sequence[Record]) -> tuple[Tool, ...]:
-        """The tools of the session; once something was moved out, one to read it as well."""
-        reader = self.terms.output_tool
-        # Once offered it stays: to come and go would break the cached prefix each time.
-        self._reads_back = self._reads_back or holds_outputs(records)
-        if reader is None or not self._reads_back:
-            return self.terms.tools
-        return (*self.terms.tools, reader)
+        """The tools of the session, with the output tool once an output was moved out."""
+        reader = self.settings.output_tool
+        # Once offered it stays: coming and going would break the cached prefix each time.
+        self._offers_output_tool = self._offers_output_tool or holds_outputs(records)
+        if reader is None or not self._offers_output_tool:
+            return self.settings.tools
+        return (*self.settings.tools, reader)
 
     def output_room(self) -> Room:
-        """What a tool's result may take of a request."""
+        """The room of a request that one tool result may take."""
         tokens = self._budget_tokens
         if tokens is None:
             tokens = budget_for(self.window, floor=0).tokens
-        return room_for(tokens, self.memory.scale.counter)
+        return room_for(tokens, self.cache.scale.counter)
 
-    def _output(self, wanted: int | None) -> int | None:
-        """What to keep free for the reply: no more than the model can give."""
-        caps = [cap for cap in (self.output_cap, self.terms.target.output_max) if cap]
+    def _output_tokens(self, wanted: int | None) -> int | None:
+        """The tokens to reserve for the reply: no more than the model can give."""
+        caps = [cap for cap in (self.output_cap, self.settings.target.output_max) if cap]
         if not caps:
             return wanted
         return min(output_reserve(self.window.tokens) if wanted is None else wanted, *caps)
 
-    def cache(self, records: Sequence[Record], now: float) -> Cache:
-        """What is known of the provider's prompt cache at this moment."""
-        price, target = self.terms.price, self.terms.target
-        last = next((one for one in reversed(records) if isinstance(one, Assistant)), None)
-        read, write = (0.1, 1.25)
+    def prompt_cache(self, records: Sequence[Record], now: float) -> PromptCache:
+        """The state of the provider's prompt cache at this moment."""
+        price, target = self.settings.price, self.settings.target
+        last = next((rec for rec in reversed(records) if isinstance(rec, Assistant)), None)
+        read, write = _CACHE_READ, _CACHE_WRITE
         if price is not None:
             read = min(1.0, price.cache_read / price.input)
             write = max(read, price.cache_write / price.input)
         is_other = last is not None and bool(last.model) and last.model != target.model
-        return Cache(
+        return PromptCache(
             idle_seconds=None if last is None or last.ts <= 0 else max(0.0, now - last.ts),
             ttl_seconds=_TTL_SECONDS.get(target.cache, 300.0),
             read=1.0 if target.cache == "none" else read,
@@ -252,18 +276,17 @@ class Course:
         )
 
 
-def _nothing(_records: Sequence[Record]) -> Sequence[tuple[str, str]]:
+def _none(_records: Sequence[Record]) -> Sequence[tuple[str, str]]:
     return ()
 
 
 def cut_in(plan: Plan) -> Compaction | None:
-    """The compaction that a plan wants to have appended."""
-    found = [one for one in plan.decisions if isinstance(one, Compaction)]
-    return found[0] if found else None
+    """The compaction among a plan's decisions, if there is one."""
+    return next((made for made in plan.decisions if isinstance(made, Compaction)), None)
 
 
 def cost_of(usage: Usage | None, price: Price | None) -> float | None:
-    """What a call cost, in dollars, by list price."""
+    """The cost of a call in dollars, by list price."""
     if usage is None or price is None:
         return None
     hourly = price.cache_write_hour if price.cache_write_hour is not None else price.cache_write

@@ -1,4 +1,4 @@
-"""Tool calls carried out, and their results as they go into the log."""
+"""Running tool calls, and storing their results in the log."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ if TYPE_CHECKING:
 
     from holdfast.core.flow.effects import Flow
     from holdfast.core.log.records import Content, Json, Record
-    from holdfast.core.turn.run import Course
+    from holdfast.core.turn.run import RunState
 
 
-def run(course: Course, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
-    """Run tools side by side; each result is in the log before anything else is asked."""
+def run_tools(run: RunState, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
+    """Run tools in parallel. Each result is in the log before the model is called again."""
     ids = {call.id for call in calls}
-    course.running |= ids
+    run.running |= ids
     try:
-        return (yield from _run_allowed(course, calls))
+        return (yield from _run_allowed(run, calls))
     finally:
-        course.running -= ids
+        run.running -= ids
 
 
-def store(course: Course, result: ToolResult) -> Flow[str]:
-    """Put a result into the log, its payload first where it is large; returns its record."""
-    result = course.vault.sealed(result)  # before a payload of it goes anywhere
-    if course.keeps_outputs:
-        result = yield from offloaded(result, course.output_room())
-    bounded = msgspec.structs.replace(
-        result, content=_bounded(result.content), details=_bounded_details(result.details)
+def store(run: RunState, result: ToolResult) -> Flow[str]:
+    """Append a result to the log, after its payload if that is large; returns its record id."""
+    result = run.vault.sealed(result)  # before any payload of it is stored
+    if run.keeps_outputs:
+        result = yield from offloaded(result, run.output_room())
+    result = msgspec.structs.replace(
+        result, content=_bound_content(result.content), details=_bound_details(result.details)
     )
-    stored = yield Append((bounded,))
+    stored = yield Append((result,))
     record: str = stored[0].id
     return record
 
 
-def unanswered(records: Sequence[Record]) -> list[ToolCall]:
-    """The calls of the newest assistant message that have no result yet."""
+def open_calls(records: Sequence[Record]) -> list[ToolCall]:
+    """The tool calls of the newest assistant message that have no result yet."""
     answered: set[str] = set()
     alone: list[ToolCall] = []
     for record in reversed(records):
@@ -55,7 +55,7 @@ def unanswered(records: Sequence[Record]) -> list[ToolCall]:
         elif isinstance(record, ToolUse):
             alone.append(ToolCall(record.tool_use_id, record.name, {}))
         elif isinstance(record, User):
-            answered |= _results_in(record)
+            answered |= _result_ids_in(record)
         elif isinstance(record, Assistant):
             blocks = read_blocks(record.content)
             calls = [block for block in blocks if isinstance(block, ToolCall)]
@@ -63,35 +63,35 @@ def unanswered(records: Sequence[Record]) -> list[ToolCall]:
     return []
 
 
-def _run_allowed(course: Course, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
+def _run_allowed(run: RunState, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
     allowed, outcomes = [], []
     for call in calls:
         denied = yield Emit(ToolStarted(call))
         if isinstance(denied, Deny):
             refusal = f"[Not run: {denied.reason}]"
             outcomes.append(Outcome(call.id, refusal, is_error=True))
-            yield from _finish(course, call, outcomes[-1])
+            yield from _finish(run, call, outcomes[-1])
         else:
             allowed.append(call)
     done: list[tuple[ToolCall, Outcome]] = []
     while allowed:
-        # Where an id was given out twice, the second call waits: its result would be anybody's.
+        # Where two calls share an id, the second waits: their results could not be told apart.
         by_id = {call.id: call for call in reversed(allowed)}
         yield StartTools(tuple(by_id.values())[::-1])
         for _ in range(len(by_id)):
             outcome: Outcome = yield NextToolResult()
             done.append((by_id[outcome.call_id], outcome))
-            yield from _finish(course, *done[-1])
+            yield from _finish(run, *done[-1])
         allowed = [call for call in allowed if by_id[call.id] is not call]
         for call in list(allowed):
-            same = next((outcome for one, outcome in done if one == call), None)
-            if same is not None:  # said twice, meant once
-                yield from _finish(course, call, same)
+            same = next((outcome for other, outcome in done if other == call), None)
+            if same is not None:  # an exact repetition: run it once
+                yield from _finish(run, call, same)
                 allowed.remove(call)
     return outcomes + [outcome for _call, outcome in done]
 
 
-def _finish(course: Course, call: ToolCall, outcome: Outcome) -> Flow[None]:
+def _finish(run: RunState, call: ToolCall, outcome: Outcome) -> Flow[None]:
     result = ToolResult(
         tool_use_id=outcome.call_id,
         name=call.name,
@@ -99,46 +99,46 @@ def _finish(course: Course, call: ToolCall, outcome: Outcome) -> Flow[None]:
         is_error=outcome.is_error,
         details=outcome.details,
     )
-    record = yield from store(course, result)
+    record = yield from store(run, result)
     chars = len(text_of(outcome.content))
     yield Emit(ToolFinished(call, record, outcome.is_error, chars, outcome.seconds))
 
 
-def _bounded(content: Content) -> Content:
-    """A result that a line of the log can hold."""
+def _bound_content(content: Content) -> Content:
+    """Cut a result down to what a line of the log can hold."""
     if isinstance(content, str):
         return cut(content, RESULT_CHARS_MAX).text
-    if not content or _encoded_size(content) <= RESULT_CHARS_MAX:
+    if not content or _json_size(content) <= RESULT_CHARS_MAX:
         return content
     room = RESULT_CHARS_MAX // len(content)
-    return [_bounded_block(block, room) for block in content]
+    return [_bound_block(block, room) for block in content]
 
 
-def _bounded_block(block: Json, room: int) -> Json:
+def _bound_block(block: Json, room: int) -> Json:
     text = block.get("text")
     if isinstance(text, str):
         return {**block, "text": cut(text, room).text}
-    size = _encoded_size(block)
+    size = _json_size(block)
     if size <= RESULT_CHARS_MAX:
         return block
-    said = f"[A block `{block.get('type')}` of {size:,} bytes is too large for the log.]"
-    return {"type": "text", "text": cut(said, room).text}
+    note = f"[A block `{block.get('type')}` of {size:,} bytes is too large for the log.]"
+    return {"type": "text", "text": cut(note, room).text}
 
 
-def _bounded_details(details: Any) -> Any:
-    if details is None or (size := _encoded_size(details)) <= RESULT_CHARS_MAX:
+def _bound_details(details: Any) -> Any:
+    if details is None or (size := _json_size(details)) <= RESULT_CHARS_MAX:
         return details
     return {"left_out": f"details of {size:,} bytes are too large for the log"}
 
 
-def _encoded_size(value: Any) -> int:
+def _json_size(value: Any) -> int:
     try:
         return len(msgspec.json.encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return 0  # the store says better what is wrong with it
+        return 0  # the store raises the better error
 
 
-def _results_in(record: User) -> set[str]:
-    """The calls that a message in a provider's own shape answers."""
+def _result_ids_in(record: User) -> set[str]:
+    """The ids of the calls that a message in a provider's own shape answers."""
     blocks = record.content if isinstance(record.content, list) else []
-    return {str(one.get("tool_use_id")) for one in blocks if one.get("type") == "tool_result"}
+    return {str(raw.get("tool_use_id")) for raw in blocks if raw.get("type") == "tool_result"}

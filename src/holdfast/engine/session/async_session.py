@@ -1,31 +1,29 @@
-"""The session of `session.py`, awaited. The same surface, the same flows, another driver."""
+"""`AsyncSession`: the surface and the flows of `Session`, driven on an event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import time
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from holdfast.core.flow.effects import Cancelled
+from holdfast.core.flow.events import SessionReset
 from holdfast.core.limits import EXCERPT_CHARS
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.turn import turn
 from holdfast.core.turn.compact import compact
-from holdfast.engine.session.base import (
-    Held,
-    Options,
+from holdfast.engine.session import lifecycle, reading, rewinding
+from holdfast.engine.session.base import SessionBase
+from holdfast.engine.session.drivers.awaiting import AwaitingDriver, run_in_thread
+from holdfast.engine.session.opening import check_ready, created_here, find_session, open_store
+from holdfast.engine.session.options import (
+    check_model,
+    check_on_delta,
     check_window,
-    checked_hear,
-    checked_model,
-    checked_options,
-    find_session,
-    make_ready,
-    opened_store,
-    owned_of,
+    read_options,
 )
-from holdfast.engine.session.drivers import Awaiting, finished
-from holdfast.engine.session.prepare import Prepared, prepared
+from holdfast.engine.session.prepare import Prepared, render_plan
 from holdfast.engine.session.session import MODEL
 from holdfast.providers.callables import async_from_callable
 from holdfast.providers.models import async_model as find_model
@@ -41,22 +39,26 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json, Record
     from holdfast.core.outputs.excerpts import Excerpt
     from holdfast.core.projection.project import Plan
-    from holdfast.engine.session.base import Undone
+    from holdfast.engine.session.options import OptionKeywords, SessionOptions
+    from holdfast.engine.session.rewinding import Undone
+    from holdfast.engine.session.state import SessionState
     from holdfast.engine.session.status import Status
     from holdfast.ports import AsyncModel, BlobStore, Clock, Hear, SessionStore
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
-class AsyncSession(Held):
-    """A durable session whose requests fit. Open one with `await AsyncSession.open(…)`."""
+class AsyncSession(SessionBase):
+    """A durable session whose requests fit the model's window. Open one with
+    `await AsyncSession.open(…)`. Its methods are those of `Session`, awaited."""
 
     def __init__(
         self,
         store: SessionStore,
         key: SessionKey,
         model: AsyncModel,
-        options: Options,
+        options: SessionOptions | None = None,
         *,
         summariser: AsyncModel | None = None,
         blobs: BlobStore | None = None,
@@ -75,7 +77,7 @@ class AsyncSession(Held):
         )
         self._model = model
         self._summariser = summariser
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     @classmethod
     async def open(
@@ -92,23 +94,24 @@ class AsyncSession(Held):
         owner: str | None = None,
         create: bool = True,
         clock: Clock = time.time,
-        **options: Unpack[Options],
+        **options: Unpack[OptionKeywords],
     ) -> Self:
         """See `Session.open`; a model's `send` is awaited here."""
-        main = find_model(model) if isinstance(model, str) else checked_model(model)
-        ready = checked_options(options)
-        check_window(ready, main)
+        main = find_model(model) if isinstance(model, str) else check_model(model)
+        chosen = read_options(options)
+        check_window(chosen, main)
         other = find_model(summary_model) if isinstance(summary_model, str) else summary_model
         if other is not None:
-            checked_model(other, "summary_model")
-        opened, who, is_ours = await finished(opened_store, store, root, agent)
-        key = await finished(
+            check_model(other, "summary_model")
+        opened, who, is_ours = await run_in_thread(open_store, store, root, agent)
+        key = await run_in_thread(
             find_session, opened, name, who, create=create, label=label, owner=owner
         )
-        ours = (None if is_ours else opened, opened)
-        owned = owned_of((model, main), (summary_model, other), ours)
+        owned = created_here(
+            (model, main), (summary_model, other), (None if is_ours else opened, opened)
+        )
         return cls(
-            opened, key, main, ready, summariser=other, blobs=blobs, clock=clock, owned=owned
+            opened, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned
         )
 
     async def __aenter__(self) -> Self:
@@ -119,26 +122,26 @@ class AsyncSession(Held):
 
     async def close(self) -> None:
         if self._owned:
-            await finished(self._leave)
-        for one in self._owned:
-            close = getattr(one, "close", None)
-            if one is self.store:
-                await finished(self.store.close)
+            await self._run(lifecycle.checkpoint_on_close(self._state))
+        for thing in self._owned:
+            close = getattr(thing, "close", None)
+            if thing is self.store:
+                await run_in_thread(self.store.close)
             elif close is not None:
-                done = close()
-                if inspect.isawaitable(done):
-                    await done
+                closing = close()
+                if inspect.isawaitable(closing):
+                    await closing
 
     # Holdfast runs the loop
 
-    async def say(self, content: Content, *, hear: Hear | None = None) -> Reply:
-        make_ready(self._model)
-        await self._begin()
-        return await self._drive(turn.turn(self._course, content), hear)
+    async def say(self, content: Content, *, on_delta: Hear | None = None) -> Reply:
+        check_ready(self._model)
+        await self._renew()
+        return await self._run_turn(turn.turn(self._state.run, content), on_delta)
 
-    async def resume(self, *, hear: Hear | None = None) -> Reply | None:
-        make_ready(self._model)
-        return await self._drive(turn.resume(self._course), hear)
+    async def resume(self, *, on_delta: Hear | None = None) -> Reply | None:
+        check_ready(self._model)
+        return await self._run_turn(turn.resume(self._state.run), on_delta)
 
     async def stream(self, content: Content) -> AsyncIterator[Delta | Event]:
         pieces: asyncio.Queue[Any] = asyncio.Queue()
@@ -146,10 +149,10 @@ class AsyncSession(Held):
 
         async def work() -> None:
             try:
-                make_ready(self._model)
-                await self._begin()
-                flow = turn.turn(self._course, content)
-                await self._drive(flow, pieces.put_nowait, watch=pieces.put_nowait)
+                check_ready(self._model)
+                await self._renew()
+                flow = turn.turn(self._state.run, content)
+                await self._run_turn(flow, pieces.put_nowait, watch=pieces.put_nowait)
             finally:
                 pieces.put_nowait(end)
 
@@ -163,27 +166,28 @@ class AsyncSession(Held):
                 task.cancel()
                 await asyncio.wait([task])
 
-    # The caller keeps the loop
+    # The caller runs the loop
 
     async def add_user(self, content: Content, *, name: str | None = None) -> str:
-        return await self._drive(turn.add_user(self._course, content, name), is_turn=False)
+        return await self._run(turn.add_user(self._state.run, content, name))
 
     async def add_result(
         self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
     ) -> str:
-        flow = turn.add_result(self._course, call_id, content, is_error=is_error, details=details)
-        return await self._drive(flow, is_turn=False)
+        run = self._state.run
+        flow = turn.add_result(run, call_id, content, is_error=is_error, details=details)
+        return await self._run(flow)
 
-    async def call(self, send: Callable[[Json], Any], *, hear: Hear | None = None) -> Reply:
+    async def call(self, send: Callable[[Json], Any], *, on_delta: Hear | None = None) -> Reply:
         model = async_from_callable(send, self.target, self.window)
-        return await self._drive(turn.answer_once(self._course), hear, model=model)
+        return await self._run_turn(turn.answer_once(self._state.run), on_delta, model=model)
 
     async def prepare(self, *, failed: object = None) -> Prepared:
-        return prepared(await self._drive(self._guard.prepare(failed)))
+        return render_plan(await self._run_turn(self._state.prepared_calls.prepare(failed)))
 
     async def record(self, reply: object) -> Reply:
         found = reply if isinstance(reply, Reply) else await read_reply_async(reply, self.target)
-        return await self._drive(self._guard.record(found))
+        return await self._run_turn(self._state.prepared_calls.record(found))
 
     async def output_read(
         self,
@@ -194,8 +198,9 @@ class AsyncSession(Held):
         pattern: str | None = None,
         max_chars: int = EXCERPT_CHARS,
     ) -> Excerpt:
-        return await finished(
-            self._output_read,
+        return await run_in_thread(
+            reading.read_output,
+            self._state,
             ref,
             offset=offset,
             lines=lines,
@@ -203,57 +208,42 @@ class AsyncSession(Held):
             max_chars=max_chars,
         )
 
-    # Care
+    # Context and log
 
     async def compact(self, focus: str = "", *, preview: bool = False) -> CompactionFinished:
-        return await self._drive(compact(self._course, focus, is_preview=preview))
+        return await self._run_turn(compact(self._state.run, focus, is_preview=preview))
 
     async def undo(self, record: str | None = None) -> Undone:
-        async with self._turn:
-            return await finished(self._undo, record)
+        return await self._run_locked(rewinding.undo, record)
 
     async def rewind(self, to: str | None = None, *, turns: int = 1) -> Undone:
-        async with self._turn:
-            return await finished(self._rewind, to, turns)
+        return await self._run_locked(rewinding.rewind, to, turns)
 
     async def plan(self) -> Plan:
-        return await finished(self._plan)
+        return await run_in_thread(reading.read_plan, self._state)
 
     async def status(self) -> Status:
-        return await finished(self._status)
+        return await run_in_thread(reading.read_status, self._state)
 
     async def messages(self, count: int = 20) -> list[Record]:
-        return await finished(self._messages, count)
+        return await run_in_thread(reading.read_messages, self._state, count)
 
     async def notes(self) -> list[str]:
-        return await finished(self._notes)
+        return await run_in_thread(reading.read_notes, self._state)
 
     async def rename(self, label: str) -> None:
-        await finished(self._rename, label)
+        await self._run(lifecycle.rename(self._state, label))
 
     async def checkpoint(self, trigger: str = "asked", **fields: Any) -> str:
-        async with self._turn:
-            return await finished(self._checkpoint, trigger, fields)
-
-    @property
-    def mode(self) -> Literal["continue", "fresh"]:
-        return self._mode
+        return await self._run_locked(lifecycle.checkpoint, trigger, fields)
 
     async def set_mode(self, mode: Literal["continue", "fresh"]) -> None:
-        async with self._turn:
-            await finished(self._set_mode, mode)
-
-    async def _begin(self) -> None:
-        """What comes before a turn: in fresh mode, a session of its own."""
-        async with self._turn:
-            reset = await finished(self._renewed)
-        if reset is not None:
-            await self._drive(turn.tell(reset), is_turn=False)
+        await self._run_locked(lifecycle.set_mode, mode)
 
     async def reset(self, label: str = "") -> Self:
         fresh = type(self)(
             self.store,
-            await finished(self._reset, label),
+            await self._run(lifecycle.reset(self._state, label)),
             self._model,
             self._options,
             summariser=self._summariser,
@@ -264,28 +254,57 @@ class AsyncSession(Held):
         self._owned = []
         return fresh
 
-    async def _drive(
+    async def _renew(self) -> None:
+        """In fresh mode, continue in a session of its own before a turn."""
+        async with self._lock:
+            old, new = self.key, await self._run(lifecycle.renew(self._state))
+            if new is None:
+                return
+            await run_in_thread(self._attach, new)
+        await self._run(turn.emit(SessionReset(old.session, new.session, "fresh mode")))
+
+    async def _run(
         self,
         flow: Flow[T],
-        hear: Hear | None = None,
+        on_delta: Hear | None = None,
         *,
         model: AsyncModel | None = None,
-        is_turn: bool = True,
         watch: Callable[[Event], None] | None = None,
     ) -> T:
-        """Carry a flow out; turns one at a time, everything else at once."""
         main = model or self._model
-        heard = checked_hear(hear)
-        driver = Awaiting(self._world, main, self._summariser or main, heard, watch)
-        if not is_turn:
+        driver = AwaitingDriver(
+            self._state.world, main, self._summariser or main, check_on_delta(on_delta), watch
+        )
+        try:
             return await driver.run(flow)
-        async with self._turn:
-            self._world.is_cancelled.clear()
+        except Cancelled as cancelled:
+            if isinstance(cancelled.__cause__, asyncio.CancelledError):
+                raise cancelled.__cause__ from None
+            raise
+
+    async def _run_locked(
+        self,
+        operation: Callable[Concatenate[SessionState, P], Flow[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run the flow of an operation while no turn runs."""
+        async with self._lock:
+            return await self._run(operation(self._state, *args, **kwargs))
+
+    async def _run_turn(
+        self,
+        flow: Flow[T],
+        on_delta: Hear | None = None,
+        *,
+        model: AsyncModel | None = None,
+        watch: Callable[[Event], None] | None = None,
+    ) -> T:
+        """Run a flow that can be cancelled, while no other turn runs."""
+        async with self._lock:
+            is_cancelled = self._state.world.is_cancelled
+            is_cancelled.clear()
             try:
-                return await driver.run(flow)
-            except Cancelled as cancelled:
-                if isinstance(cancelled.__cause__, asyncio.CancelledError):
-                    raise cancelled.__cause__ from None
-                raise
+                return await self._run(flow, on_delta, model=model, watch=watch)
             finally:
-                self._world.is_cancelled.clear()
+                is_cancelled.clear()

@@ -1,7 +1,7 @@
-"""Checkpoints of stored sessions: taken from the log, written to it, and read back.
+"""Checkpoints of stored sessions: captured from the log, written to it, and read back.
 
-The log's `checkpoint` records are the truth. Taking one costs what was appended since the newest
-usable one; where that lies on an abandoned branch, or is not to be read, the whole path is.
+The log's `checkpoint` records are the truth. Capturing one reads the records since the newest
+usable one, or the whole path where that one is damaged or on an abandoned branch.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
     from holdfast.ports import Clock, Model, SessionStore
 
 _ANSWER_TOKENS: Final = 2_000
-_ASKED_SHARE: Final = 0.8
-"""Of the model's window: tokens are estimated here."""
+"""The longest answer; the fields that a model adds are a few lines each."""
+_WINDOW_SHARE: Final = 0.8
+"""Of the model's window for the question; the rest makes up for estimated token counts."""
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A checkpoint, the record it was written to if it was, and what could not be used."""
+    """A checkpoint, its record if it was written, and the records that could not be used."""
 
     state: State
     record: str = ""
@@ -51,7 +52,7 @@ def take(
     extra: Mapping[str, Any] | None = None,
     clock: Clock = time.time,
 ) -> Taken:
-    """The state of a session now. Nothing is written."""
+    """Capture the state of a session now. Nothing is written."""
     records, before = _since(store, key)
     state = capture(
         records,
@@ -67,18 +68,18 @@ def take(
 def save(store: SessionStore, key: SessionKey, state: State) -> str:
     """Write a state to the log of its session; returns its record.
 
-    Two that are written at the same moment are two records: none replaces the other.
+    Two states that are written at the same moment become two records; none replaces the other.
     """
     return store.append(key, [record_of(state)], expect=ANY_HEAD).ids[0]
 
 
-def enriched(model: Model, state: State, records: Sequence[Record]) -> State:
-    """The state with what a model adds to it, in one call; as it was where that comes to nothing.
+def enrich(model: Model, state: State, records: Sequence[Record]) -> State:
+    """Let a model add to the state, in one call; if that fails, the state stays as it is.
 
-    The model is shown the newest records that it has room for, as data and without tools.
+    The model sees the newest records that its window has room for, as data and without tools.
     """
     counter = Estimator()
-    room = int(_ASKED_SHARE * model.window.tokens) - _ANSWER_TOKENS - counter.count(ask(state))
+    room = int(_WINDOW_SHARE * model.window.tokens) - _ANSWER_TOKENS - counter.count(ask(state))
     transcript = next(iter(parts(records, max(0, room), 1, counter)), "")
     if not transcript:
         return state
@@ -86,8 +87,10 @@ def enriched(model: Model, state: State, records: Sequence[Record]) -> State:
     prompt = Prompt((question,), system=SYSTEM, output_tokens=_ANSWER_TOKENS)
     try:
         reply = model.send(requests.render(prompt, model.target))
-    except Exception as error:  # a helper never hurts; whatever a client raises
-        warnings.warn(f"no model added to the checkpoint: {error}", HoldfastWarning, stacklevel=2)
+    except Exception as error:  # enriching is optional, whatever a client raises
+        warnings.warn(
+            f"the model could not enrich the checkpoint: {error}", HoldfastWarning, stacklevel=2
+        )
         return state
     return read_enrichment(reply, state, transcript)
 
@@ -107,14 +110,14 @@ def each(store: SessionStore, key: SessionKey) -> Iterator[tuple[str, State]]:
 
 
 def record_of(state: State) -> Checkpoint:
-    """The record that keeps a state; at the beginning of a session, what that one starts with."""
+    """The record of a state. As the first record of a session, that session starts from it."""
     return Checkpoint(state=to_json(state), trigger=state.trigger)
 
 
 def _since(store: SessionStore, key: SessionKey) -> tuple[list[Record], Loaded]:
-    """The records from the one on that the newest usable checkpoint was read up to.
+    """The records after the newest usable checkpoint, and that checkpoint.
 
-    All of the path where there is none.
+    Without one, all records of the path.
     """
     records: list[Record] = []
     found: Loaded | None = None

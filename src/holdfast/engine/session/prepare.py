@@ -1,27 +1,25 @@
-"""From records to a request body: project, render, and judge it before anybody else does."""
+"""From records to a request body: project, render, and validate it before the provider does."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast.core.models.dialects import CallIds
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.sizes import Scale
-from holdfast.core.projection.view import Remembered
+from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.tokens.images import image_rule
 from holdfast.errors import BadSetting, InvalidRequest
 from holdfast.providers.requests import render, validate
 from holdfast.providers.tokenizers import counter_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from holdfast.core.log.records import Json, Record
+    from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Prompt
-    from holdfast.core.models.window import Window
+    from holdfast.core.projection.request import ProjectionRequest
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -33,43 +31,44 @@ class Prepared(msgspec.Struct, frozen=True):
     """Tool call ids as the log and as the provider know them."""
 
 
-def memory_for(target: Target) -> Remembered:
-    """An empty memory that counts as the target's model does, as well as we can."""
+def cache_for(target: Target) -> ProjectionCache:
+    """An empty cache that counts as the target's model does, as exactly as is possible here."""
     rule = image_rule(target.model, target.provider or target.dialect.name)
-    return Remembered(Scale(counter_for(target.model or None), rule))
+    return ProjectionCache(Scale(counter_for(target.model or None), rule))
 
 
-def prepare(records: Sequence[Record], window: Window, target: Target, **options: Any) -> Prepared:
-    """The next request after `records`. `options` are those of `project`.
+def prepare(request: ProjectionRequest, cache: ProjectionCache | None = None) -> Prepared:
+    """Project records and render the request body for their target.
 
-    Raises `CannotFit` where nothing fits, and `InvalidRequest` should the request break a rule of
-    its provider: that would be our fault, and sending it would not help.
+    Raises `CannotFit` where nothing fits, and `InvalidRequest` if the body breaks a rule of its
+    provider: that would be our fault, and sending it would not help.
     """
-    options["memory"] = options.get("memory") or memory_for(target)
-    plan = project(records, window, target, **options)
-    return prepared(plan)
+    return render_plan(project(request, cache or cache_for(request.target)))
 
 
-def prepared(plan: Plan) -> Prepared:
-    """A plan as a request, judged."""
-    request = checked(plan.prompt, plan.target)
+def render_plan(plan: Plan) -> Prepared:
+    """Render and validate the request body of a plan."""
+    request = render_valid(plan.prompt, plan.target)
     return Prepared(request, plan, CallIds.of_prompt(plan.prompt, plan.target.dialect))
 
 
-def checked(prompt: Prompt, target: Target) -> Json:
-    """The body of a request that its provider will take."""
+def render_valid(prompt: Prompt, target: Target) -> Json:
+    """Render a request body that its provider will accept; raises where it would not."""
     request = render(prompt, target)
     broken = validate(request, target)
-    tools = [one for one in broken if one.rule.startswith("tool-name") or one.rule == "tools-max"]
-    if tools:
+    about_tools = [
+        found for found in broken if found.rule.startswith("tool-name") or found.rule == "tools-max"
+    ]
+    if about_tools:
         raise BadSetting(
-            f"the provider would refuse these tools; at {tools[0].where}: {tools[0].quote}",
-            hint="rename them, or offer fewer",
+            f"the provider would refuse these tools; at {about_tools[0].where}: "
+            f"{about_tools[0].quote}",
+            hint="rename them, or pass fewer",
         )
     if broken:
         raise InvalidRequest(
             f"the request breaks {len(broken)} of the provider's rules; "
             f"at {broken[0].where}: {broken[0].quote}",
-            hint="this is a bug in Holdfast; the log is untouched, and `holdfast export` has it",
+            hint="this is a bug in Holdfast; the log is unchanged, and `holdfast export` has it",
         )
     return request

@@ -1,32 +1,30 @@
-"""A session as its users hold it: say something and be answered, or guard calls of your own."""
+"""`Session`: a durable conversation with a model, driven on the calling thread."""
 
 from __future__ import annotations
 
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 from holdfast import config
 from holdfast.core.flow.effects import Cancelled
+from holdfast.core.flow.events import SessionReset
 from holdfast.core.limits import EXCERPT_CHARS
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.turn import turn
 from holdfast.core.turn.compact import compact
-from holdfast.engine.session.base import (
-    Held,
-    Options,
+from holdfast.engine.session import lifecycle, reading, rewinding
+from holdfast.engine.session.base import SessionBase
+from holdfast.engine.session.drivers.blocking import BlockingDriver
+from holdfast.engine.session.opening import check_ready, created_here, find_session, open_store
+from holdfast.engine.session.options import (
+    check_model,
+    check_on_delta,
     check_window,
-    checked_hear,
-    checked_model,
-    checked_options,
-    find_session,
-    make_ready,
-    opened_store,
-    owned_of,
+    read_options,
 )
-from holdfast.engine.session.drivers import Blocking
-from holdfast.engine.session.prepare import Prepared, prepared
+from holdfast.engine.session.prepare import Prepared, render_plan
 from holdfast.providers.callables import from_callable
 from holdfast.providers.models import model as find_model
 from holdfast.providers.replies import read_reply
@@ -41,24 +39,27 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Content, Json, Record
     from holdfast.core.outputs.excerpts import Excerpt
     from holdfast.core.projection.project import Plan
-    from holdfast.engine.session.base import Undone
+    from holdfast.engine.session.options import OptionKeywords, SessionOptions
+    from holdfast.engine.session.rewinding import Undone
+    from holdfast.engine.session.state import SessionState
     from holdfast.engine.session.status import Status
     from holdfast.ports import BlobStore, Clock, Hear, Model, SessionStore
 
 T = TypeVar("T")
+P = ParamSpec("P")
 MODEL: Final = config.MODEL_DEFAULT
-"""The model where nobody names one: it needs no key and no network."""
+"""The default model: it needs no key and no network."""
 
 
-class Session(Held):
-    """A durable session whose requests fit. Open one with `Session.open`."""
+class Session(SessionBase):
+    """A durable session whose requests fit the model's window. Open one with `Session.open`."""
 
     def __init__(
         self,
         store: SessionStore,
         key: SessionKey,
         model: Model,
-        options: Options,
+        options: SessionOptions | None = None,
         *,
         summariser: Model | None = None,
         blobs: BlobStore | None = None,
@@ -77,7 +78,7 @@ class Session(Held):
         )
         self._model = model
         self._summariser = summariser
-        self._turn = threading.RLock()
+        self._lock = threading.RLock()
 
     @classmethod
     def open(
@@ -94,24 +95,29 @@ class Session(Held):
         owner: str | None = None,
         create: bool = True,
         clock: Clock = time.time,
-        **options: Unpack[Options],
+        **options: Unpack[OptionKeywords],
     ) -> Self:
-        """The session by that id or label, made where there is none; without a name the newest.
+        """Open the session with that id or label, or create it; without a name, open the newest.
 
         `model` is a name (`anthropic:…`, `openai:…`, `local:…`, `offline`) or anything that has
-        `target`, `window` and `send`. It is reached only when something is said. An `owner` is
-        written into a new session, and one that belongs to another is refused.
+        `target`, `window` and `send`. It is contacted only when a turn starts. An `owner` is
+        written into a new session, and a session of another owner is refused. All other keyword
+        arguments are fields of `SessionOptions`.
         """
-        main = find_model(model) if isinstance(model, str) else checked_model(model)
-        ready = checked_options(options)
-        check_window(ready, main)
+        main = find_model(model) if isinstance(model, str) else check_model(model)
+        chosen = read_options(options)
+        check_window(chosen, main)
         other = find_model(summary_model) if isinstance(summary_model, str) else summary_model
         if other is not None:
-            checked_model(other, "summary_model")
-        store, agent, is_ours = opened_store(store, root, agent)
+            check_model(other, "summary_model")
+        store, agent, is_ours = open_store(store, root, agent)
         key = find_session(store, name, agent, create=create, label=label, owner=owner)
-        owned = owned_of((model, main), (summary_model, other), (None if is_ours else store, store))
-        return cls(store, key, main, ready, summariser=other, blobs=blobs, clock=clock, owned=owned)
+        owned = created_here(
+            (model, main), (summary_model, other), (None if is_ours else store, store)
+        )
+        return cls(
+            store, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -120,40 +126,41 @@ class Session(Held):
         self.close()
 
     def close(self) -> None:
-        """Let go of what was opened here: the store, and a model that was given by name.
+        """Close what was opened here: the store, and a model that was given by name.
 
-        Everything that was said is durable already."""
+        Every message is durable already."""
         if self._owned:
-            self._leave()
-        for one in self._owned:
-            close = getattr(one, "close", None)
+            self._run(lifecycle.checkpoint_on_close(self._state))
+        for thing in self._owned:
+            close = getattr(thing, "close", None)
             if close is not None:
                 close()
 
     # Holdfast runs the loop
 
-    def say(self, content: Content, *, hear: Hear | None = None) -> Reply:
-        """Say something and get the answer, tools and all. `hear` gets the reply as it comes."""
-        make_ready(self._model)
-        self._begin()
-        return self._drive(turn.turn(self._course, content), hear)
+    def say(self, content: Content, *, on_delta: Hear | None = None) -> Reply:
+        """Send a message and return the reply, after all tool calls. `on_delta` gets the reply
+        piece by piece."""
+        check_ready(self._model)
+        self._renew()
+        return self._run_turn(turn.turn(self._state.run, content), on_delta)
 
-    def resume(self, *, hear: Hear | None = None) -> Reply | None:
-        """Answer what an earlier run left unanswered; None where there is nothing."""
-        make_ready(self._model)
-        return self._drive(turn.resume(self._course), hear)
+    def resume(self, *, on_delta: Hear | None = None) -> Reply | None:
+        """Answer a message that an earlier run left unanswered; None where there is none."""
+        check_ready(self._model)
+        return self._run_turn(turn.resume(self._state.run), on_delta)
 
     def stream(self, content: Content) -> Iterator[Delta | Event]:
-        """The same as `say`, piece by piece: deltas and events, the last a `TurnFinished`."""
+        """Like `say`, piece by piece: deltas and events, the last of them a `TurnFinished`."""
         pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        end, span = object(), _Span(self.cancel)
+        end, span = object(), _TurnSpan(self.cancel)
 
         def work() -> None:
             try:
-                make_ready(self._model)
-                self._begin()
-                flow = turn.turn(self._course, content)
-                self._drive(flow, pieces.put, watch=pieces.put, span=span)
+                check_ready(self._model)
+                self._renew()
+                flow = turn.turn(self._state.run, content)
+                self._run_turn(flow, pieces.put, watch=pieces.put, span=span)
             except BaseException as error:
                 pieces.put(error)
             pieces.put(end)
@@ -169,37 +176,39 @@ class Session(Held):
             if span.leave():
                 thread.join()
 
-    # The caller keeps the loop
+    # The caller runs the loop
 
     def add_user(self, content: Content, *, name: str | None = None) -> str:
-        """Store what the user says; returns its record."""
-        return self._drive(turn.add_user(self._course, content, name), is_turn=False)
+        """Store a user message; returns its record id."""
+        return self._run(turn.add_user(self._state.run, content, name))
 
     def add_result(
         self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
     ) -> str:
-        """Store what a tool returned; returns its record."""
-        flow = turn.add_result(self._course, call_id, content, is_error=is_error, details=details)
-        return self._drive(flow, is_turn=False)
+        """Store the result of a tool call; returns its record id."""
+        run = self._state.run
+        flow = turn.add_result(run, call_id, content, is_error=is_error, details=details)
+        return self._run(flow)
 
-    def call(self, send: Callable[[Json], Any], *, hear: Hear | None = None) -> Reply:
-        """Make one call with a client of your own: `send` gets a request that fits, the reply is
-        stored, and a refusal is answered by a smaller request."""
+    def call(self, send: Callable[[Json], Any], *, on_delta: Hear | None = None) -> Reply:
+        """Get one reply through a client of your own: `send` gets a request that fits, its reply
+        is stored, and a refusal leads to a smaller request."""
         model = from_callable(send, self.target, self.window)
-        return self._drive(turn.answer_once(self._course), hear, model=model)
+        return self._run_turn(turn.answer_once(self._state.run), on_delta, model=model)
 
     def prepare(self, *, failed: object = None) -> Prepared:
-        """The next request, ready to be sent by anybody; `record` stores the reply.
+        """Return the next request for you to send; `record` stores the reply.
 
-        With the error of the last attempt in `failed`, one that is smaller in the way that was
-        wrong; a rate limit is waited for first. `ModelError` where giving up is all that is left.
+        With the error of the last attempt in `failed`, the request is smaller in the dimension
+        that was refused; a rate limit is waited for first. Raises `ModelError` where recovery
+        ends.
         """
-        return prepared(self._drive(self._guard.prepare(failed)))
+        return render_plan(self._run_turn(self._state.prepared_calls.prepare(failed)))
 
     def record(self, reply: object) -> Reply:
         """Store a reply: an SDK's object, its JSON, a stream of either, or a `Reply`."""
         found = reply if isinstance(reply, Reply) else read_reply(reply, self.target)
-        return self._drive(self._guard.record(found))
+        return self._run_turn(self._state.prepared_calls.record(found))
 
     def output_read(
         self,
@@ -210,83 +219,68 @@ class Session(Held):
         pattern: str | None = None,
         max_chars: int = EXCERPT_CHARS,
     ) -> Excerpt:
-        """A part of an output that was moved out of the log, or of a record that is shown short.
+        """Read a part of an output that was moved out of the log, or of a shortened record.
 
-        `lines` is `"120:180"`, `"-50:"`…; a `pattern` gives the lines that match.
+        `lines` is `"120:180"`, `"-50:"`…; a `pattern` selects the lines that match.
         """
-        return self._output_read(
-            ref, offset=offset, lines=lines, pattern=pattern, max_chars=max_chars
+        return reading.read_output(
+            self._state, ref, offset=offset, lines=lines, pattern=pattern, max_chars=max_chars
         )
 
-    # Care
+    # Context and log
 
     def compact(self, focus: str = "", *, preview: bool = False) -> CompactionFinished:
-        """Cut now what can be cut. With `preview`, only say what that would do."""
-        return self._drive(compact(self._course, focus, is_preview=preview))
+        """Compact the view now. With `preview`, only report what that would do."""
+        return self._run_turn(compact(self._state.run, focus, is_preview=preview))
 
     def undo(self, record: str | None = None) -> Undone:
-        """Take back the last rewind, compaction or turn, or the compaction that is named."""
-        with self._turn:
-            return self._undo(record)
+        """Take back the last rewind, compaction or turn, or the compaction with that record id."""
+        return self._run_locked(rewinding.undo, record)
 
     def rewind(self, to: str | None = None, *, turns: int = 1) -> Undone:
-        """Go back to a record, or to before the last turns. What came after stays a branch."""
-        with self._turn:
-            return self._rewind(to, turns)
+        """Go back to a record, or to before the last turns. Later records stay as a branch."""
+        return self._run_locked(rewinding.rewind, to, turns)
 
     def plan(self) -> Plan:
-        """What the next request would be, with its ledger. Nothing is stored."""
-        return self._plan()
+        """Return the next request with its ledger. Nothing is stored."""
+        return reading.read_plan(self._state)
 
     def status(self) -> Status:
-        """How full it is, what it has cost, and when the next compaction comes."""
-        return self._status()
+        """Return the fill level, the cost so far, and when the next compaction is due."""
+        return reading.read_status(self._state)
 
     def messages(self, count: int = 20) -> list[Record]:
-        """The newest messages, oldest first."""
-        return self._messages(count)
+        """Return the newest messages, oldest first."""
+        return reading.read_messages(self._state, count)
 
     def notes(self) -> list[str]:
-        """What was noted before cuts."""
-        return self._notes()
+        """Return the notes that were saved before compactions."""
+        return reading.read_notes(self._state)
 
     def rename(self, label: str) -> None:
         """Give the session another label."""
-        self._rename(label)
+        self._run(lifecycle.rename(self._state, label))
 
     def checkpoint(self, trigger: str = "asked", **fields: Any) -> str:
-        """Store what the session is doing as a state; returns the record.
+        """Store a checkpoint of the session's state; returns its record id.
 
-        `fields` of the state are set by you and hold until you set them otherwise:
+        You can set `fields` of the state, which stay until you set them again:
         `current_objective`, `pending_tasks`, `key_decisions`… (docs/checkpoints.md).
         """
-        with self._turn:
-            return self._checkpoint(trigger, fields)
-
-    @property
-    def mode(self) -> Literal["continue", "fresh"]:
-        """How the session goes on after an answer."""
-        return self._mode
+        return self._run_locked(lifecycle.checkpoint, trigger, fields)
 
     def set_mode(self, mode: Literal["continue", "fresh"]) -> None:
-        """`continue`: in the same log. `fresh`: what is said next starts a session that knows this
-        one by its checkpoint; this object goes on with it, and `SessionReset` says so."""
-        with self._turn:
-            self._set_mode(mode)
-
-    def _begin(self) -> None:
-        """What comes before a turn: in fresh mode, a session of its own."""
-        with self._turn:
-            reset = self._renewed()
-        if reset is not None:
-            self._drive(turn.tell(reset), is_turn=False)
+        """Set how the session continues after a reply: in the same log, or in a fresh session that
+        starts from this one's checkpoint. This object continues with it and emits
+        `SessionReset`."""
+        self._run_locked(lifecycle.set_mode, mode)
 
     def reset(self, label: str = "") -> Self:
-        """A fresh session that still knows what this one was doing. It takes over what this one
-        holds open, so this one can be closed."""
+        """Return a fresh session that starts from this one's checkpoint. It takes over the store
+        and the model, so this one can be closed."""
         fresh = type(self)(
             self.store,
-            self._reset(label),
+            self._run(lifecycle.reset(self._state, label)),
             self._model,
             self._options,
             summariser=self._summariser,
@@ -297,44 +291,73 @@ class Session(Held):
         self._owned = []
         return fresh
 
-    def _drive(
+    def _renew(self) -> None:
+        """In fresh mode, continue in a session of its own before a turn."""
+        with self._lock:
+            old, new = self.key, self._run(lifecycle.renew(self._state))
+            if new is None:
+                return
+            self._attach(new)
+        self._run(turn.emit(SessionReset(old.session, new.session, "fresh mode")))
+
+    def _run(
         self,
         flow: Flow[T],
-        hear: Hear | None = None,
+        on_delta: Hear | None = None,
         *,
         model: Model | None = None,
-        is_turn: bool = True,
         watch: Callable[[Event], None] | None = None,
-        span: _Span | None = None,
     ) -> T:
-        """Carry a flow out; turns one at a time, everything else at once."""
-        driver = self._driver(model or self._model, checked_hear(hear), watch)
-        if not is_turn:
+        driver = self._driver(model or self._model, check_on_delta(on_delta), watch)
+        try:
             return driver.run(flow)
-        with self._turn:
-            self._world.is_cancelled.clear()
+        except Cancelled as cancelled:
+            if isinstance(cancelled.__cause__, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            raise
+
+    def _run_locked(
+        self,
+        operation: Callable[Concatenate[SessionState, P], Flow[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run the flow of an operation while no turn runs."""
+        with self._lock:
+            return self._run(operation(self._state, *args, **kwargs))
+
+    def _run_turn(
+        self,
+        flow: Flow[T],
+        on_delta: Hear | None = None,
+        *,
+        model: Model | None = None,
+        watch: Callable[[Event], None] | None = None,
+        span: _TurnSpan | None = None,
+    ) -> T:
+        """Run a flow that can be cancelled, while no other turn runs."""
+        with self._lock:
+            is_cancelled = self._state.world.is_cancelled
+            is_cancelled.clear()
             try:
                 if span is not None:
                     span.begin()
-                return driver.run(flow)
-            except Cancelled as cancelled:
-                if isinstance(cancelled.__cause__, KeyboardInterrupt):
-                    raise KeyboardInterrupt from None
-                raise
+                return self._run(flow, on_delta, model=model, watch=watch)
             finally:
                 if span is not None:
                     span.end()
-                self._world.is_cancelled.clear()
+                is_cancelled.clear()
 
     def _driver(
-        self, model: Model, hear: Hear | None, watch: Callable[[Event], None] | None
-    ) -> Blocking:
-        """Who carries flows out; the simulator puts another in its place."""
-        return Blocking(self._world, model, self._summariser or model, hear, watch)
+        self, model: Model, on_delta: Hear | None, watch: Callable[[Event], None] | None
+    ) -> BlockingDriver:
+        """The driver of one flow; the simulator overrides this."""
+        return BlockingDriver(self._state.world, model, self._summariser or model, on_delta, watch)
 
 
-class _Span:
-    """From the beginning of one turn to its end: who leaves calls off this turn, and no other."""
+class _TurnSpan:
+    """One streamed turn from its beginning to its end: leaving the stream cancels this turn, and
+    no other."""
 
     def __init__(self, cancel: Callable[[], None]) -> None:
         self._cancel = cancel
@@ -345,7 +368,7 @@ class _Span:
     def begin(self) -> None:
         with self._mutex:
             if self._is_left:
-                raise Cancelled  # before its turn came: nothing was said
+                raise Cancelled  # while it waited for another turn: nothing is stored
             self._is_running = True
 
     def end(self) -> None:
@@ -353,7 +376,7 @@ class _Span:
             self._is_running = False
 
     def leave(self) -> bool:
-        """Nobody waits for it any more; whether it was running."""
+        """Cancel the turn, because nothing reads its stream any more; True if it was running."""
         with self._mutex:
             self._is_left = True
             if self._is_running:

@@ -1,4 +1,4 @@
-"""A session's log as its flows see it: read once, then kept up with."""
+"""A session's log as its flows see it: read once, then kept up to date in memory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from holdfast.ports import BlobStore, Clock, SessionStore
 
 _RACES_MAX: Final = 50
+"""Attempts of one append against other writers; each lost race means that another one succeeded."""
 _RECORDS_KEPT: Final = 5_000
-"""More than this are read anew from the last boundary when there is a new one."""
+"""With more records in memory, a new boundary makes the log reload from there."""
 
 
-class Log:
+class SessionLog:
     """The records from the newest boundary to the head. Safe for threads.
 
-    Another writer's records are taken in where they only follow ours; where the head has moved to
+    Records of other writers are taken over where they only follow ours. Where the head has moved to
     another branch, `LogConflict` is raised and nothing is written.
     """
 
@@ -50,18 +51,18 @@ class Log:
         self._records: list[Record] = []
         self._window: int | None = None
         self._head = ""
-        self._heard: list[Callable[[Sequence[Record]], None]] = []
+        self._on_append: list[Callable[[Sequence[Record]], None]] = []
 
     @property
     def head(self) -> str:
         return self._head or self.store.head(self.key)
 
-    def on_append(self, heard: Callable[[Sequence[Record]], None]) -> None:
-        """Be told of every record that is appended here."""
-        self._heard.append(heard)
+    def on_append(self, callback: Callable[[Sequence[Record]], None]) -> None:
+        """Call back with the records of every append through this object."""
+        self._on_append.append(callback)
 
     def read(self, window: int) -> tuple[Record, ...]:
-        """What a window of this size looks at, as it is now."""
+        """The records that a window of this size looks at, as they are now."""
         with self._mutex:
             if window != self._window or not self._is_current():
                 self._load(window)
@@ -70,13 +71,13 @@ class Log:
     def append(
         self, records: Sequence[Record], *, unless_cut: bool = False, since: str = ""
     ) -> tuple[Record, ...] | None:
-        """Make records durable after whatever is there; see `core.flow.effects.Append`."""
+        """Make records durable at the end of the log; see `core.flow.effects.Append`."""
         with self._mutex:
             if not self._head:
                 self._load(self._window)
             now = round(self._clock(), 3)
             sealed = map(self._vault.sealed, records)
-            ready = [msgspec.structs.replace(one, ts=one.ts or now) for one in sealed]
+            ready = [msgspec.structs.replace(rec, ts=rec.ts or now) for rec in sealed]
             for _ in range(_RACES_MAX):
                 if unless_cut and self._was_cut(since):
                     return None
@@ -85,53 +86,53 @@ class Log:
                 except LogConflict:
                     if self._catch_up() is not None:
                         continue
-                    self._head = ""  # another branch: what is asked next is asked of that
+                    self._head = ""  # another branch: the next call starts from there
                     if unless_cut:
                         return None
                     raise
                 pairs = zip(ready, done.ids, strict=True)
-                stored = tuple(msgspec.structs.replace(one, id=id_) for one, id_ in pairs)
+                stored = tuple(msgspec.structs.replace(rec, id=id_) for rec, id_ in pairs)
                 self._take(stored, done.head)
                 return stored
             raise LogConflict(self.key.session, self._head, self.store.head(self.key), "several")
 
     def _was_cut(self, since: str) -> bool:
-        """Whether what came after a record changed what is seen before it."""
+        """True if a record after `since` changed the view before it."""
         for record in reversed(self._records):
             if record.id == since:
                 return False
             if isinstance(record, Compaction | Undo):
                 return True
-        return bool(since)  # it is not there any more
+        return bool(since)  # the record is not on the path any more
 
     def _is_current(self) -> bool:
-        """Whether nothing is missing, after what others appended was taken in."""
+        """True if nothing is missing, after taking over the records of other writers."""
         if not self._head:
             return False
         return self.store.head(self.key) == self._head or self._catch_up() is not None
 
     def _take(self, stored: Sequence[Record], head: str) -> None:
-        self._records.extend(map(self._whole, stored))
+        self._records.extend(map(self._with_payloads, stored))
         self._head = head
-        is_boundary = any(isinstance(one, Compaction) for one in stored)
-        if any(isinstance(one, Rewind | Undo) for one in stored) or (
+        is_boundary = any(isinstance(rec, Compaction) for rec in stored)
+        if any(isinstance(rec, Rewind | Undo) for rec in stored) or (
             is_boundary and len(self._records) > _RECORDS_KEPT
         ):
             self._head = ""
-        for heard in self._heard:
-            heard(stored)
+        for callback in self._on_append:
+            callback(stored)
 
-    def _whole(self, record: Record) -> Record:
+    def _with_payloads(self, record: Record) -> Record:
         """A record as a model sees it: with the pictures that were moved out of it."""
         return record if self._blobs is None else restored(record, payload_of(self._blobs))
 
     def _load(self, window: int | None) -> None:
         live = self.store.live(self.key, window=window)
-        self._records = list(map(self._whole, live.records))
+        self._records = list(map(self._with_payloads, live.records))
         self._head, self._window = live.head, window
 
     def _catch_up(self) -> list[Record] | None:
-        """Take in what others appended; None where that does not simply follow ours."""
+        """Take over the records of other writers; None where they do not simply follow ours."""
         try:
             path = list(self.store.read(self.key, start=self._head))
         except NoSuchRecord:
@@ -139,9 +140,9 @@ class Log:
         if not path or path[0].id != self._head:
             return None
         added = path[1:]
-        if any(isinstance(one, Rewind | Undo) for one in added):
+        if any(isinstance(rec, Rewind | Undo) for rec in added):
             return None
-        self._records.extend(map(self._whole, added))
+        self._records.extend(map(self._with_payloads, added))
         if added:
             self._head = added[-1].id
         return added

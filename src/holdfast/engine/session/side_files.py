@@ -1,7 +1,7 @@
-"""What a session keeps beside its log: notes in files, a running summary, checkpoints.
+"""The files of a session beside its log: notes and the running summary; and its checkpoints.
 
-All of it comes from the log and can be made again, so none of it ever stands in the way of a turn:
-what goes wrong is a warning, and is tried again the next time.
+All of it is derived from the log and can be made again, so none of it ever stops a turn: a failure
+is a warning, and the next append tries again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.log.records import Assistant, Flush, tool_calls
+from holdfast.core.log.records import Assistant, Flush, Rewind, tool_calls
 from holdfast.core.memory.running_summary import Sidecar, advance
 from holdfast.engine.memory import notes
 from holdfast.engine.memory.running_summary import refreshed
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _FAILURES: Final = (HoldfastError, OSError)
 
 
-class Continuity:
-    """What must not be forgotten of one session when its context is cut, reset or restarted."""
+class SideFiles:
+    """Everything of one session that outlives a compaction, a reset or a restart."""
 
     def __init__(
         self,
@@ -50,49 +50,38 @@ class Continuity:
         self._sidecars = store.summaries
         self._sidecar: Sidecar | None = None
 
-    def opened(self, records: Sequence[Record]) -> None:
-        """Make good what a crash kept from being done."""
-        self._carry_over(records)
-
-    def heard(self, records: Sequence[Record]) -> None:
-        """Keep up with what was stored."""
-        self._carry_over(records)
-        if any(isinstance(one, Assistant) and not tool_calls(one.content) for one in records):
-            self.keep_up()
-
-    def _carry_over(self, records: Sequence[Record]) -> None:
-        """The notes of flushes, into the files; done again, it adds nothing."""
-        if self.notes is None or not any(isinstance(one, Flush) and one.notes for one in records):
+    def catch_up(self, records: Sequence[Record]) -> None:
+        """Copy the notes of flushes into the files; repeating that adds nothing."""
+        if self.notes is None or not any(isinstance(rec, Flush) and rec.notes for rec in records):
             return
         try:
             notes.save_flushes(self.notes, records, self._key)
         except _FAILURES as error:
-            _warn(f"the notes of session `{self._key}` are in its log and not in a file: {error}")
+            _warn(f"the notes of session `{self._key}` are in its log, but not in a file: {error}")
 
-    # The running summary
+    def on_append(self, records: Sequence[Record]) -> None:
+        """Keep the files up to date with records that were appended."""
+        if any(isinstance(rec, Rewind) for rec in records):
+            self._sidecar = None  # what was summarised may not be on the path any more
+        self.catch_up(records)
+        if any(isinstance(rec, Assistant) and not tool_calls(rec.content) for rec in records):
+            self.update_summary()
 
-    def lately(self, records: Sequence[Record]) -> Sequence[tuple[str, str]]:
-        """What the assistant said, line by line, up to the newest of the records.
-
-        By what is at hand: a flow asks for it, and a flow touches nothing outside."""
+    def recent_replies(self, records: Sequence[Record]) -> Sequence[tuple[str, str]]:
+        """The assistant's lines of the running summary, with their records, up to the newest of
+        `records`. No file is read: flows call this, and flows touch nothing outside."""
         newest = advance(self._sidecar or Sidecar(), records)
         return [(item.record, item.text) for item in newest.items if item.speaker == "assistant"]
 
-    def keep_up(self) -> None:
-        """Bring the running summary up to date, in its file as well."""
+    def update_summary(self) -> None:
+        """Bring the running summary up to date, and its file as well."""
         try:
             self._sidecar = refreshed(self._store, self._key, self._sidecars, known=self._sidecar)
         except _FAILURES as error:
-            _warn(f"the running summary of session `{self._key}` is not kept up: {error}")
-
-    def forget(self) -> None:
-        """The head was moved: what was summarised may not be on the path any more."""
-        self._sidecar = None
-
-    # Checkpoints
+            _warn(f"the running summary of session `{self._key}` was not updated: {error}")
 
     def state(self, trigger: str, extra: Mapping[str, Any] | None = None) -> State:
-        """What the session is doing now."""
+        """Capture the state of the session now. Nothing is stored."""
         taken = checkpoints.take(
             self._store, self._key, trigger=trigger, extra=extra, clock=self._clock
         )

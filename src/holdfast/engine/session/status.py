@@ -1,4 +1,4 @@
-"""How full a session is, and what it has cost: one value for every display."""
+"""The status of a session: its fill level and its cost, as one value for every display."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in figures: its size, its window, its cost, its cuts."""
+    """The status of a session at one moment."""
 
     session: str
     agent: str
@@ -25,14 +25,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     window: Window
     tokens: int
-    """What the next request takes, system prompt and tools included."""
+    """The size of the next request, system prompt and tools included."""
     basis: str
     """`measured`, `exact` or `estimated`."""
     budget: int
-    """What messages may take before something has to be cut."""
+    """The room for messages."""
     messages_tokens: int
     compact_at: int
-    """Where the next compaction comes."""
+    """The size of the messages at which the next compaction comes."""
     messages: int
     turns: int
     calls: int
@@ -45,20 +45,20 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     cost: float
     unpriced: int
     turns_left: int | None
-    """Turns like the ones in view until the next compaction."""
+    """Turns of the average size in view until the next compaction."""
     head: str
     mode: str = "continue"
-    """How the session goes on after an answer: `continue` or `fresh`."""
+    """The continuation after a reply: `continue` in the same log, or `fresh`."""
     warnings: tuple[str, ...] = ()
 
     @property
     def fill(self) -> float:
-        """How much of the way to the next compaction is used up."""
+        """The share of the way to the next compaction that is used up."""
         return self.messages_tokens / self.compact_at if self.compact_at else 1.0
 
     @property
     def share(self) -> float:
-        """How much of the window the next request takes."""
+        """The share of the window that the next request takes."""
         return self.tokens / self.window.tokens
 
 
@@ -73,7 +73,7 @@ def status_of(
     head: str,
     mode: str,
 ) -> Status:
-    """From the next request and the sums so far."""
+    """Build the status from the next request and the totals so far."""
     compact_at = int(policy.compact * policy.working_budget(plan.budget.tokens))
     return Status(
         session=session,

@@ -1,12 +1,28 @@
-"""What a session has cost so far, whatever became of its branches."""
+"""The totals of a session so far, over all its branches: turns, calls, tokens and cost."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
-from holdfast.core.log.records import Assistant, Compaction, Flush, Prune, ToolResult, User
+from holdfast.core.log.records import (
+    Assistant,
+    Checkpoint,
+    Compaction,
+    Flush,
+    Header,
+    Label,
+    Mode,
+    Model,
+    Prune,
+    Rewind,
+    ToolResult,
+    ToolUse,
+    Undo,
+    Unknown,
+    User,
+)
 from holdfast.core.models.usage import read_usage
 from holdfast.core.turn.run import cost_of
 
@@ -15,7 +31,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.prices import Price
-    from holdfast.core.turn.run import Terms
+    from holdfast.core.turn.run import RunSettings
 
 
 class Totals(msgspec.Struct):
@@ -32,15 +48,15 @@ class Totals(msgspec.Struct):
     output: int = 0
     cost: float = 0.0
     unpriced: int = 0
-    """Calls whose price or size is not known."""
+    """Calls without a known price or size."""
 
     @property
     def cache_share(self) -> float | None:
-        """How much of the input came from the provider's cache."""
+        """The share of the input that came from the provider's prompt cache."""
         return self.cached_read / self.prompt if self.prompt else None
 
-    def add(self, records: Iterable[Record], terms: Terms) -> None:
-        helper = (terms.summary_target or terms.target).model
+    def add(self, records: Iterable[Record], settings: RunSettings) -> None:
+        helper = (settings.summary_target or settings.target).model
         for record in records:
             match record:
                 case User(extra=extra):
@@ -49,19 +65,27 @@ class Totals(msgspec.Struct):
                     self.tools += 1
                 case Assistant():
                     self.calls += 1
-                    price = terms.price_for(record.model or terms.target.model)
+                    price = settings.price_for(record.model or settings.target.model)
                     self._charge(record.usage, record.provider, price)
                 case Compaction(covers=covers):
-                    self.compactions += covers is not None  # or it is what the session began with
+                    self.compactions += (
+                        covers is not None
+                    )  # without it, a session began with this summary
                     if record.usage:
-                        price = terms.price_for(record.model or helper)
+                        price = settings.price_for(record.model or helper)
                         self._charge(record.usage, None, price, record.cost)
                 case Flush():
                     self.flushes += 1
                     if record.usage:
-                        self._charge(record.usage, None, terms.price_for(helper))
+                        self._charge(record.usage, None, settings.price_for(helper))
                 case Prune():
                     self.prunes += 1
+                case Header() | ToolUse() | Rewind() | Undo() | Checkpoint() | Label():
+                    pass  # costs nothing
+                case Model() | Mode() | Unknown():
+                    pass  # costs nothing
+                case _:
+                    assert_never(record)
 
     def _charge(
         self,

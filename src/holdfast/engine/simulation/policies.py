@@ -15,12 +15,13 @@ import msgspec
 from holdfast.core.log.records import Compaction
 from holdfast.core.models.messages import Text
 from holdfast.core.models.window import Window
-from holdfast.core.projection.policy import Cache, Policy
+from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.prune import can_clear, cleared
+from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.steps import Unit, turns_of
-from holdfast.core.projection.view import SUMMARY_LABEL, Remembered
+from holdfast.core.projection.view import SUMMARY_LABEL, ProjectionCache
 from holdfast.engine.simulation.transcripts import Piece
 from holdfast.errors import CannotFit
 from holdfast.providers import requests
@@ -293,7 +294,7 @@ class _Projecting:
         self._transcript = transcript
         self._terms = terms
         self._policy = policy
-        self._memory = Remembered(Scale(transcript.counter))
+        self._cache = ProjectionCache(Scale(transcript.counter))
         self._system = _filler(transcript, terms.static)
         self._log: list[Record] = []
         self._read = 0
@@ -303,19 +304,18 @@ class _Projecting:
         self._log += self._transcript.records[self._read : call.records]
         self._read = call.records
         rules, terms = self._terms.rules, self._terms
-        cache = Cache(idle, rules.ttl_seconds, rules.read, rules.write)
+        request = ProjectionRequest(
+            self._log,
+            Window(terms.window, "simulated"),
+            self._transcript.target,
+            system=self._system,
+            output_tokens=terms.output,
+            policy=self._policy.policy,
+            prompt_cache=PromptCache(idle, rules.ttl_seconds, rules.read, rules.write),
+            floor=0,
+        )
         try:
-            plan = project(
-                self._log,
-                Window(terms.window, "simulated"),
-                self._transcript.target,
-                system=self._system,
-                output_tokens=terms.output,
-                policy=self._policy.policy,
-                cache=cache,
-                floor=0,
-                memory=self._memory,
-            )
+            plan = project(request, self._cache)
         except CannotFit:
             return Request([], is_refused=True)
         for decision in plan.decisions:

@@ -50,7 +50,7 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
         return self.read * rules.read + self.written * rules.write + self.plain
 
 
-class PromptCache:
+class SimulatedPromptCache:
     """The cache of one session. Positions are numbers of blocks, the static part being the first.
 
     Between two changes a conversation only grows, so a prefix is known by its length; whoever

@@ -16,7 +16,7 @@ from holdfast.core.models.prices import Price, default_price, price_of
 from holdfast.core.models.window import Window, budget_for
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.simulation.policies import Terms
-from holdfast.engine.simulation.prompt_cache import CacheRules, PromptCache
+from holdfast.engine.simulation.prompt_cache import CacheRules, SimulatedPromptCache
 from holdfast.engine.simulation.transcripts import Transcript
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class _Replay:
         self._terms = terms
         self._price = price
         self._course = policy.start(transcript, terms)
-        self._cache = PromptCache(terms.rules)
+        self._cache = SimulatedPromptCache(terms.rules)
         self._sent: list[bytes] = []
         self._sums: list[int] = [0, terms.static]
         self._in_view = _InView(transcript)

@@ -7,14 +7,14 @@ reported, belongs to the run that really happened and is left out.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
 import msgspec
 
 from holdfast.core.extract.digest import arguments_text
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
 from holdfast.core.models.dialects import Target, target
-from holdfast.core.models.messages import Text, Thinking, ToolAnswer, ToolCall
+from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.sizes import Correction
 from holdfast.core.projection.steps import Thread
 from holdfast.core.projection.view import SUMMARY_LABEL
@@ -220,8 +220,10 @@ def text_in(block: Block) -> str:
             return arguments_text(arguments)
         case ToolAnswer(content=content):
             return "\n".join(piece.text for piece in content if isinstance(piece, Text))
-        case _:
+        case Image() | Other():
             return ""
+        case _:
+            assert_never(block)
 
 
 def _bare(record: Record) -> Record | None:

@@ -12,7 +12,7 @@ from holdfast.surfaces.cli.app import App, Verb
 if TYPE_CHECKING:
     import argparse
 
-    from holdfast.engine.session.base import Options
+    from holdfast.engine.session.options import SessionOptions
     from holdfast.surfaces.chat_context import ChatContext
     from holdfast.surfaces.cli.chat.view import ChatView
 
@@ -91,14 +91,12 @@ def _context(args: argparse.Namespace, app: App, view: ChatView) -> ChatContext:
     )
 
 
-def _options(args: argparse.Namespace) -> Options:
+def _options(args: argparse.Namespace) -> SessionOptions:
+    from holdfast.engine.session.options import SessionOptions
     from holdfast.surfaces.cli.chat.tools import FolderTools
 
     tools = [] if args.no_tools else FolderTools(".").tools(can_write=args.allow_write)
-    options: Options = {"system": _system(args), "tools": tools}
-    if args.window is not None:
-        options["window"] = args.window
-    return options
+    return SessionOptions(system=_system(args), tools=tools, window=args.window)
 
 
 def _system(args: argparse.Namespace) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.log.listing import title_of
-from holdfast.core.turn.tool_results import unanswered
+from holdfast.core.turn.tool_results import open_calls
 from holdfast.core.turn.turn import is_unanswered
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.answers import Cell, answer, line
@@ -67,7 +67,7 @@ class Chat:
     def _handle(self, text: str) -> bool:
         """Run a turn or a command; return False to leave."""
         if not is_command(text):
-            self._turn(lambda: self._chat.session.say(as_message(text), hear=self._view.delta))
+            self._turn(lambda: self._chat.session.say(as_message(text), on_delta=self._view.delta))
             return True
         result: CommandAnswer | None = self._guard(
             lambda: run("/quit" if is_goodbye(text) else text, self._chat)
@@ -85,7 +85,7 @@ class Chat:
         if not interruption(self._chat):
             self._view.answer(answer("Nothing to continue: the last turn was answered."))
             return
-        self._turn(lambda: session.resume(hear=self._view.delta))
+        self._turn(lambda: session.resume(on_delta=self._view.delta))
 
     def _turn(self, ask: Callable[[], Reply | None]) -> None:
         self._has_failed = True
@@ -199,9 +199,9 @@ def greeting(chat: ChatContext, *, is_new: bool, first: bool = False) -> list[St
 def interruption(chat: ChatContext) -> list[StyledLine]:
     """Describe a turn that an earlier process did not finish, if there is one."""
     records = chat.session.messages(_LOOK_BACK)
-    if not is_unanswered(records) and not unanswered(records):
+    if not is_unanswered(records) and not open_calls(records):
         return []
-    names = ", ".join(call.name for call in unanswered(records))
+    names = ", ".join(call.name for call in open_calls(records))
     what = f"while {names} ran" if names else "before it was answered"
     return [
         line(

@@ -14,6 +14,7 @@ from holdfast.core.limits import OFFLOAD_SHARE, REF_CHARS
 from holdfast.core.log.records import MESSAGES, Prune, ToolResult
 from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
+from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.session.prepare import prepare
 from holdfast.stores.blobs import FileBlobs
 from holdfast.surfaces.answers import Cell, Row
@@ -198,13 +199,14 @@ def _facts(facts: Sequence[PlantedFact], request: Sequence[str]) -> list[FactChe
 
 def _count_whole(store: JsonlStore, recording: Recording, window: int) -> int:
     """Count the messages that the next request contains in full."""
-    plan = prepare(
+    request = ProjectionRequest(
         store.live(KEY, window=window).records,
         Window(window, "demo"),
         target("anthropic", provider="recording", model="recorded-agent"),
         system=recording.system,
         tools=recording.tools,
-    ).plan
+    )
+    plan = prepare(request).plan
     return sum(line.action == "kept" and line.kind in MESSAGES for line in plan.ledger)
 
 

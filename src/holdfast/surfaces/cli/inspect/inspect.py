@@ -14,7 +14,7 @@ from holdfast.core.models.prices import price_of
 from holdfast.core.models.window import Window
 from holdfast.core.projection.inspection import KINDS, Group, Inspection, Item, inspect
 from holdfast.core.projection.steps import MEANING
-from holdfast.engine.session.prepare import memory_for
+from holdfast.engine.session.prepare import cache_for
 from holdfast.errors import UsageError
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
@@ -86,10 +86,10 @@ def _report(
     model = args.model or found.model
     system, tools = system_and_tools(args, found)
     aim = target(default_dialect(model), provider=found.provider, model=model)
-    memory = memory_for(aim)
+    cache = cache_for(aim)
     looked = inspect(
         found.records,
-        scale=memory.scale,
+        scale=cache.scale,
         system=system,
         tools=tools,
         price=price_of(model),
@@ -98,7 +98,7 @@ def _report(
     # Ignore the compactions of other tools, to show what Holdfast would keep of the whole.
     whole = [record for record in found.records if not isinstance(record, Compaction)]
     kept = [
-        fit_window(whole, Window(size, "asked for"), aim, system=system, tools=tools, memory=memory)
+        fit_window(whole, Window(size, "asked for"), aim, system=system, tools=tools, cache=cache)
         for size in windows
     ]
     return InspectReport(found.name, found.source, looked, kept)

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.core.projection.ledger import totals
 from holdfast.core.projection.project import project
+from holdfast.core.projection.request import ProjectionRequest
 from holdfast.errors import CannotFit
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Tool
     from holdfast.core.models.window import Window
     from holdfast.core.projection.inspection import Inspection
-    from holdfast.core.projection.view import Remembered
+    from holdfast.core.projection.view import ProjectionCache
 
 
 class WindowFit(msgspec.Struct, frozen=True):
@@ -47,11 +48,12 @@ def fit_window(
     *,
     system: str = "",
     tools: tuple[Tool, ...] = (),
-    memory: Remembered,
+    cache: ProjectionCache,
 ) -> WindowFit:
     """Project a conversation to one window."""
     try:
-        plan = project(records, window, aim, system=system, tools=tools, memory=memory, floor=0)
+        request = ProjectionRequest(records, window, aim, system=system, tools=tools, floor=0)
+        plan = project(request, cache)
     except CannotFit as error:
         return WindowFit(window.tokens, 0, 0, {}, str(error))
     actions = {

@@ -69,7 +69,7 @@ def _checkpoint(args: argparse.Namespace, app: App) -> int:
         from holdfast.providers.models import model
 
         with app.out.busy(f"asking {args.model}"):
-            state = checkpoints.enriched(model(args.model), state, list(app.store.read(key)))
+            state = checkpoints.enrich(model(args.model), state, list(app.store.read(key)))
     record = checkpoints.save(app.store, key, state) if args.save else ""
     return _show(args, app, key, state, record)
 

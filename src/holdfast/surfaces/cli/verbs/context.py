@@ -11,7 +11,8 @@ from holdfast.core.models.catalog import DIALECTS
 from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Image, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.ledger import Line, totals
-from holdfast.core.projection.policy import Cache
+from holdfast.core.projection.policy import PromptCache
+from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.steps import MEANING
 from holdfast.engine.session.prepare import Prepared, prepare
 from holdfast.surfaces.answers import Cell, Row
@@ -95,14 +96,16 @@ def _prepare(args: argparse.Namespace, found: Conversation, app: App) -> Prepare
         records.append(User(id="prompt", content=args.prompt))
     with app.out.busy("projecting"):
         return prepare(
-            records,
-            window_from(args, model),
-            aim,
-            system=system,
-            tools=tools,
-            output_tokens=args.output,
-            floor=args.floor,
-            cache=Cache(idle_seconds=args.idle),
+            ProjectionRequest(
+                records,
+                window_from(args, model),
+                aim,
+                system=system,
+                tools=tools,
+                output_tokens=args.output,
+                floor=args.floor,
+                prompt_cache=PromptCache(idle_seconds=args.idle),
+            )
         )
 
 

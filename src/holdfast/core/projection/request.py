@@ -1,0 +1,51 @@
+"""The input of a projection, as one value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.projection.policy import Policy, PromptCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.messages import Tool
+    from holdfast.core.models.window import Window
+
+Pressure = Literal["usual", "hold", "cut"]
+"""`usual`: decide by the policy. `hold`: leave the view alone as long as it fits. `cut`: cut now,
+however much room there is."""
+
+
+class ProjectionRequest(msgspec.Struct, frozen=True):
+    """Everything that a projection depends on."""
+
+    records: Sequence[Record]
+    """The path to the head, oldest first."""
+    window: Window
+    target: Target
+    """The dialect, provider and model that the request is for."""
+    system: str = ""
+    """The system prompt."""
+    tools: Sequence[Tool] = ()
+    output_tokens: int | None = None
+    """Tokens to reserve for the reply; None for a share of the window."""
+    policy: Policy = Policy()
+    prompt_cache: PromptCache = PromptCache()
+    """The state of the provider's prompt cache: a cold one is a good moment to cut."""
+    floor: int = WINDOW_FLOOR_TOKENS
+    """The smallest window to accept."""
+    at_most: int | None = None
+    """Upper bound for the whole request in tokens, where a larger one was refused."""
+    pressure: Pressure = "usual"
+    prose: str = ""
+    """A model's summary of the records that are cut; it stands before the carry-over."""
+    recent_replies: Callable[[], Sequence[tuple[str, str]]] = tuple
+    """Returns the lines of a running summary, each with its record. Called only for a cut."""
+    pending: Sequence[str] = ()
+    """Open tasks, for the carry-over."""

@@ -1,0 +1,218 @@
+"""One reply of the model, as a flow: fit a request, send it, recover from refusals, store it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.failures.classify import Symptoms, classify, classify_finish
+from holdfast.core.flow.effects import Append, CallModel, Deny, Emit, FailedCall, Now, Sleep
+from holdfast.core.flow.events import (
+    CallFailed,
+    CallFinished,
+    CallStarted,
+    TroubleNoticed,
+    TurnFinished,
+    WindowLearned,
+)
+from holdfast.core.log.records import Assistant
+from holdfast.core.models.replies import Reply
+from holdfast.core.models.usage import read_usage
+from holdfast.core.tokens.calibration import Prediction, margin, was_cut
+from holdfast.core.turn.compact import fit
+from holdfast.core.turn.recovery import Recovery, final_error
+from holdfast.core.turn.run import cost_of
+from holdfast.errors import CallDenied, CannotFit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.core.flow.effects import Flow
+    from holdfast.core.models.usage import Usage
+    from holdfast.core.projection.project import Plan
+    from holdfast.core.turn.recovery import Remedy
+    from holdfast.core.turn.run import RunState
+
+_FULL: Final = 0.99
+"""Share of the window from which an empty reply counts as an overflow."""
+
+
+class PreparedCalls:
+    """Requests that the caller sends itself, one reply after the other."""
+
+    def __init__(self, run: RunState, classify_error: Callable[[object], FailedCall]) -> None:
+        self._run = run
+        self._classify = classify_error
+        self._recovery: Recovery | None = None
+        self._plan: Plan | None = None
+
+    def prepare(self, failed: object = None) -> Flow[Plan]:
+        """The next request; after a failure, one that is smaller in the refused dimension."""
+        run = self._run
+        if failed is None or self._recovery is None or self._plan is None:
+            self._recovery = Recovery(run)
+        else:
+            yield from _recover(run, self._recovery, self._plan, self._classify(failed))
+        plan, _seen = yield from _fit(run, self._recovery)
+        self._plan = plan
+        return plan
+
+    def record(self, reply: Reply) -> Flow[Reply]:
+        """Store the reply to the prepared request."""
+        plan, target = self._plan, self._run.settings.target
+        if self._recovery is not None:
+            self._recovery.learn_ceiling()
+        self._recovery = self._plan = None
+        if plan is not None:
+            usage = read_usage(reply.usage, reply.provider or target.provider)
+            yield from _report_troubles(self._run, reply, usage, plan)
+        reply = yield from _store(reply, target.provider, target.model)
+        if not reply.calls:
+            yield Emit(TurnFinished(reply, 1))
+        return reply
+
+
+def ask(run: RunState) -> Flow[tuple[Reply, str]]:
+    """Get and store one reply to the log as it is; also returns the newest record it has seen.
+
+    Every request is checked before it is sent; after a refusal, the next one is measurably smaller.
+    """
+    recovery = Recovery(run)
+    while True:
+        plan, newest = yield from _fit(run, recovery)
+        outcome = yield from _send(run, plan, recovery.attempt)
+        if isinstance(outcome, Reply):
+            recovery.learn_ceiling()
+            target = plan.target
+            return (yield from _store(outcome, target.provider, target.model)), newest
+        yield from _recover(run, recovery, plan, outcome)
+
+
+def assistant_record(reply: Reply, provider: str, model: str) -> Assistant:
+    """A reply as a record. It has the name by which the model was called: thinking is given back
+    only to the model that produced it, and providers answer with longer names."""
+    served = reply.model if model and reply.model not in ("", model) else ""
+    return Assistant(
+        content=reply.content,
+        provider=provider or reply.provider or None,
+        model=model or reply.model or None,
+        usage=reply.usage,
+        stop_reason=reply.stop_reason or None,
+        extra={"served_model": served} if served else {},
+    )
+
+
+def _fit(run: RunState, recovery: Recovery) -> Flow[tuple[Plan, str]]:
+    """The next request that may be sent."""
+    try:
+        plan, newest = yield from fit(run, recovery.bounds, is_recovery=recovery.is_under_way)
+    except CannotFit as error:
+        raise recovery.error_for(error) from error
+    recovery.admit(plan)
+    return plan, newest
+
+
+def _recover(run: RunState, recovery: Recovery, plan: Plan, failed: FailedCall) -> Flow[None]:
+    """Learn from a failure, wait where that helps, or give up with one clear error."""
+    found = recovery.take(plan, failed)
+    yield Emit(CallFailed("turn", failed.failure, found.step, found.detail, found.seconds))
+    yield from _learn_window(run, found)
+    if found.step == "give-up":
+        raise final_error(failed, plan, found.detail) from failed.error
+    if found.step == "wait":
+        yield Sleep(found.seconds)
+
+
+def _send(run: RunState, plan: Plan, attempt: int) -> Flow[Reply | FailedCall]:
+    budget = plan.budget
+    started = CallStarted("turn", plan.tokens.total, budget.tokens, plan.window.tokens, attempt)
+    denied = yield Emit(started)
+    if isinstance(denied, Deny):
+        raise CallDenied(
+            f"a listener denied the call: {denied.reason}",
+            hint="change the listener that returns `Deny` for `CallStarted`",
+        )
+    before = yield Now()
+    outcome: Reply | FailedCall = yield CallModel(plan.prompt, plan.target)
+    if isinstance(outcome, FailedCall):
+        return outcome
+    after = yield Now()
+    usage = read_usage(outcome.usage, outcome.provider or plan.target.provider)
+    overflow = _silent_overflow(outcome, usage, plan)
+    if overflow is not None:
+        return overflow
+    cost = cost_of(usage, run.settings.price)
+    yield Emit(CallFinished("turn", plan.tokens.total, usage, cost, outcome.stop, after - before))
+    yield from _report_troubles(run, outcome, usage, plan)
+    return outcome
+
+
+def _report_troubles(run: RunState, reply: Reply, usage: Usage | None, plan: Plan) -> Flow[None]:
+    for trouble in _troubles(reply, usage, plan):
+        yield Emit(trouble)
+        if trouble.kind in ("over-window", "window-stop"):
+            run.force_cut(plan.tokens.total)
+
+
+def _store(reply: Reply, provider: str, model: str) -> Flow[Reply]:
+    """Append a reply to the log; returns it with its record id."""
+    stored = yield Append((assistant_record(reply, provider, model),))
+    return msgspec.structs.replace(reply, record=stored[0].id)
+
+
+def _learn_window(run: RunState, found: Remedy) -> Flow[None]:
+    if found.learned is None:
+        return
+    before = run.window.tokens
+    if run.learn_window(found.learned, "said by the provider"):
+        record = run.window_record()
+        assert record is not None
+        yield Append((record,))
+        yield Emit(WindowLearned(found.learned, before, "said by the provider"))
+
+
+def _silent_overflow(reply: Reply, usage: Usage | None, plan: Plan) -> FailedCall | None:
+    """The failure behind a reply that is empty because the window was full."""
+    if reply.content and (reply.text.strip() or reply.calls):
+        return None
+    is_full = usage is not None and usage.prompt >= _FULL * plan.window.tokens
+    if not (reply.stop == "window" or (reply.stop == "length" and is_full)):
+        return None
+    found = classify_finish(reply.stop_reason or reply.stop, is_empty=True)
+    if found is None:
+        found = classify(Symptoms(status=200, message=reply.stop_reason))
+    return FailedCall(msgspec.structs.replace(found, kind="silent_overflow", action="shrink_input"))
+
+
+def _troubles(reply: Reply, usage: Usage | None, plan: Plan) -> list[TroubleNoticed]:
+    """Everything that looks wrong about a call that succeeded."""
+    found = []
+    if reply.stop == "window":
+        detail = "the reply was cut off because the window was full"
+        found.append(TroubleNoticed("window-stop", detail))
+    if not reply.text.strip() and not reply.calls:
+        detail = f"the reply is empty; it ended with `{reply.stop_reason or reply.stop}`"
+        found.append(TroubleNoticed("empty-reply", detail))
+    if usage is None:
+        if reply.usage:
+            detail = "the reported usage has no sizes; our own estimate is used"
+            found.append(TroubleNoticed("zero-usage", detail))
+        return found
+    expected = plan.tokens.total
+    if usage.prompt > plan.window.tokens:
+        found.append(
+            TroubleNoticed(
+                "over-window",
+                f"the provider reported {usage.prompt:,} input tokens, and the window is "
+                f"{plan.window.tokens:,} ({plan.window.source}): the window is larger, or the "
+                "request was cut",
+            )
+        )
+    if was_cut(Prediction(expected, margin(expected), True), usage):
+        detail = (
+            f"the provider reported {usage.prompt:,} input tokens, and about {expected:,} were "
+            "sent: the server seems to have dropped the beginning"
+        )
+        found.append(TroubleNoticed("cut-silently", detail))
+    return found

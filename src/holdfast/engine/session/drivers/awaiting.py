@@ -1,0 +1,277 @@
+"""The driver of `AsyncSession`: performs effects on an event loop, and what blocks in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import contextvars
+import inspect
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, assert_never
+
+from holdfast.core.flow.effects import (
+    Append,
+    CallModel,
+    Cancelled,
+    Deny,
+    Emit,
+    NextToolResult,
+    Now,
+    Outcome,
+    PutBlob,
+    Read,
+    RunBlocking,
+    SaveCheckpoint,
+    SearchMemory,
+    Sleep,
+    StartTools,
+)
+from holdfast.engine.session.drivers.world import (
+    POLL_SECONDS,
+    TOOLS_AT_ONCE,
+    as_cancelled,
+    warn_of_listener,
+)
+from holdfast.engine.tools import outcome_of, outcome_of_error
+from holdfast.errors import BadSetting
+from holdfast.providers.replies import keep_partial, partial_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+
+    from holdfast.core.flow.effects import Effect, FailedCall, Flow
+    from holdfast.core.flow.events import Event
+    from holdfast.core.models.messages import ToolCall
+    from holdfast.core.models.replies import Reply
+    from holdfast.engine.session.drivers.world import World
+    from holdfast.ports import AsyncModel, Hear
+
+T = TypeVar("T")
+P = ParamSpec("P")
+_INTERRUPTS: Final = (KeyboardInterrupt, asyncio.CancelledError)
+
+
+class AwaitingDriver:
+    """Runs flows on an event loop."""
+
+    def __init__(
+        self,
+        world: World,
+        model: AsyncModel | None,
+        summariser: AsyncModel | None = None,
+        on_delta: Hear | None = None,
+        watch: Callable[[Event], None] | None = None,
+    ) -> None:
+        """`watch` gets the events of the flows that this driver runs, and no others."""
+        self._world = world
+        self._watch = watch
+        self._model = model
+        self._summariser = summariser or model
+        self._on_delta = on_delta
+        self._done: asyncio.Queue[Outcome] = asyncio.Queue()
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def run(self, flow: Flow[T]) -> T:
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            while True:
+                try:
+                    effect = flow.send(value) if error is None else flow.throw(error)
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
+                value, error = None, None
+                try:
+                    self._world.check(effect)
+                    value = await self.perform(effect)
+                except BaseException as raised:
+                    error = as_cancelled(raised, _INTERRUPTS)
+                    await self._stop_tools()
+        finally:
+            await self._stop_tools()
+
+    async def perform(self, effect: Effect) -> Any:
+        world = self._world
+        match effect:
+            case Read():
+                return await run_in_thread(world.log.read, effect.window)
+            case Append():
+                return await run_in_thread(
+                    world.log.append,
+                    effect.records,
+                    unless_cut=effect.unless_cut,
+                    since=effect.since,
+                )
+            case PutBlob():
+                return await run_in_thread(world.put_blob, effect.data)
+            case SaveCheckpoint():
+                return await run_in_thread(world.save_checkpoint, effect.trigger)
+            case SearchMemory():
+                return await run_in_thread(world.search_memory, effect.query)
+            case CallModel():
+                return await self._call(effect)
+            case StartTools():
+                return self._start(effect.calls)
+            case NextToolResult():
+                return await self._unless_cancelled(self._done.get())
+            case Now():
+                return world.clock()
+            case Sleep():
+                return await self._sleep(effect.seconds)
+            case Emit():
+                return await self._emit(effect.event)
+            case RunBlocking():
+                return await run_in_thread(effect.work)
+            case _:
+                assert_never(effect)
+
+    async def _call(self, call: CallModel) -> Reply | FailedCall:
+        model = self._model if call.purpose == "turn" else self._summariser
+        assert model is not None, "a session without a model makes no calls"
+        on_delta = self._world.guard_on_delta(self._on_delta) if call.purpose == "turn" else None
+        try:
+            request = self._world.request(call)
+            sent = model.send(request, on_delta)
+            if not inspect.isawaitable(sent):
+                raise BadSetting(
+                    f"`{type(model).__name__}` is a blocking model",
+                    hint="use `Session`, or `async_model(…)`, or "
+                    "`holdfast.providers.callables.as_async(model)`, which runs it in a thread",
+                )
+            answering = asyncio.wait_for(sent, call.deadline_seconds)
+            return await self._unless_cancelled(answering)
+        except Exception as error:
+            return self._world.failed_call(error, call)
+
+    def _start(self, calls: Sequence[ToolCall]) -> None:
+        free = asyncio.Semaphore(TOOLS_AT_ONCE)
+
+        async def work(call: ToolCall) -> None:
+            async with free:
+                self._done.put_nowait(await self._run(call))
+
+        for call in calls:
+            task = asyncio.create_task(work(call))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    async def _run(self, call: ToolCall) -> Outcome:
+        found = self._world.toolbox.prepared(call)
+        if isinstance(found, Outcome):
+            return found
+        tool, arguments = found
+        started = time.monotonic()
+        try:
+            if tool.is_async:
+                value = await tool.function(**arguments)
+            else:
+                value = await _run_in_own_thread(lambda: tool.function(**arguments))
+                if inspect.isawaitable(value):
+                    value = await value
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling() > 0:
+                raise  # the turn was cancelled; a tool may also cancel something of its own
+            return outcome_of_error(call.id, error, time.monotonic() - started)
+        return outcome_of(call.id, value, time.monotonic() - started)
+
+    async def _unless_cancelled(self, something: Coroutine[Any, Any, T]) -> T:
+        """Await something, and stop waiting for it if the turn is cancelled meanwhile."""
+        task = asyncio.ensure_future(something)
+        try:
+            while not (await asyncio.wait([task], timeout=POLL_SECONDS))[0]:
+                if self._world.is_cancelled.is_set():
+                    raise Cancelled
+        except BaseException as error:
+            task.cancel()
+            await asyncio.wait([task])
+            left = task.exception() if not task.cancelled() else None
+            partial = partial_of(left) if left is not None else None
+            if partial is not None:
+                keep_partial(error, partial)
+            raise
+        return task.result()
+
+    async def _stop_tools(self) -> None:
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(set(self._running))
+
+    async def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not self._world.is_cancelled.is_set():
+            await asyncio.sleep(min(left, POLL_SECONDS))
+
+    async def _emit(self, event: Event) -> Deny | None:
+        denied = None
+        if self._watch is not None:
+            self._watch(event)
+        for handler in self._world.listeners.of(event):
+            try:
+                answer = handler(event)
+                if inspect.isawaitable(answer):
+                    answer = await answer
+            except Exception as error:
+                warn_of_listener(handler, event, error)
+                continue
+            if isinstance(answer, Deny):
+                denied = denied or answer
+        return denied
+
+
+async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a function in a thread, to its end even if the task that awaits it is cancelled."""
+    task = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()
+        raise
+
+
+async def _run_in_own_thread(work: Callable[[], Any]) -> Any:
+    """Run a blocking tool in a thread of its own. In the loop's pool, a few slow tools would keep
+    every session of the process from its log, and the loop could not end before them."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result((value, error))
+
+    def run() -> None:
+        value, error = None, None
+        try:
+            value = work()
+        except BaseException as raised:
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits for it
+            loop.call_soon_threadsafe(settle, value, error)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(run,), daemon=True).start()
+    value, error = await done
+    if error is not None:
+        raise error
+    return value
+
+
+def run_awaitable(value: Awaitable[T]) -> T:
+    """Run an asynchronous tool of a blocking session. This also works in a notebook, whose event
+    loop already runs in this thread."""
+
+    async def wait() -> T:
+        return await value
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(wait())
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(contextvars.copy_context().run, asyncio.run, wait()).result()

@@ -1,0 +1,239 @@
+"""The driver of `Session`: performs effects on the calling thread. It never imports asyncio,
+which a blocking program should not have to load."""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import queue
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never
+
+from holdfast.core.flow.effects import (
+    Append,
+    CallModel,
+    Cancelled,
+    Deny,
+    Emit,
+    NextToolResult,
+    Now,
+    Outcome,
+    PutBlob,
+    Read,
+    RunBlocking,
+    SaveCheckpoint,
+    SearchMemory,
+    Sleep,
+    StartTools,
+)
+from holdfast.engine.session.drivers.world import (
+    POLL_SECONDS,
+    TOOLS_AT_ONCE,
+    as_cancelled,
+    warn_of_listener,
+)
+from holdfast.engine.tools import outcome_of, outcome_of_error
+from holdfast.errors import BadSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.core.flow.effects import Effect, FailedCall, Flow
+    from holdfast.core.flow.events import Event
+    from holdfast.core.models.messages import ToolCall
+    from holdfast.core.models.replies import Reply
+    from holdfast.engine.session.drivers.world import World
+    from holdfast.ports import Hear, Model
+
+T = TypeVar("T")
+
+
+class BlockingDriver:
+    """Runs flows on the calling thread."""
+
+    def __init__(
+        self,
+        world: World,
+        model: Model | None,
+        summariser: Model | None = None,
+        on_delta: Hear | None = None,
+        watch: Callable[[Event], None] | None = None,
+    ) -> None:
+        """`watch` gets the events of the flows that this driver runs, and no others."""
+        self._world = world
+        self._watch = watch
+        self._model = model
+        self._summariser = summariser or model
+        self._on_delta = on_delta
+        self._done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+
+    def run(self, flow: Flow[T]) -> T:
+        value: Any = None
+        error: BaseException | None = None
+        while True:
+            try:
+                effect = flow.send(value) if error is None else flow.throw(error)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            value, error = None, None
+            try:
+                self._world.check(effect)
+                value = self.perform(effect)
+            except BaseException as raised:
+                error = self.error_for_flow(raised)
+
+    def error_for_flow(self, raised: BaseException) -> BaseException:
+        """The exception to raise into the flow for one that an effect raised."""
+        # While asyncio is not loaded, nothing can have raised its `CancelledError`.
+        asyncio = sys.modules.get("asyncio")
+        interrupts = (KeyboardInterrupt, *((asyncio.CancelledError,) if asyncio else ()))
+        return as_cancelled(raised, interrupts)
+
+    def perform(self, effect: Effect) -> Any:
+        world = self._world
+        match effect:
+            case Read():
+                return world.log.read(effect.window)
+            case Append():
+                return world.log.append(
+                    effect.records, unless_cut=effect.unless_cut, since=effect.since
+                )
+            case PutBlob():
+                return world.put_blob(effect.data)
+            case SaveCheckpoint():
+                return world.save_checkpoint(effect.trigger)
+            case SearchMemory():
+                return world.search_memory(effect.query)
+            case CallModel():
+                return self._call(effect)
+            case StartTools():
+                return self._start(effect.calls)
+            case NextToolResult():
+                return _take(self._done, None, world.is_cancelled)
+            case Now():
+                return world.clock()
+            case Sleep():
+                world.is_cancelled.wait(effect.seconds)
+                return None
+            case Emit():
+                return self._emit(effect.event)
+            case RunBlocking():
+                return effect.work()
+            case _:
+                assert_never(effect)
+
+    def _call(self, call: CallModel) -> Reply | FailedCall:
+        model = self._model if call.purpose == "turn" else self._summariser
+        assert model is not None, "a session without a model makes no calls"
+        on_delta = self._world.guard_on_delta(self._on_delta) if call.purpose == "turn" else None
+        try:
+            request = self._world.request(call)
+            if call.deadline_seconds is None:
+                return _check_reply(model.send(request, on_delta), model)
+            return _within(
+                call.deadline_seconds,
+                lambda: _check_reply(model.send(request, on_delta), model),
+                self._world.is_cancelled,
+            )
+        except Exception as error:
+            return self._world.failed_call(error, call)
+
+    def _start(self, calls: Sequence[ToolCall]) -> None:
+        if len(calls) == 1:
+            self._done.put(self._run(calls[0]))  # so that an interrupt reaches the tool itself
+            return
+        free = threading.Semaphore(TOOLS_AT_ONCE)
+
+        def work(call: ToolCall) -> None:
+            with free:
+                try:
+                    outcome = self._run(call)
+                except BaseException as error:  # or the turn would wait for it forever
+                    outcome = outcome_of_error(call.id, error, 0.0)
+                self._done.put(outcome)
+
+        for call in calls:
+            context = contextvars.copy_context()
+            thread = threading.Thread(target=context.run, args=(work, call), daemon=True)
+            thread.start()
+
+    def _run(self, call: ToolCall) -> Outcome:
+        found = self._world.toolbox.prepared(call)
+        if isinstance(found, Outcome):
+            return found
+        tool, arguments = found
+        started = time.monotonic()
+        try:
+            value = tool.function(**arguments)
+            if inspect.isawaitable(value):
+                from holdfast.engine.session.drivers.awaiting import run_awaitable
+
+                value = run_awaitable(value)
+        except (Exception, SystemExit) as error:
+            return outcome_of_error(call.id, error, time.monotonic() - started)
+        return outcome_of(call.id, value, time.monotonic() - started)
+
+    def _emit(self, event: Event) -> Deny | None:
+        denied = None
+        if self._watch is not None:
+            self._watch(event)
+        for handler in self._world.listeners.of(event):
+            try:
+                answer = handler(event)
+            except Exception as error:
+                warn_of_listener(handler, event, error)
+                continue
+            if isinstance(answer, Deny):
+                denied = denied or answer
+        return denied
+
+
+def _check_reply(reply: Any, model: Model) -> Reply:
+    if inspect.isawaitable(reply):
+        if inspect.iscoroutine(reply):
+            reply.close()
+        raise BadSetting(
+            f"`{type(model).__name__}` is an asynchronous model",
+            hint="use `AsyncSession`, or `holdfast.model(…)` instead of `async_model`",
+        )
+    answer: Reply = reply
+    return answer
+
+
+def _within(seconds: float, work: Callable[[], Reply], is_cancelled: threading.Event) -> Reply:
+    """Run something in a thread and wait for its result, up to a deadline."""
+    done: queue.SimpleQueue[Reply | BaseException] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put(work())
+        except BaseException as error:
+            done.put(error)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(run,), daemon=True).start()
+    try:
+        outcome = _take(done, seconds, is_cancelled)
+    except queue.Empty:
+        raise TimeoutError(f"no reply within {seconds:g} s") from None
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+def _take(done: queue.SimpleQueue[T], seconds: float | None, is_cancelled: threading.Event) -> T:
+    """The next item of a queue. Raises `Cancelled` if the turn is cancelled first, and
+    `queue.Empty` when the time is up."""
+    until = None if seconds is None else time.monotonic() + seconds
+    while True:
+        left = POLL_SECONDS if until is None else until - time.monotonic()
+        try:
+            return done.get(timeout=max(0.0, min(POLL_SECONDS, left)))
+        except queue.Empty:
+            if is_cancelled.is_set():
+                raise Cancelled from None
+            if left <= 0:
+                raise

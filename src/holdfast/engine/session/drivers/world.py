@@ -1,0 +1,141 @@
+"""The parts of a session that effects reach, for both drivers."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.flow.effects import (
+    CallModel,
+    Cancelled,
+    FailedCall,
+    NextToolResult,
+    Sleep,
+    StartTools,
+)
+from holdfast.engine.session.prepare import render_valid
+from holdfast.errors import HoldfastWarning, InvalidRequest, StoreError, UsageError
+from holdfast.providers.failures import name_failure
+from holdfast.providers.replies import partial_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.core.failures.classify import Rule
+    from holdfast.core.flow.effects import Effect, SavedCheckpoint
+    from holdfast.core.flow.events import Event
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.replies import Delta
+    from holdfast.engine.session.session_log import SessionLog
+    from holdfast.engine.tools import Toolbox
+    from holdfast.ports import BlobStore, Clock, Hear
+
+TOOLS_AT_ONCE: Final = 8
+"""Threads or tasks for the tools of one reply: enough for what models ask for in one step."""
+POLL_SECONDS: Final = 0.1
+"""The longest time until a waiting driver notices that its turn was cancelled."""
+_CANCELLABLE: Final = (CallModel, StartTools, NextToolResult, Sleep)
+"""Effects that a cancelled turn does not begin; those that tidy up after it are still performed."""
+
+
+class Listeners:
+    """The handlers of a session's events."""
+
+    def __init__(self) -> None:
+        self._handlers: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = []
+
+    def add(self, handler: Callable[[Any], Any], kinds: type | tuple[type, ...]) -> None:
+        self._handlers.append((kinds, handler))
+
+    def remove(self, handler: Callable[[Any], Any]) -> None:
+        self._handlers = [entry for entry in self._handlers if entry[1] is not handler]
+
+    def of(self, event: Event) -> list[Callable[[Any], Any]]:
+        """The handlers for an event, in the order in which they were added."""
+        return [handler for kinds, handler in self._handlers if isinstance(event, kinds)]
+
+
+class World(msgspec.Struct, kw_only=True):
+    """Everything outside a flow that the effects of one session reach."""
+
+    log: SessionLog
+    listeners: Listeners
+    toolbox: Toolbox
+    blobs: BlobStore | None = None
+    save_checkpoint: Callable[[str], SavedCheckpoint | None] = lambda _trigger: None
+    search_memory: Callable[[str], str] = lambda _query: ""
+    rules: Sequence[Rule] = ()
+    """The caller's own rules for classifying failures."""
+    clock: Clock = time.time
+    is_cancelled: threading.Event = msgspec.field(default_factory=threading.Event)
+
+    def check(self, effect: Effect) -> None:
+        """Raise `Cancelled` where a cancelled turn must not begin this effect."""
+        if self.is_cancelled.is_set() and isinstance(effect, _CANCELLABLE):
+            raise Cancelled
+
+    def request(self, call: CallModel) -> Json:
+        return render_valid(call.prompt, call.target)
+
+    def put_blob(self, data: bytes) -> str | StoreError:
+        assert self.blobs is not None, "flows move nothing out where there is no blob store"
+        try:
+            return self.blobs.put(data)
+        except StoreError as error:
+            return error
+
+    def failed_call(self, error: Exception, call: CallModel) -> FailedCall:
+        """Classify an exception of a model. A mistake of the caller (no key, an invalid request)
+        is raised instead, unless the call was only for a summary or notes."""
+        if isinstance(error, UsageError | InvalidRequest) and call.purpose == "turn":
+            raise error
+        partial = partial_of(error)
+        text = partial.text if partial is not None else ""
+        return FailedCall(name_failure(error, self.rules), error, text)
+
+    def guard_on_delta(self, on_delta: Hear | None) -> Hear | None:
+        """Wrap a callback for deltas: it stops when the turn is cancelled, and the first exception
+        that it raises becomes a warning, because the reply is still wanted."""
+        if on_delta is None:
+            return None
+
+        is_broken = False
+
+        def guarded(delta: Delta) -> None:
+            nonlocal is_broken
+            if self.is_cancelled.is_set():
+                raise Cancelled
+            if is_broken:
+                return
+            try:
+                on_delta(delta)
+            except Exception as error:
+                is_broken = True
+                warn_of_listener(on_delta, delta, error)
+
+        return guarded
+
+
+def as_cancelled(
+    raised: BaseException, interrupts: tuple[type[BaseException], ...]
+) -> BaseException:
+    """Turn an interrupt into `Cancelled`, with the part of the reply that had arrived; return
+    other exceptions as they are."""
+    if not isinstance(raised, (Cancelled, *interrupts)):
+        return raised
+    cancelled = Cancelled(partial_of(raised))
+    cancelled.__cause__ = raised
+    return cancelled
+
+
+def warn_of_listener(handler: object, event: Event | Delta, error: Exception) -> None:
+    name = getattr(handler, "__qualname__", repr(handler))
+    warnings.warn(
+        f"the listener `{name}` failed on `{type(event).__name__}`: {error}",
+        HoldfastWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,110 @@
+"""Labels, modes, checkpoints and resets, as flows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.checkpoint.render import render
+from holdfast.core.flow.effects import Append, Read, RunBlocking
+from holdfast.core.log.records import Assistant, Checkpoint, Compaction, Flush, Label, Mode, User
+from holdfast.core.memory.notes import durable, flushed
+from holdfast.core.text.cut import cut
+from holdfast.engine.session.checkpoints import record_of
+from holdfast.engine.session.opening import new_key
+from holdfast.errors import BadSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holdfast.core.flow.effects import Flow
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Record
+    from holdfast.engine.session.state import SessionState
+
+
+def rename(_state: SessionState, label: str) -> Flow[None]:
+    yield Append((Label(label=label),))
+
+
+def checkpoint(
+    state: SessionState, trigger: str, fields: Mapping[str, Any] | None = None
+) -> Flow[str]:
+    """Store a checkpoint of the session; returns its record id."""
+    taken = yield RunBlocking(lambda: state.side_files.state(trigger, fields))
+    stored = yield Append((record_of(taken),))
+    record: str = stored[0].id
+    return record
+
+
+def checkpoint_on_close(state: SessionState) -> Flow[None]:
+    """Store a checkpoint, where one is wanted after each turn and something was said since the
+    newest."""
+    if state.run.options.checkpoints != "turns":
+        return
+    records: Sequence[Record] = yield Read(state.run.window.tokens)
+    for record in reversed(records):
+        if isinstance(record, Checkpoint):
+            return
+        if isinstance(record, User | Assistant):
+            yield RunBlocking(lambda: state.save_checkpoint("close"))
+            return
+
+
+def set_mode(state: SessionState, mode: str) -> Flow[None]:
+    if mode not in ("continue", "fresh"):
+        raise BadSetting(
+            f"`mode` cannot be {cut(repr(mode), 80).text}", hint='pass "continue" or "fresh"'
+        )
+    if mode != state.mode:
+        yield Append((Mode(mode=mode),))  # type: ignore[arg-type]
+        state.run.is_fresh = mode == "fresh"
+
+
+def reset(state: SessionState, label: str) -> Flow[SessionKey]:
+    """Create a session that continues this one from its checkpoint; returns its key."""
+    yield from _save_notes(state, "reset")
+    yield from checkpoint(state, "reset")
+    taken = yield RunBlocking(lambda: state.side_files.state("reset"))
+    new = new_key(state.key.agent)
+    head = yield RunBlocking(
+        lambda: state.store.create(
+            new,
+            label=label,
+            parent_session=str(state.key),
+            parent_record=state.log.head,
+            reason="reset",
+            owner=state.owner,
+        )
+    )
+    seeds: list[Record] = [record_of(taken)]
+    text = render(taken)
+    if taken.request_count and text:
+        reason = f"reset of {state.key.session}"
+        seeds.append(Compaction(summary=text, method="extract", reason=reason))
+    seeds += state.run.boundary_records()  # after the boundary, where the next run looks
+    masked = [state.vault.sealed(record) for record in seeds]
+    yield RunBlocking(lambda: state.store.append(new, masked, expect=head))
+    return new
+
+
+def renew(state: SessionState) -> Flow[SessionKey | None]:
+    """In fresh mode, create the session for a message that follows a reply; None otherwise."""
+    if not state.run.is_fresh:
+        return None
+    records: Sequence[Record] = yield Read(state.run.window.tokens)
+    if not any(isinstance(record, Assistant) for record in records):
+        return None
+    label = yield RunBlocking(state.label)
+    new = yield from reset(state, label)
+    yield Append((Mode(mode="fresh", continued_in=new.session),))
+    return new
+
+
+def _save_notes(state: SessionState, trigger: str) -> Flow[None]:
+    """Save what is worth noting, by code, before the session is left."""
+    if state.run.options.notes == "off":
+        return
+    records: Sequence[Record] = yield Read(state.run.window.tokens)
+    found = [note.text for note in durable(records, known=flushed(records))]
+    if found:
+        yield Append((Flush(notes=found, trigger=trigger),))

@@ -1,0 +1,180 @@
+"""The options of a session: one frozen value, checked before anything is made for it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+
+from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.models.prices import price_of
+from holdfast.core.models.window import Window, check_floor
+from holdfast.core.projection.policy import Policy
+from holdfast.core.secrets.vault import Vault
+from holdfast.core.text.cut import cut
+from holdfast.core.turn.run import RunOptions, RunSettings
+from holdfast.engine.tools import made_tools
+from holdfast.errors import BadSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from holdfast.core.failures.classify import Rule
+    from holdfast.core.models.messages import Tool
+    from holdfast.core.models.prices import Price
+    from holdfast.core.secrets.vault import Secret
+    from holdfast.engine.memory.search import Memory
+    from holdfast.engine.tools import ToolFunction
+    from holdfast.ports import AsyncModel, Hear, Model
+
+
+class SessionOptions(RunOptions, frozen=True, kw_only=True):
+    """The settings of a session: those of its run (`RunOptions`), and those of its surroundings."""
+
+    tools: Sequence[Callable[..., Any] | Tool | ToolFunction] = ()
+    """Functions that the model may call, or declarations of tools that the caller runs."""
+    window: int | Window | None = None
+    """The context window in tokens; None for the model's known window."""
+    floor: int | None = None
+    """The smallest window to accept; None for the model's own floor, or 16,000 tokens."""
+    price: Price | None = None
+    """The model's price; None for its list price."""
+    memory: Memory | None = None
+    """A memory to search, once, for everything the user says."""
+    recall: Literal["notes", "sessions", "all"] = "notes"
+    """The part of the memory to search."""
+    secrets: Mapping[str, str | Secret] = {}
+    """Values by name that are stored as handles (`<secret:NAME>`); tools get the values."""
+    rules: Sequence[Rule] = ()
+    """The caller's own rules for classifying failures; they come before ours."""
+
+    def __post_init__(self) -> None:
+        for name, kinds, wanted in _KINDS:
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
+                raise BadSetting(f"`{name}` cannot be {_shorten(value)}", hint=f"pass {wanted}")
+        for name, words in _WORDS.items():
+            if getattr(self, name) not in words:
+                known = ", ".join(f'"{word}"' for word in words)
+                raise BadSetting(
+                    f"`{name}` cannot be {_shorten(getattr(self, name))}", hint=f"pass {known}"
+                )
+        super().__post_init__()
+        Vault(self.secrets)  # raises where a name or a value cannot be used
+
+
+class OptionKeywords(TypedDict, total=False):
+    """The fields of `SessionOptions` as keyword arguments of `Session.open`. None counts as not
+    given: options may come out of a configuration file."""
+
+    system: str | None
+    output_tokens: int | None
+    policy: Policy | None
+    summary: Literal["model", "extract"] | None
+    summary_calls: int | None
+    summary_tokens: int | None
+    summary_seconds: float | None
+    notes: Literal["extract", "model", "off"] | None
+    checkpoints: Literal["cuts", "turns", "off"] | None
+    steps: int | None
+    recovery_calls: int | None
+    waits: int | None
+    wait_seconds: float | None
+    tools: Iterable[Callable[..., Any] | Tool | ToolFunction] | None
+    window: int | Window | None
+    floor: int | None
+    price: Price | None
+    memory: Memory | None
+    recall: Literal["notes", "sessions", "all"] | None
+    secrets: Mapping[str, str | Secret] | None
+    rules: Sequence[Rule] | None
+
+
+_KINDS: Final[tuple[tuple[str, Any, str], ...]] = (
+    ("system", str, "the system prompt as text"),
+    ("window", int | Window, "the context window in tokens, for example 200000"),
+    ("output_tokens", int, "a number of tokens"),
+    ("policy", Policy, "a `holdfast.Policy`"),
+)
+"""Options whose mistakes would come to light only with the first request."""
+_WORDS: Final = {
+    "summary": ("model", "extract"),
+    "notes": ("extract", "model", "off"),
+    "checkpoints": ("cuts", "turns", "off"),
+    "recall": ("notes", "sessions", "all"),
+}
+
+
+def read_options(given: OptionKeywords) -> SessionOptions:
+    """Build and check the options from keyword arguments."""
+    unknown = given.keys() - OptionKeywords.__annotations__.keys()
+    if unknown:
+        raise BadSetting(
+            f"a session has no option `{min(unknown)}`",
+            hint=f"options: {', '.join(sorted(OptionKeywords.__annotations__))}",
+        )
+    values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    values["tools"] = tuple(made_tools(values.get("tools", ())))
+    return SessionOptions(**values)
+
+
+def check_model(model: Any, name: str = "model") -> Any:
+    """Return a model, or raise where it is something else, such as an SDK's client."""
+    if all(hasattr(model, attribute) for attribute in ("target", "window", "send")):
+        return model
+    raise BadSetting(
+        f"`{name}` cannot be {_shorten(model)}: it has no `target`, `window` and `send`",
+        hint="pass a name such as `anthropic:NAME`, or the result of `holdfast.model(…)`; "
+        "an SDK's client goes into `holdfast.model(…, client=…)`",
+    )
+
+
+def check_on_delta(on_delta: Hear | None) -> Hear | None:
+    """Return a callback for deltas, or raise where it would have to be awaited: a slow one would
+    hold up the reply."""
+    if inspect.iscoroutinefunction(on_delta):
+        raise BadSetting(
+            "`on_delta` cannot be a coroutine function: it is called and not awaited",
+            hint="use `async for piece in session.stream(…)`, or pass `queue.put_nowait`",
+        )
+    return on_delta
+
+
+def check_window(options: SessionOptions, model: Model | AsyncModel) -> None:
+    """Raise where the window is below the floor, before anything is made or stored for it."""
+    check_floor(*window_and_floor(options, model))
+
+
+def window_and_floor(options: SessionOptions, model: Model | AsyncModel) -> tuple[Window, int]:
+    given, window = options.window, model.window
+    if given is not None:
+        window = given if isinstance(given, Window) else Window(given)
+    floor = options.floor
+    if floor is None:
+        floor = getattr(model, "floor", WINDOW_FLOOR_TOKENS)
+    return window, floor
+
+
+def run_settings(
+    options: SessionOptions,
+    model: Model | AsyncModel,
+    summariser: Model | AsyncModel | None,
+    tools: tuple[Tool, ...],
+    output_tool: Tool | None,
+) -> RunSettings:
+    """The settings of a run with these options and models."""
+    window, floor = window_and_floor(options, model)
+    return RunSettings(
+        target=model.target,
+        window=window,
+        options=options,
+        tools=tools,
+        output_tool=output_tool,
+        floor=floor,
+        price=options.price or price_of(model.target.model),
+        summary_target=summariser.target if summariser is not None else None,
+        summary_window=summariser.window if summariser is not None else None,
+    )
+
+
+def _shorten(value: object) -> str:
+    return cut(repr(value), 80).text

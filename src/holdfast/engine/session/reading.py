@@ -1,0 +1,69 @@
+"""Questions about an open session that only read. They block; `AsyncSession` asks in a thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.core.log.records import Assistant, Flush, ToolResult, User
+from holdfast.engine.session.status import status_of
+from holdfast.errors import NoSuchOutput
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Record
+    from holdfast.core.outputs.excerpts import Excerpt
+    from holdfast.core.projection.project import Plan
+    from holdfast.engine.session.state import SessionState
+    from holdfast.engine.session.status import Status
+
+
+def read_plan(state: SessionState) -> Plan:
+    return state.plan()
+
+
+def read_status(state: SessionState) -> Status:
+    totals = state.totals()
+    return status_of(
+        state.plan_held(),
+        totals,
+        state.run.options.policy,
+        session=state.key.session,
+        agent=state.key.agent,
+        label=state.label(),
+        head=state.log.head,
+        mode=state.mode,
+    )
+
+
+def read_messages(state: SessionState, count: int) -> list[Record]:
+    """The newest messages, oldest first."""
+    wanted = 2 * count
+    while True:
+        newest = state.store.last(state.key, wanted)
+        found: list[Record] = [
+            rec for rec in newest if isinstance(rec, User | Assistant | ToolResult)
+        ]
+        if len(found) >= count or len(newest) < wanted:
+            return found[-count:] if count > 0 else []
+        wanted *= 2
+
+
+def read_notes(state: SessionState) -> list[str]:
+    """Everything that flushes of this session have saved, oldest first."""
+    records = state.store.read(state.key)
+    return [note for rec in records if isinstance(rec, Flush) for note in rec.notes]
+
+
+def read_output(
+    state: SessionState,
+    ref: str,
+    *,
+    offset: int | None,
+    lines: str | None,
+    pattern: str | None,
+    max_chars: int,
+) -> Excerpt:
+    if state.outputs is None:
+        raise NoSuchOutput(ref, state.key.session, "its store keeps no payloads")
+    return state.outputs.read(
+        state.key, ref, offset=offset, lines=lines, pattern=pattern, max_chars=max_chars
+    )

@@ -1,0 +1,190 @@
+"""One session of a store while it is open: its log, its run, and everything made for them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Literal
+
+from holdfast.core.flow.effects import FailedCall, SavedCheckpoint
+from holdfast.core.log.records import Assistant, Compaction, Mode, User, text_of
+from holdfast.core.models.window import budget_for
+from holdfast.core.outputs.offload import READS_OUTPUTS, room_for
+from holdfast.core.tokens.counting import Estimator
+from holdfast.core.turn.replies import PreparedCalls
+from holdfast.core.turn.run import RunState
+from holdfast.engine.outputs import Outputs, output_tool
+from holdfast.engine.session.checkpoints import record_of
+from holdfast.engine.session.drivers.world import World
+from holdfast.engine.session.options import run_settings, window_and_floor
+from holdfast.engine.session.prepare import cache_for
+from holdfast.engine.session.session_log import SessionLog
+from holdfast.engine.session.side_files import SideFiles
+from holdfast.engine.session.totals import Totals
+from holdfast.engine.tools import Toolbox
+from holdfast.errors import HoldfastError, HoldfastWarning, StoreError
+from holdfast.providers.failures import name_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Record
+    from holdfast.core.projection.project import Plan
+    from holdfast.core.secrets.vault import Vault
+    from holdfast.engine.session.drivers.world import Listeners
+    from holdfast.engine.session.options import SessionOptions
+    from holdfast.engine.tools import ToolFunction
+    from holdfast.ports import AsyncModel, BlobStore, Clock, Model, SessionStore
+
+
+class SessionState:
+    """Everything that belongs to one key of the store. A session in fresh mode replaces it as a
+    whole when it continues under another key."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        key: SessionKey,
+        model: Model | AsyncModel,
+        summariser: Model | AsyncModel | None,
+        options: SessionOptions,
+        *,
+        blobs: BlobStore | None,
+        vault: Vault,
+        listeners: Listeners,
+        clock: Clock,
+    ) -> None:
+        self.store = store
+        self.key = key
+        self.vault = vault
+        self.owner = _owner_of(store, key)
+        self.outputs = Outputs(store, blobs) if blobs is not None else None
+        self._clock = clock
+        self._options = options
+        self._totals: Totals | None = None
+        reader = self._output_tool(model)
+        toolbox = Toolbox(options.tools, unlisted=[reader] if reader else [], vault=vault)
+        self.log = SessionLog(store, key, clock, blobs, vault)
+        self.world = World(
+            log=self.log,
+            listeners=listeners,
+            toolbox=toolbox,
+            blobs=blobs,
+            save_checkpoint=self.save_checkpoint,
+            search_memory=self._search_memory,
+            rules=options.rules,
+            clock=clock,
+        )
+        settings = run_settings(
+            options, model, summariser, toolbox.tools, reader.tool if reader else None
+        )
+        self.run = RunState(settings, cache_for(model.target))
+        self.run.vault = vault
+        self.run.searches_memory = options.memory is not None
+        self.run.keeps_outputs = blobs is not None
+        self.prepared_calls = PreparedCalls(self.run, self._classify)
+        records = self.records()
+        self.run.recall_window(records)
+        self.run.is_fresh = _mode_in(records) == "fresh"
+        self.side_files = SideFiles(
+            store,
+            key,
+            owner=self.owner,
+            takes_notes=options.notes != "off",
+            clock=clock,
+        )
+        self.side_files.catch_up(records)
+        self.run.recent_replies = self.side_files.recent_replies
+        self.log.on_append(self._count)
+        self.log.on_append(self.side_files.on_append)
+
+    @property
+    def mode(self) -> Literal["continue", "fresh"]:
+        return "fresh" if self.run.is_fresh else "continue"
+
+    def records(self) -> Sequence[Record]:
+        """The records that the next request looks at."""
+        return self.log.read(self.run.window.tokens)
+
+    def plan(self) -> Plan:
+        """Project the next request. Nothing is stored."""
+        return self.run.plan(self.records(), self._clock())
+
+    def plan_held(self) -> Plan:
+        """Project the view as it is, without cutting it as long as it fits."""
+        return self.run.plan(self.records(), self._clock(), pressure="hold")
+
+    def totals(self) -> Totals:
+        """The sums over everything in the log, kept up to date with each append."""
+        if self._totals is None:
+            totals = Totals()
+            everything = (entry.record for entry in self.store.read_all(self.key))
+            totals.add(everything, self.run.settings)
+            self._totals = totals
+        return self._totals
+
+    def label(self) -> str:
+        infos = self.store.sessions(agent=self.key.agent)
+        return next((info.label for info in infos if info.key == self.key), "")
+
+    def save_checkpoint(self, trigger: str) -> SavedCheckpoint | None:
+        """Store a checkpoint. A failure is a warning and costs nothing else."""
+        try:
+            state = self.side_files.state(trigger)
+            stored = self.log.append([record_of(state)])
+        except (HoldfastError, OSError) as error:
+            text = f"no checkpoint of session `{self.key}` was stored: {error}"
+            warnings.warn(text, HoldfastWarning, stacklevel=2)
+            return None
+        assert stored is not None
+        return SavedCheckpoint(stored[0].id, state.pending_tasks)
+
+    def _search_memory(self, query: str) -> str:
+        """The memory's hits without texts that are in view already; empty where it fails."""
+        memory = self._options.memory
+        assert memory is not None
+        try:
+            hits = memory.search(query, scope=self._options.recall)
+            return memory.injection(hits, known=_texts_of(self.records()))
+        except (HoldfastError, OSError) as error:
+            warnings.warn(f"the memory search failed: {error}", HoldfastWarning, stacklevel=2)
+            return ""
+
+    def _output_tool(self, model: Model | AsyncModel) -> ToolFunction | None:
+        """The tool that reads outputs back, where we run the tools and the caller has no tool of
+        that name."""
+        toolbox = Toolbox(self._options.tools)
+        if self.outputs is None or not toolbox.has_functions or READS_OUTPUTS in toolbox:
+            return None
+        window, _floor = window_and_floor(self._options, model)
+        room = room_for(budget_for(window, floor=0).tokens, Estimator())
+        return output_tool(self.outputs, self.key, chars_max=room.read_chars)
+
+    def _classify(self, error: object) -> FailedCall:
+        return FailedCall(
+            name_failure(error, self.world.rules),
+            error if isinstance(error, BaseException) else None,
+        )
+
+    def _count(self, records: Sequence[Record]) -> None:
+        if self._totals is not None:
+            self._totals.add(records, self.run.settings)
+
+
+def _owner_of(store: SessionStore, key: SessionKey) -> str:
+    """The owner of a session; empty where its header cannot be read."""
+    try:
+        return store.header(key).owner
+    except StoreError:
+        return ""
+
+
+def _mode_in(records: Sequence[Record]) -> str:
+    """The mode that the newest `Mode` record sets."""
+    return next((rec.mode for rec in reversed(records) if isinstance(rec, Mode)), "continue")
+
+
+def _texts_of(records: Sequence[Record]) -> list[str]:
+    """The texts that are in view: messages and summaries."""
+    texts = [text_of(rec.content) for rec in records if isinstance(rec, User | Assistant)]
+    return [*texts, *(rec.summary for rec in records if isinstance(rec, Compaction))]
