@@ -78,7 +78,7 @@ def test_a_type_that_cannot_be_found_is_said() -> None:
     def lost(path: Nowhere) -> str:  # type: ignore[name-defined]  # noqa: F821
         return ""
 
-    with pytest.raises(BadSetting, match="types of the tool `lost`"):
+    with pytest.raises(BadSetting, match="annotations of the tool `lost`"):
         Session.open("s", model=ScriptedModel([]), store=MemoryStore(), tools=[lost])
 
 

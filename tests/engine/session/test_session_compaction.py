@@ -814,7 +814,7 @@ def test_rewinding_the_first_turn(bench: Bench) -> None:
 
 def test_nothing_to_take_back_is_said(bench: Bench) -> None:
     session = bench.open(ScriptedModel([]))
-    with pytest.raises(UsageError, match="nothing to take back"):
+    with pytest.raises(UsageError, match="nothing to undo"):
         bench.do(session.undo())
 
 
