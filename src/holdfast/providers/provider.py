@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Prompt
     from holdfast.core.models.replies import Reply
-    from holdfast.providers.wire.reading import Stream
-    from holdfast.providers.wire.rule import Rule, Violation
+    from holdfast.providers.wire.reading import StreamReader
+    from holdfast.providers.wire.rule import ProviderRule, Violation
     from holdfast.providers.wire.sdk import Sdk
 
 
@@ -49,7 +49,7 @@ class Provider:
 
     render: Callable[[Prompt, Target], Json]
     """The body of a request. The same prompt and target give the same bytes."""
-    rules: tuple[Rule, ...]
+    rules: tuple[ProviderRule, ...]
     """Everything that `validate` looks at."""
     validate: Callable[[object, Target], list[Violation]]
     """What the provider would refuse in a request of any origin. Never raises."""
@@ -58,7 +58,7 @@ class Provider:
     """Tells a response of this API, an error included, from other JSON."""
     read: Callable[[Json, Target], Reply]
     """The reply in the JSON of a response. Raises `ReplyFailed` for an error."""
-    stream: Callable[[], Stream]
+    stream: Callable[[], StreamReader]
     """Puts the events of one streamed response together."""
     report_usage: Callable[[TokenCounts], Json]
     """Token counts as the provider spells them, for models that have no provider to count."""

@@ -23,7 +23,7 @@ from holdfast.errors import BadSetting
 from holdfast.providers.models import async_model, model
 from holdfast.providers.offline.measuring import PromptTooLong
 from holdfast.providers.offline.model import ABOUT, NOTHING, OfflineModel
-from holdfast.providers.offline.summaries import Entry, summarise
+from holdfast.providers.offline.summaries import TranscriptEntry, summarise
 from holdfast.providers.replies import partial_of
 from holdfast.providers.tokenizers import counter_for
 
@@ -87,7 +87,7 @@ def test_says_what_it_is() -> None:
     said = Talk().say("Hello, who are you?")
 
     assert said.startswith(ABOUT)
-    assert "read_file path=…" in said
+    assert "read_file(path=…)" in said
 
 
 def test_quotes_what_was_said() -> None:
@@ -122,7 +122,7 @@ def test_uses_tools_and_tells_what_came_back() -> None:
     """A request for tools is calls; the results are told once, with their size, and that is it."""
     talk = Talk({"a.txt": "first line\nsecond line\n" + "more\n" * 10, "get_time": '{"hour": 9}'})
 
-    said = talk.say("read a.txt, then read missing.txt. What time is it?")
+    said = talk.say("read_file(path='a.txt') read_file(path='missing.txt') get_time()")
 
     assert talk.rounds == 2
     assert "Back from `read_file(path=a.txt)`: 12 lines, 73 characters" in said
@@ -135,19 +135,21 @@ def test_answers_the_rest_from_the_results() -> None:
     """What else was asked is looked for in what came back."""
     talk = Talk({"notes.md": "# Notes\nThe key is in the safe.\nThe safe is blue.\n"})
 
-    said = talk.say("Read notes.md and tell me where the key is")
+    said = talk.say("read_file(path='notes.md') and tell me where the key is")
 
     assert "“The key is in the safe.” (read_file(path=notes.md))" in said
-    assert "Nothing in it" in talk.say("Read notes.md and tell me what the password was")
+    assert "Nothing in it" in talk.say(
+        "read_file(path='notes.md') and tell me what the password was"
+    )
 
 
 def test_quotes_what_a_summary_has_kept() -> None:
     """After a cut, what the summary says of a person's words is still found, and named as that."""
-    said = "> The port is 8443.\n\n> read a.txt"
+    said = "> The port is 8443.\n\n> read_file(path='a.txt')"
     cut = Compaction(summary=f"### Goal\n- Ship it.\n\n## What the user said\n{said}", id="c")
     talk = Talk({"ports.md": "All ports are open. Port after port."})
     talk.records = [cut, User(content="And now?"), Assistant(content="Well.")]
-    talk.say("read ports.md")
+    talk.say("read_file(path='ports.md')")
 
     said = talk.say("Which port is it?")
 
@@ -173,15 +175,15 @@ def test_a_summary_is_no_matter_for_the_next() -> None:
 def test_asks_for_what_is_missing() -> None:
     """A tool without its argument is not called."""
     talk = Talk()
-    assert "`read_file` needs `path`" in talk.say("read the file")
+    assert "lacks `path`" in talk.say("read_file()")
     assert talk.rounds == 1
 
 
 def test_calls_have_ids_of_their_own() -> None:
     """The same request twice in a conversation makes calls with different ids."""
     talk = Talk({"a.txt": "x"})
-    talk.say("read a.txt")
-    talk.say("read a.txt")
+    talk.say("read_file(path='a.txt')")
+    talk.say("read_file(path='a.txt')")
 
     ids = [
         block["id"]
@@ -196,7 +198,7 @@ def test_calls_have_ids_of_their_own() -> None:
 def test_same_request_same_reply() -> None:
     """It is deterministic, across instances."""
     first, second = Talk({"a.txt": "x"}), Talk({"a.txt": "x"})
-    for said in ("hello", "The port is 1.", "read a.txt", "which port?"):
+    for said in ("hello", "The port is 1.", "read_file(path='a.txt')", "which port?"):
         assert first.say(said) == second.say(said)
     assert first.records == second.records
 
@@ -324,8 +326,8 @@ def test_summaries_stay_bounded_over_many_rounds() -> None:
     previous = ""
     for number in range(10):
         entries = [
-            Entry("user", f"Request {number}: never change file_{number}.py."),
-            Entry("assistant", "I changed something else. " * 30),
+            TranscriptEntry("user", f"Request {number}: never change file_{number}.py."),
+            TranscriptEntry("assistant", "I changed something else. " * 30),
         ]
         previous = summarise(entries, cap_tokens=200, counter=Estimator(), previous=previous)
         assert Estimator().count(previous) <= 200
@@ -373,8 +375,8 @@ def test_lists_in_a_transcript_are_no_known_notes() -> None:
 def test_courtesies_and_signs_of_a_cut_are_in_no_summary() -> None:
     """A goal says something, and an earlier summary's gaps are not told as news."""
     entries = [
-        Entry("user", "Thank you. Clear enough. Draft the release notes."),
-        *(Entry("assistant", f"I wrote page {n} of the notes.") for n in range(20)),
+        TranscriptEntry("user", "Thank you. Clear enough. Draft the release notes."),
+        *(TranscriptEntry("assistant", f"I wrote page {n} of the notes.") for n in range(20)),
     ]
     previous = "### Goal\n- Good.\n- Ship it.\n### Progress\n- [… 4 lines left out …]"
     text = summarise(entries, cap_tokens=200, counter=Estimator(), previous=previous)

@@ -6,7 +6,7 @@ from typing import Final
 
 from holdfast.providers.anthropic.client import SDK
 from holdfast.providers.anthropic.render import render
-from holdfast.providers.anthropic.reply import Stream, is_reply, read, report_usage
+from holdfast.providers.anthropic.reply import AnthropicStream, is_reply, read, report_usage
 from holdfast.providers.anthropic.rules import RULES
 from holdfast.providers.anthropic.validate import validate
 from holdfast.providers.provider import Provider
@@ -19,7 +19,7 @@ PROVIDER: Final = Provider(
     validate=validate,
     is_reply=is_reply,
     read=read,
-    stream=Stream,
+    stream=AnthropicStream,
     report_usage=report_usage,
     sdk=SDK,
 )

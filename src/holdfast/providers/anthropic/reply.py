@@ -68,7 +68,7 @@ def _block(block: Json) -> Json:
     return kept
 
 
-class Stream:
+class AnthropicStream:
     """Puts a streamed message together."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from holdfast.providers.gemini.client import SDK
 from holdfast.providers.gemini.render import render
-from holdfast.providers.gemini.reply import Stream, is_reply, read, report_usage
+from holdfast.providers.gemini.reply import GeminiStream, is_reply, read, report_usage
 from holdfast.providers.gemini.rules import RULES
 from holdfast.providers.gemini.validate import validate
 from holdfast.providers.provider import Provider
@@ -19,7 +19,7 @@ PROVIDER: Final = Provider(
     validate=validate,
     is_reply=is_reply,
     read=read,
-    stream=Stream,
+    stream=GeminiStream,
     report_usage=report_usage,
     sdk=SDK,
 )

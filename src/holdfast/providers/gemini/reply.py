@@ -90,7 +90,7 @@ def _block(part: Json) -> list[Json]:
     return [{"type": kind, **kept}] if kept else []
 
 
-class Stream:
+class GeminiStream:
     """Puts streamed responses together: each is whole in itself, with a piece of the text."""
 
     def __init__(self) -> None:

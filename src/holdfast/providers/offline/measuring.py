@@ -30,7 +30,7 @@ _REMEMBERED: Final = 8
 _MESSAGES: Final = ("messages", "input", "contents")
 
 
-class Part(msgspec.Struct, frozen=True):
+class RequestPart(msgspec.Struct, frozen=True):
     """A piece of a request that a cache keeps or loses as a whole."""
 
     digest: bytes
@@ -55,10 +55,10 @@ def count_request(request: Json, counter: Counter) -> int:
     return sum(part.tokens for part in parts_of(request, counter))
 
 
-def parts_of(request: Json, counter: Counter) -> list[Part]:
+def parts_of(request: Json, counter: Counter) -> list[RequestPart]:
     """The tools, the system prompt and each message, in the order a cache sees them."""
     return [
-        Part(hashlib.sha256(msgspec.json.encode(_bare(value))).digest(), tokens)
+        RequestPart(hashlib.sha256(msgspec.json.encode(_bare(value))).digest(), tokens)
         for value, tokens in _counted(request, counter)
     ]
 
@@ -107,7 +107,7 @@ class Meter:
     def __init__(self, counter: Counter, target: Target) -> None:
         self._counter = counter
         self._target = target
-        self._seen: list[tuple[Part, ...]] = []
+        self._seen: list[tuple[RequestPart, ...]] = []
 
     def usage(self, request: Json, content: Sequence[Json]) -> Json:
         """What a request and its reply come to, and what a cache would have had of it."""
@@ -122,7 +122,7 @@ class Meter:
         counts = TokenCounts(prompt=prompt, read=read, written=written, output=output)
         return find_provider(self._target.dialect.name).report_usage(counts)
 
-    def _cached(self, parts: tuple[Part, ...]) -> int:
+    def _cached(self, parts: tuple[RequestPart, ...]) -> int:
         """The longest beginning shared with an earlier request."""
         if self._target.cache == "none":
             return 0

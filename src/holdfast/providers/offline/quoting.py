@@ -1,173 +1,104 @@
-"""Finding the sentences that bear on a question: words, their weight, and no understanding."""
+"""Find the sentences that answer a question, by the words and the ranking of memory search."""
 
 from __future__ import annotations
 
-import collections
-import math
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.extract.phrases import SENTENCE_END
+from holdfast.core.memory.ranking import Candidate, Weights, asked, ranked, rarity, weight
+from holdfast.core.memory.search_terms import is_common, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 SENTENCE_CHARS: Final = 400
 """Longer lines are taken in pieces: a quote is to be read."""
-_SATURATION: Final = 1.2
-_LENGTH_SHARE: Final = 0.75
-"""The usual two constants of BM25."""
 _SHARE_MIN: Final = 0.55
-"""Of a question's weight, what a sentence has to hold to be worth quoting: of two words
-that are equally rare, one is not enough."""
-_NEAR_SHARE: Final = 0.4
-"""What a word next door counts."""
+"""Of a question's weight, what a sentence and its neighbours have to hold to be worth quoting: of
+two words that are equally rare, one is not enough."""
+_SCORE_SHARE_MIN: Final = 0.5
+"""Of the best score, what another sentence needs to be quoted beside it."""
+_WEIGHTS: Final = Weights(user=1.0)
+"""What a person said counts double, beside files and other results."""
 
-_WORD: Final = lazy_pattern(r"[^\W_]+(?:[_.'/-]+[^\W_]+)*")
-_PART: Final = lazy_pattern(r"[^\W_]+")
-_END: Final = lazy_pattern(r"(?<=[.!?。！？])(?:[\"')\]]*)(?:\s+|(?<=[。！？]))(?=\S)|\n+")
-_CJK: Final = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-
-STOPWORDS: Final = frozenset(
+_ASKING: Final = frozenset(
     (
-        *("use", "used", "using", "mean", "means", "need", "needs", "want", "wants", "thing"),
-        *("things", "answer", "question", "called", "exactly", "again", "anything", "something"),
-        *("a", "about", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at"),
-        *("be", "because", "been", "before", "being", "but", "by", "can", "could", "did", "do"),
-        *("does", "doing", "done", "for", "from", "get", "give", "got", "had", "has", "have"),
-        *("he", "her", "here", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its"),
-        *("itself", "just", "know", "let", "like", "made", "make", "many", "me", "more", "most"),
-        *("much", "my", "no", "not", "now", "of", "off", "on", "once", "one", "only", "or"),
-        *("other", "our", "out", "over", "own", "please", "quote", "remember", "s", "said"),
-        *("same", "say", "says", "she", "should", "show", "so", "some", "such", "t", "tell"),
-        *("than", "that", "the", "their", "them", "then", "there", "these", "they", "this"),
-        *("those", "through", "to", "too", "under", "until", "up", "us", "very", "was", "we"),
-        *("were", "what", "when", "where", "which", "while", "who", "whom", "whose", "why"),
-        *("will", "with", "would", "you", "your", "yours"),
+        *("answer", "anything", "called", "exactly", "mean", "need", "question", "quote"),
+        *("remember", "said", "say", "show", "something", "thing", "used"),
     )
 )
+"""Words of questions that their answers need not have, beside those that are common anywhere."""
 
 
-class Passage(msgspec.Struct, frozen=True):
+class Sentence(msgspec.Struct, frozen=True):
     """A sentence, and where it stands."""
 
     text: str
     source: str
     place: int = 0
-    """Later places are newer."""
-    weight: float = 1.0
-    """How much its source counts."""
-
-
-class Found(msgspec.Struct, frozen=True):
-    passage: Passage
-    score: float
+    """Of the message it is in: later ones are newer."""
+    is_user: bool = False
 
 
 def sentences(text: str) -> Iterator[str]:
     """A text's sentences and lines, none of them blank or very long."""
-    for piece in _END.split(text):
-        said = (piece or "").strip()
-        for at in range(0, len(said), SENTENCE_CHARS):
-            yield said[at : at + SENTENCE_CHARS].strip()
+    for piece in SENTENCE_END.split(text):
+        line = (piece or "").strip()
+        for at in range(0, len(line), SENTENCE_CHARS):
+            yield line[at : at + SENTENCE_CHARS].strip()
 
 
-def terms(text: str) -> list[str]:
-    """The words that carry meaning, in a form in which their endings do not matter."""
-    found = []
-    for word in _WORD.findall(text.lower()):
-        parts = _PART.findall(word)
-        for part in (word, *parts) if len(parts) > 1 else (word,):
-            if part not in STOPWORDS:
-                found += _pairs(part) if _CJK.search(part) else [stem(part)]
-    return found
+def has_terms(text: str) -> bool:
+    """A text has words to search for."""
+    return bool(_telling_terms(text))
 
 
-def stem(word: str) -> str:
-    """A word without its most common English endings."""
-    for ending in ("ing", "edly", "ed", "ies", "es", "s", "ly"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            root = word[: -len(ending)]
-            if ending == "ies":
-                return f"{root}y"
-            return root[:-1] if len(root) > 3 and root[-1] == root[-2] else root.rstrip("e")
-    return word.rstrip("e") if len(word) > 3 else word
+def find_quotes(question: str, known: Sequence[Sentence], count: int) -> list[Sentence]:
+    """The sentences that hold most of a question's weight, the best first; of equals, the newest.
 
-
-def _pairs(word: str) -> list[str]:
-    """Text without spaces: every two characters, the usual stand-in for words."""
-    return [word[at : at + 2] for at in range(max(1, len(word) - 1))]
-
-
-def best(question: str, passages: Sequence[Passage], count: int) -> list[Found]:
-    """The passages that hold most of a question's weight, the best first; of equals, the newest.
-
-    None where nothing holds enough of it. Words of the sentences around one count for it too, if
-    less: `The server is called heron. Its port is 1.` says the port of heron.
+    None where nothing holds enough of it. Words of the sentences around one count for it too:
+    `The server is called heron. Its port is 1.` says the port of heron.
     """
-    asked = dict.fromkeys(terms(question))
-    if not asked or not passages:
-        return []
-    counted = [collections.Counter(terms(passage.text)) for passage in passages]
-    weights = _weights(asked, counted)
-    known = sum(weights.values())
-    average = sum(sum(words.values()) for words in counted) / len(counted) or 1.0
-    found = []
-    for at, (passage, words) in enumerate(zip(passages, counted, strict=True)):
-        own = [term for term in asked if words[term]]
-        around = [
-            term for term in asked if not words[term] and _is_near(term, at, passages, counted)
-        ]
-        held = sum(weights[term] for term in (*own, *around))
-        if own and known and held / known >= _SHARE_MIN:
-            near = _NEAR_SHARE * sum(weights[term] for term in around)
-            score = _score(asked, words, weights, average) + near
-            found.append(Found(passage, passage.weight * score))
-    found.sort(key=lambda one: (-round(one.score, 6), -one.passage.place))
-    return _distinct(found, count)
+    wanted = _telling_terms(question)
+    words = [Counter(terms(sentence.text)) for sentence in known]
+    holding = Counter(term for counts in words for term in counts)
+    worth = {term: wanted[term] * rarity(max(1, holding[term]), len(known)) for term in wanted}
+    average = sum(counts.total() for counts in words) / max(1, len(words))
+    candidates = []
+    for at, counts in enumerate(words):
+        own = {term: counts[term] for term in worth if term in counts}
+        held = {*own, *(term for near in _beside(at, known) for term in words[near])}
+        share = sum(worth[term] for term in worth if term in held)
+        if not own or share < _SHARE_MIN * sum(worth.values()):
+            continue
+        score = sum(
+            worth[term] * weight(times, counts.total(), average) for term, times in own.items()
+        )
+        candidates.append(Candidate(at, known[at].place, at, score, is_user=known[at].is_user))
+    order = ranked(candidates, {}, weights=_WEIGHTS)
+    best = order[0].score if order else 0.0
+    found: dict[str, Sentence] = {}
+    for hit in order:
+        if hit.score >= _SCORE_SHARE_MIN * best:
+            found.setdefault(" ".join(known[hit.id].text.lower().split()), known[hit.id])
+    return list(found.values())[:count]
 
 
-def _is_near(
-    term: str, at: int, passages: Sequence[Passage], counted: Sequence[collections.Counter[str]]
-) -> bool:
-    """Whether a sentence next to one, of the same text, has a word."""
-    here = (passages[at].source, passages[at].place)
-    return any(
-        counted[other][term] and (passages[other].source, passages[other].place) == here
-        for other in (at - 1, at + 1)
-        if 0 <= other < len(passages)
-    )
+def _telling_terms(text: str) -> dict[str, float]:
+    left_out = {term for word in _ASKING for term in terms(word)}
+    return {
+        term: worth
+        for term, worth in asked(text).items()
+        if not is_common(term) and term not in left_out
+    }
 
 
-def _weights(asked: Iterable[str], counted: Sequence[collections.Counter[str]]) -> dict[str, float]:
-    """How telling each word is. One that nobody used counts as much as one used once."""
-    total = len(counted)
-    weights = {}
-    for term in asked:
-        holding = sum(term in words for words in counted) or 1
-        weights[term] = math.log(1 + (total - holding + 0.5) / (holding + 0.5))
-    return weights
-
-
-def _score(
-    asked: Iterable[str],
-    words: collections.Counter[str],
-    weights: dict[str, float],
-    average: float,
-) -> float:
-    length = 1 - _LENGTH_SHARE + _LENGTH_SHARE * sum(words.values()) / average
-    return sum(
-        weights[term] * words[term] * (_SATURATION + 1) / (words[term] + _SATURATION * length)
-        for term in asked
-        if words[term]
-    )
-
-
-def _distinct(found: Iterable[Found], count: int) -> list[Found]:
-    kept: dict[str, Found] = {}
-    for one in found:
-        if len(kept) == count:
-            break
-        kept.setdefault(" ".join(one.passage.text.lower().split()), one)
-    return list(kept.values())
+def _beside(at: int, known: Sequence[Sentence]) -> Iterator[int]:
+    """The sentences next to one in the same text."""
+    here = (known[at].source, known[at].place)
+    for other in (at - 1, at + 1):
+        if 0 <= other < len(known) and (known[other].source, known[other].place) == here:
+            yield other

@@ -15,7 +15,7 @@ from holdfast.core.memory.notes import durable
 from holdfast.core.projection.fences import unescaped, unwrapped
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.providers.offline.quoting import Passage, best, sentences
+from holdfast.providers.offline.quoting import Sentence, find_quotes, sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +29,8 @@ ITEM_CHARS: Final = 220
 _ITEMS_MAX: Final = 40
 _NAMES_MAX: Final = 15
 """Of files, and of other names, the newest: code keeps a longer list of its own."""
+_FOCUS_MAX: Final = 5
+"""Sentences about what the caller asked the summary to keep in view."""
 _SHARE_MAX: Final = 0.5
 """Of what is summarised: a longer summary is not worth having."""
 
@@ -68,7 +70,7 @@ _NAME: Final = lazy_pattern(
 )
 
 
-class Entry(msgspec.Struct, frozen=True):
+class TranscriptEntry(msgspec.Struct, frozen=True):
     """Something that was said or done."""
 
     kind: Kind
@@ -76,14 +78,14 @@ class Entry(msgspec.Struct, frozen=True):
     label: str = ""
 
 
-def read_transcript(text: str) -> list[Entry]:
+def read_transcript(text: str) -> list[TranscriptEntry]:
     """The entries of a transcript as `core.compaction.summary_input` writes it."""
-    found: list[Entry] = []
+    found: list[TranscriptEntry] = []
     labels = list(_LABEL.finditer(text))
     for at, label in enumerate(labels):
         end = labels[at + 1].start() if at + 1 < len(labels) else len(text)
         said = unescaped(text[label.end() : end]).strip()
-        found.append(Entry(_kind(label[1], label[2]), said, label[2].strip()))
+        found.append(TranscriptEntry(_kind(label[1], label[2]), said, label[2].strip()))
     return found
 
 
@@ -99,7 +101,9 @@ def _kind(speaker: str, rest: str) -> Kind:
             return "note"
 
 
-def notes_from(entries: Iterable[Entry], known: Iterable[str], notes_max: int) -> list[str]:
+def notes_from(
+    entries: Iterable[TranscriptEntry], known: Iterable[str], notes_max: int
+) -> list[str]:
     """What the user laid down and what was decided, sentence by sentence."""
     records: list[Record] = []
     for entry in entries:
@@ -111,7 +115,7 @@ def notes_from(entries: Iterable[Entry], known: Iterable[str], notes_max: int) -
 
 
 def summarise(
-    entries: Sequence[Entry],
+    entries: Sequence[TranscriptEntry],
     *,
     cap_tokens: int,
     counter: Counter,
@@ -151,7 +155,7 @@ def _kept(items: Sequence[str], count: int) -> list[str]:
     return [items[0], *items[len(items) - count + 1 :]] if count > 1 else [items[-1]]
 
 
-def _sections(entries: Sequence[Entry], focus: str) -> list[list[str]]:
+def _sections(entries: Sequence[TranscriptEntry], focus: str) -> list[list[str]]:
     users = [entry.text for entry in entries if entry.kind == "user"]
     spoken = [one for entry in entries if entry.kind == "assistant" for one in _said(entry.text)]
     asked = [one for text in users for one in _said(text)]
@@ -176,7 +180,7 @@ def _said(text: str) -> Iterator[str]:
             yield cut(line, ITEM_CHARS, marker=ellipsis).text
 
 
-def _blocked(entries: Sequence[Entry]) -> list[str]:
+def _blocked(entries: Sequence[TranscriptEntry]) -> list[str]:
     """The line that says what went wrong, of each result that went wrong."""
     found = []
     for entry in entries:
@@ -191,16 +195,18 @@ def _blocked(entries: Sequence[Entry]) -> list[str]:
     return found
 
 
-def _focused(entries: Sequence[Entry], focus: str) -> list[str]:
+def _focused(entries: Sequence[TranscriptEntry], focus: str) -> list[str]:
     passages = [
-        Passage(sentence, entry.kind, place)
+        Sentence(sentence, entry.kind, place)
         for place, entry in enumerate(entries)
         for sentence in _said(entry.text)
     ]
-    return [one.passage.text for one in best(focus, passages, 5)] if focus else []
+    return [quote.text for quote in find_quotes(focus, passages, _FOCUS_MAX)] if focus else []
 
 
-def _named(pattern: re.Pattern[str], entries: Sequence[Entry], kinds: Sequence[Kind]) -> list[str]:
+def _named(
+    pattern: re.Pattern[str], entries: Sequence[TranscriptEntry], kinds: Sequence[Kind]
+) -> list[str]:
     """The names that came up, the most recent last."""
     found: dict[str, None] = {}
     for entry in entries:

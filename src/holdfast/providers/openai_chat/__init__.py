@@ -6,7 +6,7 @@ from typing import Final
 
 from holdfast.providers.openai_chat.client import SDK, variant_for
 from holdfast.providers.openai_chat.render import render
-from holdfast.providers.openai_chat.reply import Stream, is_reply, read, report_usage
+from holdfast.providers.openai_chat.reply import ChatStream, is_reply, read, report_usage
 from holdfast.providers.openai_chat.rules import RULES
 from holdfast.providers.openai_chat.validate import validate
 from holdfast.providers.provider import Provider
@@ -21,7 +21,7 @@ PROVIDER: Final = Provider(
     validate=validate,
     is_reply=is_reply,
     read=read,
-    stream=Stream,
+    stream=ChatStream,
     report_usage=report_usage,
     sdk=SDK,
 )

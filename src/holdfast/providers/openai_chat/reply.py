@@ -123,7 +123,7 @@ def _call(call: Json) -> Json:
     return call_block(call.get("id"), function.get("name"), function.get("arguments"))
 
 
-class Stream:
+class ChatStream:
     """Puts a streamed completion together."""
 
     def __init__(self) -> None:

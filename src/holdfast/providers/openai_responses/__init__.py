@@ -6,7 +6,7 @@ from typing import Final
 
 from holdfast.providers.openai_responses.client import SDK
 from holdfast.providers.openai_responses.render import render
-from holdfast.providers.openai_responses.reply import Stream, is_reply, read, report_usage
+from holdfast.providers.openai_responses.reply import ResponsesStream, is_reply, read, report_usage
 from holdfast.providers.openai_responses.rules import RULES
 from holdfast.providers.openai_responses.validate import validate
 from holdfast.providers.provider import Provider
@@ -20,7 +20,7 @@ PROVIDER: Final = Provider(
     validate=validate,
     is_reply=is_reply,
     read=read,
-    stream=Stream,
+    stream=ResponsesStream,
     report_usage=report_usage,
     sdk=SDK,
 )

@@ -100,7 +100,7 @@ def _said(part: Json) -> list[Json]:
             return [part]
 
 
-class Stream:
+class ResponsesStream:
     """Puts a streamed response together."""
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ class ReplyFailed(Exception):
         super().__init__(f"{what}: {message}" if isinstance(message, str) and message else what)
 
 
-class Stream(Protocol):
+class StreamReader(Protocol):
     """Puts the events of one dialect together again."""
 
     is_complete: bool

@@ -40,7 +40,7 @@ class Violation(msgspec.Struct, frozen=True):
     where: str
 
 
-class Rule(msgspec.Struct, frozen=True):
+class ProviderRule(msgspec.Struct, frozen=True):
     """Something a provider insists on."""
 
     id: str
@@ -93,7 +93,7 @@ def _lone_surrogates(request: object) -> Iterator[tuple[str, int]]:
                 waiting += [(f"{where}.{i}".lstrip("."), item) for i, item in enumerate(value)]
 
 
-def judge_length(rule: Rule, where: str, length: int, limit: int) -> Iterator[Violation]:
+def judge_length(rule: ProviderRule, where: str, length: int, limit: int) -> Iterator[Violation]:
     """Judge a length by a limit; 0 is none."""
     if limit and length > limit:
         yield rule.broken(where, spot=bracketed(where), limit=limit, length=length)
@@ -116,15 +116,15 @@ def picture_of_uri(uri: str, where: str) -> Picture:
 class PictureRules(msgspec.Struct, frozen=True):
     """The rules about pictures, in one provider's words."""
 
-    count: Rule
-    kind: Rule
-    data: Rule
-    size: Rule | None = None
-    pixels: Rule | None = None
-    many_pixels: Rule | None = None
+    count: ProviderRule
+    kind: ProviderRule
+    data: ProviderRule
+    size: ProviderRule | None = None
+    pixels: ProviderRule | None = None
+    many_pixels: ProviderRule | None = None
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[ProviderRule, ...]:
         every = (self.count, self.kind, self.data, self.size, self.pixels, self.many_pixels)
         return tuple(rule for rule in every if rule is not None)
 
@@ -158,16 +158,16 @@ class PictureRules(msgspec.Struct, frozen=True):
 class CommonRules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules that every API has, in one provider's words."""
 
-    shape: Rule
-    unicode: Rule
-    size: Rule
-    name: Rule
+    shape: ProviderRule
+    unicode: ProviderRule
+    size: ProviderRule
+    name: ProviderRule
     """Of a tool."""
     name_pattern: str = "[a-zA-Z0-9_-]+"
     pictures: PictureRules
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[ProviderRule, ...]:
         """Those that open the list of a provider's rules."""
         return (self.shape, self.unicode, self.size)
 

@@ -115,7 +115,7 @@ def test_tools_work_in_the_folder_and_are_told_on_stderr(
     """The reply is on stdout, the trace beside it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").write_text("forty-two\n")
-    done = cli("chat", stdin=b"read_file a.txt\n")
+    done = cli("chat", stdin=b"read_file('a.txt')\n")
     assert "forty-two" in done.out
     assert "[tool: read_file] a.txt → 10 chars" in done.err
     assert "[tool" not in done.out

@@ -49,7 +49,7 @@ def test_a_first_visit(tmp_path: Path) -> None:
         assert "Created initial session: " in banner
         assert "read_file, list_directory, search_files, get_current_time" in banner
         assert "of 32,000" in terminal.wait_for("of 32,000", anew=False)
-        terminal.send("read_file a.txt\r")
+        terminal.send("read_file('a.txt')\r")
         shown = terminal.wait_for("forty-two")
         assert "[tool: read_file] a.txt → 10 chars" in shown
         assert "Assistant: " in shown
@@ -65,10 +65,12 @@ def test_a_first_visit(tmp_path: Path) -> None:
         terminal.send("\x04")
         terminal.wait_for("Goodbye.")
         assert terminal.wait_for_end() == 0
-    assert [one.content for one in stored(tmp_path) if isinstance(one, User)] == ["read_file a.txt"]
+    assert [one.content for one in stored(tmp_path) if isinstance(one, User)] == [
+        "read_file('a.txt')"
+    ]
     history = tmp_path / ".sessions" / "chat-history"
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
-    assert "read_file a.txt" in history.read_text()
+    assert "read_file('a.txt')" in history.read_text()
     with Terminal(folder=tmp_path) as terminal:
         assert "Resumed session: " in terminal.wait_for("You > ")
         assert "(4 messages)" in terminal.text
