@@ -15,10 +15,8 @@ from holdfast.core.limits import LOCK_WAIT_SECONDS
 from holdfast.core.log.batch import new_header
 from holdfast.core.log.records import encode
 from holdfast.ports import Appended, SessionStore
-from holdfast.stores.audit import FileAudit
 from holdfast.stores.jsonl.catalogue import FileCatalogue
 from holdfast.stores.jsonl.writer import Writers
-from holdfast.stores.summary_files import FileSidecars
 
 if TYPE_CHECKING:
     import os
@@ -26,9 +24,11 @@ if TYPE_CHECKING:
     from holdfast.core.log.batch import Batch, Lines
     from holdfast.core.log.ids import SessionKey
     from holdfast.ports import Clock, Durability, Entropy, Trashed
+    from holdfast.stores.audit import FileAudit
     from holdfast.stores.blobs import FileBlobs
     from holdfast.stores.files import Disk
     from holdfast.stores.notes.notes import NoteStore
+    from holdfast.stores.summary_files import FileSidecars
 
 
 class JsonlStore(FileCatalogue, SessionStore):
@@ -58,10 +58,14 @@ class JsonlStore(FileCatalogue, SessionStore):
 
     @property
     def audit(self) -> FileAudit:
+        from holdfast.stores.audit import FileAudit  # like all side files: loaded where it is used
+
         return FileAudit(self.root)
 
     @property
     def summaries(self) -> FileSidecars:
+        from holdfast.stores.summary_files import FileSidecars  # brings much of the core
+
         return FileSidecars(self.root)
 
     def notes(self, agent: str, owner: str = "", *, clock: Clock = time.time) -> NoteStore:
