@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.surfaces.formatting import Tone, printable
@@ -14,8 +15,7 @@ _COLUMN_MIN: Final = 6
 """Narrower columns cannot be read; a table that needs more room then overflows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(msgspec.Struct, frozen=True):
     """A piece of a line or a row, with a tone."""
 
     text: str
@@ -25,8 +25,7 @@ class Cell:
 Row: TypeAlias = Sequence[Cell | str]
 
 
-@dataclass(frozen=True, slots=True)
-class StyledLine:
+class StyledLine(msgspec.Struct, frozen=True):
     """Cells that belong on one line."""
 
     cells: tuple[Cell, ...]
@@ -36,8 +35,7 @@ class StyledLine:
         return "".join(cell.text for cell in self.cells)
 
 
-@dataclass(frozen=True, slots=True)
-class StyledTable:
+class StyledTable(msgspec.Struct, frozen=True):
     """Rows under headings; a heading that starts with `>` is aligned to the right."""
 
     columns: tuple[str, ...]
@@ -53,8 +51,7 @@ NextStep = Literal["resume", "quit"]
 """The surface continues an interrupted turn, or ends the chat."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandAnswer:
+class CommandAnswer(msgspec.Struct, frozen=True):
     """The outcome of a command."""
 
     parts: tuple[StyledLine | StyledTable, ...] = ()

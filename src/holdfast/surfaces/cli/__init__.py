@@ -153,7 +153,7 @@ def _command_name(argv: Sequence[str]) -> str | None:
 
 
 def _build_parser(name: str | None) -> argparse.ArgumentParser:
-    """Build the parser; only the command `name` gets its arguments, and only its module loads."""
+    """Build the parser of the command `name`, and load its module alone; without one, list all."""
     parser = _Parser(
         prog="holdfast", description="Durable sessions and a bounded context for LLM agents."
     )
@@ -163,13 +163,16 @@ def _build_parser(name: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
     parser.set_defaults(verb=None)
     subparsers = parser.add_subparsers(metavar="COMMAND", title="commands")
+    is_known = any(name in commands for commands in COMMANDS.values())
     for module, commands in COMMANDS.items():
         for command, help_ in commands.items():
+            if is_known and command != name:
+                continue
             subparser = subparsers.add_parser(
                 command,
                 help=help_,
                 description=help_ + ".",
-                parents=[common],
+                parents=[common] if is_known else [],
                 formatter_class=argparse.RawDescriptionHelpFormatter,
             )
             if command == name:

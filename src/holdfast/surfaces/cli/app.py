@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from holdfast.core.log.ids import Named, SessionKey, resolve
 
@@ -14,25 +15,22 @@ if TYPE_CHECKING:
     from holdfast.config import Settings
     from holdfast.ports import SessionInfo
     from holdfast.stores.blobs import FileBlobs
-    from holdfast.stores.jsonl.store import JsonlStore
     from holdfast.surfaces.cli.terminal import Output
 
 
-@dataclass(slots=True)
 class App:
     """The settings, the stores of the root folder, and the output of one invocation."""
 
-    settings: Settings
-    out: Output
-    store: JsonlStore = field(init=False)
-    blobs: FileBlobs = field(init=False)
-
-    def __post_init__(self) -> None:
-        from holdfast.stores.blobs import FileBlobs
+    def __init__(self, settings: Settings, out: Output) -> None:
         from holdfast.stores.jsonl.store import JsonlStore
 
-        self.store = JsonlStore(self.settings.root)
-        self.blobs = FileBlobs(self.settings.root)
+        self.settings = settings
+        self.out = out
+        self.store = JsonlStore(settings.root)
+
+    @property
+    def blobs(self) -> FileBlobs:
+        return self.store.blobs
 
     def session(self, name: str) -> SessionKey:
         """Find a session by its id, its label, or a unique prefix of one."""
@@ -45,8 +43,7 @@ class App:
             return self.store.sessions(agent=agent)
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
+class Verb(msgspec.Struct, frozen=True):
     """The arguments and the action of a command; its name and help are in `cli.COMMANDS`."""
 
     add_arguments: Callable[[argparse.ArgumentParser], None]

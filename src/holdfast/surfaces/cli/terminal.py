@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -47,8 +46,7 @@ _ANSI: dict[Tone, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """Writes the results of a command."""
 
     is_json: bool

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from typing import TYPE_CHECKING
 
 from holdfast.core.log.ids import SessionKey, new_session_id
@@ -20,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def new_key(app: App, session: str | None) -> SessionKey:
-    return SessionKey(app.settings.agent, session or new_session_id(secrets.randbits(48)))
+    return SessionKey(
+        app.settings.agent, session or new_session_id(int.from_bytes(os.urandom(6), "big"))
+    )
 
 
 # sessions
