@@ -16,7 +16,7 @@ UV := .tools/bin/uv
 # the package and the SDKs again, which was a third of the test run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help pyright package api demo recording quick sample test check format nightly bench coverage lock clean
+.PHONY: help pyright package api demo recording quick sample test check format nightly bench coverage mutants lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -107,9 +107,16 @@ bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp
 	@$(UV) pip install --quiet --python .venv-bench-history/bin/python -e '.[secrets]' -r $<
 	@touch $@
 
+$(VENV)/.mutmut: $(VENV)/.stamp
+	@$(UV) pip install --quiet --python $(BIN)/python 'mutmut>=3.8,<3.9'
+	@touch $@
+
+mutants: $(VENV)/.mutmut ## Break the core in 300 small ways and count what the tests notice
+	@$(BIN)/python scripts/mutants.py
+
 lock: | $(UV) ## Pin the versions that the tests run with
 	@$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	  --no-annotate --python-version 3.11 --extra dev pyproject.toml -o requirements.lock
 
 clean: ## Remove what was set up
-	rm -rf .venv .venv-* .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf mutants .venv .venv-* .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
