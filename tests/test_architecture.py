@@ -57,18 +57,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (
-        *(
-            "compression",
-            "files",
-            "lines",
-            "blobs",
-            "audit",
-            "notes",
-            "search_index",
-            "summary_files",
-            "jsonl",
-        ),
-        "in_memory",
+        *("compression", "files", "lines", "sqlite_cache", "blobs", "audit", "notes", "search"),
+        *("summary_files", "jsonl", "in_memory"),
     ),
     "providers": (
         *("wire", "provider", "anthropic", "openai_chat", "openai_responses", "gemini"),

@@ -41,9 +41,9 @@ from holdfast.stores.in_memory import (
 )
 from holdfast.stores.jsonl.store import JsonlStore as JsonlStore
 from holdfast.stores.notes.notes import NoteStore as NoteStore
-from holdfast.stores.search_index import (
-    Passage as Passage,
-    Recall as Recall,
+from holdfast.stores.search.index import (
+    IndexPassage as IndexPassage,
+    SearchIndex as SearchIndex,
 )
 from holdfast.stores.summary_files import FileSidecars as FileSidecars
 

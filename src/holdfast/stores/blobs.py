@@ -35,7 +35,7 @@ _PREFIX: Final = lazy_pattern(r"[0-9a-f]{2}")
 _SUFFIX: Final = ".zst"
 _LEVEL: Final = 3
 _WINDOW_LOG_MAX: Final = 24
-"""No blob of ours needs more to be read; a file that asks for gigabytes is none of ours."""
+"""Our blobs need no more to be read; a file that asks for gigabytes is not ours."""
 
 
 class FileBlobs:
@@ -56,8 +56,8 @@ class FileBlobs:
             hold_lock(folder, wait_seconds=LOCK_WAIT_SECONDS),  # against the collector
         ):
             if not self._is_intact(folder, sha256, len(data)):
-                write_new(folder, sha256 + _SUFFIX, _compressed(data), self._disk)
-            now = self._clock()  # its grace begins, or begins anew
+                write_new(folder, sha256 + _SUFFIX, _compress(data), self._disk)
+            now = self._clock()  # its grace begins, or begins again
             os.utime(sha256 + _SUFFIX, (now, now), dir_fd=folder, follow_symlinks=False)
         return sha256
 
@@ -66,15 +66,15 @@ class FileBlobs:
 
     def chunks(self, sha256: str, *, size: int | None = None) -> Iterator[bytes]:
         with self._open(sha256) as fd:
-            for _chunk in _verified(fd, sha256, size):
+            for _chunk in _read_verified(fd, sha256, size):
                 pass
             os.lseek(fd, 0, os.SEEK_SET)
             # Verified again while it is delivered: the file could have been changed in between.
-            yield from _verified(fd, sha256, size)
+            yield from _read_verified(fd, sha256, size)
 
     def size(self, sha256: str) -> int:
         with self._open(sha256) as fd:
-            return sum(len(chunk) for chunk in _verified(fd, sha256))
+            return sum(len(chunk) for chunk in _read_verified(fd, sha256))
 
     def __contains__(self, sha256: str) -> bool:
         try:
@@ -94,7 +94,7 @@ class FileBlobs:
         self, referenced: Iterable[str], *, grace_seconds: float = BLOB_GRACE_SECONDS
     ) -> list[str]:
         limit = self._clock() - grace_seconds
-        # First what there is, then what is referred to: what is stored meanwhile stays.
+        # First the payloads, then the references: what is stored meanwhile stays.
         unneeded = set(self)
         unneeded.difference_update(referenced)
         return [
@@ -119,10 +119,10 @@ class FileBlobs:
         except FileNotFoundError:
             return False
         try:
-            for _chunk in _verified(fd, sha256, size):
+            for _chunk in _read_verified(fd, sha256, size):
                 pass
         except BlobDamaged:
-            return False  # written anew
+            return False  # written again
         finally:
             os.close(fd)
         return True
@@ -187,7 +187,7 @@ class FileBlobs:
             os.close(fd)
 
 
-def _compressed(data: bytes) -> Iterator[bytes]:
+def _compress(data: bytes) -> Iterator[bytes]:
     from holdfast.stores.compression import zstd
 
     compressor = zstd.ZstdCompressor(level=_LEVEL)
@@ -196,10 +196,10 @@ def _compressed(data: bytes) -> Iterator[bytes]:
     yield compressor.flush()
 
 
-def _verified(fd: int, sha256: str, size: int | None = None) -> Iterator[bytes]:
-    """The payload in pieces; raises after the last one unless all of them match the hash.
+def _read_verified(fd: int, sha256: str, size: int | None = None) -> Iterator[bytes]:
+    """Yield the payload in pieces; raises after the last one unless all of them match the hash.
 
-    A file that was swapped for one that expands without end is left at `size`, where it is known.
+    Reading stops at `size`, where it is known: a swapped file may expand without end.
     """
     from holdfast.stores.compression import zstd
 
@@ -211,19 +211,17 @@ def _verified(fd: int, sha256: str, size: int | None = None) -> Iterator[bytes]:
             while chunk := payload.read(READ_BLOCK_BYTES * 4):
                 total += len(chunk)
                 if size is not None and total > size:
-                    raise _damaged(
-                        sha256, f"it has more than the {size:,} bytes it was stored with"
-                    )
+                    raise _damage(sha256, f"it has more than the {size:,} bytes it was stored with")
                 digest.update(chunk)
                 yield chunk
     except (zstd.ZstdError, EOFError) as error:
-        raise _damaged(sha256, f"it cannot be decompressed ({error})") from error
+        raise _damage(sha256, f"it cannot be decompressed ({error})") from error
     if digest.hexdigest() != sha256:
-        raise _damaged(sha256, f"its content has the hash {digest.hexdigest()[:12]}…")
+        raise _damage(sha256, f"its content has the hash {digest.hexdigest()[:12]}…")
 
 
-def _damaged(sha256: str, why: str) -> BlobDamaged:
+def _damage(sha256: str, why: str) -> BlobDamaged:
     return BlobDamaged(
         f"blob {sha256[:12]} is damaged: {why}",
-        hint="nothing was delivered; store the payload again to mend it",
+        hint="nothing was delivered; store the payload again to repair it",
     )

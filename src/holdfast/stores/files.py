@@ -34,16 +34,16 @@ _NETWORK: Final = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "lustre
 
 
 class Disk:
-    """The calls that durability hangs on. Tests put a failing disk in its place."""
+    """The calls that durability depends on. Tests put a failing disk in its place."""
 
     mounts = "/proc/self/mountinfo"
-    """Where the system says what is mounted."""
+    """The file in which the system lists what is mounted."""
 
     def write(self, fd: int, data: bytes | memoryview) -> int:
         return os.write(fd, data)
 
     def sync(self, fd: int) -> None:
-        """Data and size are on the medium when this returns."""
+        """Make data and size durable."""
         _fdatasync(fd)
 
     def sync_folder(self, fd: int) -> None:
@@ -64,7 +64,7 @@ def open_root(path: str, *, create: bool) -> int:
 
 
 def _make_root(path: str) -> None:
-    """Make a folder and those above it; each of them is on the medium before the next."""
+    """Make a folder and those above it; each of them is durable before the next."""
     parent = os.path.dirname(path)
     if not os.path.isdir(parent):
         _make_root(parent)
@@ -164,7 +164,7 @@ def write_new(folder: int, name: str, chunks: Iterable[bytes], disk: Disk) -> No
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a name is one that `write_new` leaves behind when it is killed."""
+    """Return whether a name is one that `write_new` leaves behind when it is killed."""
     return name.startswith(".") and name.endswith(".tmp")
 
 
@@ -172,14 +172,14 @@ def is_temporary(name: str) -> bool:
 
 
 class LockTimeout(OSError):
-    """The lock was not to be had in time."""
+    """The lock was not free in time."""
 
     def __init__(self) -> None:
         super().__init__(errno.ETIMEDOUT, "locked by another process")
 
 
 def lock(fd: int, *, wait_seconds: float) -> None:
-    """Take the lock on an open file or folder. It is gone when its process is, however it ends."""
+    """Take the lock on an open file or folder. It ends with its process, however that ends."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -244,7 +244,7 @@ _REFUSALS: Final = {
 
 
 def explain(error: OSError, doing: str) -> StoreError:
-    """The error to raise for what the system said while `doing` something."""
+    """Return the error to raise for a failed system call while `doing` something."""
     if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO):
         return PathRejected(
             f"cannot {doing}: a link or something else is where a file or folder should be",
@@ -262,7 +262,7 @@ def explain(error: OSError, doing: str) -> StoreError:
 
 @contextmanager
 def explaining(doing: str) -> Iterator[None]:
-    """Turn what the system says into our errors."""
+    """Turn the errors of system calls in a block into ours."""
     try:
         yield
     except OSError as error:

@@ -74,7 +74,7 @@ class MemoryLog(msgspec.Struct):
 
 
 class MemoryStore(SessionStore):
-    """A `SessionStore` that keeps nothing beyond its own life. Safe for threads."""
+    """A `SessionStore` that is lost with the object. Safe for threads."""
 
     def __init__(self, *, clock: Clock = time.time, entropy: Entropy = random.getrandbits) -> None:
         super().__init__(clock=clock, entropy=entropy)
@@ -165,7 +165,7 @@ class MemoryStore(SessionStore):
 
 
 class MemoryBlobs:
-    """A `BlobStore` that keeps nothing beyond its own life."""
+    """A `BlobStore` that is lost with the object."""
 
     def __init__(self, *, clock: Clock = time.time) -> None:
         self._clock = clock
@@ -200,7 +200,7 @@ class MemoryBlobs:
     def collect(self, referenced: Iterable[str], *, grace_seconds: float) -> list[str]:
         limit, kept = self._clock() - grace_seconds, set(referenced)
         held = self._held.items()
-        gone = [one for one, (_data, at) in held if at <= limit and one not in kept]
+        gone = [sha256 for sha256, (_data, at) in held if at <= limit and sha256 not in kept]
         for sha256 in gone:
             del self._held[sha256]
         return gone

@@ -1,13 +1,13 @@
 """Lines of a file of any size, forwards and backwards, in bounded memory.
 
-A line longer than `LINE_BYTES_MAX` is passed over: its place, length and first bytes are reported
-as `Oversize`, never its content.
+A line longer than `LINE_BYTES_MAX` is skipped: its place, length and first bytes are reported as
+`Oversize`, never its content.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -16,7 +16,8 @@ from holdfast.core.limits import DAMAGE_PREVIEW_BYTES, LINE_BYTES_MAX, READ_BLOC
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_PREVIEW = DAMAGE_PREVIEW_BYTES + 1
+_PREVIEW: Final = DAMAGE_PREVIEW_BYTES + 1
+"""One byte more than is shown, so that a preview can say that it was cut."""
 
 
 class Oversize(NamedTuple):
@@ -27,11 +28,11 @@ class Oversize(NamedTuple):
 
 
 Line = tuple[int, "bytes | Oversize"]
-"""Where a line starts and what it holds, without its newline."""
+"""The position of a line, and its bytes without the newline."""
 
 
 class Forward(msgspec.Struct):
-    """The complete lines in `[start, end)`; what follows the last newline is left in `tail`."""
+    """The complete lines in `[start, end)`; the text after the last newline is left in `tail`."""
 
     fd: int
     start: int
@@ -43,7 +44,7 @@ class Forward(msgspec.Struct):
         position, carry = self.start, b""
         skipped: Oversize | None = None
         offset = self.start
-        length = max(1, READ_BLOCK_BYTES // 16)  # grows: many a reader wants the first line only
+        length = max(1, READ_BLOCK_BYTES // 16)  # grows: many readers want the first line only
         while offset < self.end:
             block = os.pread(self.fd, min(length, self.end - offset), offset)
             if not block:
@@ -72,22 +73,22 @@ class Forward(msgspec.Struct):
 
 
 def backward(fd: int, end: int) -> Iterator[Line]:
-    """The lines before `end`, last one first.
+    """Yield the lines before `end`, the last one first.
 
-    What stands between the last newline and `end` comes first, also when it is empty.
+    The text between the last newline and `end` comes first, also when it is empty.
     """
-    pieces: list[bytes] = []  # of the line being put together, last piece first
+    pieces: list[bytes] = []  # of the line being joined, last piece first
     held = dropped = 0
     offset = end
     while offset > 0:
-        length = min(READ_BLOCK_BYTES // 4, offset)  # small, lest much be read in vain
+        length = min(READ_BLOCK_BYTES // 4, offset)  # small: most readers stop after a few lines
         offset -= length
         block = os.pread(fd, length, offset)
         first, *rest = block.split(b"\n")
         if rest:
             pieces.append(rest[-1])
             after = offset + len(block) - len(rest[-1])
-            yield after, _assembled(pieces, dropped)
+            yield after, _join(pieces, dropped)
             for line in reversed(rest[:-1]):
                 after -= len(line) + 1
                 yield after, line
@@ -95,14 +96,14 @@ def backward(fd: int, end: int) -> Iterator[Line]:
         pieces.append(first)
         held += len(first)
         if held + dropped > LINE_BYTES_MAX:
-            # Keep only the first bytes so far: with what comes before them they make the preview.
+            # Keep only the first bytes so far: with the bytes before them they make the preview.
             pieces = [_start_of(pieces)]
             dropped += held - len(pieces[0])
             held = len(pieces[0])
-    yield 0, _assembled(pieces, dropped)
+    yield 0, _join(pieces, dropped)
 
 
-def _assembled(pieces: list[bytes], dropped: int) -> bytes | Oversize:
+def _join(pieces: list[bytes], dropped: int) -> bytes | Oversize:
     size = sum(map(len, pieces)) + dropped
     if size > LINE_BYTES_MAX:
         return Oversize(size, _start_of(pieces))
@@ -110,7 +111,7 @@ def _assembled(pieces: list[bytes], dropped: int) -> bytes | Oversize:
 
 
 def _start_of(pieces: list[bytes]) -> bytes:
-    """The first bytes of a line in pieces, without putting it together."""
+    """Return the first bytes of a line in pieces, without joining it."""
     start = b""
     for piece in reversed(pieces):
         start += piece[: _PREVIEW - len(start)]

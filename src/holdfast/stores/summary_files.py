@@ -1,7 +1,7 @@
 """The running summary of a session in a file beside its log: `<session>.summary.json`.
 
 It is a cache: whatever is wrong with it, the log has the answer. So a file that is torn, foreign or
-of another session is as good as none, and one that cannot be written is done without.
+of another session counts as missing, and one that cannot be written is not missed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class FileSidecars:
         self._disk = disk or Disk()
 
     def load(self, key: SessionKey) -> Sidecar | None:
-        """What was stored for a session; None where there is nothing that can be used."""
+        """Return the summary of a session; None where there is none that can be used."""
         try:
             folder = self._folder(key)
             try:
@@ -45,7 +45,7 @@ class FileSidecars:
         return read_sidecar(data) if len(data) <= SIDECAR_BYTES_MAX else None
 
     def save(self, key: SessionKey, sidecar: Sidecar) -> bool:
-        """Put it in the place of the one before, whole or not at all; whether that worked."""
+        """Replace the summary, whole or not at all; returns whether that worked."""
         try:
             folder = self._folder(key)
             try:
@@ -58,7 +58,7 @@ class FileSidecars:
         return True
 
     def forget(self, key: SessionKey) -> None:
-        """Remove the file: a session that is gone leaves no words behind."""
+        """Delete the summary: a session that is gone leaves no words behind."""
         with suppress(OSError):
             folder = self._folder(key)
             try:

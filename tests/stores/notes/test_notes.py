@@ -553,7 +553,7 @@ def test_nobody_reads_the_notes_of_another(tmp_path: Path) -> None:
     assert len(list(inside.iterdir())) == len({name.name.casefold() for name in inside.iterdir()})
     assert {path.parent for path in inside.rglob("*.md")} == set(inside.iterdir())
     with pytest.raises(PathRejected):
-        made(tmp_path).text(f"owners/{next(inside.iterdir()).name}/{TODAY}")
+        made(tmp_path).data(f"owners/{next(inside.iterdir()).name}/{TODAY}")
     with pytest.raises(BadId):
         NoteStore(tmp_path, "../main")
 
@@ -578,7 +578,7 @@ def test_files_and_folders_of_people_are_read_and_links_are_not(tmp_path: Path) 
     assert (file.path, file.size) == ("projects/site.md", 17)
     for path in ("projects/link.md", "away/outside.md", "../outside.md"):
         with pytest.raises(PathRejected):
-            store.text(path)
+            store.data(path)
 
 
 def test_lines_are_read_without_their_comments(tmp_path: Path) -> None:
@@ -609,11 +609,11 @@ def test_a_file_is_written_anew_only_if_it_is_as_it_was(tmp_path: Path) -> None:
         store.put("a/b.md", None, b"two\n")
     with pytest.raises(NoteChanged):
         store.put("a/b.md", b"zero\n", b"two\n")
-    assert store.text("a/b.md") == "one\n"
+    assert store.data("a/b.md") == b"one\n"
 
     store.put("a/b.md", b"one\n", b"two\n")
 
-    assert store.text("a/b.md") == "two\n"
+    assert store.data("a/b.md") == b"two\n"
     with pytest.raises(NoteChanged):
         store.put("c.md", b"", b"two\n")
 

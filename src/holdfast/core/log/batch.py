@@ -37,7 +37,7 @@ class Batch(msgspec.Struct, frozen=True):
     claimed: Sequence[str]
     """The ids that came with the records."""
     is_atomic: bool
-    """Whether each line says how many follow, so that half a batch is recognised."""
+    """Each line says how many follow, so that half a batch is recognised."""
 
     def encode(self, *, after: str, now: float, random_bits: int) -> Lines:
         """Return the lines that follow the head `after`."""

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.log.batch import new_header
 from holdfast.core.log.ids import SessionKey, positional_id
 from holdfast.core.log.records import Header, Label, Record, Rewind
-from holdfast.core.log.views import find, position_of, stored_header
+from holdfast.core.log.views import find, header_or_none, position_of
 from holdfast.core.log.walk import outline, stream
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def copy_header(
     suffix: str = "",
 ) -> Header:
     """Return the header of a copy. It keeps the owner; its label differs from the original's."""
-    old = stored_header(log)
+    old = header_or_none(log)
     if not label and old and old.label:
         label = f"{old.label} ({suffix or reason})"
     return new_header(

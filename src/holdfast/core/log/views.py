@@ -305,7 +305,7 @@ def header(log: OpenLog) -> Header:
     return found if found.id else Header(id=log.key.session, agent=log.key.agent)
 
 
-def stored_header(log: OpenLog) -> Header | None:
+def header_or_none(log: OpenLog) -> Header | None:
     """Return the header as it is stored, for copies; None where the first line is another."""
     for _position, _size, item, _line in log.lines():
         return item if isinstance(item, Header) else None
@@ -332,7 +332,7 @@ def position_of(log: OpenLog, name: str) -> int:
     candidates: dict[str, int] = {}
     placed: int | None = None
     recent: deque[str] = deque(maxlen=_SUGGESTED_IDS_MAX)
-    for position, item in _counted_records(log):
+    for position, item in _records_that_count(log):
         record_id = item.id or positional_id(position)
         recent.append(record_id)
         if record_id == name:
@@ -350,7 +350,7 @@ def position_of(log: OpenLog, name: str) -> int:
     raise NoSuchRecord(name, log.key.session, list(recent))
 
 
-def _counted_records(log: OpenLog) -> Iterator[tuple[int, Stands]]:
+def _records_that_count(log: OpenLog) -> Iterator[tuple[int, Stands]]:
     """Yield every record that counts, in order."""
     counted: list[tuple[int, Stands]] = []
     shape = Outline(on_record=lambda position, item: counted.append((position, item)))

@@ -14,7 +14,7 @@ from holdfast.core.memory.passages import passages
 from holdfast.core.memory.search_terms import terms
 from holdfast.core.secrets.redaction import without_secrets
 from holdfast.errors import HoldfastError
-from holdfast.stores.search_index import Passage
+from holdfast.stores.search.index import IndexPassage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.memory.note_types import Note
     from holdfast.ports import Notes, SessionInfo, SessionStore
-    from holdfast.stores.search_index import Kind, Recall, Role, Source
+    from holdfast.stores.search.index import IndexSource, Role, SearchIndex, SourceKind
 
 Scope = Literal["notes", "sessions", "all"]
 
@@ -33,7 +33,7 @@ class Indexer:
     """Brings an index up to date, and knows which of its sources a caller may search."""
 
     def __init__(
-        self, index: Recall, store: SessionStore | None, notes: Notes | None, caller: Caller
+        self, index: SearchIndex, store: SessionStore | None, notes: Notes | None, caller: Caller
     ) -> None:
         self._index = index
         self._store = store
@@ -54,9 +54,9 @@ class Indexer:
         if scope != "notes" and self._store is not None:
             self._refresh_sessions(self._store, known)
 
-    def sources(self, scope: Scope, before: float | None) -> list[Source]:
+    def sources(self, scope: Scope, before: float | None) -> list[IndexSource]:
         """The sources that may answer."""
-        allowed: set[tuple[Kind, str]] = set()
+        allowed: set[tuple[SourceKind, str]] = set()
         if scope != "notes" and self._store is not None:
             infos = {str(info.key): info for info in self._store.sessions()}
             allowed |= {("session", name) for name in self._visible(infos)}
@@ -80,7 +80,9 @@ class Indexer:
             if decide(self._caller, subjects[info.key], subjects.get).is_allowed
         ]
 
-    def _refresh_notes(self, notes: Notes, known: Mapping[tuple[Kind, str], Source]) -> None:
+    def _refresh_notes(
+        self, notes: Notes, known: Mapping[tuple[SourceKind, str], IndexSource]
+    ) -> None:
         gone = {
             name: source
             for (kind, name), source in known.items()
@@ -101,7 +103,7 @@ class Indexer:
             self._index.forget(source.id for source in gone.values())
 
     def _refresh_sessions(
-        self, store: SessionStore, known: Mapping[tuple[Kind, str], Source]
+        self, store: SessionStore, known: Mapping[tuple[SourceKind, str], IndexSource]
     ) -> None:
         infos = {str(info.key): info for info in store.sessions()}
         for name in self._visible(infos):
@@ -118,7 +120,7 @@ class Indexer:
             self._index.forget(gone)
 
     def _read_session(
-        self, store: SessionStore, key: SessionKey, stamp: str, source: Source | None
+        self, store: SessionStore, key: SessionKey, stamp: str, source: IndexSource | None
     ) -> None:
         """Put a session into the index; only its new records if it has grown."""
         try:
@@ -137,7 +139,7 @@ class Indexer:
         self._index.replace("session", str(key), stamp=stamp, head=head, passages=found)
 
 
-def _record_passages(records: Iterable[Record]) -> Iterator[Passage]:
+def _record_passages(records: Iterable[Record]) -> Iterator[IndexPassage]:
     """The words of people and models, in passages."""
     for record in records:
         role: Role = "user"
@@ -145,15 +147,15 @@ def _record_passages(records: Iterable[Record]) -> Iterator[Passage]:
         if not words:
             words, role = answered(record), "assistant"
         for text in passages(without_secrets(words)) if words else ():
-            yield Passage(text, terms(text), role, record=record.id, ts=record.ts or None)
+            yield IndexPassage(text, terms(text), role, record=record.id, ts=record.ts or None)
 
 
-def _note_passages(note: Note, changed: float) -> Iterator[Passage]:
+def _note_passages(note: Note, changed: float) -> Iterator[IndexPassage]:
     """A note in passages; its heading counts as part of each of them."""
     origin = " ".join(filter(None, [note.session, *note.records[:1]]))
     heading = terms(note.heading)
     for text in passages(without_secrets(note.text)):
-        yield Passage(
+        yield IndexPassage(
             text,
             [*heading, *terms(text)],
             "note",

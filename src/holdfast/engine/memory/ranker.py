@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from holdfast.engine.memory.vectors import IndexVectors
-    from holdfast.stores.search_index import Found, Matches, Recall, Source
+    from holdfast.stores.search.index import FoundPassage, IndexSource, Matches, SearchIndex
 
 _SIMILARITY_MIN: Final = 0.3
 """A passage without any word of the query must be at least this similar in meaning."""
@@ -37,14 +37,18 @@ _SIMILARITY_MIN: Final = 0.3
 class Ranker:
     """Orders the passages of an index for queries."""
 
-    def __init__(self, index: Recall, vectors: IndexVectors, weights: Weights | None) -> None:
+    def __init__(self, index: SearchIndex, vectors: IndexVectors, weights: Weights | None) -> None:
         self._index = index
         self._vectors = vectors
         self._weights = weights
 
     def rank(
-        self, query: str, vector: bytes | None, part: Mapping[int, Source], before: float | None
-    ) -> list[tuple[Ranked, Found]]:
+        self,
+        query: str,
+        vector: bytes | None,
+        part: Mapping[int, IndexSource],
+        before: float | None,
+    ) -> list[tuple[Ranked, FoundPassage]]:
         """The passages that answer among sources of one kind, best first."""
         wanted = asked(query)
         total = max(1, sum(source.passages for source in part.values()))
@@ -82,7 +86,7 @@ class Ranker:
         self,
         best: Sequence[tuple[Candidate, float]],
         vector: bytes | None,
-        part: Mapping[int, Source],
+        part: Mapping[int, IndexSource],
         before: float | None,
     ) -> Alike:
         """The likeness of sources to those that answer best."""
@@ -125,11 +129,11 @@ class _Weighing:
         ]
         self._phrase = f" {' '.join(essential(query))} " if essential(query) else ""
 
-    def is_match(self, row: Found) -> bool:
+    def is_match(self, row: FoundPassage) -> bool:
         """A passage matches if it holds a distinctive word of the query, if there are any."""
         return not self._telling or not self._telling.isdisjoint(row.terms)
 
-    def candidate(self, row: Found, similarity: float | None) -> Candidate:
+    def candidate(self, row: FoundPassage, similarity: float | None) -> Candidate:
         counts = Counter(row.terms)
         length = len(row.terms)
         words = sum(

@@ -41,7 +41,7 @@ from holdfast.errors import AccessDenied, HoldfastError, NoSuchRecord, StoreUnav
 from holdfast.providers.embeddings import find_embedder
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.stores.notes.notes import NoteStore
-from holdfast.stores.search_index import Recall
+from holdfast.stores.search.index import SearchIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import Notes, SessionStore
     from holdfast.providers.embeddings import Embedder
-    from holdfast.stores.search_index import Found, Source
+    from holdfast.stores.search.index import FoundPassage, IndexSource
 
 SCOPES: Final = ("notes", "sessions", "all")
 _INDEX_FILE: Final = "recall.sqlite3"
@@ -67,7 +67,7 @@ class Memory:
         store: SessionStore | None,
         notes: Notes | None,
         *,
-        index: Recall | None = None,
+        index: SearchIndex | None = None,
         embedder: Embedder | None = None,
         redactor: Redactor | None = None,
         caller: Caller | None = None,
@@ -79,7 +79,7 @@ class Memory:
         """
         self._store = store
         self._notes = notes
-        self._index = index or Recall(None)
+        self._index = index or SearchIndex(None)
         self._redactor = redactor or default_redactor()
         self._caller = caller or Caller(AGENT_DEFAULT, None, visibility="agent")
         self._indexer = Indexer(self._index, store, notes, self._caller)
@@ -108,7 +108,7 @@ class Memory:
         memory = cls(
             store,
             NoteStore(root, agent, owner),
-            index=Recall(os.path.join(root, _INDEX_FILE)),
+            index=SearchIndex(os.path.join(root, _INDEX_FILE)),
             embedder=find_embedder() if with_vectors else None,
             redactor=redactor,
             caller=caller or Caller(agent, None, owner=owner, visibility="agent"),
@@ -207,7 +207,7 @@ class Memory:
         sources = self._index.sources()
         return len(sources), sum(source.passages for source in sources)
 
-    def _hit(self, rank: Ranked, row: Found, sources: Mapping[int, Source]) -> Hit:
+    def _hit(self, rank: Ranked, row: FoundPassage, sources: Mapping[int, IndexSource]) -> Hit:
         source = sources[row.source]
         text = self._redactor.text(row.text)
         score = round(rank.score, 4)
@@ -267,10 +267,10 @@ def _read_record(store: SessionStore | None, caller: Caller, cited: RecordCitati
     return text
 
 
-def _parts(sources: Iterable[Source], scope: Scope) -> list[dict[int, Source]]:
+def _parts(sources: Iterable[IndexSource], scope: Scope) -> list[dict[int, IndexSource]]:
     """Notes and sessions separately: each is ranked among its own kind."""
-    notes: dict[int, Source] = {}
-    sessions: dict[int, Source] = {}
+    notes: dict[int, IndexSource] = {}
+    sessions: dict[int, IndexSource] = {}
     for source in sources:
         (notes if source.kind == "note" else sessions)[source.id] = source
     return [
@@ -279,8 +279,8 @@ def _parts(sources: Iterable[Source], scope: Scope) -> list[dict[int, Source]]:
 
 
 def _merge(
-    lists: Sequence[Sequence[tuple[Ranked, Found]]],
-) -> Iterator[tuple[Ranked, Found]]:
+    lists: Sequence[Sequence[tuple[Ranked, FoundPassage]]],
+) -> Iterator[tuple[Ranked, FoundPassage]]:
     """Notes and sessions in one list, by score, with a note at least at every third place."""
     notes, sessions = (list(reversed(ranks)) for ranks in lists)
     since_note = 0
@@ -293,7 +293,9 @@ def _merge(
         yield (notes if is_note else sessions).pop()
 
 
-def _distinct(found: Iterable[tuple[Ranked, Found]]) -> Iterator[tuple[Ranked, Found]]:
+def _distinct(
+    found: Iterable[tuple[Ranked, FoundPassage]],
+) -> Iterator[tuple[Ranked, FoundPassage]]:
     """Each text once: a fork has the words of its parent."""
     seen: set[str] = set()
     for rank, row in found:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_EMBED_MAX
 from holdfast.providers.embeddings import Vectors
-from holdfast.stores.search_index import source_of
+from holdfast.stores.search.index import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from holdfast.providers.embeddings import Embedder
-    from holdfast.stores.search_index import Recall, Source
+    from holdfast.stores.search.index import IndexSource, SearchIndex
 
 _EMBED_BATCH: Final = 64
 _SOURCES_ALONE: Final = 2
@@ -22,7 +22,7 @@ _SOURCES_ALONE: Final = 2
 class IndexVectors:
     """The vectors of an index. Without an embedder there are none, and words alone count."""
 
-    def __init__(self, index: Recall, embedder: Embedder | None) -> None:
+    def __init__(self, index: SearchIndex, embedder: Embedder | None) -> None:
         self._index = index
         self._embedder = embedder
         self._loaded: tuple[tuple[int, int], Vectors, _SourceMeans] | None = None
@@ -33,16 +33,16 @@ class IndexVectors:
         """Make vectors for passages that have none, and return the number made."""
         if self._embedder is None:
             return 0
-        self._index.use_vectors(self._embedder.name)
+        self._index.vectors.use_model(self._embedder.name)
         made = 0
         while limit is None or made < limit:
             count = _EMBED_BATCH if limit is None else min(_EMBED_BATCH, limit - made)
-            waiting = self._index.without_vector(count)
+            waiting = self._index.vectors.missing(count)
             if not waiting:
                 break
             vectors = self._embedder.embed([text for _id, text in waiting])
             ids = (id_ for id_, _text in waiting)
-            self._index.add_vectors(zip(ids, vectors, strict=True))
+            self._index.vectors.add(zip(ids, vectors, strict=True))
             made += len(waiting)
         return made
 
@@ -53,7 +53,7 @@ class IndexVectors:
             return None
         try:
             self.embed(RECALL_EMBED_MAX)
-            waiting = self._index.count_without_vector()
+            waiting = self._index.vectors.count_missing()
             if waiting:
                 self.notice = (
                     f"{waiting:,} passages have no vector yet, so words alone were compared; "
@@ -66,7 +66,7 @@ class IndexVectors:
             self.notice = f"vectors cannot be used, so words alone were compared: {error}"
             return None
 
-    def nearest(self, vector: bytes | None, part: Mapping[int, Source]) -> list[int]:
+    def nearest(self, vector: bytes | None, part: Mapping[int, IndexSource]) -> list[int]:
         """The passages of the part that are nearest to a vector."""
         if vector is None or self._loaded is None:
             return []
@@ -82,7 +82,7 @@ class IndexVectors:
         return self._loaded[1].similarity(vector, ids)
 
     def source_similarity(
-        self, vector: bytes | None, part: Mapping[int, Source]
+        self, vector: bytes | None, part: Mapping[int, IndexSource]
     ) -> dict[int, float]:
         """The similarity of whole sources to a vector."""
         if vector is None or self._loaded is None:
@@ -90,15 +90,15 @@ class IndexVectors:
         return self._loaded[2].similarity(vector, part)
 
     def source_likeness(
-        self, shares: Mapping[int, float], part: Mapping[int, Source]
+        self, shares: Mapping[int, float], part: Mapping[int, IndexSource]
     ) -> dict[int, float]:
         """The similarity of sources to a weighted set of them."""
         return {} if self._loaded is None else self._loaded[2].likeness(shares, part)
 
     def _load(self) -> None:
-        state = self._index.state()
+        state = self._index.vectors.state()
         if self._loaded is None or self._loaded[0] != state:
-            vectors = self._index.vectors()
+            vectors = self._index.vectors.all()
             self._loaded = (state, Vectors(vectors), _SourceMeans(vectors))
 
 

@@ -19,7 +19,7 @@ from holdfast.stores.jsonl import trash
 from holdfast.stores.jsonl.folders import Folders
 from holdfast.stores.jsonl.index import Index, LogFile
 from holdfast.stores.jsonl.log import FileLog, hashes_in
-from holdfast.stores.jsonl.repair import Repair, RepairedSession
+from holdfast.stores.jsonl.repair import LogRepair, RepairedSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -102,7 +102,7 @@ class FileCatalogue(SessionCatalogue):
         with self.open_log(key, is_settled=True) as log:
             shape, findings = examine(log)
             header = copy_header(log, new, "repair", suffix="repaired", now=self._clock())
-            repair = Repair(log, shape, header)
+            repair = LogRepair(log, shape, header)
             self._folders.create(new, repair.lines())
             path = None
             if repair.left_out:

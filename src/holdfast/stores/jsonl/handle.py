@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.limits import FORMAT_VERSION
 from holdfast.core.log.records import FORMAT
-from holdfast.core.log.views import stored_header
+from holdfast.core.log.views import header_or_none
 from holdfast.errors import ForeignLog, LogBusy, PathRejected
 from holdfast.stores.files import LockTimeout, explain, lock, unlock
 from holdfast.stores.jsonl import last_writer
@@ -32,7 +32,7 @@ class LogHandle:
         self._identity = (-1, -1)
 
     def lock(self) -> int:
-        """Lock the file that goes by the session's name now, not one that did when we opened it.
+        """Lock the file that has the session's name now, not one that had it when we opened it.
 
         Returns its size.
         """
@@ -72,7 +72,7 @@ class LogHandle:
         return last_writer.last(self.folder, self.key.session)
 
     def _size_if_current(self) -> int | None:
-        """Return the size of our file, if it is still the one that goes by the session's name."""
+        """Return the size of our file, or None where the session's name is another file's now."""
         try:
             named = os.stat(self._name, dir_fd=self.folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -99,7 +99,7 @@ class LogHandle:
             raise
 
     def _check_format(self) -> None:
-        header = stored_header(self.log(os.fstat(self.fd).st_size))
+        header = header_or_none(self.log(os.fstat(self.fd).st_size))
         if header is None or (header.format == FORMAT and header.version <= FORMAT_VERSION):
             return
         if header.format == FORMAT:

@@ -2,14 +2,13 @@
 
 It is a cache and never trusted over the logs. A row holds for the file it was made from (inode,
 size and times); a file that grew is read from where the row ends, any other change means reading
-it whole. A missing, corrupt or outdated index is made anew, and one that cannot be written is
-done without.
+it whole. A missing, corrupt or outdated index is made again; without one that can be written, the
+logs are read.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +21,8 @@ from holdfast.core.log.views import opening
 from holdfast.core.log.walk import outline_lines
 from holdfast.errors import NoSuchSession, PathRejected, StoreError
 from holdfast.ports import SessionInfo
-from holdfast.stores.files import FILE_MODE
 from holdfast.stores.jsonl.log import FileLog
+from holdfast.stores.sqlite_cache import SqliteCache
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,11 +31,12 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
 
 _VERSION: Final = 2
+_WAIT_SECONDS: Final = 2.0
+"""A listing that waits longer for another process reads the logs instead."""
 _GROWN_BYTES_MIN: Final = 8 * 1024 * 1024
 """Smaller logs are read whole when they change: it is quick, and notices an edit in the middle."""
 _FINGERPRINT_BYTES: Final = 4_096
-_INHERITED: Final[list[sqlite3.Connection]] = []
-"""Connections of a parent process, which only the parent may close."""
+"""The bytes before the scanned end, compared to notice that a log was rewritten and not grown."""
 _BAD_SQL: Final = 1
 """SQLite's code for a statement that does not fit the tables."""
 
@@ -66,7 +66,7 @@ _UPSERT: Final = (
 
 
 class LogFile(msgspec.Struct, frozen=True):
-    """A log as the file system shows it, and how to open it if need be."""
+    """A log as the file system shows it, and the function that opens it."""
 
     key: SessionKey
     status: os.stat_result
@@ -74,7 +74,7 @@ class LogFile(msgspec.Struct, frozen=True):
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """What the index knows about one log."""
+    """The index's knowledge of one log."""
 
     stamp: tuple[int, int, int, int]
     scanned: int
@@ -88,127 +88,79 @@ class Index:
     """Facts about sessions, as fresh as their files."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
-        self._connection: sqlite3.Connection | None = None
-        self._pid = 0
+        self._cache = SqliteCache(path, _prepare, wait_seconds=_WAIT_SECONDS)
         self._mutex = threading.Lock()
 
     def infos(self, logs: Iterable[LogFile], *, is_complete: bool) -> list[SessionInfo]:
-        """The facts about these logs. `is_complete`: there are no others, so forget the rest."""
+        """Return the facts about these logs. `is_complete`: others are gone, and forgotten."""
         with self._mutex:
             rows = self._load()
             infos, fresh = [], []
-            for one in logs:
-                known = rows.pop((one.key.agent, one.key.session), None)
+            for file in logs:
+                known = rows.pop((file.key.agent, file.key.session), None)
                 row = known
-                if row is None or row.stamp != _stamp(one.status):
+                if row is None or row.stamp != _stamp(file.status):
                     try:
-                        row = _read(one, known)
-                        fresh.append((one, row))
+                        row = _read(file, known)
+                        fresh.append((file, row))
                     except NoSuchSession:
                         continue  # removed since it was listed
                     except StoreError:
-                        row = _Row(_stamp(one.status), 0, b"", Facts(damaged=1))
-                infos.append(_info(one, row))
+                        row = _Row(_stamp(file.status), 0, b"", Facts(damaged=1))
+                infos.append(_info(file, row))
             self._save(fresh, gone=list(rows) if is_complete else [])
             return infos
 
     def close(self) -> None:
+        """Close the file; the next listing opens it again."""
         with self._mutex:
-            self._disconnect()
-
-    # SQLite, and doing without it
+            self._cache.close()
 
     def _load(self) -> dict[tuple[str, str], _Row]:
         import sqlite3
 
         for _attempt in range(2):
             try:
-                rows = self._connect().execute(_SELECT).fetchall()
+                rows = self._cache.connect().execute(_SELECT).fetchall()
                 return {(row[0], row[1]): _row(row) for row in rows}
             except (OSError, PathRejected):
-                return {}  # no root yet, or something else stands in the place of the index
+                return {}  # no root yet, or something else in the place of the index
             except sqlite3.OperationalError as error:
                 if getattr(error, "sqlite_errorcode", _BAD_SQL) != _BAD_SQL:
                     # Not writable, or busy: the logs themselves have the answer.
-                    self._disconnect()
+                    self._cache.close()
                     return {}
-                self._set_aside()  # its tables are not ours
+                self._cache.set_aside()  # its tables are not ours
             except (sqlite3.DatabaseError, msgspec.ValidationError, UnicodeDecodeError):
-                self._set_aside()  # even the message of the error can hold its garbage
+                self._cache.set_aside()  # even the message of the error can hold its garbage
         return {}
 
     def _save(self, fresh: list[tuple[LogFile, _Row]], gone: list[tuple[str, str]]) -> None:
-        if self._connection is None or not (fresh or gone):
+        if not self._cache.is_open or not (fresh or gone):
             return
         import sqlite3
 
-        with suppress(sqlite3.Error, UnicodeDecodeError), self._connection:
-            self._connection.executemany(_UPSERT, [_values(one, row) for one, row in fresh])
-            self._connection.executemany(
-                "DELETE FROM sessions WHERE agent = ? AND session = ?", gone
-            )
-
-    def _connect(self) -> sqlite3.Connection:
-        import sqlite3
-
-        if self._connection is not None and self._pid == os.getpid():
-            return self._connection
-        self._claim()
-        if self._connection is not None:
-            # A connection must not be used, nor closed, by a forked child: keep it and leave it.
-            _INHERITED.append(self._connection)
-        self._connection = sqlite3.connect(
-            self._path, timeout=2.0, isolation_level="IMMEDIATE", check_same_thread=False
-        )
-        self._pid = os.getpid()
-        connection = self._connection
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-            connection.execute("DROP TABLE IF EXISTS sessions")
-            connection.execute(f"PRAGMA user_version = {_VERSION}")
-        connection.execute(_SCHEMA)
-        return connection
-
-    def _claim(self) -> None:
-        """Make the file, private from the start; refuse links and other files in its place.
-
-        An existing one is not opened here: closing it would drop the locks of other connections.
-        """
-        for suffix in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                found = os.lstat(self._path + suffix)
-                if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-                    raise PathRejected(f"`{self._path}{suffix}` is a link or no file")
-        with suppress(FileExistsError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            os.close(os.open(self._path, flags, FILE_MODE))
-
-    def _disconnect(self) -> None:
-        if self._connection is not None and self._pid == os.getpid():
-            self._connection.close()
-        self._connection = None
-
-    def _set_aside(self) -> None:
-        """Keep a corrupt index for whoever wants to know, and start a new one."""
-        self._disconnect()
-        with suppress(OSError):
-            os.replace(self._path, f"{self._path}.corrupt")
-        for suffix in ("-wal", "-shm"):
-            with suppress(OSError):
-                os.unlink(self._path + suffix)
+        with suppress(sqlite3.Error, UnicodeDecodeError), self._cache.transaction() as db:
+            db.executemany(_UPSERT, [_values(file, row) for file, row in fresh])
+            db.executemany("DELETE FROM sessions WHERE agent = ? AND session = ?", gone)
 
 
-def _read(one: LogFile, known: _Row | None) -> _Row:
-    """The facts from the log itself: from its new part alone where that is enough."""
-    fd = one.open(one.key)
+def _prepare(db: sqlite3.Connection) -> None:
+    if db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+        db.execute("DROP TABLE IF EXISTS sessions")
+        db.execute(f"PRAGMA user_version = {_VERSION}")
+    db.execute(_SCHEMA)
+
+
+def _read(file: LogFile, known: _Row | None) -> _Row:
+    """Return the facts from the log itself: from its new part alone where that is enough."""
+    fd = file.open(file.key)
     try:
         status = os.fstat(fd)
         start, facts = 0, Facts()
         if known is not None and _has_only_grown(fd, status, known):
             start, facts = known.scanned, known.facts
-        log = FileLog(one.key, fd, status.st_size)
+        log = FileLog(file.key, fd, status.st_size)
         scanned = _scan(log, start, facts)
         if start == 0:
             first = opening(log)
@@ -254,10 +206,12 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _info(one: LogFile, row: _Row) -> SessionInfo:
-    info = SessionInfo(key=one.key, bytes=row.stamp[1], **msgspec.structs.asdict(row.facts))
+def _info(file: LogFile, row: _Row) -> SessionInfo:
+    info = SessionInfo(key=file.key, bytes=row.stamp[1], **msgspec.structs.asdict(row.facts))
     return (
-        info if info.last_active else msgspec.structs.replace(info, last_active=one.status.st_mtime)
+        info
+        if info.last_active
+        else msgspec.structs.replace(info, last_active=file.status.st_mtime)
     )
 
 
@@ -267,6 +221,6 @@ def _row(values: tuple[Any, ...]) -> _Row:
     return msgspec.convert({**fields, "facts": dict(zip(_FACTS, facts, strict=True))}, _Row)
 
 
-def _values(one: LogFile, row: _Row) -> tuple[Any, ...]:
-    identity = (one.key.agent, one.key.session, *row.stamp, row.scanned, row.fingerprint)
+def _values(file: LogFile, row: _Row) -> tuple[Any, ...]:
+    identity = (file.key.agent, file.key.session, *row.stamp, row.scanned, row.fingerprint)
     return (*identity, *msgspec.structs.astuple(row.facts))

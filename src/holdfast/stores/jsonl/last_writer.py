@@ -1,7 +1,7 @@
-"""Who wrote last: a note beside a log, so that a conflict can name the other writer.
+"""The last writer of a log, in a file beside it, so that a conflict can name the other writer.
 
-It is written under the log's lock when the writer changes. It is a courtesy: nothing depends on
-it, and where it cannot be read the other writer is simply unknown.
+It is written under the log's lock when the writer changes. Nothing depends on it: where it cannot
+be read, the other writer is unknown.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def note(folder: int, session: str) -> None:
 
 
 def last(folder: int, session: str) -> str:
-    """The last writer, in words."""
+    """Return the last writer, in words."""
     try:
         fd = open_file(folder, _name(session), os.O_RDONLY)
     except (OSError, PathRejected):

@@ -30,7 +30,7 @@ class RepairedSession(msgspec.Struct, frozen=True):
     """The file with the bytes that were left out, where there are any."""
 
 
-class Repair(msgspec.Struct):
+class LogRepair(msgspec.Struct):
     """Writes the intact records of a log again, in order, each branch where it was."""
 
     log: FileLog

@@ -50,9 +50,11 @@ class JsonlStore(FileCatalogue, SessionStore):
         self._writers.close()
         self._index.close()
 
+    # What belongs to sessions beside their logs. Imported on use: an append needs none of it.
+
     @property
     def blobs(self) -> FileBlobs:
-        from holdfast.stores.blobs import FileBlobs  # brings the compressor, which few calls need
+        from holdfast.stores.blobs import FileBlobs
 
         return FileBlobs(self.root)
 
@@ -69,7 +71,7 @@ class JsonlStore(FileCatalogue, SessionStore):
         return FileSidecars(self.root)
 
     def notes(self, agent: str, owner: str = "", *, clock: Clock = time.time) -> NoteStore:
-        from holdfast.stores.notes.notes import NoteStore  # brings the patterns of secrets
+        from holdfast.stores.notes.notes import NoteStore
 
         return NoteStore(self.root, agent, owner, clock=clock)
 

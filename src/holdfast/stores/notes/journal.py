@@ -48,7 +48,7 @@ def append_lines(
 ) -> tuple[bool, int]:
     """Add lines to a file, durably. The caller holds the lock of the folder.
 
-    Returns whether the file still goes by that name, and the number of the first line added. An
+    Returns whether the file still has that name, and the number of the first line added. An
     editor that saves at the same moment puts another file in its place.
     """
     fd = open_to_append(folder, name, notes.disk)

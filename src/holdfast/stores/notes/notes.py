@@ -160,7 +160,7 @@ class NoteStore:
     def notes(self, path: str | None = None) -> Iterator[Note]:
         """Yield every note, file by file in the order of their names, or those of one file."""
         if path is not None:
-            yield from (_note(path, entry) for entry in entries(self.text(path)))
+            yield from (_note(path, entry) for entry in entries(_decode(self.data(path))))
             return
         for file in self.files():
             with suppress(PathRejected, NoSuchNote):  # it became something else meanwhile
@@ -171,12 +171,8 @@ class NoteStore:
         with self._folder.reading() as folder:
             return self._folder.files(folder) if folder is not None else []
 
-    def text(self, path: str) -> str:
-        """Return a file as it is, without the part of an unfinished append."""
-        return self.data(path).decode(errors="replace")
-
     def data(self, path: str) -> bytes:
-        """Return the bytes of a file, for a caller that replaces it with `put`."""
+        """Return the content of a file, without the part of an unfinished append."""
         self._folder.path_parts(path)
         with self._folder.reading() as folder:
             if folder is None:
@@ -190,7 +186,7 @@ class NoteStore:
                 f"cannot read {lines} lines from line {first_line} on",
                 hint="lines count from 1; ask for at least one",
             )
-        text = self.text(path).removesuffix("\n")
+        text = _decode(self.data(path)).removesuffix("\n")
         found = [without_provenance(line.removesuffix("\r")) for line in text.split("\n")]
         part = found[first_line - 1 : first_line - 1 + lines]
         last = first_line + len(part) - 1
@@ -227,6 +223,10 @@ class NoteStore:
         """Return files and folders."""
         with self._folder.reading() as folder:
             return self._folder.tree(folder) if folder is not None else []
+
+
+def _decode(data: bytes) -> str:
+    return data.decode(errors="replace")
 
 
 def _owner_name(owner: str) -> str:

@@ -10,44 +10,44 @@ import pytest
 
 from holdfast.core.memory.ranking import asked
 from holdfast.core.memory.search_terms import terms
-from holdfast.stores.search_index import Passage, Recall, Source, source_of
+from holdfast.stores.search.index import IndexPassage, IndexSource, SearchIndex, source_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _passage(text: str, ts: float = 1.0) -> Passage:
-    return Passage(text, terms(text), "user", record="r1", ts=ts)
+def _passage(text: str, ts: float = 1.0) -> IndexPassage:
+    return IndexPassage(text, terms(text), "user", record="r1", ts=ts)
 
 
-def _put(index: Recall, name: str, *texts: str) -> None:
+def _put(index: SearchIndex, name: str, *texts: str) -> None:
     found = [_passage(text) for text in texts]
     index.replace("session", name, stamp="1", head="r1", passages=found)
 
 
-def _sources(index: Recall) -> dict[int, Source]:
+def _sources(index: SearchIndex) -> dict[int, IndexSource]:
     return {one.id: one for one in index.sources()}
 
 
-def _found(index: Recall, query: str) -> list[str]:
+def _found(index: SearchIndex, query: str) -> list[str]:
     matches = index.matches(asked(query), terms(query), _sources(index))
     by_id = {one.id: one.text for one in index.passages(matches.best)}
     return [by_id[id_] for id_ in matches.best]
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Recall:
-    return Recall(str(tmp_path / "recall.sqlite3"))
+def index(tmp_path: Path) -> SearchIndex:
+    return SearchIndex(str(tmp_path / "recall.sqlite3"))
 
 
-def test_passages_are_found_by_their_terms(index: Recall) -> None:
+def test_passages_are_found_by_their_terms(index: SearchIndex) -> None:
     _put(index, "main/one", "The server is slow.", "Releases are on Tuesday.")
 
     assert _found(index, "when was it released") == ["Releases are on Tuesday."]
     assert _found(index, "nothing of that") == []
 
 
-def test_what_was_replaced_or_forgotten_is_not_found(index: Recall) -> None:
+def test_what_was_replaced_or_forgotten_is_not_found(index: SearchIndex) -> None:
     _put(index, "main/one", "about bananas")
     _put(index, "main/one", "about apples")
     assert _found(index, "bananas apples") == ["about apples"]
@@ -57,7 +57,7 @@ def test_what_was_replaced_or_forgotten_is_not_found(index: Recall) -> None:
     assert index.sources() == []
 
 
-def test_a_source_is_extended_once(index: Recall) -> None:
+def test_a_source_is_extended_once(index: SearchIndex) -> None:
     """Two that saw the same state add the same passages: only the first does."""
     _put(index, "main/one", "about apples")
     (known,) = index.sources()
@@ -70,7 +70,7 @@ def test_a_source_is_extended_once(index: Recall) -> None:
     assert _found(index, "pears") == ["about pears"]
 
 
-def test_only_allowed_sources_are_found(index: Recall) -> None:
+def test_only_allowed_sources_are_found(index: SearchIndex) -> None:
     _put(index, "main/one", "a secret garden")
     _put(index, "main/two", "a public garden")
     allowed = {id_: one for id_, one in _sources(index).items() if one.name == "main/two"}
@@ -80,7 +80,7 @@ def test_only_allowed_sources_are_found(index: Recall) -> None:
     assert matches.holding == {"garden": 1}
 
 
-def test_what_stands_around_a_passage_is_of_its_source(index: Recall) -> None:
+def test_what_stands_around_a_passage_is_of_its_source(index: SearchIndex) -> None:
     _put(index, "a", "alpha")
     _put(index, "b", *(f"beta {n}" for n in range(100)))
     _put(index, "c", "gamma")
@@ -90,7 +90,7 @@ def test_what_stands_around_a_passage_is_of_its_source(index: Recall) -> None:
     assert [row.text for row in index.around(first + 50)] == [f"beta {n}" for n in range(18, 83)]
 
 
-def test_what_sources_share_is_counted_in_the_allowed_ones(index: Recall) -> None:
+def test_what_sources_share_is_counted_in_the_allowed_ones(index: SearchIndex) -> None:
     _put(index, "a", "kiln kiln", "kiln")
     _put(index, "b", "kiln")
     _put(index, "c", "glaze")
@@ -102,19 +102,19 @@ def test_what_sources_share_is_counted_in_the_allowed_ones(index: Recall) -> Non
     assert index.shared(holding, allowed) == {"kiln": {a: 3}, "glaz": {c: 1}}
 
 
-def test_terms_that_are_everywhere_are_not_looked_up_for_what_is_shared(index: Recall) -> None:
+def test_terms_that_are_everywhere_are_not_looked_up_for_what_is_shared(index: SearchIndex) -> None:
     _put(index, "a", "kiln")
 
     assert index.shared({"kiln": 1_000_000}, _sources(index)) == {}
 
 
-def test_the_index_outlives_the_process_and_is_private(index: Recall, tmp_path: Path) -> None:
+def test_the_index_outlives_the_process_and_is_private(index: SearchIndex, tmp_path: Path) -> None:
     _put(index, "main/one", "about apples")
     index.close()
     path = tmp_path / "recall.sqlite3"
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert _found(Recall(str(path)), "apple") == ["about apples"]
+    assert _found(SearchIndex(str(path)), "apple") == ["about apples"]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_index_outlives_the_process_and_is_private(index: Recall, tmp_path: 
 def test_a_corrupt_index_is_set_aside(tmp_path: Path, garbage: bytes) -> None:
     path = tmp_path / "recall.sqlite3"
     path.write_bytes(garbage)
-    index = Recall(str(path))
+    index = SearchIndex(str(path))
     _put(index, "main/one", "about apples")
 
     assert _found(index, "apples") == ["about apples"]
@@ -138,7 +138,7 @@ def test_an_index_of_another_version_is_made_anew(tmp_path: Path) -> None:
     other.execute("CREATE TABLE passages (something TEXT)")
     other.execute("PRAGMA user_version = 999")
     other.close()
-    index = Recall(str(path))
+    index = SearchIndex(str(path))
     _put(index, "main/one", "about apples")
 
     assert _found(index, "apples") == ["about apples"]
@@ -149,7 +149,7 @@ def test_without_a_place_to_write_it_is_kept_in_memory(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("")
     os.symlink(tmp_path / "target", tmp_path / "link")
     for path in (tmp_path / "missing" / "recall.sqlite3", tmp_path / "link"):
-        index = Recall(str(path))
+        index = SearchIndex(str(path))
         _put(index, "main/one", "about apples")
 
         assert index.is_in_memory
@@ -157,17 +157,17 @@ def test_without_a_place_to_write_it_is_kept_in_memory(tmp_path: Path) -> None:
     assert (tmp_path / "target").read_text() == ""
 
 
-def test_vectors_are_kept_for_passages_that_are_there(index: Recall) -> None:
+def test_vectors_are_kept_for_passages_that_are_there(index: SearchIndex) -> None:
     """Those of another maker, and of what was forgotten, go."""
     _put(index, "main/one", "about apples", "about pears")
-    index.use_vectors("maker/1")
-    waiting = index.without_vector(10)
-    index.add_vectors([(id_, b"\x01\x02") for id_, _text in waiting] + [(12345, b"\x03\x04")])
+    index.vectors.use_model("maker/1")
+    waiting = index.vectors.missing(10)
+    index.vectors.add([(id_, b"\x01\x02") for id_, _text in waiting] + [(12345, b"\x03\x04")])
 
     assert len(waiting) == 2
-    assert index.count_without_vector() == 0
-    assert [vector for _id, vector in index.vectors()] == [b"\x01\x02"] * 2
-    index.use_vectors("maker/1")
-    assert len(index.vectors()) == 2
-    index.use_vectors("maker/2")
-    assert index.vectors() == []
+    assert index.vectors.count_missing() == 0
+    assert [vector for _id, vector in index.vectors.all()] == [b"\x01\x02"] * 2
+    index.vectors.use_model("maker/1")
+    assert len(index.vectors.all()) == 2
+    index.vectors.use_model("maker/2")
+    assert index.vectors.all() == []

@@ -1,0 +1,1 @@
+"""The index of memory: passages of notes and sessions, by their terms and by their vectors."""

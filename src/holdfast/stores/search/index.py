@@ -1,0 +1,339 @@
+"""The index of memory: passages of notes and sessions, by their terms and by their vectors.
+
+It is a cache, in SQLite, and never trusted over the files: each source has a stamp, and a search
+compares the stamps first. A missing, corrupt or outdated index is made again, and one that cannot
+be written is kept in memory. A query costs what its rarest terms cost: it looks up a bounded number
+of places, and looks closely at a bounded number of passages, however many there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_POSTINGS_MAX
+from holdfast.core.memory.ranking import rarity
+from holdfast.core.memory.search_terms import is_common
+from holdfast.stores.search.database import SearchDatabase
+from holdfast.stores.search.vectors import PassageVectors
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Mapping, Sequence
+
+SourceKind = Literal["note", "session"]
+Role = Literal["note", "user", "assistant"]
+
+_PLACE_BITS: Final = 24
+"""The id of a passage is that of its source, then its place there: neighbours are one apart."""
+_EXACT_MAX: Final = 50
+"""Passages with the words of the query next to each other; more of them say nothing new."""
+_AROUND_PLACES: Final = 32
+"""Passages read on either side of one: more than an answer shows."""
+_SHARED_POSTINGS_MAX: Final = 8_000
+"""Places looked up for terms that sources have in common. Bounds the time of a query."""
+_SELECT: Final = (
+    "SELECT passages.id, text, places.terms, role, record, first_line, last_line, ts "
+    "FROM passages JOIN places ON places.rowid = passages.id"
+)
+
+
+class IndexSource(msgspec.Struct, frozen=True):
+    """A file of notes or a session, as far as it is in the index."""
+
+    id: int
+    kind: SourceKind
+    name: str
+    stamp: str
+    """The state of the file or the log; another stamp means that it changed."""
+    head: str
+    """The record of a session up to which it is in the index."""
+    passages: int
+    terms: int
+    oldest: float | None
+    newest: float | None
+
+
+class IndexPassage(msgspec.Struct, frozen=True):
+    """A part of a source, with its terms."""
+
+    text: str
+    terms: Sequence[str]
+    role: Role
+    record: str = ""
+    first_line: int = 0
+    last_line: int = 0
+    ts: float | None = None
+
+
+class FoundPassage(msgspec.Struct, frozen=True):
+    """A passage as it is in the index."""
+
+    id: int
+    text: str
+    terms: Sequence[str]
+    role: Role
+    record: str
+    first_line: int
+    last_line: int
+    ts: float | None
+
+    @property
+    def source(self) -> int:
+        return source_of(self.id)
+
+    @property
+    def place(self) -> int:
+        return self.id & ((1 << _PLACE_BITS) - 1)
+
+
+class Matches(msgspec.Struct, frozen=True):
+    """The passages that hold the terms of a query."""
+
+    holding: dict[str, int]
+    """The number of passages that hold each term."""
+    sources: dict[str, dict[int, int]]
+    """The number of times a term occurs in each source, as far as it was looked up."""
+    best: list[int]
+    """The passages that hold the most and the rarest of them."""
+
+
+def source_of(passage: int) -> int:
+    """Return the source of a passage."""
+    return passage >> _PLACE_BITS
+
+
+class SearchIndex:
+    """Passages by the terms in them. Safe for threads, and for many processes."""
+
+    def __init__(self, path: str | None) -> None:
+        """`path` is the file of the index; without one it is kept in memory."""
+        self._database = SearchDatabase(path)
+        self.vectors = PassageVectors(self._database)
+
+    @property
+    def is_in_memory(self) -> bool:
+        return self._database.is_in_memory
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        self._database.close()
+
+    # Keeping up
+
+    def sources(self) -> list[IndexSource]:
+        """Return everything that is in the index."""
+        with self._database.reading() as db:
+            rows = db.execute(
+                "SELECT id, kind, name, stamp, head, passages, terms, oldest, newest FROM sources"
+            ).fetchall()
+        return [IndexSource(*row) for row in rows]
+
+    def replace(
+        self,
+        kind: SourceKind,
+        name: str,
+        *,
+        stamp: str,
+        head: str,
+        passages: Sequence[IndexPassage],
+    ) -> None:
+        """Put a source into the index, in place of its earlier state."""
+        with self._database.writing() as db:
+            known = db.execute(
+                "SELECT id FROM sources WHERE kind = ? AND name = ?", (kind, name)
+            ).fetchone()
+            if known is not None:
+                _forget(db, known[0])
+            made = db.execute(
+                "INSERT INTO sources (kind, name, stamp, head, passages, terms) "
+                "VALUES (?, ?, ?, ?, 0, 0)",
+                (kind, name, stamp, head),
+            )
+            assert made.lastrowid is not None
+            _add(db, made.lastrowid, 0, passages)
+
+    def extend(
+        self, known: IndexSource, *, stamp: str, head: str, passages: Sequence[IndexPassage]
+    ) -> None:
+        """Add what was written to a source since. Does nothing where another process did."""
+        with self._database.writing() as db:
+            changed = db.execute(
+                "UPDATE sources SET stamp = ?, head = ? WHERE id = ? AND head = ? AND passages = ?",
+                (stamp, head, known.id, known.head, known.passages),
+            )
+            if changed.rowcount:
+                _add(db, known.id, known.passages, passages)
+
+    def forget(self, sources: Iterable[int]) -> None:
+        """Remove sources that no longer exist."""
+        with self._database.writing() as db:
+            for source in sources:
+                _forget(db, source)
+
+    # Looking up
+
+    def matches(
+        self,
+        query: Mapping[str, float],
+        phrase: Sequence[str],
+        allowed: Mapping[int, IndexSource],
+    ) -> Matches:
+        """Return the passages of the allowed sources that hold terms of the query.
+
+        The rarest terms are looked up first, and all of their places; of terms that are
+        everywhere, as many of the newest as there is room for. Common words are looked up only
+        where there is nothing else.
+        """
+        inside_total = sum(source.passages for source in allowed.values())
+        weights: defaultdict[int, float] = defaultdict(float)
+        sources: dict[str, dict[int, int]] = {}
+        with self._database.reading() as db:
+            everywhere = {term: _count(db, term) for term in query}
+            total = max(1, db.execute("SELECT sum(passages) FROM sources").fetchone()[0] or 0)
+            # A term counts by its share until the number of its places inside is known.
+            holding = {
+                term: math.ceil(count * inside_total / total) for term, count in everywhere.items()
+            }
+            room = RECALL_POSTINGS_MAX
+            for term in _rarest_first(everywhere):
+                if room <= 0 or (weights and is_common(term)):
+                    break
+                is_whole = everywhere[term] <= room
+                found = _instances(db, term) if is_whole else _places(db, _phrase([term]), room)
+                inside = Counter(id_ for id_ in found if source_of(id_) in allowed)
+                room -= len(found)
+                if is_whole:
+                    holding[term] = len(inside)
+                worth = query[term] * rarity(holding[term], inside_total)
+                often: Counter[int] = Counter()
+                for id_, count in inside.items():
+                    weights[id_] += worth
+                    often[source_of(id_)] += count
+                if inside:
+                    sources[term] = dict(often)
+            exact = _places(db, _phrase(phrase), _EXACT_MAX) if len(phrase) > 1 else []
+        best = sorted(weights, key=lambda id_: (-weights[id_], -id_))[:RECALL_CANDIDATES_MAX]
+        more = [id_ for id_ in exact if source_of(id_) in allowed]
+        return Matches(holding, sources, list(dict.fromkeys([*more, *best])))
+
+    def passages(self, ids: Sequence[int]) -> list[FoundPassage]:
+        """Return those of the passages that are still there."""
+        marks = ", ".join("?" * len(ids))
+        query = f"{_SELECT} WHERE passages.id IN ({marks})"
+        with self._database.reading() as db:
+            rows = db.execute(query, list(ids)).fetchall()
+        return [FoundPassage(row[0], row[1], row[2].split(), *row[3:]) for row in rows]
+
+    def around(self, passage: int) -> list[FoundPassage]:
+        """Return a passage and its neighbours in the same source, in order."""
+        first = source_of(passage) << _PLACE_BITS
+        last = first + (1 << _PLACE_BITS) - 1
+        query = f"{_SELECT} WHERE passages.id BETWEEN ? AND ? ORDER BY passages.id"
+        ends = (max(first, passage - _AROUND_PLACES), min(last, passage + _AROUND_PLACES))
+        with self._database.reading() as db:
+            rows = db.execute(query, ends).fetchall()
+        return [FoundPassage(row[0], row[1], row[2].split(), *row[3:]) for row in rows]
+
+    def holding(self, wanted: Iterable[str]) -> dict[str, int]:
+        """Return the number of passages that hold each of the terms."""
+        with self._database.reading() as db:
+            return {term: _count(db, term) for term in wanted}
+
+    def shared(
+        self, holding: Mapping[str, int], allowed: Mapping[int, IndexSource]
+    ) -> dict[str, dict[int, int]]:
+        """Return how often each term occurs in each of the allowed sources, the rarest first.
+
+        `holding` is the number of passages that hold a term; terms with too many are left out.
+        """
+        found: dict[str, dict[int, int]] = {}
+        room = _SHARED_POSTINGS_MAX
+        with self._database.reading() as db:
+            for term in _rarest_first(holding):
+                if holding[term] > room:
+                    break
+                places = _instances(db, term)
+                room -= len(places)
+                often = Counter(source_of(id_) for id_ in places if source_of(id_) in allowed)
+                if often:
+                    found[term] = dict(often)
+        return found
+
+
+def _add(db: sqlite3.Connection, source: int, start: int, passages: Sequence[IndexPassage]) -> None:
+    first = (source << _PLACE_BITS) + start
+    db.executemany(
+        "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            (
+                id_,
+                passage.role,
+                passage.record,
+                passage.first_line,
+                passage.last_line,
+                passage.ts,
+                passage.text,
+            )
+            for id_, passage in enumerate(passages, first)
+        ),
+    )
+    db.executemany(
+        "INSERT INTO places (rowid, terms) VALUES (?, ?)",
+        ((id_, " ".join(passage.terms)) for id_, passage in enumerate(passages, first)),
+    )
+    times = [passage.ts for passage in passages if passage.ts is not None]
+    db.execute(
+        "UPDATE sources SET passages = passages + :passages, terms = terms + :terms, "
+        "oldest = coalesce(min(oldest, :oldest), oldest, :oldest), "
+        "newest = coalesce(max(newest, :newest), newest, :newest) WHERE id = :source",
+        {
+            "passages": len(passages),
+            "terms": sum(len(passage.terms) for passage in passages),
+            "oldest": min(times, default=None),
+            "newest": max(times, default=None),
+            "source": source,
+        },
+    )
+
+
+def _forget(db: sqlite3.Connection, source: int) -> None:
+    first, last = source << _PLACE_BITS, ((source + 1) << _PLACE_BITS) - 1
+    db.execute("DELETE FROM sources WHERE id = ?", (source,))
+    db.execute("DELETE FROM passages WHERE id BETWEEN ? AND ?", (first, last))
+    db.execute("DELETE FROM vectors WHERE id BETWEEN ? AND ?", (first, last))
+    db.execute("DELETE FROM places WHERE rowid BETWEEN ? AND ?", (first, last))
+
+
+def _rarest_first(holding: Mapping[str, int]) -> list[str]:
+    """Return the terms that occur at all; common words last, however rare they are here."""
+    return sorted(
+        filter(holding.get, holding), key=lambda term: (is_common(term), holding[term], term)
+    )
+
+
+def _count(db: sqlite3.Connection, term: str) -> int:
+    found = db.execute("SELECT doc FROM vocabulary WHERE term = ?", (term,)).fetchone()
+    return int(found[0]) if found else 0
+
+
+def _instances(db: sqlite3.Connection, term: str) -> list[int]:
+    """Return the passages that hold a term, each as often as it does."""
+    rows = db.execute("SELECT doc FROM instances WHERE term = ?", (term,))
+    return [row[0] for row in rows]
+
+
+def _places(db: sqlite3.Connection, match: str, limit: int) -> list[int]:
+    """Return the passages that match, the newest first."""
+    rows = db.execute(
+        "SELECT rowid FROM places WHERE places MATCH ? ORDER BY rowid DESC LIMIT ?", (match, limit)
+    )
+    return [row[0] for row in rows]
+
+
+def _phrase(terms: Sequence[str]) -> str:
+    """Return the FTS5 query for terms next to each other. No term has a quote in it."""
+    return f'"{" ".join(terms)}"'

@@ -1,0 +1,112 @@
+"""A SQLite file that is only a cache: private, safe across forks, replaced when it is damaged."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import PathRejected
+from holdfast.stores.files import FILE_MODE
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator
+
+IN_MEMORY: Final = ":memory:"
+_INHERITED: Final[list[sqlite3.Connection]] = []
+"""Connections of a parent process, which only the parent may close."""
+_BESIDE: Final = ("-wal", "-shm")
+"""Suffixes of the files that SQLite keeps beside a database."""
+
+
+class SqliteCache:
+    """One connection to a cache file, for one process at a time."""
+
+    def __init__(
+        self, path: str, prepare: Callable[[sqlite3.Connection], None], *, wait_seconds: float
+    ) -> None:
+        """`prepare` makes the tables where they are missing or of another version."""
+        self.path = path
+        self._prepare = prepare
+        self._wait_seconds = wait_seconds
+        self._connection: sqlite3.Connection | None = None
+        self._pid = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None and self._pid == os.getpid()
+
+    def connect(self) -> sqlite3.Connection:
+        """Return the connection of this process. Raises what SQLite and the file system raise."""
+        if self._connection is not None and self._pid == os.getpid():
+            return self._connection
+        if self._connection is not None:
+            # A connection must not be used, nor closed, by a forked child: keep it and leave it.
+            _INHERITED.append(self._connection)
+            self._connection = None
+        self._connection = self._open()
+        self._pid = os.getpid()
+        return self._connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Hold the write lock for a block that counts as a whole or not at all."""
+        db = self.connect()
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            yield db
+            db.execute("COMMIT")
+        except BaseException:
+            with suppress(Exception):
+                db.execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        """Close the connection; the next `connect` opens another."""
+        if self._connection is not None and self._pid == os.getpid():
+            self._connection.close()
+        self._connection = None
+
+    def set_aside(self) -> None:
+        """Rename a damaged file to `.corrupt`, so that the next `connect` makes a new one."""
+        self.close()
+        if self.path == IN_MEMORY:
+            return
+        with suppress(OSError):
+            os.replace(self.path, f"{self.path}.corrupt")
+        for suffix in _BESIDE:
+            with suppress(OSError):
+                os.unlink(self.path + suffix)
+
+    def _open(self) -> sqlite3.Connection:
+        import sqlite3
+
+        if self.path != IN_MEMORY:
+            self._claim()
+        db = sqlite3.connect(
+            self.path, timeout=self._wait_seconds, isolation_level=None, check_same_thread=False
+        )
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            self._prepare(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _claim(self) -> None:
+        """Make the file, private from the start; refuse links and other files in its place.
+
+        An existing one is not opened here: closing it would drop the locks of other connections.
+        """
+        for suffix in ("", *_BESIDE):
+            with suppress(FileNotFoundError):
+                found = os.lstat(self.path + suffix)
+                if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                    raise PathRejected(f"cannot use `{self.path}{suffix}`: it is not a plain file")
+        with suppress(FileExistsError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            os.close(os.open(self.path, flags, FILE_MODE))
