@@ -56,7 +56,7 @@ _HEADER_CHARS: Final = 280
 """What the first line of the tool's answer takes at most."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundOutput(msgspec.Struct, frozen=True):
     """What a ref stands for: a payload outside the log, or the text of a record."""
 
     ref: str
@@ -82,12 +82,12 @@ class Outputs:
         self._blobs = blobs
         self._redactor = redactor
 
-    def find(self, key: SessionKey, ref: str) -> Found:
+    def find(self, key: SessionKey, ref: str) -> FoundOutput:
         """What a ref stands for in a session. Raises `NoSuchOutput`; nothing is opened."""
         is_hash = _HASH.fullmatch(ref) is not None
         if not is_hash and not _RECORD.fullmatch(ref):
             raise NoSuchOutput(ref, key.session, "that is neither a hash nor the id of a record")
-        found: dict[str, Found] = {}
+        found: dict[str, FoundOutput] = {}
         for record in self._newest_first(key):
             if record.id == ref:
                 return _found_record(record)
@@ -151,7 +151,7 @@ class Outputs:
             return cut(header, max_chars, keep="head").text
         return f"{cut(header, max_chars - len(part.text) - 1).text}\n{part.text}"
 
-    def _read(self, found: Found, wanted: Selection) -> Excerpt:
+    def _read(self, found: FoundOutput, wanted: Selection) -> Excerpt:
         if not found.is_text:
             return self._about(found)
         match = matcher(wanted.pattern) if wanted.pattern else None
@@ -166,16 +166,16 @@ class Outputs:
             match=match,
         )
 
-    def _text(self, found: Found) -> Iterator[str]:
+    def _text(self, found: FoundOutput) -> Iterator[str]:
         pieces = _decoded(self._payload(found))
         return pieces if self._redactor is None else self._redactor.stream(pieces)
 
-    def _payload(self, found: Found) -> Iterator[bytes]:
+    def _payload(self, found: FoundOutput) -> Iterator[bytes]:
         if found.sha256 is None:
             return iter((found.text.encode(),))
         return self._blobs.chunks(found.sha256, size=found.bytes)
 
-    def _count_lines(self, found: Found) -> int:
+    def _count_lines(self, found: FoundOutput) -> int:
         """As many as there will be to select from: masking leaves line ends alone."""
         ends, last = 0, b"\n"
         for chunk in self._payload(found):
@@ -183,7 +183,7 @@ class Outputs:
             last = chunk[-1:] or last
         return ends + (last != b"\n")
 
-    def _about(self, found: Found) -> Excerpt:
+    def _about(self, found: FoundOutput) -> Excerpt:
         """What can be said of something that is not text."""
         head = b""
         for chunk in self._payload(found):  # to its end: a damaged one is refused
@@ -270,17 +270,17 @@ def output_tool(
     return tool_function(output_read)
 
 
-def _found_ref(held: OutputRef, record: Record) -> Found:
+def _found_ref(held: OutputRef, record: Record) -> FoundOutput:
     kind = "text" if held.kind in ("", AS_TEXT) else held.kind
-    return Found(held.sha256[:REF_CHARS], record.id, kind, held.bytes, held.sha256)
+    return FoundOutput(held.sha256[:REF_CHARS], record.id, kind, held.bytes, held.sha256)
 
 
-def _found_record(record: Record) -> Found:
+def _found_record(record: Record) -> FoundOutput:
     if isinstance(record, ToolResult) and record.output_ref is not None:
         return _found_ref(record.output_ref, record)
     text, kind = _record_text(record)
     text = scrub(text)
-    return Found(record.id, record.id, kind, len(text.encode()), text=text)
+    return FoundOutput(record.id, record.id, kind, len(text.encode()), text=text)
 
 
 def _record_text(record: Record) -> tuple[str, str]:

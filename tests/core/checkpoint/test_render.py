@@ -17,12 +17,12 @@ from holdfast.core.checkpoint.enrich import ask, read_enrichment
 from holdfast.core.checkpoint.render import LABEL, TAG, inert, injection, render, with_context, wrap
 from holdfast.core.checkpoint.state import (
     Artifact,
-    Command,
-    Exchange,
-    Failure,
-    Request,
+    CommandRun,
+    FailedAction,
+    LastExchange,
     State,
     SubagentResult,
+    UserRequest,
     to_json,
 )
 from holdfast.core.log.records import Assistant, Checkpoint, Record, User
@@ -36,10 +36,10 @@ FULL = State(
     trigger="asked",
     original_request="Port the parser to Rust and keep every test green.",
     current_objective="Make the lexer stream.",
-    requests=tuple(Request(text=f"Request number {n}, in some words.") for n in range(20)),
+    requests=tuple(UserRequest(text=f"Request number {n}, in some words.") for n in range(20)),
     request_count=20,
     rules=("Never push to main.",),
-    last_exchange=Exchange(user="How far are you?", assistant="The lexer is done. " * 40),
+    last_exchange=LastExchange(user="How far are you?", assistant="The lexer is done. " * 40),
     completed_tasks=tuple(f"Done thing {n}" for n in range(12)),
     pending_tasks=tuple(f"Open thing {n}" for n in range(12)),
     current_task="Open thing 0",
@@ -54,8 +54,8 @@ FULL = State(
     subagent_results=tuple(
         SubagentResult(subagent_type="Explore", summary=f"Result {n}. " * 40) for n in range(8)
     ),
-    commands=tuple(Command(command=f"cargo test {n}", exit_code=0) for n in range(20)),
-    errors=(Failure(error="no such file", tool="Read", then=("ls",)),),
+    commands=tuple(CommandRun(command=f"cargo test {n}", exit_code=0) for n in range(20)),
+    errors=(FailedAction(error="no such file", tool="Read", then=("ls",)),),
     learnings=tuple(f"Learning number {n} of twenty." for n in range(20)),
     key_decisions=tuple(f"Decision number {n}." for n in range(20)),
     failed_approaches=tuple(f"Approach {n} → it did not work" for n in range(9)),
@@ -159,7 +159,7 @@ def test_text_of_others_is_inert_and_one_line(text: str) -> None:
         artifacts=(Artifact(path=text, type=text, summary=text),),
         files_changed=(text,),
         subagent_results=(SubagentResult(subagent_type=text, summary=text),),
-        last_exchange=Exchange(user=text, assistant=text),
+        last_exchange=LastExchange(user=text, assistant=text),
         goal_satisfaction={text: text},
         tools_used={text: 1},
         tool_call_count=1,

@@ -11,7 +11,7 @@ from tests.conversations import said
 from tests.strategies import clean_texts
 from tests.support.runs import examples
 
-from holdfast.core.compaction.summary_check import HEADINGS, Verdict, judge
+from holdfast.core.compaction.summary_check import HEADINGS, SummaryVerdict, judge
 from holdfast.core.compaction.summary_input import transcript
 from holdfast.core.compaction.summary_request import ask, ask_riding
 from holdfast.core.extract.carryover import carry_over, prose_cap, prose_of
@@ -77,7 +77,7 @@ SHORT = [*HISTORY[:3], *HISTORY[-2:]]
 
 def judged(
     reply: Reply | str, previous: str = "", cap: int = CAP, covered: Sequence[Record] = HISTORY
-) -> Verdict:
+) -> SummaryVerdict:
     reply = replied(reply) if isinstance(reply, str) else reply
     return judge(reply, covered=covered, previous=previous, cap_tokens=cap, counter=COUNTER)
 

@@ -14,7 +14,7 @@ from holdfast.core.compaction.summary_request import (
     FOCUS_CHARS,
     HEADINGS,
     SYSTEM,
-    Asked,
+    SummaryRequest,
     ask,
     ask_riding,
     overhead,
@@ -36,9 +36,11 @@ def test_request_can_be_read_back() -> None:
     asked = ask(
         PIECE, previous="### Goal\nold", focus="the database", cap_tokens=1_500, part=2, parts=3
     )
-    assert read_ask(asked) == Asked(1_500, "the database", "[User]\nfix it", "### Goal\nold", 2, 3)
-    assert read_ask(ask(PIECE, cap_tokens=80)) == Asked(80, "", "[User]\nfix it")
-    assert read_ask(ask_riding("tests", 1_200)) == Asked(1_200, "tests")
+    assert read_ask(asked) == SummaryRequest(
+        1_500, "the database", "[User]\nfix it", "### Goal\nold", 2, 3
+    )
+    assert read_ask(ask(PIECE, cap_tokens=80)) == SummaryRequest(80, "", "[User]\nfix it")
+    assert read_ask(ask_riding("tests", 1_200)) == SummaryRequest(1_200, "tests")
 
 
 @pytest.mark.parametrize(

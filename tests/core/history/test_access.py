@@ -14,10 +14,10 @@ from tests.strategies import texts
 from holdfast.core.history.access import (
     OPERATOR,
     Access,
+    AccessDecision,
     Caller,
     Gate,
     Subject,
-    Verdict,
     Visibility,
     bounded,
     decide,
@@ -75,7 +75,7 @@ def readable(caller: Caller, world: World) -> set[SessionKey]:
     return {key for key, one in world.items() if decide(caller, one, world.get).is_allowed}
 
 
-def refusal(caller: Caller) -> Verdict:
+def refusal(caller: Caller) -> AccessDecision:
     """What it is told of a session that does not exist."""
     return decide(caller, None, lambda _key: None)
 

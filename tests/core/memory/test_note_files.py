@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from holdfast.core.limits import NOTE_CHARS_MAX, NOTE_RECORDS_MAX
 from holdfast.core.memory.note_files import (
     SIGN,
-    Entry,
+    NoteEntry,
     checked_path,
     entries,
     forged,
@@ -56,7 +56,7 @@ def test_what_was_written_is_read_back(notes: list[str], session: str, end: str)
     )
 
     assert entries(file) == [
-        Entry(one, number, number, "", STAMP, session, records)
+        NoteEntry(one, number, number, "", STAMP, session, records)
         for number, one in enumerate(made, 1)
     ]
     assert keys(file) == {same_note(one) for one in made}

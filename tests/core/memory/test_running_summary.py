@@ -13,8 +13,8 @@ from holdfast.core.log.records import Assistant, Compaction, Header, Record, Use
 from holdfast.core.memory.running_summary import (
     LABEL,
     TAG,
-    Item,
     Sidecar,
+    SummaryItem,
     advance,
     read_sidecar,
     render,
@@ -71,8 +71,8 @@ def test_what_is_said_twice_is_listed_once_and_counted() -> None:
     """In one batch or in two."""
     records = said([User(content="go on"), User(content="go on"), Assistant(content="go on")])
     expected = (
-        Item("r00001", "user", "go on", 2),
-        Item("r00002", "assistant", "go on"),
+        SummaryItem("r00001", "user", "go on", 2),
+        SummaryItem("r00002", "assistant", "go on"),
     )
     assert advance(Sidecar(), records).items == expected
     assert advance(advance(Sidecar(), records[:1]), records).items == expected

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.checkpoint.state import Artifact, Command, Failure, OpenCall, SubagentResult
+from holdfast.core.checkpoint.state import (
+    Artifact,
+    CommandRun,
+    FailedAction,
+    OpenCall,
+    SubagentResult,
+)
 from holdfast.core.extract import tasks
 from holdfast.core.extract.shell_commands import command_in, exit_code, same_command, without_setup
 from holdfast.core.extract.touched_files import find_touches
@@ -133,7 +139,7 @@ class Work:
         code = exit_code(record) if call.is_command else None
         is_failed = record.is_error or bool(code)
         if call.is_command:
-            done = Command(
+            done = CommandRun(
                 command=call.tried, exit_code=code, is_failed=is_failed, record=record.id
             )
             _add(self.commands, done)
@@ -164,7 +170,7 @@ class Work:
         error = _last_line(scrub(text_of(record.content)))
         if not error:
             return
-        one = Failure(
+        one = FailedAction(
             error=error,
             tool=call.tool,
             tried=call.tried,
@@ -208,7 +214,7 @@ class Work:
             self._set_tasks(tasks.merge(self.tasks, found))
 
 
-def _approach(failure: Failure) -> str:
+def _approach(failure: FailedAction) -> str:
     if not failure.error:  # of a tool that tells both in one text
         return failure.tried
     return f"{_line(without_setup(failure.tried), _TRIED_CHARS)} → {failure.error}"
@@ -288,7 +294,7 @@ def _first(arguments: Json, keys: tuple[str, ...]) -> str:
     return next((one for one in found if isinstance(one, str) and one.strip()), "")
 
 
-def _is_same(failure: Failure, call: OpenCall) -> bool:
+def _is_same(failure: FailedAction, call: OpenCall) -> bool:
     """Whether a call does again what failed: the same command, or a change of the same files."""
     if failure.is_command != call.is_command or bool(failure.tried) != bool(call.tried):
         return False

@@ -18,9 +18,9 @@ from holdfast.core.checkpoint.state import (
     MEASURES,
     SETTABLE,
     WORKING,
-    Exchange,
-    Request,
+    LastExchange,
     State,
+    UserRequest,
     field_value,
     id_for,
     read_state,
@@ -170,13 +170,13 @@ class _Reading:
 
     def _asked(self, text: str, record: str) -> None:
         short = cut(text, CHECKPOINT_REQUEST_CHARS).text
-        self._requests.append(Request(text=short, record=record))
+        self._requests.append(UserRequest(text=short, record=record))
         del self._requests[:-CHECKPOINT_REQUESTS_MAX]
         self._request_count += 1
         self._original = self._original or short
         if not self._objective or not says_nothing(text[:200]):
             self._objective = short
-        self._exchange = Exchange(user=cut(text, CHECKPOINT_EXCHANGE_CHARS).text)
+        self._exchange = LastExchange(user=cut(text, CHECKPOINT_EXCHANGE_CHARS).text)
         for sentence in sentences(_edges(text)):
             if is_decision(sentence):
                 _note(self._decisions, sentence)
@@ -185,7 +185,7 @@ class _Reading:
         self._work.tell_tasks(checkboxes(_edges(text)))
 
     def _replied(self, text: str) -> None:
-        self._exchange = Exchange(
+        self._exchange = LastExchange(
             user=self._exchange.user, assistant=cut(text, CHECKPOINT_EXCHANGE_CHARS).text
         )
         for sentence in sentences(_edges(text)):

@@ -29,7 +29,7 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A part of a state; fields it does not know are passed over."""
 
 
-class Request(_Part, frozen=True):
+class UserRequest(_Part, frozen=True):
     """Something the user asked for, in the user's own words."""
 
     text: str
@@ -50,7 +50,7 @@ class Artifact(_Part, frozen=True):
     record: str = ""
 
 
-class Command(_Part, frozen=True):
+class CommandRun(_Part, frozen=True):
     """A command that was run."""
 
     command: str
@@ -59,7 +59,7 @@ class Command(_Part, frozen=True):
     record: str = ""
 
 
-class Failure(_Part, frozen=True):
+class FailedAction(_Part, frozen=True):
     """Something that went wrong, and what was done next."""
 
     error: str
@@ -84,7 +84,7 @@ class SubagentResult(_Part, frozen=True):
     record: str = ""
 
 
-class Exchange(_Part, frozen=True):
+class LastExchange(_Part, frozen=True):
     """What was said last, and the last answer to it."""
 
     user: str = ""
@@ -117,12 +117,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     original_request: str = ""
     current_objective: str = ""
-    requests: tuple[Request, ...] = ()
+    requests: tuple[UserRequest, ...] = ()
     """The newest, oldest first; the first of all is the original request."""
     request_count: int = 0
     rules: tuple[str, ...] = ()
     """What the user laid down."""
-    last_exchange: Exchange = Exchange()
+    last_exchange: LastExchange = LastExchange()
 
     completed_tasks: tuple[str, ...] = ()
     pending_tasks: tuple[str, ...] = ()
@@ -136,8 +136,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Those that were only read. Both have the newest last."""
     files_omitted: int = 0
     subagent_results: tuple[SubagentResult, ...] = ()
-    commands: tuple[Command, ...] = ()
-    errors: tuple[Failure, ...] = ()
+    commands: tuple[CommandRun, ...] = ()
+    errors: tuple[FailedAction, ...] = ()
 
     learnings: tuple[str, ...] = ()
     key_decisions: tuple[str, ...] = ()
@@ -270,14 +270,14 @@ def from_foreign(value: Mapping[str, Any], *, session: str = "") -> State | str:
     fields["session_id"] = session or fields.get("session_id", "")
     state = msgspec.convert(fields, State)
     chain = state.requests or tuple(
-        Request(text=text) for text in (state.original_request,) if text
+        UserRequest(text=text) for text in (state.original_request,) if text
     )
     tasks = (
         *(Task(text, "done") for text in state.completed_tasks),
         *(Task(text) for text in state.pending_tasks),
     )
     errors = state.errors or tuple(
-        Failure(error="", tried=text) for text in state.failed_approaches
+        FailedAction(error="", tried=text) for text in state.failed_approaches
     )
     return msgspec.structs.replace(
         state,

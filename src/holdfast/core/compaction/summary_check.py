@@ -135,7 +135,7 @@ _STOPWORDS: Final = frozenset(
 )
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class SummaryVerdict(msgspec.Struct, frozen=True):
     """A summary that may be used, or why there is none."""
 
     text: str | None
@@ -150,7 +150,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 class _Rejected(Exception):
     def __init__(self, fault: Fault, reason: str) -> None:
-        self.verdict = Verdict(None, fault, reason)
+        self.verdict = SummaryVerdict(None, fault, reason)
 
 
 def judge(
@@ -161,7 +161,7 @@ def judge(
     cap_tokens: int,
     counter: Counter,
     shown: str = "",
-) -> Verdict:
+) -> SummaryVerdict:
     """Whether a reply is a summary of the records it is to replace, and that summary, mended.
 
     `previous` is the summary that went into the request; it is replaced too. `shown` is the piece
@@ -184,8 +184,10 @@ def judge(
         text = sections_within(text, cap_tokens, counter)
         mended.append(f"shortened from {tokens:,} to {counter.count(text):,} tokens")
         if not text:
-            return Verdict(None, "too long", f"{tokens:,} tokens, and {cap_tokens:,} hold nothing")
-    return Verdict(text, mended=tuple(mended), missing=missing)
+            return SummaryVerdict(
+                None, "too long", f"{tokens:,} tokens, and {cap_tokens:,} hold nothing"
+            )
+    return SummaryVerdict(text, mended=tuple(mended), missing=missing)
 
 
 def _check_ending(reply: Reply) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.compaction.summary_check import HEADINGS, Fault, Verdict, judge
+from holdfast.core.compaction.summary_check import HEADINGS, Fault, SummaryVerdict, judge
 from holdfast.core.compaction.summary_input import parts, transcript
 from holdfast.core.extract import carryover
 from holdfast.core.extract.fair_share import sections_within
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 __all__ = [
     "HEADINGS",
     "SYSTEM",
-    "Asked",
     "Fault",
-    "Verdict",
+    "SummaryRequest",
+    "SummaryVerdict",
     "ask",
     "ask_riding",
     "judge",
@@ -102,7 +102,7 @@ _HEADER: Final = lazy_pattern(
 )
 
 
-class Asked(msgspec.Struct, frozen=True):
+class SummaryRequest(msgspec.Struct, frozen=True):
     """What a request for a summary asks for."""
 
     cap_tokens: int
@@ -171,13 +171,13 @@ def prose_of(records: Sequence[Record]) -> str:
     return carryover.prose_of(newest.carry or newest.summary) if newest is not None else ""
 
 
-def read_ask(text: str) -> Asked | None:
+def read_ask(text: str) -> SummaryRequest | None:
     """What a message asks for, if it is a request for a summary."""
     text = text.strip()
     header = _HEADER.match(text)
     if header is None:
         return None
-    return Asked(
+    return SummaryRequest(
         cap_tokens=int(header["cap"].replace(",", "") or 0),
         focus=unescaped(_between("focus", text)),
         transcript=_between("transcript", text),

@@ -51,13 +51,8 @@ class _Unit(msgspec.Struct, frozen=True):
     end: int
 
 
-def is_shortening(short: str, whole: str) -> bool:
-    """Whether a text is what was left of another."""
-    return is_left_of(cuttings(short), unsigned(whole))
-
-
 def is_left_of(found: Cuttings, whole: str) -> bool:
-    """The same for whoever compares many: both are taken apart already."""
+    """The pieces of a shortened text are, in order, parts of `whole`, which is `unsigned`."""
     if len(found.pieces) == 1 or found.total != len(whole):
         return False
     place = 0

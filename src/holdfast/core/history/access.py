@@ -83,7 +83,7 @@ class Described(Protocol):
     def reason(self) -> str | None: ...
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class AccessDecision(msgspec.Struct, frozen=True):
     """Yes or no, and a sentence that a model can be given as it is."""
 
     is_allowed: bool
@@ -115,7 +115,7 @@ def subject_of(key: SessionKey, described: Described) -> Subject:
     return Subject(key, described.owner, parent, described.reason)
 
 
-def decide(caller: Caller, subject: Subject | None, find: Find) -> Verdict:
+def decide(caller: Caller, subject: Subject | None, find: Find) -> AccessDecision:
     """Whether `caller` may read `subject`. None stands for one that could not be found."""
     return Gate(caller, find).verdict(subject)
 
@@ -130,17 +130,21 @@ class Gate:
         self._reaches: dict[SessionKey, bool] = {}
         """Whether a session is the caller's own or descends from it."""
 
-    def verdict(self, subject: Subject | None) -> Verdict:
+    def verdict(self, subject: Subject | None) -> AccessDecision:
         visibility = self._caller.visibility
         if visibility not in _SCOPES:
             name = cut(str(visibility), 40, keep="head", marker=ellipsis).text
-            return Verdict(
+            return AccessDecision(
                 False,
                 f"Refused: the visibility `{name}` of this caller is none of "
                 f"{', '.join(_SCOPES)}, so it may read nothing. The application has to correct it.",
             )
         rule = None if subject is None else self._rule_for(subject)
-        return Verdict(False, _refusal(self._caller)) if rule is None else Verdict(True, rule)
+        return (
+            AccessDecision(False, _refusal(self._caller))
+            if rule is None
+            else AccessDecision(True, rule)
+        )
 
     def _rule_for(self, subject: Subject) -> str | None:
         """The rule that lets the caller read this session. The cheap ones are asked first."""

@@ -62,7 +62,7 @@ _FIELDS: Final = (_EVERYTHING, _FEWER, ("messages", "truncated"), ("messages",))
 # Units: what stays together
 
 
-class Unit(msgspec.Struct, frozen=True):
+class PageUnit(msgspec.Struct, frozen=True):
     """A message, or one with tool calls together with their results; oldest first."""
 
     records: tuple[Record, ...]
@@ -78,7 +78,7 @@ class Unit(msgspec.Struct, frozen=True):
         return max(1, sum(not is_result(record) for record in self.records))
 
 
-def units_back(newest_first: Iterable[Record], *, include_tools: bool) -> Iterator[Unit]:
+def units_back(newest_first: Iterable[Record], *, include_tools: bool) -> Iterator[PageUnit]:
     """The units of a session, newest first. Without tools, results are left out."""
     after: list[Record] = []  # results and separately stored calls that follow, newest first
     for record in newest_first:
@@ -89,15 +89,15 @@ def units_back(newest_first: Iterable[Record], *, include_tools: bool) -> Iterat
             after.append(record)
         elif is_message(record):
             if isinstance(record, Assistant) and _is_answered(record, after):
-                yield Unit((record, *reversed(after)))
+                yield PageUnit((record, *reversed(after)))
             else:
                 yield from _alone(after)
-                yield Unit((record if include_tools else without_results(record),))
+                yield PageUnit((record if include_tools else without_results(record),))
             after = []
     yield from _alone(after)
 
 
-def units_forward(oldest_first: Iterable[Record], *, include_tools: bool) -> Iterator[Unit]:
+def units_forward(oldest_first: Iterable[Record], *, include_tools: bool) -> Iterator[PageUnit]:
     """The units of a session, oldest first, as they are completed."""
     open_records: list[Record] = []
     for record in oldest_first:
@@ -110,7 +110,7 @@ def units_forward(oldest_first: Iterable[Record], *, include_tools: bool) -> Ite
     yield from _in_order(open_records, include_tools=include_tools)
 
 
-def _in_order(records: list[Record], *, include_tools: bool) -> list[Unit]:
+def _in_order(records: list[Record], *, include_tools: bool) -> list[PageUnit]:
     return list(units_back(reversed(records), include_tools=include_tools))[::-1]
 
 
@@ -119,21 +119,21 @@ def _is_answered(record: Assistant, after: Sequence[Record]) -> bool:
     return bool(after) and (is_split or bool(tool_calls(record.content)))
 
 
-def _alone(after: list[Record]) -> Iterator[Unit]:
+def _alone(after: list[Record]) -> Iterator[PageUnit]:
     """What follows no call: from the first separately stored call on, together; else one by one."""
     calls = [place for place, one in enumerate(after) if isinstance(one, ToolUse)]
     if calls:
         together = after[: calls[-1] + 1]
-        yield Unit(tuple(reversed(together)))
+        yield PageUnit(tuple(reversed(together)))
         after = after[calls[-1] + 1 :]
     for record in after:
-        yield Unit((record,))
+        yield PageUnit((record,))
 
 
 # Pages: which units are shown
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class PageCandidate(msgspec.Struct, frozen=True):
     """A unit as it would be shown; `is_newer` on which side of the first one it stands."""
 
     first: str
@@ -150,7 +150,7 @@ class Page(msgspec.Struct, frozen=True):
 
     session: str
     scope: str
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[PageCandidate, ...] = ()
     essential: tuple[Clean, ...] = ()
     """The messages of the first candidate before they were cut, for where it must be smaller."""
     wanted: int = 0
@@ -174,7 +174,7 @@ class Gathering:
         self._bytes = 0
         self._counted = 0
         self._closed: set[bool] = set()
-        self._candidates: list[Candidate] = []
+        self._candidates: list[PageCandidate] = []
         self._essential: tuple[Clean, ...] = ()
         self._wanted = 0
         self._passed_over = 0
@@ -196,7 +196,7 @@ class Gathering:
 
     def take(
         self,
-        unit: Unit,
+        unit: PageUnit,
         messages: Iterable[Clean],
         *,
         is_newer: bool = False,
@@ -211,7 +211,7 @@ class Gathering:
             return
         cleans, share = tuple(messages), int(HISTORY_MESSAGE_SHARE * self._cap)
         forms_shown = tuple(shown(one, share, self._words) for one in cleans)
-        candidate = Candidate(unit.first, forms_shown, is_newer)
+        candidate = PageCandidate(unit.first, forms_shown, is_newer)
         if not self._candidates:
             ids = [record.id for record in unit.records]
             self._essential = cleans
@@ -238,7 +238,9 @@ class Gathering:
         )
 
 
-def in_turn(older: Iterator[Unit], newer: Iterator[Unit]) -> Iterator[tuple[Unit, bool]]:
+def in_turn(
+    older: Iterator[PageUnit], newer: Iterator[PageUnit]
+) -> Iterator[tuple[PageUnit, bool]]:
     """The units of both sides in turn, each with whether it is a newer one."""
     sides = deque([(older, False), (newer, True)])
     while sides:
@@ -282,17 +284,17 @@ def _replies(page: Page, key: SessionKey, cap: int) -> Iterator[bytes]:
 
 def _small_replies(page: Page, key: SessionKey, cap: int) -> Iterator[bytes]:
     first = page.candidates[0].first
-    smaller = [Candidate(first, messages) for messages in _smaller(page, cap)]
+    smaller = [PageCandidate(first, messages) for messages in _smaller(page, cap)]
     for fields in _FIELDS:
         yield from (_reply(page, key, (one,), fields) for one in smaller)
     for message in _placeholders(page):
         for fields in _FIELDS:
-            yield _reply(page, key, (Candidate(first, (message,)),), fields, is_replaced=True)
+            yield _reply(page, key, (PageCandidate(first, (message,)),), fields, is_replaced=True)
 
 
-def _chosen(candidates: Sequence[Candidate], cap: int) -> list[Candidate]:
+def _chosen(candidates: Sequence[PageCandidate], cap: int) -> list[PageCandidate]:
     """The candidates that may fit together: a side ends with the first that does not."""
-    chosen: list[Candidate] = []
+    chosen: list[PageCandidate] = []
     closed: set[bool] = set()
     total = 0
     for one in candidates:
@@ -326,7 +328,7 @@ def _placeholders(page: Page) -> Iterator[Shown]:
 def _reply(
     page: Page,
     key: SessionKey,
-    chosen: Sequence[Candidate],
+    chosen: Sequence[PageCandidate],
     fields: Sequence[str],
     *,
     is_replaced: bool = False,
@@ -361,7 +363,7 @@ def _reply(
     return stated(everything, fields)
 
 
-def _in_time(chosen: Sequence[Candidate]) -> list[Candidate]:
+def _in_time(chosen: Sequence[PageCandidate]) -> list[PageCandidate]:
     older = [one for one in chosen[1:] if not one.is_newer]
     return [*reversed(older), *chosen[:1], *(one for one in chosen[1:] if one.is_newer)]
 
@@ -372,7 +374,7 @@ def _has_newer(page: Page, shown: set[str]) -> bool | None:
     return page.has_newer or any(one.is_newer and one.first not in shown for one in page.candidates)
 
 
-def _older(page: Page, chosen: Sequence[Candidate]) -> str | None:
+def _older(page: Page, chosen: Sequence[PageCandidate]) -> str | None:
     """The record before which the next page is, or None where there is no more of it."""
     if not chosen:
         return page.older if not page.candidates else None

@@ -52,7 +52,7 @@ _BEHIND: Final = ".,;:!?…\"'`*)]}>“”‘’»」』）。，、；：！？
 _ENCODED: Final = lazy_pattern(r"%[0-9A-Fa-f]{2}")
 
 
-class Entry(msgspec.Struct, frozen=True):
+class NoteEntry(msgspec.Struct, frozen=True):
     """A note in a file: a bullet, a paragraph, or a block of code; lines count from 1."""
 
     text: str
@@ -99,7 +99,7 @@ def same_note(text: str) -> str:
 # Reading
 
 
-def entries(text: str) -> list[Entry]:
+def entries(text: str) -> list[NoteEntry]:
     """The notes in a file, in the order they stand in."""
     return list(_Reader().read(text))
 
@@ -131,12 +131,12 @@ class _Reader:
         self._is_comment = False
         self._found: re.Match[str] | None = None
 
-    def read(self, text: str) -> Iterator[Entry]:
+    def read(self, text: str) -> Iterator[NoteEntry]:
         for number, raw in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
             yield from self._line(number, raw.removesuffix("\r"))
         yield from self._close()
 
-    def _line(self, number: int, line: str) -> Iterator[Entry]:
+    def _line(self, number: int, line: str) -> Iterator[NoteEntry]:
         if SIGN in line and _BULLET.match(line) and _PROVENANCE.search(line):
             # Code wrote it, whatever somebody left open above it.
             yield from self._close()
@@ -164,7 +164,7 @@ class _Reader:
         else:
             yield from self._words(number, line)
 
-    def _words(self, number: int, line: str) -> Iterator[Entry]:
+    def _words(self, number: int, line: str) -> Iterator[NoteEntry]:
         text, found = _without_marks(line)
         if _BULLET.match(line) or not self._lines:
             yield from self._close()
@@ -178,12 +178,12 @@ class _Reader:
     def _begin(self, number: int, line: str) -> None:
         self._first, self._lines = number, [line]
 
-    def _close(self) -> Iterator[Entry]:
+    def _close(self) -> Iterator[NoteEntry]:
         text = "\n".join(self._lines)
         if not self._fence:
             text = " ".join(text.split())
         if text:
-            yield Entry(
+            yield NoteEntry(
                 text,
                 self._first,
                 self._first + len(self._lines) - 1,

@@ -36,7 +36,7 @@ _LINE_CHARS_MIN: Final = 32
 _SPEAKERS: Final = {"user": "User", "assistant": "Assistant"}
 
 
-class Item(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class SummaryItem(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Something that was said, in one line."""
 
     record: str
@@ -52,7 +52,7 @@ class Sidecar(msgspec.Struct, frozen=True):
     version: int = VERSION
     upto: str = ""
     """The last record that was read."""
-    items: tuple[Item, ...] = ()
+    items: tuple[SummaryItem, ...] = ()
     omitted: int = 0
     """Older items that are not kept."""
     items_max: int = SIDECAR_ITEMS_MAX
@@ -127,11 +127,11 @@ def _empty(sidecar: Sidecar) -> Sidecar:
     return Sidecar(items_max=sidecar.items_max, item_chars=sidecar.item_chars)
 
 
-def _item(record: Record, chars: int) -> Item | None:
+def _item(record: Record, chars: int) -> SummaryItem | None:
     if text := said(record):
-        return Item(record.id, "user", _shortened(text, chars))
+        return SummaryItem(record.id, "user", _shortened(text, chars))
     if text := answered(record):
-        return Item(record.id, "assistant", _shortened(text, chars))
+        return SummaryItem(record.id, "assistant", _shortened(text, chars))
     return None
 
 
@@ -139,7 +139,7 @@ def _shortened(text: str, chars: int) -> str:
     return cut(" ".join(text.split()), chars, keep="head", marker=ellipsis).text
 
 
-def _line(item: Item, redactor: Redactor | None) -> str:
+def _line(item: SummaryItem, redactor: Redactor | None) -> str:
     text = redactor.text(item.text) if redactor is not None else item.text
     times = f" ({item.times} times)" if item.times > 1 else ""
     return f"- {_SPEAKERS[item.speaker]}{times}: {inert(text)}"

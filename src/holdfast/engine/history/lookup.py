@@ -13,7 +13,7 @@ from holdfast.errors import AmbiguousName, NoSuchSession, StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.core.history.access import Caller, Verdict
+    from holdfast.core.history.access import AccessDecision, Caller
     from holdfast.ports import SessionInfo, SessionStore
 
 CURRENT: Final = "current"
@@ -29,7 +29,7 @@ class SessionLookup:
         self._caller = caller
         self._agent = agent
 
-    def resolve(self, name: Any) -> tuple[SessionKey, Verdict]:
+    def resolve(self, name: Any) -> tuple[SessionKey, AccessDecision]:
         """The session of that name, if the caller may read it. Raises `RequestRefused`."""
         if not isinstance(name, str) or not name.strip():
             raise RequestRefused("invalid", f"no session is named; give its id, or `{CURRENT}`")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.core.outputs.excerpts import Excerpt
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.engine.history.request import HistoryRequest
-    from holdfast.engine.outputs import Found
+    from holdfast.engine.outputs import FoundOutput
     from holdfast.ports import BlobStore, SessionStore
 
 
@@ -50,7 +50,7 @@ class OutputReader:
         return first_within((stated(reply(chars)), *map(msgspec.json.encode, smaller)), self._cap)
 
     def _as_json(
-        self, key: SessionKey, found: Found, part: Excerpt, chars: int, *, is_redacted: bool
+        self, key: SessionKey, found: FoundOutput, part: Excerpt, chars: int, *, is_redacted: bool
     ) -> Json:
         is_cut = part.is_cut or chars < len(part.text)
         output: Json = {"path": found.sha256 or found.ref}

@@ -25,7 +25,7 @@ from holdfast.errors import NoSuchRecord
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.core.history.page import Page, Unit
+    from holdfast.core.history.page import Page, PageUnit
     from holdfast.core.history.sanitise import Clean
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
@@ -64,7 +64,11 @@ class PageReader:
         return gathering.page(str(key), self._scope, has_older=next(units, None) is not None)
 
     def _matching(
-        self, key: SessionKey, request: HistoryRequest, units: Iterator[Unit], gathering: Gathering
+        self,
+        key: SessionKey,
+        request: HistoryRequest,
+        units: Iterator[PageUnit],
+        gathering: Gathering,
     ) -> Page:
         """The newest messages that contain all words, within the bound of one search."""
         searched, found, last = 0, 0, ""
@@ -128,6 +132,6 @@ class PageReader:
                 break
         return start
 
-    def _clean(self, unit: Unit) -> Iterator[Clean]:
+    def _clean(self, unit: PageUnit) -> Iterator[Clean]:
         names = call_names(unit.records)
         return (cleaned(record, self._redactor, names) for record in unit.records)

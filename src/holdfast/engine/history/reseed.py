@@ -19,7 +19,7 @@ from holdfast.errors import AccessDenied, HoldfastWarning, NoSuchSession, StoreE
 from holdfast.providers.tokenizers import counter_for
 
 if TYPE_CHECKING:
-    from holdfast.core.history.access import Verdict
+    from holdfast.core.history.access import AccessDecision
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.core.tokens.counting import Counter
@@ -108,7 +108,7 @@ def _subject(store: SessionStore, key: SessionKey, caller: Caller) -> Subject | 
 
 
 def _access(
-    key: SessionKey, caller: Caller, now: float, verdict: Verdict, given: str = ""
+    key: SessionKey, caller: Caller, now: float, verdict: AccessDecision, given: str = ""
 ) -> Access:
     return Access(
         ts=now,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import tzinfo
 
-    from holdfast.core.memory.note_files import Entry
+    from holdfast.core.memory.note_files import NoteEntry
     from holdfast.core.memory.note_types import NoteFile, NoteKind
     from holdfast.ports import Clock
 
@@ -256,7 +256,7 @@ def _sort_out(
     return offered, tuple(refused)
 
 
-def _note(path: str, entry: Entry, above: int = 0) -> Note:
+def _note(path: str, entry: NoteEntry, above: int = 0) -> Note:
     """Return an entry as a note, in a file with `above` lines before the text it was read from."""
     found = journal.DAY.search(path)
     day = entry.stamp[:10] or (found[0] if found else "")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.outputs.excerpts import Excerpt
-    from holdfast.engine.outputs import Found
+    from holdfast.engine.outputs import FoundOutput
 
 _PARTS = ("grep", "lines", "offset", "max_chars")
 
@@ -76,11 +76,11 @@ def _outputs(args: argparse.Namespace, app: App) -> Outputs:
     return Outputs(app.store, app.blobs, redactor=redactor(app.settings.secrets))
 
 
-def _find(args: argparse.Namespace, app: App, outputs: Outputs) -> tuple[SessionKey, Found]:
+def _find(args: argparse.Namespace, app: App, outputs: Outputs) -> tuple[SessionKey, FoundOutput]:
     if args.session:
         key = app.session(args.session)
         return key, outputs.find(key, args.ref)
-    found: dict[str, tuple[SessionKey, Found]] = {}
+    found: dict[str, tuple[SessionKey, FoundOutput]] = {}
     for info in app.sessions():
         try:
             payload = outputs.find(info.key, args.ref)
@@ -127,7 +127,7 @@ def _next(args: argparse.Namespace, key: SessionKey, part: Excerpt) -> str:
 
 
 def _write(
-    args: argparse.Namespace, app: App, outputs: Outputs, key: SessionKey, found: Found
+    args: argparse.Namespace, app: App, outputs: Outputs, key: SessionKey, found: FoundOutput
 ) -> int:
     is_masked = found.is_text and not args.raw
     pieces = (
