@@ -11,6 +11,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 EXPECTED = {
     "agent_with_tools.py": "Releases go out on Tuesdays.",
     "own_loop_anthropic.py": "It is sunny in Rome.",
+    "own_loop_gemini.py": "It is sunny in Rome.",
     "own_loop_openai.py": "It is sunny in Rome.",
 }
 
@@ -23,7 +24,7 @@ def test_example_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """As its docstring says, in an empty folder and without keys."""
-    for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HOLDFAST_MODEL", "HOLDFAST_ROOT"):
+    for variable in ("HOLDFAST_MODEL", "HOLDFAST_ROOT"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
