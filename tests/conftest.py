@@ -1,12 +1,16 @@
-"""What every test run shares: how hypothesis searches, and no certificates."""
+"""What every test run shares: how hypothesis searches, what a quick run does, no certificates."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hypothesis import settings
-from tests.support.runs import EXAMPLES, RUN
+from tests.support.runs import EXAMPLES, RUN, SLOW_FILES, sample
+
+if TYPE_CHECKING:
+    import pytest
 
 # `deadline`: on a slow or busy machine a single example may take long; that says nothing about the
 # code. `derandomize`: a change is judged by the same examples every time; the nightly run searches
@@ -25,3 +29,12 @@ settings.load_profile(RUN)
 # reading all that this machine trusts, which takes longer than most tests.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+
+if RUN == "quick":
+    collect_ignore_glob = list(SLOW_FILES)
+
+    def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+        """Keep a quarter of the tests of each file, chosen by their names."""
+        items[:] = sample(
+            items, share=1 / 4, name=lambda item: item.nodeid, kind=lambda item: item.path
+        )

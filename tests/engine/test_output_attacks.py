@@ -489,7 +489,7 @@ def test_nothing_is_written_over(
         real = scene.outside / ("secret" if kind == "link" else "nothing")
         target.symlink_to(real)
     assert output(scene, scene.sha256[:16], "--raw", "-o", str(target)) == 2
-    assert "cannot make" in capsys.readouterr().err
+    assert "cannot create" in capsys.readouterr().err
     assert (scene.outside / "secret").read_text() == SECRET
     assert not (scene.outside / "nothing").exists()
     if kind == "file":

@@ -21,6 +21,26 @@ T = TypeVar("T")
 EXAMPLES = {"quick": 10, "test": 50, "nightly": 1_000}
 """Examples of a property in each run, of 100 that it stands for."""
 
+SLOW_FILES = (
+    "core/memory/test_notes_in_transcripts.py",
+    "engine/session/test_local_weights.py",
+    "engine/session/test_real_*.py",
+    "engine/test_every_prefix.py",
+    "importers/test_real_transcripts.py",
+    "providers/test_clients.py",
+    "providers/test_embeddings.py",
+    "providers/test_failures.py",
+    "providers/test_local.py",
+    "simulation/*.py",
+    "stores/jsonl/test_bounded_memory.py",
+    "surfaces/cli/chat/test_terminal.py",
+    "surfaces/cli/demo/*.py",
+    "test_docs.py",
+    "test_examples.py",
+    "testing/test_loopback*.py",
+)
+"""Left out of the quick run: real processes and transcripts, and the SDKs, slow to import."""
+
 RUN = os.environ.get("HOLDFAST_TESTS", "test")
 if RUN not in EXAMPLES:
     raise ValueError(f"HOLDFAST_TESTS is {RUN!r}; it can be one of {', '.join(EXAMPLES)}")
