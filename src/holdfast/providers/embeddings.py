@@ -28,10 +28,13 @@ _TOKENS_MAX: Final = 256
 """What the model was made to read at once."""
 _BATCH_TOKENS: Final = 4_096
 _BATCH_TEXTS: Final = 32
+"""A batch large enough to keep the threads busy and small enough for a few megabytes."""
 _THREADS: Final = 2
+"""Memory is indexed beside other work: it does not take the whole machine."""
 _SCALE: Final = 127
 """A vector has length 1 and is kept in whole numbers of this part."""
 _BLOCK: Final = 8_192
+"""Rows that are widened to floats at once: 12 MB."""
 
 
 class Embedder(Protocol):
@@ -48,7 +51,7 @@ class Embedder(Protocol):
 def is_available() -> bool:
     """Whether the extra `vectors` is installed, as far as one can tell without loading it."""
     return all(map(importlib.util.find_spec, _RUNTIME)) and all(
-        _file(*one) is not None for one in (_MODEL, _TOKENIZER)
+        _file(*file) is not None for file in (_MODEL, _TOKENIZER)
     )
 
 
@@ -71,7 +74,7 @@ class MiniLM:
         import numpy
 
         tokenizer, session = self._load()
-        encoded = [one.ids for one in tokenizer.encode_batch(list(texts))]
+        encoded = [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
         vectors: list[bytes] = [b""] * len(texts)
         for batch in _batches([len(ids) for ids in encoded]):
             made = _run(session, [encoded[place] for place in batch])
@@ -164,8 +167,10 @@ def _means(ids: Any, rows: Any, group: Callable[[int], int] | None) -> tuple[lis
 
     if group is None or not len(ids):
         return [], None
-    of_each = [group(one) for one in ids.tolist()]
-    starts = [place for place, one in enumerate(of_each) if place == 0 or one != of_each[place - 1]]
+    of_each = [group(id_) for id_ in ids.tolist()]
+    starts = [
+        place for place, owner in enumerate(of_each) if place == 0 or owner != of_each[place - 1]
+    ]
     sums = numpy.add.reduceat(rows, starts, axis=0, dtype=numpy.int32).astype(numpy.float32)
     lengths = numpy.maximum(numpy.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
     return [of_each[start] for start in starts], sums / lengths
@@ -228,9 +233,9 @@ def _run(session: Any, encoded: Sequence[Sequence[int]]) -> Any:
     width = max(map(len, encoded))
     ids = numpy.zeros((len(encoded), width), dtype=numpy.int64)
     mask = numpy.zeros_like(ids)
-    for row, one in enumerate(encoded):
-        ids[row, : len(one)] = one
-        mask[row, : len(one)] = 1
+    for row, tokens in enumerate(encoded):
+        ids[row, : len(tokens)] = tokens
+        mask[row, : len(tokens)] = 1
     feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": numpy.zeros_like(ids)}
     (states,) = session.run(None, feed)
     summed = (states * mask[:, :, None]).sum(axis=1)

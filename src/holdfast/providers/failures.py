@@ -16,6 +16,7 @@ from holdfast.core.failures.normalise import TEXT_CHARS_MAX, seconds_in, unwrap
 from holdfast.errors import HoldfastError
 
 _CAUSES_MAX: Final = 6
+"""SDKs wrap the HTTP library, which wraps the socket: three are usual."""
 _PLAIN_CLASSES: Final = frozenset(
     ("Exception", "BaseException", "RuntimeError", "ValueError", "APIError", "APIStatusError")
 )

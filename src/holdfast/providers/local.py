@@ -133,7 +133,7 @@ def weights(name: str) -> str:
     """The path of a model's weights: by a name we know, or a path."""
     if name not in SHIPPED:
         if not os.path.isfile(name):
-            known = ", ".join(f"`local:{one}`" for one in SHIPPED)
+            known = ", ".join(f"`local:{name}`" for name in SHIPPED)
             raise BadSetting(
                 f"no weights at `{name}`",
                 hint=f"give the path of a GGUF file, or one of {known}",

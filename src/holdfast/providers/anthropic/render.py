@@ -263,7 +263,7 @@ def _marked_messages(
     wanted = [last]
     # The request before this one ended two messages ago. The provider looks back only so many
     # blocks for what it has, so after a large step its end is marked once more to be found.
-    if last >= 2 and sum(len(one["content"]) for one in messages[-2:]) >= lookback:
+    if last >= 2 and sum(len(message["content"]) for message in messages[-2:]) >= lookback:
         wanted.append(last - 2)
     wanted += [index for index in reversed(stable) if 0 <= index < last]
     return list(dict.fromkeys(wanted))[:room]

@@ -105,8 +105,8 @@ class AnthropicStream:
 
     def body(self) -> Json:
         grown = [self._blocks[index] for index in sorted(self._blocks)]
-        kept = [one for one in grown if self.is_complete or not one.is_half_a_call]
-        return {**self._message, "content": [one.block() for one in kept]}
+        kept = [growing for growing in grown if self.is_complete or not growing.is_half_a_call]
+        return {**self._message, "content": [growing.block() for growing in kept]}
 
 
 class _Growing:

@@ -320,9 +320,9 @@ def _pictures(parts: list[_Part]) -> Iterator[Picture]:
     for part in parts:
         for where, block in part.blocks:
             inner = dicts(block.get("content"), f"{where}.content")
-            for place, one in ((where, block), *inner):
-                if one.get("type") == "image":
-                    source = as_dict(one.get("source"))
+            for place, found in ((where, block), *inner):
+                if found.get("type") == "image":
+                    source = as_dict(found.get("source"))
                     kind = as_text(source.get("media_type"))
                     yield Picture(place, as_text(source.get("data")), kind)
 

@@ -90,7 +90,7 @@ def _count_message(message: Json, counter: Counter) -> int:
             answer = ToolAnswer("", read_pieces(block.get("content")))
             total += count_block(answer, counter)
         else:
-            total += sum(count_block(one, counter) for one in read_blocks([block]))
+            total += sum(count_block(inner, counter) for inner in read_blocks([block]))
     return total
 
 
@@ -129,9 +129,9 @@ class Meter:
         best = 0
         for earlier in self._seen:
             shared = 0
-            for one, other in zip(parts, earlier, strict=False):
-                if one != other:
+            for part, other in zip(parts, earlier, strict=False):
+                if part != other:
                     break
-                shared += one.tokens
+                shared += part.tokens
             best = max(best, shared)
         return best if best >= CACHED_TOKENS_MIN else 0

@@ -55,12 +55,15 @@ if TYPE_CHECKING:
 
 NAME: Final = "offline"
 WINDOW_TOKENS: Final = 32_000
+"""Small enough to watch a session outgrow it."""
 QUOTES_MAX: Final = 3
 QUOTE_CHARS: Final = 300
 LINES_SHOWN: Final = 5
 LINE_CHARS: Final = 160
 TOOLS_SHOWN: Final = 8
+"""Together these keep an answer on one screen."""
 GREETING_CHARS: Final = 40
+"""A longer message that opens with a greeting has something to say."""
 
 ABOUT: Final = (
     "I am Holdfast's offline model: no network, no key, and no understanding. "
@@ -148,7 +151,7 @@ def _content(request: Json, counter: Counter) -> list[Json]:
     summary = read_ask(order)
     if summary is not None:
         entries = read_transcript(summary.transcript) or read_entries(before)
-        earlier = [find_summary(one.text) for one in entries if one.kind == "note"]
+        earlier = [find_summary(entry.text) for entry in entries if entry.kind == "note"]
         text = summarise(
             [entry for entry in entries if not _is_chatter(entry)],
             cap_tokens=summary.cap_tokens,
@@ -194,7 +197,7 @@ def _known(messages: Sequence[Json]) -> list[Json]:
     """What was there before the question: where a session begins with a summary, that stands in
     the same message."""
     last = messages[-1]
-    given = [one for one in blocks_of(last) if find_summary(str(one.get("text", "")))]
+    given = [block for block in blocks_of(last) if find_summary(str(block.get("text", "")))]
     return [*messages[:-1], *([{**last, "content": given}] if given else [])]
 
 
@@ -218,7 +221,9 @@ def _calls(calls: Sequence[ToolOrder], messages: Sequence[Json]) -> list[Json]:
 
 
 def _count_calls(messages: Sequence[Json]) -> int:
-    return sum(block.get("type") == "tool_use" for one in messages for block in blocks_of(one))
+    return sum(
+        block.get("type") == "tool_use" for message in messages for block in blocks_of(message)
+    )
 
 
 def _offer(tools: Sequence[Tool]) -> str:

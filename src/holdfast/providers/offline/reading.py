@@ -36,9 +36,9 @@ def newest_words(messages: Sequence[Json]) -> str:
     """What the user said since the last results; empty where those are the newest."""
     blocks = blocks_of(messages[-1]) if messages else []
     last = max(
-        (at for at, one in enumerate(blocks) if one.get("type") == "tool_result"), default=-1
+        (at for at, block in enumerate(blocks) if block.get("type") == "tool_result"), default=-1
     )
-    said = [one for one in blocks[last + 1 :] if not find_summary(str(one.get("text", "")))]
+    said = [block for block in blocks[last + 1 :] if not find_summary(str(block.get("text", "")))]
     return text_of(said).strip()
 
 
@@ -122,7 +122,7 @@ def read_entries(messages: Sequence[Json]) -> list[TranscriptEntry]:
 def asked_before(messages: Sequence[Json]) -> str:
     """The user's words that the calls came from."""
     for message in reversed(messages[:-1]):
-        words = text_of([one for one in blocks_of(message) if one.get("type") == "text"])
+        words = text_of([block for block in blocks_of(message) if block.get("type") == "text"])
         if message.get("role") == "user" and words.strip():
             return newest_words([message])
     return ""

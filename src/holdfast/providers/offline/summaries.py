@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 Kind = Literal["user", "assistant", "call", "result", "note"]
 
 ITEM_CHARS: Final = 220
+"""A long sentence, cut in its middle."""
 _ITEMS_MAX: Final = 40
+"""Under one heading, before the cap of the summary takes more of them away."""
 _NAMES_MAX: Final = 15
 """Of files, and of other names, the newest: code keeps a longer list of its own."""
 _FOCUS_MAX: Final = 5
@@ -157,17 +159,17 @@ def _kept(items: Sequence[str], count: int) -> list[str]:
 
 def _sections(entries: Sequence[TranscriptEntry], focus: str) -> list[list[str]]:
     users = [entry.text for entry in entries if entry.kind == "user"]
-    spoken = [one for entry in entries if entry.kind == "assistant" for one in _said(entry.text)]
-    asked = [one for text in users for one in _said(text)]
+    spoken = [line for entry in entries if entry.kind == "assistant" for line in _said(entry.text)]
+    asked = [line for text in users for line in _said(text)]
     goals = [next(_said(text), "") for text in dict.fromkeys([*users[:1], *users[-2:]])]
-    progress = [f"Done: {one}" for one in spoken if _DONE.search(one)]
-    progress = progress or [f"In progress: {one}" for one in spoken[-3:]]
+    progress = [f"Done: {line}" for line in spoken if _DONE.search(line)]
+    progress = progress or [f"In progress: {line}" for line in spoken[-3:]]
     return [
         [*filter(None, goals)],
-        [one for one in asked if _RULE.search(one)],
+        [line for line in asked if _RULE.search(line)],
         [*_focused(entries, focus), *progress, *_blocked(entries)],
-        [one for one in (*asked, *spoken) if _DECIDED.search(one)],
-        [one for one in (*asked, *spoken) if _OPEN.search(one)],
+        [line for line in (*asked, *spoken) if _DECIDED.search(line)],
+        [line for line in (*asked, *spoken) if _OPEN.search(line)],
         _named(_FILE, entries, kinds=("user", "assistant", "call")),
         _named(_NAME, entries, kinds=("user", "assistant", "call")),
     ]

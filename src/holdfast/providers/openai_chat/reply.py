@@ -94,7 +94,7 @@ def _part(part: Json) -> list[Json]:
             return text_block(as_text(part.get("refusal")))
         case "thinking":  # Mistral's is a list of parts
             given = part.get("thinking")
-            pieces = [as_text(one.get("text")) for one in as_dicts(given)]
+            pieces = [as_text(piece.get("text")) for piece in as_dicts(given)]
             return thinking_block(as_text(given) or "".join(pieces))
         case _:
             return [part]

@@ -80,7 +80,7 @@ def _items(message: Message, ids: CallIds, target: Target, seen: set[str]) -> It
     found = (plain(block, target.dialect) for block in blocks)
     parts = [part for part in found if part is not None]
     if parts:
-        content = [one for part in parts for one in _written(part, target)]
+        content = [item for part in parts for item in _written(part, target)]
         yield {"type": "message", "role": "user", "content": content}
 
 

@@ -28,6 +28,7 @@ RECALLED: Final = "recalled"
 """The source of a rule that nobody's report shows: known, not seen."""
 
 _SHOWN_CHARS: Final = 120
+"""Of a value in a quote: a whole id, and the start of a text."""
 _SURROGATE: Final = lazy_pattern("[\ud800-\udfff]")
 _DATA_URI: Final = lazy_pattern(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,")
 
