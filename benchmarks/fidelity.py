@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from holdfast import Record
     from holdfast.context import Plan, Pressure, State
     from holdfast.records import Json
-    from holdfast.simulation import Call, Transcript
+    from holdfast.simulation import ReplayCall, Transcript
 
 HERE = Path(__file__).resolve().parent
 CUTS = (1, 3, 10)
@@ -261,7 +261,7 @@ def _project(
     return project(request, cache)
 
 
-def everything(call: Call) -> list[str]:
+def everything(call: ReplayCall) -> list[str]:
     return [text_in(block) for unit in call.units for part in unit.parts for block in part.blocks]
 
 

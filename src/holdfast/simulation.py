@@ -16,7 +16,7 @@ from holdfast.engine.simulation.simulate import (
     simulate as simulate,
 )
 from holdfast.engine.simulation.transcripts import (
-    Call as Call,
+    ReplayCall as ReplayCall,
     Transcript as Transcript,
     facts_in as facts_in,
     text_in as text_in,

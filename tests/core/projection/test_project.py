@@ -29,7 +29,7 @@ from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.prune import trimmed
 from holdfast.core.projection.request import ProjectionRequest
-from holdfast.core.projection.steps import Part
+from holdfast.core.projection.steps import MessagePart
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.tokens.counting import Estimator, count_prompt, count_results
 from holdfast.errors import CannotFit
@@ -599,7 +599,7 @@ def test_memory_is_only_a_memory() -> None:
 
 def test_trim_is_the_same_function_everywhere() -> None:
     """What the plan shows of a trimmed result is what `trimmed` makes of it."""
-    part = Part("r1", "tool_result", "user", (ToolAnswer("c1", (Text("x" * 20_000),)),))
+    part = MessagePart("r1", "tool_result", "user", (ToolAnswer("c1", (Text("x" * 20_000),)),))
     block = trimmed(part).blocks[0]
     assert isinstance(block, ToolAnswer)
     assert len(text_of_blocks(block.content)) <= 3_000

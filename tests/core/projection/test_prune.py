@@ -25,19 +25,19 @@ from holdfast.core.projection.prune import (
     trimmed,
 )
 from holdfast.core.projection.request import ProjectionRequest
-from holdfast.core.projection.steps import Part
+from holdfast.core.projection.steps import MessagePart
 
 if TYPE_CHECKING:
     from holdfast.core.models.messages import Block, Piece
 
 
-def result(*texts: str, is_error: bool = False, images: int = 0) -> Part:
+def result(*texts: str, is_error: bool = False, images: int = 0) -> MessagePart:
     pictures = (Image(data=PNG, media_type="image/png"),) * images
     content: tuple[Piece, ...] = (*(Text(text) for text in texts), *pictures)
-    return Part("r1", "tool_result", "user", (ToolAnswer("c1", content, is_error=is_error),))
+    return MessagePart("r1", "tool_result", "user", (ToolAnswer("c1", content, is_error=is_error),))
 
 
-def text_of(part: Part) -> str:
+def text_of(part: MessagePart) -> str:
     block = part.blocks[0]
     assert isinstance(block, ToolAnswer)
     return "\n".join(piece.text for piece in block.content if isinstance(piece, Text))
@@ -99,7 +99,9 @@ def test_images_give_way_to_notes() -> None:
         block = shown.blocks[0]
         assert isinstance(block, ToolAnswer)
         assert not any(isinstance(piece, Image) for piece in block.content)
-    words = Part("u1", "user", "user", (Text("look"), Image(data=PNG, media_type="image/png")))
+    words = MessagePart(
+        "u1", "user", "user", (Text("look"), Image(data=PNG, media_type="image/png"))
+    )
     assert cleared(words).blocks[0] == Text("look")
     assert "Record u1 has it" in str(cleared(words).blocks[1])
 
@@ -126,7 +128,7 @@ def test_shortened_parts_are_within_their_share(keep: int) -> None:
         Other("document", {"a": 1}),
         ToolCall("c1", "write", {"path": "a.py", "text": "line\n" * 500, "list": ["x" * 200, 7]}),
     )
-    part = Part("a1", "assistant", "assistant", blocks)
+    part = MessagePart("a1", "assistant", "assistant", blocks)
     shown = shortened(part, keep)
     assert not any(isinstance(block, Thinking | Image | Other) for block in shown.blocks)
     calls = [block for block in shown.blocks if isinstance(block, ToolCall)]

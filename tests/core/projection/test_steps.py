@@ -11,7 +11,7 @@ from tests.support.runs import examples
 
 from holdfast.core.log.records import Assistant, Record, ToolResult, ToolUse, User
 from holdfast.core.models.messages import INTERRUPTED, Image, Text, Thinking, ToolAnswer, ToolCall
-from holdfast.core.projection.steps import MEANING, Flaw, Thread, Unit, messages_of, turns_of
+from holdfast.core.projection.steps import MEANING, ContextUnit, Flaw, Thread, messages_of, turns_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,7 @@ def _letter(part: Any, block: Any) -> str:
     return "r" if isinstance(block, ToolAnswer) else part.role[0]
 
 
-def answers(unit: Unit) -> list[tuple[str, str]]:
+def answers(unit: ContextUnit) -> list[tuple[str, str]]:
     return [
         (block.call_id, "".join(one.text for one in block.content if isinstance(one, Text)))
         for part in unit.parts

@@ -15,7 +15,7 @@ from holdfast.core.models.messages import Text, ToolAnswer
 from holdfast.core.models.prices import Price
 from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.prune import cleared
-from holdfast.core.projection.steps import Part
+from holdfast.core.projection.steps import MessagePart
 from holdfast.core.projection.view import fenced
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.simulation.policies import (
@@ -28,7 +28,7 @@ from holdfast.engine.simulation.policies import (
     TrimTokens,
 )
 from holdfast.engine.simulation.prompt_cache import CacheRules, Charge, SimulatedPromptCache
-from holdfast.engine.simulation.simulate import Recall, Run, rules_for, simulate
+from holdfast.engine.simulation.simulate import FactRecall, Run, rules_for, simulate
 from holdfast.engine.simulation.transcripts import Transcript, facts_in
 from holdfast.errors import BadSetting
 
@@ -245,7 +245,7 @@ def test_lists_in_the_place_of_originals_are_told_from_them() -> None:
     transcript = Transcript(a_session(turns=1), Estimator())
     answer = ToolAnswer("c", (Text("symbol_0_1 = value_1\n" * 200),))
     whole = transcript.piece(answer)
-    part = cleared(Part("r", "tool_result", "user", (answer,)))
+    part = cleared(MessagePart("r", "tool_result", "user", (answer,)))
     short = transcript.piece(part.blocks[0])
     assert whole.is_original
     assert whole.facts
@@ -388,7 +388,7 @@ def test_runs_add_up(transcript: Transcript) -> None:
     assert both.recall.used == 2 * run.recall.used
     assert both.read_share == run.read_share
     assert (both.policy, both.window) == (run.policy, run.window)
-    assert Recall().pooled_share == 1.0
+    assert FactRecall().pooled_share == 1.0
 
 
 def test_progress_is_told(transcript: Transcript) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Piece
-    from holdfast.core.projection.steps import Unit
+    from holdfast.core.projection.steps import ContextUnit
 
 Speaker = Literal["user", "assistant", "note"]
 Said: TypeAlias = Text | Image | Other | ToolCall | ToolAnswer
@@ -39,7 +39,7 @@ class TranscriptEntry(msgspec.Struct, frozen=True):
     """The tool that was called, or whose result it is."""
 
 
-def read_units(records: Iterable[Record]) -> tuple[Sequence[Unit], frozenset[str]]:
+def read_units(records: Iterable[Record]) -> tuple[Sequence[ContextUnit], frozenset[str]]:
     """The units of a session, and the ids of user messages that a program wrote."""
     thread = Thread()
     notes: set[str] = set()
@@ -50,7 +50,7 @@ def read_units(records: Iterable[Record]) -> tuple[Sequence[Unit], frozenset[str
     return thread.units(), frozenset(notes)
 
 
-def read_entries(unit: Unit, notes: frozenset[str]) -> Iterator[tuple[TranscriptEntry, ...]]:
+def read_entries(unit: ContextUnit, notes: frozenset[str]) -> Iterator[tuple[TranscriptEntry, ...]]:
     """The entries of each part of a unit; parts with nothing but thinking are left out."""
     tools: dict[str, str] = {}
     for part in unit.parts:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.compaction.entries import Speaker, TranscriptEntry
     from holdfast.core.log.records import Record
-    from holdfast.core.projection.steps import Unit
+    from holdfast.core.projection.steps import ContextUnit
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.core.text.cut import Keep, Marker
 
@@ -168,10 +168,10 @@ class _Message(msgspec.Struct, frozen=True):
     place: int
     turn: int
     is_user: bool
-    unit: Unit
+    unit: ContextUnit
 
 
-def _messages(units: Sequence[Unit], notes: frozenset[str]) -> Iterator[_Message]:
+def _messages(units: Sequence[ContextUnit], notes: frozenset[str]) -> Iterator[_Message]:
     """Every unit with more than thinking in it, and the place where its turn began."""
     starts = frozenset(turns_of(units))
     place = turn = 0
@@ -193,7 +193,9 @@ def _newest(messages: Sequence[_Message], count: int | None) -> Sequence[_Messag
     return newest if last is None else [last, *newest[1:]]
 
 
-def _drafts(unit: Unit, notes: frozenset[str], redactor: Redactor | None) -> Iterator[_Draft]:
+def _drafts(
+    unit: ContextUnit, notes: frozenset[str], redactor: Redactor | None
+) -> Iterator[_Draft]:
     for entries in read_entries(unit, notes):
         words = [
             words

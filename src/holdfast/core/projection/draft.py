@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.sizes import Correction
-    from holdfast.core.projection.steps import Part, Unit
+    from holdfast.core.projection.steps import ContextUnit, MessagePart
     from holdfast.core.projection.view import ProjectionCache, View
 
 NOTE_FIRST: Final = note("[The beginning of this conversation is not shown.]")
@@ -37,7 +37,7 @@ _HORIZON_STEPS: Final = 80
 """A name last mentioned longer ago weighs less than a 16th, and is not looked for."""
 
 
-class Draft:
+class ViewDraft:
     """A view that is being made to fit, and the decisions that did it."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Draft:
         self.forms = dict(view.forms)
         self.start = 0
         self.opening = list(view.opening)
-        self.closing: list[Unit] = []
+        self.closing: list[ContextUnit] = []
         self.repairs = view.repairs
         self.reasons: list[str] = []
         self.summary: str | None = None
@@ -60,7 +60,7 @@ class Draft:
         """Where the cut was that was read anew."""
         self._carry_tokens = self._shown_tokens = 0
         """What a carry may take, and what the one that is shown was given."""
-        self.pinned: list[Unit] = []
+        self.pinned: list[ContextUnit] = []
         self.has_images = False
         self._records = request.records
         self._request = request
@@ -78,13 +78,13 @@ class Draft:
         """Tokens of the messages as they now are."""
         return self._rest + self._kept + (0 if self._starts_with_user() else self._note)
 
-    def shown(self) -> list[Unit]:
+    def shown(self) -> list[ContextUnit]:
         """The units of the request, in order."""
         kept = self.units[self.start :]
         shown = [self._cache.shown(unit, self.forms) for unit in (*self.opening, *kept)]
         return [*shown, *self.closing]
 
-    def latest_user(self) -> Unit | None:
+    def latest_user(self) -> ContextUnit | None:
         """The newest thing the user said, wherever it stands."""
         kept = (*self.opening, *self.units[self.start :])
         return next((unit for unit in reversed(kept) if unit.is_user), None)
@@ -100,7 +100,11 @@ class Draft:
         return index
 
     def step_size(
-        self, index: int, is_allowed: Callable[[Part], bool] | None, quiet: int, policy: Policy
+        self,
+        index: int,
+        is_allowed: Callable[[MessagePart], bool] | None,
+        quiet: int,
+        policy: Policy,
     ) -> StepSize:
         """A unit as the economy sees it; without `is_allowed`, one that must not be pruned.
 
@@ -116,7 +120,9 @@ class Draft:
         )
         return StepSize(size, max(0, trim), max(0, clear), quiet)
 
-    def _size_with(self, unit: Unit, form: Form, is_allowed: Callable[[Part], bool]) -> int:
+    def _size_with(
+        self, unit: ContextUnit, form: Form, is_allowed: Callable[[MessagePart], bool]
+    ) -> int:
         forms = {
             part.record: _stronger(self.forms.get(part.record), form)
             for part in unit.parts
@@ -136,7 +142,7 @@ class Draft:
         else:
             self._reweigh(index)
 
-    def prune(self, index: int, form: Form, is_allowed: Callable[[Part], bool]) -> None:
+    def prune(self, index: int, form: Form, is_allowed: Callable[[MessagePart], bool]) -> None:
         """Shorten the results of one step."""
         parts = [part for part in self.units[index].parts if is_allowed(part)]
         for part in filter(_CAN[form.action], parts):
@@ -320,7 +326,7 @@ class Draft:
         gone = {part.record for unit in self.units[: self.start] for part in unit.parts}
         return [record for record in self._records if record.id in gone]
 
-    def tokens_of(self, unit: Unit) -> int:
+    def tokens_of(self, unit: ContextUnit) -> int:
         return self._correction.tokens(self._cache.weigh((unit,), self.forms))
 
     def least(self, index: int) -> int:
@@ -330,7 +336,7 @@ class Draft:
             return self.sizes[index]
         return sum(self.tokens_of_part(part) for part in unit.parts if part.role == "assistant")
 
-    def _weighed(self, units: Sequence[Unit]) -> list[int]:
+    def _weighed(self, units: Sequence[ContextUnit]) -> list[int]:
         """The tokens of many units; most logs have no forms in most of them."""
         weigh, tokens, forms = self._cache.scale.unit, self._correction.tokens, self.forms
         shown = [self._cache.shown(unit, forms) for unit in units] if forms else units
@@ -338,14 +344,14 @@ class Draft:
         self.has_images = any(weight.images for weight in weights)
         return [tokens(weight) for weight in weights]
 
-    def tokens_of_part(self, part: Part) -> int:
+    def tokens_of_part(self, part: MessagePart) -> int:
         return self._correction.tokens(self._cache.scale.part(part))
 
-    def shape(self, part: Part) -> Part:
+    def shape(self, part: MessagePart) -> MessagePart:
         """A part in the form it has in the request."""
         return self._cache.shape(part, self.forms.get(part.record))
 
-    def names_called(self, unit: Unit) -> list[str]:
+    def names_called(self, unit: ContextUnit) -> list[str]:
         """What the calls of a unit name in their arguments."""
         return [
             name
@@ -355,7 +361,7 @@ class Draft:
             for name in identifiers(arguments_text(block.arguments))
         ]
 
-    def names_held(self, unit: Unit) -> list[str]:
+    def names_held(self, unit: ContextUnit) -> list[str]:
         """Every name in a unit."""
         records = (self._by_id.get(part.record) for part in unit.parts)
         digests = (self._cache.scale.digest(one) for one in records if one is not None)

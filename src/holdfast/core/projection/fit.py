@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.core.models.window import Budget
-    from holdfast.core.projection.draft import Draft
+    from holdfast.core.projection.draft import ViewDraft
     from holdfast.core.projection.policy import Decision, Policy, PromptCache
-    from holdfast.core.projection.steps import Part, Unit
+    from holdfast.core.projection.steps import ContextUnit, MessagePart
 
 _MINIMAL_CHARS: Final = 240
 """What is left of each part of the newest step when there is room for nothing else."""
 
 
-def allowed(policy: Policy) -> Callable[[Part], bool]:
+def allowed(policy: Policy) -> Callable[[MessagePart], bool]:
     """Which results may be pruned: deny wins, an empty allow list is everything."""
     allow, deny = _globs(policy.allow), _globs(policy.deny)
 
-    def is_allowed(part: Part) -> bool:
+    def is_allowed(part: MessagePart) -> bool:
         if part.source != "tool_result":
             return False
         names = [block.name for block in part.blocks if type(block) is ToolAnswer]
@@ -52,7 +52,7 @@ def _globs(patterns: Sequence[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(parts), re.IGNORECASE | re.DOTALL)
 
 
-def prunable(draft: Draft, policy: Policy) -> range:
+def prunable(draft: ViewDraft, policy: Policy) -> range:
     """The units whose results may be pruned: after the first user message, before the last steps.
 
     What was read before anybody asked is what the agent works from; the last steps are what it
@@ -69,7 +69,7 @@ def prunable(draft: Draft, policy: Policy) -> range:
     return range(max(first, draft.start), max(end, draft.start))
 
 
-def advise(draft: Draft, budget: Budget, policy: Policy, cache: PromptCache) -> None:
+def advise(draft: ViewDraft, budget: Budget, policy: Policy, cache: PromptCache) -> None:
     """Do what the economy advises, before anything has to be done."""
     working = policy.working_budget(budget.tokens)
     is_forced = draft.total > policy.compact * working
@@ -98,7 +98,7 @@ _ASKED_SHARE: Final = 0.3
 """What stays of a small view when a person asks for a cut, and what the cut may leave behind."""
 
 
-def cut_now(draft: Draft, budget: Budget, policy: Policy) -> None:
+def cut_now(draft: ViewDraft, budget: Budget, policy: Policy) -> None:
     """Cut because somebody asked: to the low-water mark, or to a part of what is there."""
     total = sum(draft.sizes[draft.start :])
     working = policy.working_budget(budget.tokens)
@@ -117,14 +117,14 @@ def cut_now(draft: Draft, budget: Budget, policy: Policy) -> None:
         draft.cut(start, carry_tokens)
 
 
-def _is_worth_it(draft: Draft, decision: Decision, carry_tokens: int) -> bool:
+def _is_worth_it(draft: ViewDraft, decision: Decision, carry_tokens: int) -> bool:
     """A cut must take away more than it leaves behind; the question of the newest turn stays."""
     start = decision.cut_before
     return start is None or draft.frees(draft.start + start) > carry_tokens
 
 
 def _step_sizes(
-    draft: Draft, policy: Policy, is_allowed: Callable[[Part], bool], room: int
+    draft: ViewDraft, policy: Policy, is_allowed: Callable[[MessagePart], bool], room: int
 ) -> list[StepSize]:
     """The units that are left, as the economy sees them; what pruning frees where it can matter."""
     prunes = prunable(draft, policy)
@@ -140,7 +140,7 @@ def _step_sizes(
     ]
 
 
-def _first_that_matters(draft: Draft, room: int) -> int:
+def _first_that_matters(draft: ViewDraft, room: int) -> int:
     """The oldest unit that could stay within `room`, were all results before it cleared."""
     left = room
     index = len(draft.units)
@@ -150,7 +150,7 @@ def _first_that_matters(draft: Draft, room: int) -> int:
     return index
 
 
-def quiet_steps(draft: Draft, first: int) -> list[int]:
+def quiet_steps(draft: ViewDraft, first: int) -> list[int]:
     """For each unit from `first` on, how many steps ago it came, or was last used.
 
     A call that names something uses the newest unit which held that name: what an agent has just
@@ -170,7 +170,7 @@ def quiet_steps(draft: Draft, first: int) -> list[int]:
     return [steps[-1] - steps[index + 1] for index in used]
 
 
-def force(draft: Draft, budget: Budget, policy: Policy, room: int | None = None) -> None:
+def force(draft: ViewDraft, budget: Budget, policy: Policy, room: int | None = None) -> None:
     """Make a draft fit that is still too large: the newest turn is what is left to cut in.
 
     With a `room`, it comes down to that where it can: the next projection may have no more.
@@ -185,7 +185,7 @@ def force(draft: Draft, budget: Budget, policy: Policy, room: int | None = None)
     assert draft.total <= budget.tokens, f"{draft.total:,} tokens do not fit {budget.tokens:,}"
 
 
-def _cut_oldest(draft: Draft, room: int, policy: Policy) -> bool:
+def _cut_oldest(draft: ViewDraft, room: int, policy: Policy) -> bool:
     """Keep the newest step, and of those before it as many as leave half of what is free; whether
     anything was cut."""
     carry_tokens = policy.carry_cap(room)
@@ -207,7 +207,7 @@ def _cut_oldest(draft: Draft, room: int, policy: Policy) -> bool:
     return True
 
 
-def _shorten(draft: Draft, budget: Budget, policy: Policy, room: int, *, is_cut: bool) -> None:
+def _shorten(draft: ViewDraft, budget: Budget, policy: Policy, room: int, *, is_cut: bool) -> None:
     """The newest turn alone is too large: shorten it inside itself."""
     user = draft.latest_user()
     if draft.units[draft.start :] and draft.units[-1] is not user:
@@ -228,7 +228,7 @@ def _shorten(draft: Draft, budget: Budget, policy: Policy, room: int, *, is_cut:
         raise _cannot_fit(draft, budget, user)
 
 
-def _squeeze(draft: Draft, unit: Unit, room: int) -> bool:
+def _squeeze(draft: ViewDraft, unit: ContextUnit, room: int) -> bool:
     """Shorten the parts of a unit until everything fits; whether it does."""
     chars = {part.record: chars_of(part) for part in unit.parts if part.record}
     size = draft.tokens_of(unit)
@@ -246,7 +246,7 @@ def _squeeze(draft: Draft, unit: Unit, room: int) -> bool:
     return False
 
 
-def _cannot_fit(draft: Draft, budget: Budget, user: Unit | None) -> CannotFit:
+def _cannot_fit(draft: ViewDraft, budget: Budget, user: ContextUnit | None) -> CannotFit:
     newest = draft.tokens_of(user) if user is not None else 0
     parts = {
         "window": budget.window,

@@ -23,7 +23,7 @@ from holdfast.core.models.messages import (
 )
 from holdfast.core.models.usage import read_usage
 from holdfast.core.projection.sizes import Correction, Scale, Weight
-from holdfast.core.projection.steps import Repair, Thread, Unit, turns_of
+from holdfast.core.projection.steps import ContextUnit, Thread, ViewRepair, turns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block, Tool
     from holdfast.core.models.prices import Price
-    from holdfast.core.projection.steps import Part
+    from holdfast.core.projection.steps import MessagePart
 
 KINDS: Final = (
     *("system prompt", "tool schemas", "user", "assistant", "thinking", "tool calls"),
@@ -53,7 +53,7 @@ class Group(msgspec.Struct, frozen=True):
     errors: int = 0
 
 
-class Item(msgspec.Struct, frozen=True):
+class InspectedItem(msgspec.Struct, frozen=True):
     """One record that takes much room."""
 
     record: str
@@ -74,7 +74,7 @@ class Double(msgspec.Struct, frozen=True):
     says: str
 
 
-class Call(msgspec.Struct, frozen=True):
+class InspectedCall(msgspec.Struct, frozen=True):
     """One request to the model: what we count, and what the provider reported."""
 
     record: str
@@ -116,11 +116,11 @@ class Inspection(msgspec.Struct, frozen=True):
     tools: tuple[Group, ...]
     files: tuple[Group, ...]
     images: Group
-    by_turn: tuple[Item, ...]
-    biggest: tuple[Item, ...]
+    by_turn: tuple[InspectedItem, ...]
+    biggest: tuple[InspectedItem, ...]
     doubles: tuple[Double, ...]
-    repairs: tuple[Repair, ...]
-    calls: tuple[Call, ...]
+    repairs: tuple[ViewRepair, ...]
+    calls: tuple[InspectedCall, ...]
     spent: Spent
 
     @property
@@ -192,10 +192,10 @@ class _Sizes:
     def block(self, block: Block) -> int:
         return self._correction.tokens(self.scale.block(block))
 
-    def part(self, part: Part) -> int:
+    def part(self, part: MessagePart) -> int:
         return self._correction.tokens(self.scale.part(part))
 
-    def unit(self, unit: Unit) -> int:
+    def unit(self, unit: ContextUnit) -> int:
         return self._correction.tokens(self.scale.unit(unit))
 
     def counted(self, tokens: int) -> int:
@@ -224,7 +224,7 @@ class _Tally:
 
 
 def _kinds(
-    units: Iterable[Unit], sizes: _Sizes, system: str, tools: Sequence[Tool]
+    units: Iterable[ContextUnit], sizes: _Sizes, system: str, tools: Sequence[Tool]
 ) -> tuple[Group, ...]:
     tally = _Tally()
     if system:
@@ -259,7 +259,7 @@ def _kinds_in(block: Block, role: str) -> Iterable[tuple[str, Block]]:
             assert_never(block)
 
 
-def _tools(units: Iterable[Unit], sizes: _Sizes) -> tuple[Group, ...]:
+def _tools(units: Iterable[ContextUnit], sizes: _Sizes) -> tuple[Group, ...]:
     tally = _Tally()
     for part in _parts(units):
         for block in part.blocks:
@@ -270,7 +270,7 @@ def _tools(units: Iterable[Unit], sizes: _Sizes) -> tuple[Group, ...]:
     return tally.groups()
 
 
-def _files(units: Iterable[Unit], sizes: _Sizes) -> tuple[Group, ...]:
+def _files(units: Iterable[ContextUnit], sizes: _Sizes) -> tuple[Group, ...]:
     """Tokens by the file that a call names: its arguments and its result."""
     tally = _Tally()
     for unit in units:
@@ -294,7 +294,7 @@ def _path_in(arguments: Mapping[str, object]) -> str:
     return next((one for one in found if isinstance(one, str) and one), "")
 
 
-def _images(units: Iterable[Unit], sizes: _Sizes) -> Group:
+def _images(units: Iterable[ContextUnit], sizes: _Sizes) -> Group:
     tally = _Tally()
     for part in _parts(units):
         for block in part.blocks:
@@ -304,10 +304,10 @@ def _images(units: Iterable[Unit], sizes: _Sizes) -> Group:
     return tally.get("images")
 
 
-def _by_turn(units: Sequence[Unit], sizes: _Sizes) -> tuple[Item, ...]:
+def _by_turn(units: Sequence[ContextUnit], sizes: _Sizes) -> tuple[InspectedItem, ...]:
     starts = [*turns_of(units), len(units)]
     return tuple(
-        Item(
+        InspectedItem(
             record=units[start].first,
             kind="turn",
             tokens=sum(sizes.unit(unit) for unit in units[start:end]),
@@ -318,9 +318,9 @@ def _by_turn(units: Sequence[Unit], sizes: _Sizes) -> tuple[Item, ...]:
     )
 
 
-def _biggest(units: Iterable[Unit], sizes: _Sizes, top: int) -> tuple[Item, ...]:
+def _biggest(units: Iterable[ContextUnit], sizes: _Sizes, top: int) -> tuple[InspectedItem, ...]:
     items = [
-        Item(part.record, part.source, sizes.part(part), _says(part), _tool_of(part))
+        InspectedItem(part.record, part.source, sizes.part(part), _says(part), _tool_of(part))
         for part in _parts(units)
         if part.record
     ]
@@ -328,9 +328,9 @@ def _biggest(units: Iterable[Unit], sizes: _Sizes, top: int) -> tuple[Item, ...]
     return tuple(items[:top])
 
 
-def _doubles(units: Iterable[Unit], sizes: _Sizes) -> tuple[Double, ...]:
+def _doubles(units: Iterable[ContextUnit], sizes: _Sizes) -> tuple[Double, ...]:
     """Results whose text is the same to the last character."""
-    alike: dict[bytes, list[Part]] = {}
+    alike: dict[bytes, list[MessagePart]] = {}
     for part in _parts(units):
         text = "\n".join(
             text_of_blocks(block.content) for block in part.blocks if isinstance(block, ToolAnswer)
@@ -351,16 +351,18 @@ def _doubles(units: Iterable[Unit], sizes: _Sizes) -> tuple[Double, ...]:
     return tuple(sorted(found, key=lambda one: (-one.tokens, one.records)))
 
 
-def _calls(records: Sequence[Record], units: Sequence[Unit], sizes: _Sizes) -> tuple[Call, ...]:
+def _calls(
+    records: Sequence[Record], units: Sequence[ContextUnit], sizes: _Sizes
+) -> tuple[InspectedCall, ...]:
     """The size of the history before each reply, beside what the provider reported."""
     by_id = {one.id: one for one in records if isinstance(one, Assistant)}
-    calls: list[Call] = []
+    calls: list[InspectedCall] = []
     seen = 0
     for unit in units:
         record = by_id.get(unit.first)
         if record is not None:
             usage = read_usage(record.usage, record.provider or "")
-            calls.append(Call(record.id, record.ts, seen, usage.prompt if usage else None))
+            calls.append(InspectedCall(record.id, record.ts, seen, usage.prompt if usage else None))
         seen += sizes.unit(unit)
     return tuple(calls)
 
@@ -389,16 +391,16 @@ def _spent(records: Iterable[Record], price: Price | None) -> Spent:
     return Spent(calls, prompt, read, write, output, cost / 1_000_000, bare / 1_000_000, price.note)
 
 
-def _parts(units: Iterable[Unit]) -> Iterable[Part]:
+def _parts(units: Iterable[ContextUnit]) -> Iterable[MessagePart]:
     return (part for unit in units for part in unit.parts)
 
 
-def _tool_of(part: Part) -> str:
+def _tool_of(part: MessagePart) -> str:
     names = (one.name for one in part.blocks if isinstance(one, ToolAnswer | ToolCall))
     return next(names, "")
 
 
-def _says(part: Part) -> str:
+def _says(part: MessagePart) -> str:
     texts = []
     for block in part.blocks:
         match block:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast.core.log.records import Record
-    from holdfast.core.projection.draft import Draft
-    from holdfast.core.projection.steps import Part, Repair, Unit
+    from holdfast.core.projection.draft import ViewDraft
+    from holdfast.core.projection.steps import ContextUnit, MessagePart, ViewRepair
     from holdfast.core.projection.view import Form
 
 
@@ -22,7 +22,7 @@ Action = Literal["kept", "trimmed", "cleared", "summarised", "dropped", "injecte
 """`silent`: a record that no model ever sees, such as a label or a decision."""
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+class LedgerLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """One record's line in the ledger."""
 
     record: str
@@ -39,7 +39,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     """The tool, for calls and results."""
 
 
-def totals(ledger: tuple[Line, ...]) -> dict[str, tuple[int, int, int]]:
+def totals(ledger: tuple[LedgerLine, ...]) -> dict[str, tuple[int, int, int]]:
     """By action: how many records, tokens before, tokens after."""
     sums: dict[str, tuple[int, int, int]] = {}
     for line in ledger:
@@ -48,7 +48,9 @@ def totals(ledger: tuple[Line, ...]) -> dict[str, tuple[int, int, int]]:
     return sums
 
 
-def written(draft: Draft, records: Sequence[Record], repairs: Sequence[Repair]) -> tuple[Line, ...]:
+def written(
+    draft: ViewDraft, records: Sequence[Record], repairs: Sequence[ViewRepair]
+) -> tuple[LedgerLine, ...]:
     """The ledger of a draft that fits."""
     repaired = {repair.record: repair for repair in repairs}
     gone = _by_record(draft.units[: draft.start])
@@ -62,7 +64,7 @@ def written(draft: Draft, records: Sequence[Record], repairs: Sequence[Repair]) 
         elif record.id in gone:
             before = sum(map(draft.tokens_of_part, gone[record.id]))
             lines.append(
-                Line(
+                LedgerLine(
                     record=record.id,
                     kind=record.kind,
                     action="summarised",
@@ -78,8 +80,8 @@ def written(draft: Draft, records: Sequence[Record], repairs: Sequence[Repair]) 
     return tuple(lines)
 
 
-def _by_record(units: Iterable[Unit]) -> dict[str, list[Part]]:
-    found: dict[str, list[Part]] = {}
+def _by_record(units: Iterable[ContextUnit]) -> dict[str, list[MessagePart]]:
+    found: dict[str, list[MessagePart]] = {}
     for unit in units:
         for part in unit.parts:
             if part.record and part.source != "injected":  # that has a line of its own
@@ -87,12 +89,14 @@ def _by_record(units: Iterable[Unit]) -> dict[str, list[Part]]:
     return found
 
 
-def _shown(draft: Draft, record: Record, parts: list[Part], repair: Repair | None) -> Line:
+def _shown(
+    draft: ViewDraft, record: Record, parts: list[MessagePart], repair: ViewRepair | None
+) -> LedgerLine:
     form = draft.forms.get(record.id)
     before = sum(map(draft.tokens_of_part, parts))
     after = sum(draft.tokens_of_part(draft.shape(part)) for part in parts)
     actions: dict[str | None, Action] = {None: "kept", "trim": "trimmed", "clear": "cleared"}
-    return Line(
+    return LedgerLine(
         record=record.id,
         kind=record.kind,
         action=actions[form.action if form else None],
@@ -104,7 +108,7 @@ def _shown(draft: Draft, record: Record, parts: list[Part], repair: Repair | Non
     )
 
 
-def _why(draft: Draft, record: str, form: Form | None) -> str:
+def _why(draft: ViewDraft, record: str, form: Form | None) -> str:
     if form is None:
         return ""
     if draft.view.forms.get(record) == form:
@@ -112,18 +116,18 @@ def _why(draft: Draft, record: str, form: Form | None) -> str:
     return "; ".join(draft.reasons)
 
 
-def _unseen(draft: Draft, record: Record, repair: Repair | None) -> Line:
+def _unseen(draft: ViewDraft, record: Record, repair: ViewRepair | None) -> LedgerLine:
     """A record that is nowhere in the units."""
     boundary = draft.view.boundary
     if record.kind not in ("user", "assistant", "tool_result", "tool_use"):
-        return Line(record=record.id, kind=record.kind, action="silent")
+        return LedgerLine(record=record.id, kind=record.kind, action="silent")
     if repair is not None:
         why, action = MEANING[repair.flaw], "dropped"
     elif boundary is not None:
         why, action = f"before the boundary {boundary.id}", "summarised"
     else:
         why, action = "nothing in it", "dropped"
-    return Line(
+    return LedgerLine(
         record=record.id,
         kind=record.kind,
         action="summarised" if action == "summarised" else "dropped",
@@ -132,15 +136,17 @@ def _unseen(draft: Draft, record: Record, repair: Repair | None) -> Line:
     )
 
 
-def _injected(draft: Draft, unit: Unit) -> Iterable[Line]:
+def _injected(draft: ViewDraft, unit: ContextUnit) -> Iterable[LedgerLine]:
     for part in unit.parts:
         if part.source == "injected":
             size = draft.tokens_of_part(part)
             what = "stands for what was cut" if part.record else "asked for by the provider's rules"
-            yield Line(part.record, "summary" if part.record else "note", "injected", 0, size, what)
+            yield LedgerLine(
+                part.record, "summary" if part.record else "note", "injected", 0, size, what
+            )
 
 
-def _name(parts: list[Part]) -> str:
+def _name(parts: list[MessagePart]) -> str:
     names = [
         block.name
         for part in parts

@@ -11,15 +11,15 @@ from holdfast.core.tokens.images import image_size, payload_bytes
 
 if TYPE_CHECKING:
     from holdfast.core.models.catalog import Dialect
-    from holdfast.core.projection.draft import Draft
+    from holdfast.core.projection.draft import ViewDraft
     from holdfast.core.projection.policy import Policy
-    from holdfast.core.projection.steps import Part
+    from holdfast.core.projection.steps import MessagePart
 
 _BODY_SHARE: Final = 0.9
 """Of the provider's limit on bytes; the rest is for the shape of the request."""
 
 
-def fit_media(draft: Draft, dialect: Dialect) -> None:
+def fit_media(draft: ViewDraft, dialect: Dialect) -> None:
     """Clear pictures, oldest first, until their number, size and the body are within limits."""
     if not draft.has_images:
         return
@@ -44,7 +44,7 @@ def fit_media(draft: Draft, dialect: Dialect) -> None:
         _fit_bytes(draft, [part for part, _image in left], room)
 
 
-def fit_count(draft: Draft, dialect: Dialect, policy: Policy, room: int) -> None:
+def fit_count(draft: ViewDraft, dialect: Dialect, policy: Policy, room: int) -> None:
     """Cut to half of what the provider takes, where there are more messages than that."""
     most = dialect.messages_max
     if not most or sum(len(unit.parts) for unit in draft.units[draft.start :]) + 4 <= most:
@@ -57,7 +57,7 @@ def fit_count(draft: Draft, dialect: Dialect, policy: Policy, room: int) -> None
     draft.cut(start, policy.carry_cap(room))
 
 
-def _fit_bytes(draft: Draft, parts: list[Part], room: int) -> None:
+def _fit_bytes(draft: ViewDraft, parts: list[MessagePart], room: int) -> None:
     total = sum(map(bytes_of, draft.shown()))
     for part in parts:
         if total <= room:
@@ -84,7 +84,7 @@ def _is_unfit(image: Image, dialect: Dialect, count: int) -> bool:
     return many and longest > dialect.many_image_pixels
 
 
-def images_in(part: Part) -> list[Image]:
+def images_in(part: MessagePart) -> list[Image]:
     found: list[Image] = []
     for block in part.blocks:
         if type(block) is Image:
@@ -94,12 +94,12 @@ def images_in(part: Part) -> list[Image]:
     return found
 
 
-def _is_cleared(draft: Draft, part: Part) -> bool:
+def _is_cleared(draft: ViewDraft, part: MessagePart) -> bool:
     form = draft.forms.get(part.record)
     return form is not None and form.action == "clear"
 
 
-def _clear(draft: Draft, part: Part, why: str) -> None:
+def _clear(draft: ViewDraft, part: MessagePart, why: str) -> None:
     draft.show(part.record, Form("clear"))
     if why not in draft.reasons:
         draft.reasons.append(why)

@@ -14,12 +14,12 @@ import msgspec
 from holdfast.core.log.replay import with_ids
 from holdfast.core.models.messages import Prompt
 from holdfast.core.models.window import RATIO_ESTIMATED, Budget, Window, budget_for
-from holdfast.core.projection.draft import NOTE_FIRST, Draft
+from holdfast.core.projection.draft import NOTE_FIRST, ViewDraft
 from holdfast.core.projection.fit import advise, cut_now, force
-from holdfast.core.projection.ledger import Line, written
+from holdfast.core.projection.ledger import LedgerLine, written
 from holdfast.core.projection.media import fit_count, fit_media
 from holdfast.core.projection.sizes import Correction, Weight
-from holdfast.core.projection.steps import Repair, messages_of
+from holdfast.core.projection.steps import ViewRepair, messages_of
 from holdfast.core.projection.view import ProjectionCache
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Message
     from holdfast.core.projection.request import ProjectionRequest
-    from holdfast.core.projection.steps import Unit
+    from holdfast.core.projection.steps import ContextUnit
     from holdfast.core.projection.view import View
 
 _HIDDEN_TOKENS: Final = 500
@@ -61,27 +61,27 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     budget: Budget
     window: Window
     target: Target
-    repairs: tuple[Repair, ...]
+    repairs: tuple[ViewRepair, ...]
     decisions: tuple[Record, ...]
     """Records to append before the request is sent."""
     tokens_before: int
     """The size of the messages if nothing had been decided."""
     warnings: tuple[str, ...]
-    _draft: Draft
+    _draft: ViewDraft
     _records: Sequence[Record]
 
     @property
-    def units(self) -> list[Unit]:
+    def units(self) -> list[ContextUnit]:
         """The view as it was before this plan: each user message, each step."""
         return self._draft.units
 
     @property
-    def kept(self) -> list[Unit]:
+    def kept(self) -> list[ContextUnit]:
         """The units that are in the request."""
         return self._draft.units[self._draft.start :]
 
     @functools.cached_property
-    def ledger(self) -> tuple[Line, ...]:
+    def ledger(self) -> tuple[LedgerLine, ...]:
         """A line for every record, and for every text that was added beside them."""
         return written(self._draft, self._records, self.repairs)
 
@@ -111,7 +111,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         floor=request.floor,
         at_most=request.at_most,
     )
-    draft = Draft(view, request, cache, correction)
+    draft = ViewDraft(view, request, cache, correction)
     before = draft.total
     fit_media(draft, target.dialect)
     fit_count(draft, target.dialect, policy, budget.tokens)
@@ -168,17 +168,17 @@ def _room_after_a_cut(budget: Budget, learned: Correction, correction: Correctio
     return int(anew * min(1.0, correction.factor / learned.factor))
 
 
-def _opened(shown: list[Unit]) -> tuple[list[Unit], list[Repair]]:
+def _opened(shown: list[ContextUnit]) -> tuple[list[ContextUnit], list[ViewRepair]]:
     """Units that begin with the user."""
     if shown[0].parts[0].role == "user":
         return shown, []
-    return [NOTE_FIRST, *shown], [Repair("no-opening", shown[0].first)]
+    return [NOTE_FIRST, *shown], [ViewRepair("no-opening", shown[0].first)]
 
 
-def _closed(draft: Draft) -> list[Repair]:
+def _closed(draft: ViewDraft) -> list[ViewRepair]:
     """What was said last, where a note stands for the next user message."""
     units = draft.units or draft.opening
-    return [Repair("no-question", units[-1].first if units else "")] if draft.closing else []
+    return [ViewRepair("no-question", units[-1].first if units else "")] if draft.closing else []
 
 
 class _Anchor(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.counting import Estimator
 
 if TYPE_CHECKING:
-    from holdfast.core.projection.steps import Part
+    from holdfast.core.projection.steps import MessagePart
     from holdfast.core.text.cut import Marker
 
 _ERROR_ENDING: Final = lazy_pattern(
@@ -49,14 +49,14 @@ _ENDING_CHARS: Final = 2_000
 """Where an error has to be for a result to have ended in it."""
 
 
-def can_trim(part: Part) -> bool:
+def can_trim(part: MessagePart) -> bool:
     """Whether trimming would take something away."""
     return any(
         type(block) is ToolAnswer and _length(block) > TRIM_ABOVE_CHARS for block in part.blocks
     )
 
 
-def can_clear(part: Part) -> bool:
+def can_clear(part: MessagePart) -> bool:
     """Whether clearing would take something away."""
     return part.source == "tool_result" and any(
         type(block) is ToolAnswer and _length(block) > 2 * len(_cleared_note(part.record, block))
@@ -64,7 +64,7 @@ def can_clear(part: Part) -> bool:
     )
 
 
-def trimmed(part: Part, keep: int | None = None) -> Part:
+def trimmed(part: MessagePart, keep: int | None = None) -> MessagePart:
     """The beginning and the end of a tool result, or of anything else with `keep` characters."""
     if part.source != "tool_result" or not any(type(b) is ToolAnswer for b in part.blocks):
         return shortened(part, TRIM_KEEP_CHARS if keep is None else keep)
@@ -76,7 +76,7 @@ def trimmed(part: Part, keep: int | None = None) -> Part:
     return msgspec.structs.replace(part, blocks=blocks)
 
 
-def cleared(part: Part) -> Part:
+def cleared(part: MessagePart) -> MessagePart:
     """A tool result without its content; the end of an error stays. Or words without pictures."""
     return msgspec.structs.replace(
         part, blocks=tuple(_cleared_block(block, part.record) for block in part.blocks)
@@ -93,7 +93,7 @@ def _cleared_block(block: Block, record: str) -> Block:
             return block  # only results and pictures are cleared
 
 
-def shortened(part: Part, keep: int) -> Part:
+def shortened(part: MessagePart, keep: int) -> MessagePart:
     """A part with at most `keep` characters of text, shared among its blocks by their length.
 
     Thinking and images cannot be shortened: they give way to a note, or to nothing.
@@ -105,7 +105,7 @@ def shortened(part: Part, keep: int) -> Part:
     return msgspec.structs.replace(part, blocks=kept or (Text("…"),))
 
 
-def chars_of(part: Part) -> int:
+def chars_of(part: MessagePart) -> int:
     """How many characters a part has that could be cut."""
     return sum(map(_length, part.blocks))
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.core.extract.digest import Digest
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block, Tool
-    from holdfast.core.projection.steps import Part, Unit
+    from holdfast.core.projection.steps import ContextUnit, MessagePart
     from holdfast.core.tokens.counting import Counter
     from holdfast.core.tokens.images import ImageRule
 
@@ -62,8 +62,8 @@ class Scale:
         self.images = images
         # By identity, and the part is kept with its weight: an address is not used again while
         # what lived there is still held.
-        self._parts: dict[int, tuple[Part, Weight]] = {}
-        self._units: dict[int, tuple[Unit, Weight]] = {}
+        self._parts: dict[int, tuple[MessagePart, Weight]] = {}
+        self._units: dict[int, tuple[ContextUnit, Weight]] = {}
         self._digests: dict[int, tuple[Record, Digest | None]] = {}
         self._glances: dict[int, tuple[Record, Digest | None]] = {}
 
@@ -81,7 +81,7 @@ class Scale:
             found = self._glances[id(record)] = (record, glance(record))
         return found[1]
 
-    def part(self, part: Part) -> Weight:
+    def part(self, part: MessagePart) -> Weight:
         found = self._parts.get(id(part))
         if found is not None:
             return found[1]
@@ -92,7 +92,7 @@ class Scale:
     def block(self, block: Block) -> Weight:
         return self._weigh((block,))
 
-    def unit(self, unit: Unit) -> Weight:
+    def unit(self, unit: ContextUnit) -> Weight:
         """All parts, and what the messages they become add."""
         found = self._units.get(id(unit))
         if found is not None:
@@ -107,7 +107,7 @@ class Scale:
         self._units[id(unit)] = (unit, weight)
         return weight
 
-    def units(self, units: Iterable[Unit]) -> Weight:
+    def units(self, units: Iterable[ContextUnit]) -> Weight:
         counted = results = 0
         for unit in units:
             weight = self.unit(unit)
@@ -149,7 +149,7 @@ class Scale:
         return Weight(counted, results, images)
 
 
-def bytes_of(unit: Unit) -> int:
+def bytes_of(unit: ContextUnit) -> int:
     """About how many bytes a unit takes in a request, arguments as the text some dialects want."""
     total = 0
     for part in unit.parts:

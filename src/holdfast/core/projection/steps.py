@@ -79,7 +79,7 @@ _B = TypeVar("_B", bound=Block)
 UNNAMED_TOOL: Final = "unnamed_tool"
 
 
-class Repair(msgspec.Struct, frozen=True):
+class ViewRepair(msgspec.Struct, frozen=True):
     """Something in the outgoing copy that is not as the log has it."""
 
     flaw: Flaw
@@ -87,7 +87,7 @@ class Repair(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class Part(msgspec.Struct, frozen=True, gc=False):
+class MessagePart(msgspec.Struct, frozen=True, gc=False):
     """What one record contributes to a message."""
 
     record: str
@@ -96,10 +96,10 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     blocks: tuple[Block, ...]
 
 
-class Unit(msgspec.Struct, frozen=True, gc=False):
+class ContextUnit(msgspec.Struct, frozen=True, gc=False):
     """Parts that are kept or cut together."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[MessagePart, ...]
 
     @property
     def is_user(self) -> bool:
@@ -115,12 +115,12 @@ class Thread:
     """Units in the making. Feed it records in order; `units` is the whole so far."""
 
     def __init__(self, admits: Callable[[Thinking], bool] = lambda _thinking: True) -> None:
-        self.repairs: list[Repair] = []
+        self.repairs: list[ViewRepair] = []
         self._admits = admits
         """Whether the target takes a piece of thinking back."""
-        self._closed: list[Unit] = []
+        self._closed: list[ContextUnit] = []
         self._step: _OpenStep | None = None
-        self._waiting: list[Unit] = []
+        self._waiting: list[ContextUnit] = []
         """What the user said since the open step's calls."""
         self._early: list[ToolResult] = []
         """Results whose call has not been seen; the next assistant message may have it."""
@@ -142,7 +142,7 @@ class Thread:
         elif kind is ToolUse:
             self._take_call(record)  # type: ignore[arg-type]
 
-    def units(self) -> list[Unit]:
+    def units(self) -> list[ContextUnit]:
         """Everything fed so far; calls that are still open are answered as interrupted."""
         units = list(self._closed)
         if self._step is not None:
@@ -155,11 +155,11 @@ class Thread:
         """The index of the unit that the newest assistant message is in."""
         return len(self._closed)
 
-    def closed(self, start: int, end: int) -> list[Unit]:
+    def closed(self, start: int, end: int) -> list[ContextUnit]:
         """Units that nothing can be added to any more."""
         return self._closed[start:end]
 
-    def all_repairs(self) -> list[Repair]:
+    def all_repairs(self) -> list[ViewRepair]:
         """The repairs so far, with those of what is still open."""
         found = list(self.repairs)
         if self._step is not None:
@@ -181,14 +181,16 @@ class Thread:
             if not blocks:
                 return
         self._lose_early()
-        self._add_said(Part(record.id, "user", "user", blocks))
+        self._add_said(MessagePart(record.id, "user", "user", blocks))
 
     def _take_assistant(self, record: Assistant) -> None:
         blocks = self._read(record)
         if not blocks:
             return
         step = self._open_for(record.id)
-        step.add(Part(record.id, "assistant", "assistant", self._with_sound_calls(record, blocks)))
+        step.add(
+            MessagePart(record.id, "assistant", "assistant", self._with_sound_calls(record, blocks))
+        )
         early, self._early = self._early, []
         for result in early:
             if step.takes(result):
@@ -205,7 +207,7 @@ class Thread:
         if step is None or step.has_answers or self._waiting:
             step = self._open_for(record.id)
         blocks = self._with_sound_calls(record, (call,))
-        step.add(Part(record.id, "assistant", "assistant", blocks))
+        step.add(MessagePart(record.id, "assistant", "assistant", blocks))
 
     def _take_result(self, record: ToolResult) -> None:
         step = self._step
@@ -247,18 +249,18 @@ class Thread:
         self._answered.add(record.tool_use_id)
         content = self._lifted(record, read_pieces(record.content)) or (Text(EMPTY_RESULT),)
         label = Text(f"[The result of the interrupted call `{record.tool_use_id}` arrived late:]")
-        self._add_said(Part(record.id, "tool_result", "user", (label, *content)))
+        self._add_said(MessagePart(record.id, "tool_result", "user", (label, *content)))
 
-    def _add_said(self, part: Part) -> None:
+    def _add_said(self, part: MessagePart) -> None:
         waiting = self._closed if self._step is None else self._waiting
-        waiting.append(Unit((part,)))
+        waiting.append(ContextUnit((part,)))
 
     def _open_for(self, record: str) -> _OpenStep:
         """The step that a new assistant message belongs to."""
         step = self._step
         if step is not None:
             if not step.has_answers and not self._waiting:
-                self.repairs.append(Repair("merged-roles", record, "assistant after assistant"))
+                self.repairs.append(ViewRepair("merged-roles", record, "assistant after assistant"))
                 return step
             self._close()
         self._step = _OpenStep()
@@ -341,24 +343,24 @@ class Thread:
         return candidate
 
     def _repair(self, flaw: Flaw, record: Record, detail: str = "") -> None:
-        self.repairs.append(Repair(flaw, record.id, detail))
+        self.repairs.append(ViewRepair(flaw, record.id, detail))
 
 
 class _OpenStep:
     """An assistant message whose answers are still coming in."""
 
     def __init__(self) -> None:
-        self._said: list[Part] = []
+        self._said: list[MessagePart] = []
         self._calls: list[ToolCall] = []
-        self._answers: dict[str, Part] = {}
+        self._answers: dict[str, MessagePart] = {}
         self._aliases: dict[str, list[str]] = {}
-        self._finished: Unit | None = None
+        self._finished: ContextUnit | None = None
 
     @property
     def has_answers(self) -> bool:
         return bool(self._answers)
 
-    def add(self, part: Part) -> None:
+    def add(self, part: MessagePart) -> None:
         self._finished = None
         self._said.append(part)
         self._calls += [block for block in part.blocks if isinstance(block, ToolCall)]
@@ -375,18 +377,20 @@ class _OpenStep:
         assert call is not None
         self._finished = None
         block = ToolAnswer(call.id, content, is_error=record.is_error, name=call.name)
-        self._answers[call.id] = Part(record.id, "tool_result", "user", (block,))
+        self._answers[call.id] = MessagePart(record.id, "tool_result", "user", (block,))
         return call
 
-    def interruptions(self) -> list[Repair]:
+    def interruptions(self) -> list[ViewRepair]:
         said = self._said[-1].record if self._said else ""
-        return [Repair("interrupted-call", said, f"{call.name} {call.id}") for call in self._open()]
+        return [
+            ViewRepair("interrupted-call", said, f"{call.name} {call.id}") for call in self._open()
+        ]
 
-    def finished(self) -> Unit:
+    def finished(self) -> ContextUnit:
         """The step as it is now; the same object until something is added to it."""
         if self._finished is None:
             answers = (self._answers.get(call.id) or _interrupted(call) for call in self._calls)
-            self._finished = Unit((*self._said, *answers))
+            self._finished = ContextUnit((*self._said, *answers))
         return self._finished
 
     def _open(self) -> Iterable[ToolCall]:
@@ -402,11 +406,11 @@ class _OpenStep:
         return next((call for call in waiting if call.id in names), None)
 
 
-def messages_of(units: Iterable[Unit]) -> list[Message]:
+def messages_of(units: Iterable[ContextUnit]) -> list[Message]:
     """The messages that units make: parts of one role in a row become one message."""
     messages: list[Message] = []
     blocks: list[Block] = []
-    first: Part | None = None
+    first: MessagePart | None = None
     for unit in units:
         for part in unit.parts:
             if first is not None and part.role != first.role:
@@ -419,7 +423,7 @@ def messages_of(units: Iterable[Unit]) -> list[Message]:
     return messages
 
 
-def turns_of(units: Sequence[Unit]) -> list[int]:
+def turns_of(units: Sequence[ContextUnit]) -> list[int]:
     """The indexes at which turns begin: a user's message that follows a step, or the first unit."""
     return [
         index
@@ -428,14 +432,14 @@ def turns_of(units: Sequence[Unit]) -> list[int]:
     ]
 
 
-def note(text: str) -> Unit:
+def note(text: str) -> ContextUnit:
     """A user message that Holdfast puts in."""
-    return Unit((Part("", "injected", "user", (Text(text),)),))
+    return ContextUnit((MessagePart("", "injected", "user", (Text(text),)),))
 
 
-def _interrupted(call: ToolCall) -> Part:
+def _interrupted(call: ToolCall) -> MessagePart:
     answer = ToolAnswer(call.id, (Text(INTERRUPTED),), is_error=True, name=call.name)
-    return Part("", "injected", "user", (answer,))
+    return MessagePart("", "injected", "user", (answer,))
 
 
 def _is_answer(block: Block) -> bool:
@@ -453,8 +457,8 @@ def _result_in(record: User, block: Other) -> ToolResult:
     )
 
 
-def _orphan(result: ToolResult) -> Repair:
-    return Repair("orphan-result", result.id, result.tool_use_id)
+def _orphan(result: ToolResult) -> ViewRepair:
+    return ViewRepair("orphan-result", result.id, result.tool_use_id)
 
 
 def _has_lone_surrogates(content: object) -> bool:

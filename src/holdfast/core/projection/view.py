@@ -16,7 +16,7 @@ from holdfast.core.models.messages import Text
 from holdfast.core.models.usage import read_usage
 from holdfast.core.projection.prune import cleared, trimmed
 from holdfast.core.projection.sizes import Scale
-from holdfast.core.projection.steps import Part, Repair, Thread, Unit
+from holdfast.core.projection.steps import ContextUnit, MessagePart, Thread, ViewRepair
 from holdfast.core.text.cut import scrub
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Form(msgspec.Struct, frozen=True, gc=False):
     keep: int | None = None
 
 
-class Call(msgspec.Struct, frozen=True):
+class MeasuredCall(msgspec.Struct, frozen=True):
     """A call to a model that the log remembers."""
 
     unit: int
@@ -54,12 +54,12 @@ class View(msgspec.Struct, frozen=True):
     """What a projection starts from."""
 
     boundary: Compaction | None
-    opening: list[Unit]
+    opening: list[ContextUnit]
     """What stands for everything before the units: a summary, and the turn the cut fell into."""
-    units: list[Unit]
+    units: list[ContextUnit]
     forms: dict[str, Form]
-    repairs: list[Repair]
-    last_call: Call | None
+    repairs: list[ViewRepair]
+    last_call: MeasuredCall | None
     """The newest call whose size still says something: nothing was cut since."""
     last_reply: float
     """When a model last answered; 0 for never."""
@@ -72,8 +72,8 @@ class ProjectionCache:
 
     def __init__(self, scale: Scale | None = None) -> None:
         self.scale = scale or Scale()
-        self._shapes: dict[tuple[int, Form], tuple[Part, Part]] = {}
-        self._units: dict[tuple[int, tuple[Form | None, ...]], tuple[Unit, Unit]] = {}
+        self._shapes: dict[tuple[int, Form], tuple[MessagePart, MessagePart]] = {}
+        self._units: dict[tuple[int, tuple[Form | None, ...]], tuple[ContextUnit, ContextUnit]] = {}
         self._reading: _Reading | None = None
 
     def read(self, records: Sequence[Record], window: int, target: Target) -> View:
@@ -92,10 +92,10 @@ class ProjectionCache:
             self._shapes.clear()
             self._units.clear()
 
-    def weigh(self, units: Sequence[Unit], forms: dict[str, Form]) -> Weight:
+    def weigh(self, units: Sequence[ContextUnit], forms: dict[str, Form]) -> Weight:
         return self.scale.units(self.shown(unit, forms) for unit in units)
 
-    def shown(self, unit: Unit, forms: dict[str, Form]) -> Unit:
+    def shown(self, unit: ContextUnit, forms: dict[str, Form]) -> ContextUnit:
         """A unit with each part in its form."""
         if not forms or not any(part.record in forms for part in unit.parts):
             return unit
@@ -103,10 +103,10 @@ class ProjectionCache:
         found = self._units.get(key)
         if found is None:
             parts = tuple(self.shape(part, forms.get(part.record)) for part in unit.parts)
-            found = self._units[key] = (unit, Unit(parts))
+            found = self._units[key] = (unit, ContextUnit(parts))
         return found[1]
 
-    def shape(self, part: Part, form: Form | None) -> Part:
+    def shape(self, part: MessagePart, form: Form | None) -> MessagePart:
         """A part in a form; the same object each time."""
         if form is None or not part.record:
             return part
@@ -116,7 +116,7 @@ class ProjectionCache:
         return found[1]
 
 
-def _shape(part: Part, form: Form) -> Part:
+def _shape(part: MessagePart, form: Form) -> MessagePart:
     return cleared(part) if form.action == "clear" else trimmed(part, form.keep)
 
 
@@ -136,7 +136,7 @@ class _Reading:
         self._thread = Thread(target.takes_back)
         self._forms: dict[str, Form] = {}
         self._opening = _opening(self._boundary)
-        self._last_call: Call | None = None
+        self._last_call: MeasuredCall | None = None
         self._last_reply = 0.0
         self._calls = 0
         self._calibration = scale.base(target.model)
@@ -201,7 +201,7 @@ class _Reading:
             return
         if usage is None:
             return
-        call = Call(self._thread.position, usage, record.model or "", record.ts)
+        call = MeasuredCall(self._thread.position, usage, record.model or "", record.ts)
         before = self._last_call
         if before is not None and before.model == call.model and before.unit < call.unit:
             added = self._scale.units(self._thread.closed(before.unit, call.unit))
@@ -249,7 +249,7 @@ def fenced(summary: str) -> str:
     return f"{SUMMARY_LABEL}\n<conversation_so_far>\n{inner}\n</conversation_so_far>"
 
 
-def _opening(boundary: Compaction | None) -> list[Unit]:
+def _opening(boundary: Compaction | None) -> list[ContextUnit]:
     if boundary is None:
         return []
     units = opening_of(boundary.id, boundary.summary)
@@ -261,8 +261,8 @@ def _opening(boundary: Compaction | None) -> list[Unit]:
     return units + thread.units()
 
 
-def opening_of(record: str, summary: str) -> list[Unit]:
+def opening_of(record: str, summary: str) -> list[ContextUnit]:
     """The unit that a summary becomes."""
     if not summary.strip():
         return []
-    return [Unit((Part(record, "injected", "user", (Text(fenced(summary)),)),))]
+    return [ContextUnit((MessagePart(record, "injected", "user", (Text(fenced(summary)),)),))]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.window import Window
     from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.project import Plan
-    from holdfast.core.projection.steps import Unit
+    from holdfast.core.projection.steps import ContextUnit
     from holdfast.engine.session.totals import Totals
 
 
@@ -104,7 +104,7 @@ def status_of(
     )
 
 
-def _turns_left(units: Sequence[Unit], tokens: int, compact_at: int) -> int | None:
+def _turns_left(units: Sequence[ContextUnit], tokens: int, compact_at: int) -> int | None:
     turns = sum(unit.is_user for unit in units)
     if not turns or not tokens:
         return None

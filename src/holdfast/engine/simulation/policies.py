@@ -20,9 +20,9 @@ from holdfast.core.projection.project import project
 from holdfast.core.projection.prune import can_clear, cleared
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.sizes import Scale
-from holdfast.core.projection.steps import Unit, turns_of
+from holdfast.core.projection.steps import ContextUnit, turns_of
 from holdfast.core.projection.view import SUMMARY_LABEL, ProjectionCache
-from holdfast.engine.simulation.transcripts import Piece
+from holdfast.engine.simulation.transcripts import TranscriptPiece
 from holdfast.errors import CannotFit
 from holdfast.providers import requests
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Message
     from holdfast.engine.simulation.prompt_cache import CacheRules
-    from holdfast.engine.simulation.transcripts import Call, Transcript
+    from holdfast.engine.simulation.transcripts import ReplayCall, Transcript
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -50,10 +50,10 @@ class Terms(msgspec.Struct, frozen=True):
     """Of a token that a model writes, in plain input tokens."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class PolicyRequest(msgspec.Struct, frozen=True):
     """What a policy would send."""
 
-    pieces: Sequence[Piece]
+    pieces: Sequence[TranscriptPiece]
     injected: str = ""
     """Text that the policy put in front; the first piece, if any."""
     model_cost: float = 0.0
@@ -68,7 +68,7 @@ class Request(msgspec.Struct, frozen=True):
 class Course(Protocol):
     """One policy on its way through one transcript."""
 
-    def request(self, call: Call, *, idle: float | None) -> Request:
+    def request(self, call: ReplayCall, *, idle: float | None) -> PolicyRequest:
         """What is sent for a call; `idle` is how long ago the one before was."""
 
 
@@ -107,7 +107,7 @@ class KeepTurns(msgspec.Struct, frozen=True):
     def start(self, transcript: Transcript, terms: Terms) -> Course:
         del terms
 
-        def first(call: Call) -> int:
+        def first(call: ReplayCall) -> int:
             if self.unit == "turns":
                 starts = turns_of(call.units)
             else:
@@ -123,7 +123,7 @@ class TrimTokens(msgspec.Struct, frozen=True):
     name: str = "token trim"
 
     def start(self, transcript: Transcript, terms: Terms) -> Course:
-        def first(call: Call) -> int:
+        def first(call: ReplayCall) -> int:
             return _tail(transcript, call.units, terms.budget)
 
         return _Suffix(transcript, first)
@@ -185,15 +185,15 @@ class _Suffix:
         self._transcript = transcript
         self._first = first
 
-    def request(self, call: Call, *, idle: float | None) -> Request:
+    def request(self, call: ReplayCall, *, idle: float | None) -> PolicyRequest:
         del idle
         units = call.units[self._first(call) :]
         pieces = self._transcript.pieces(units)
-        return Request(pieces, is_valid=_is_valid(units, call))
+        return PolicyRequest(pieces, is_valid=_is_valid(units, call))
 
 
 class _First(Protocol):
-    def __call__(self, call: Call, /) -> int: ...
+    def __call__(self, call: ReplayCall, /) -> int: ...
 
 
 class _Clearing:
@@ -203,9 +203,9 @@ class _Clearing:
         self._policy = policy
         self._cleared = 0
         self._dropped = 0
-        self._forms: dict[int, tuple[Unit, Unit]] = {}
+        self._forms: dict[int, tuple[ContextUnit, ContextUnit]] = {}
 
-    def request(self, call: Call, *, idle: float | None) -> Request:
+    def request(self, call: ReplayCall, *, idle: float | None) -> PolicyRequest:
         del idle
         budget, prunes, cuts = self._terms.budget, 0, 0
         total = self._transcript.tokens(self._shown(call.units))
@@ -221,17 +221,17 @@ class _Clearing:
         units = self._shown(call.units)
         is_valid = _is_valid(units, call)
         pieces = self._transcript.pieces(units)
-        return Request(pieces, is_valid=is_valid, prunes=prunes, cuts=cuts)
+        return PolicyRequest(pieces, is_valid=is_valid, prunes=prunes, cuts=cuts)
 
-    def _shown(self, units: Sequence[Unit]) -> list[Unit]:
+    def _shown(self, units: Sequence[ContextUnit]) -> list[ContextUnit]:
         old = [self._clear(unit) for unit in units[self._dropped : self._cleared]]
         return [*old, *units[max(self._dropped, self._cleared) :]]
 
-    def _clear(self, unit: Unit) -> Unit:
+    def _clear(self, unit: ContextUnit) -> ContextUnit:
         found = self._forms.get(id(unit))
         if found is None:
             parts = tuple(cleared(part) if can_clear(part) else part for part in unit.parts)
-            found = self._forms[id(unit)] = (unit, Unit(parts))
+            found = self._forms[id(unit)] = (unit, ContextUnit(parts))
         return found[1]
 
 
@@ -241,9 +241,9 @@ class _Compacting:
         self._terms = terms
         self._policy = policy
         self._first = 0
-        self._summary: Piece | None = None
+        self._summary: TranscriptPiece | None = None
 
-    def request(self, call: Call, *, idle: float | None) -> Request:
+    def request(self, call: ReplayCall, *, idle: float | None) -> PolicyRequest:
         transcript, terms, policy = self._transcript, self._terms, self._policy
         units = call.units[self._first :]
         total = transcript.tokens(units) + (self._summary.tokens if self._summary else 0)
@@ -257,9 +257,9 @@ class _Compacting:
                 cost, cuts = self._cost(total, idle), 1
         pieces = transcript.pieces(call.units[self._first :])
         if self._summary is None:
-            return Request(pieces, is_valid=_is_valid(call.units, call))
+            return PolicyRequest(pieces, is_valid=_is_valid(call.units, call))
         is_valid = _is_valid(call.units[self._first :], call, has_opening=True)
-        return Request(
+        return PolicyRequest(
             [self._summary, *pieces],
             injected="summary",
             model_cost=cost,
@@ -267,14 +267,14 @@ class _Compacting:
             cuts=cuts,
         )
 
-    def _summarise(self, units: Sequence[Unit]) -> Piece:
+    def _summarise(self, units: Sequence[ContextUnit]) -> TranscriptPiece:
         held: set[int] = set()
         for piece in self._transcript.pieces(units):
             held |= piece.facts
         names = self._transcript.fact_names
         kept = frozenset(fact for fact in held if _luck(names[fact]) < self._policy.holds)
         key = b"summary %d" % self._first
-        return Piece(key, self._policy.summary_tokens, kept, is_original=False)
+        return TranscriptPiece(key, self._policy.summary_tokens, kept, is_original=False)
 
     def _cost(self, total: int, idle: float | None) -> float:
         rules, static = self._terms.rules, self._terms.static
@@ -300,7 +300,7 @@ class _Projecting:
         self._read = 0
         self._decided = 0
 
-    def request(self, call: Call, *, idle: float | None) -> Request:
+    def request(self, call: ReplayCall, *, idle: float | None) -> PolicyRequest:
         self._log += self._transcript.records[self._read : call.records]
         self._read = call.records
         rules, terms = self._terms.rules, self._terms
@@ -317,13 +317,13 @@ class _Projecting:
         try:
             plan = project(request, self._cache)
         except CannotFit:
-            return Request([], is_refused=True)
+            return PolicyRequest([], is_refused=True)
         for decision in plan.decisions:
             self._decided += 1
             named = msgspec.structs.replace(decision, id=f"decision-{self._decided}", ts=call.at)
             self._log.append(named)
         cuts = sum(isinstance(one, Compaction) for one in plan.decisions)
-        return Request(
+        return PolicyRequest(
             [self._transcript.piece(b) for one in plan.prompt.messages for b in one.blocks],
             injected=_injected(plan.prompt.messages),
             is_valid=not self._policy.is_judged
@@ -348,7 +348,7 @@ def _injected(messages: Sequence[Message]) -> str:
     return first.text if is_ours and isinstance(first, Text) else ""
 
 
-def _tail(transcript: Transcript, units: Sequence[Unit], room: int) -> int:
+def _tail(transcript: Transcript, units: Sequence[ContextUnit], room: int) -> int:
     """The index of the first unit of the newest that fit; at least the last one is among them."""
     start = len(units)
     while start > 0:
@@ -360,7 +360,7 @@ def _tail(transcript: Transcript, units: Sequence[Unit], room: int) -> int:
     return start
 
 
-def _is_valid(units: Sequence[Unit], call: Call, *, has_opening: bool = False) -> bool:
+def _is_valid(units: Sequence[ContextUnit], call: ReplayCall, *, has_opening: bool = False) -> bool:
     """Whether a provider would take units that nobody repaired."""
     if not units or not (has_opening or units[0].is_user):
         return False

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.tokens.counting import Counter
-    from holdfast.engine.simulation.policies import Plays, Request
-    from holdfast.engine.simulation.transcripts import Call, Piece
+    from holdfast.engine.simulation.policies import Plays, PolicyRequest
+    from holdfast.engine.simulation.transcripts import ReplayCall, TranscriptPiece
 
     Progress = Callable[[int, int], None]
     """(calls done, calls in all)"""
@@ -35,7 +35,7 @@ STATIC_TOKENS = 18_000
 HOUR_SECONDS = 3_600.0
 
 
-class Recall(msgspec.Struct, frozen=True):
+class FactRecall(msgspec.Struct, frozen=True):
     """Of the facts that calls used and that had come up before: how many were in the request."""
 
     used: int = 0
@@ -46,8 +46,8 @@ class Recall(msgspec.Struct, frozen=True):
     far_seen: int = 0
     far_verbatim: int = 0
 
-    def __add__(self, other: Recall) -> Recall:
-        return Recall(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
+    def __add__(self, other: FactRecall) -> FactRecall:
+        return FactRecall(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
 
     @property
     def lost(self) -> int:
@@ -90,7 +90,7 @@ class Run(msgspec.Struct, frozen=True):
     """Requests too large for the window, and refusals to send one."""
     invalid: int = 0
     """Requests that the provider would refuse for their shape."""
-    recall: Recall = Recall()
+    recall: FactRecall = FactRecall()
     said_chars: float = 0.0
     """What the user had said, summed over the requests."""
     said_chars_seen: float = 0.0
@@ -198,7 +198,7 @@ class _Replay:
                 progress(done, len(calls))
         return total
 
-    def _play(self, call: Call, request: Request) -> Run:
+    def _play(self, call: ReplayCall, request: PolicyRequest) -> Run:
         if request.is_refused:
             return Run(self._name, self._terms.window, requests=1, overflows=1)
         has_broken = self._put(request, call.at)
@@ -228,7 +228,7 @@ class _Replay:
             said_seen=said[3],
         )
 
-    def _put(self, request: Request, now: float) -> bool:
+    def _put(self, request: PolicyRequest, now: float) -> bool:
         """Make `request` what is sent now; whether that changed a prefix which was warm."""
         pieces = request.pieces
         keys = [piece.key for piece in pieces]
@@ -257,7 +257,7 @@ class _InView:
         self._keys: set[bytes] = set()
         self._quoted: dict[str, list[int]] = {}
 
-    def show(self, pieces: Sequence[Piece], known: int) -> None:
+    def show(self, pieces: Sequence[TranscriptPiece], known: int) -> None:
         """The pieces of a request, of which the first `known` were shown before."""
         if not known:
             self._seen, self._verbatim, self._keys = set(), set(), set()
@@ -267,16 +267,16 @@ class _InView:
             if piece.is_original:
                 self._verbatim |= piece.facts
 
-    def recall(self, call: Call) -> Recall:
+    def recall(self, call: ReplayCall) -> FactRecall:
         seen, verbatim = self._seen, self._verbatim
         near = [use.fact for use in call.uses]
         far = [use.fact for use in call.uses if use.is_far]
-        return Recall(
+        return FactRecall(
             *(len(near), sum(f in seen for f in near), sum(f in verbatim for f in near)),
             *(len(far), sum(f in seen for f in far), sum(f in verbatim for f in far)),
         )
 
-    def words(self, call: Call, injected: str) -> tuple[int, int, int, int]:
+    def words(self, call: ReplayCall, injected: str) -> tuple[int, int, int, int]:
         """Characters said and seen, messages said and seen whole."""
         sayings = self._transcript.sayings[: call.said]
         chars = seen = whole = 0

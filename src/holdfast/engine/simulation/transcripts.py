@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block
-    from holdfast.core.projection.steps import Unit
+    from holdfast.core.projection.steps import ContextUnit
     from holdfast.core.tokens.counting import Counter
 
 FAR_STEPS: Final = 10
@@ -67,7 +67,7 @@ def facts_in(text: str) -> set[str]:
     return {fact for fact in found if len(fact) >= _FACT_CHARS_MIN}
 
 
-class Piece(msgspec.Struct, frozen=True, gc=False):
+class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
     """A block as it is sent."""
 
     key: bytes
@@ -85,14 +85,14 @@ class Use(msgspec.Struct, frozen=True, gc=False):
     is_far: bool
 
 
-class Call(msgspec.Struct, frozen=True):
+class ReplayCall(msgspec.Struct, frozen=True):
     """A call to the model that was made."""
 
     records: int
     """How many records came before it."""
     at: float
     """When it was sent; 0 where the transcript does not say."""
-    units: tuple[Unit, ...]
+    units: tuple[ContextUnit, ...]
     uses: tuple[Use, ...]
     said: int
     """How many of the user's messages there were."""
@@ -124,7 +124,7 @@ class Transcript:
         self.counter = counter
         self.correction = correction or Correction(1.12, 90.0)
         self.target = to or _target_of(self.records)
-        self._pieces: dict[int, tuple[Block, Piece]] = {}
+        self._pieces: dict[int, tuple[Block, TranscriptPiece]] = {}
         self._facts = _used_facts(self.records)
         self.sayings: list[Saying] = []
         self.calls = self._read_calls()
@@ -134,18 +134,18 @@ class Transcript:
         """Every fact that any call used, by its number."""
         return list(self._facts)
 
-    def piece(self, block: Block) -> Piece:
+    def piece(self, block: Block) -> TranscriptPiece:
         """A block as it is sent; remembered by identity."""
         found = self._pieces.get(id(block))
         if found is None:
             found = self._pieces[id(block)] = (block, self._make_piece(block))
         return found[1]
 
-    def pieces(self, units: Iterable[Unit]) -> list[Piece]:
+    def pieces(self, units: Iterable[ContextUnit]) -> list[TranscriptPiece]:
         piece = self.piece
         return [piece(block) for unit in units for part in unit.parts for block in part.blocks]
 
-    def tokens(self, units: Iterable[Unit]) -> int:
+    def tokens(self, units: Iterable[ContextUnit]) -> int:
         return sum(piece.tokens for piece in self.pieces(units))
 
     def tokens_of_text(self, text: str) -> int:
@@ -158,17 +158,17 @@ class Transcript:
         """The facts in a text that some call uses."""
         return frozenset(self._facts[fact] for fact in facts_in(text) if fact in self._facts)
 
-    def _make_piece(self, block: Block) -> Piece:
+    def _make_piece(self, block: Block) -> TranscriptPiece:
         key = hashlib.blake2b(msgspec.msgpack.encode(block), digest_size=12).digest()
         counted = count_block(block, self.counter)
         is_result = isinstance(block, ToolAnswer)
         tokens = self.correction_tokens(counted, is_result=is_result)
         text = text_in(block)
-        return Piece(key, tokens, self.numbered(text), not text.startswith(_PUT_IN))
+        return TranscriptPiece(key, tokens, self.numbered(text), not text.startswith(_PUT_IN))
 
-    def _read_calls(self) -> list[Call]:
+    def _read_calls(self) -> list[ReplayCall]:
         thread = Thread(self.target.takes_back)
-        calls: list[Call] = []
+        calls: list[ReplayCall] = []
         seen: dict[int, int] = {}
         read = 0
         at = 0.0
@@ -182,7 +182,9 @@ class Transcript:
                 read = max(0, len(units) - 1)
                 broken = {one.record for one in thread.all_repairs() if one.flaw in _BROKEN}
                 uses = self._uses(record, seen, len(calls))
-                calls.append(Call(place, at, units, uses, len(self.sayings), frozenset(broken)))
+                calls.append(
+                    ReplayCall(place, at, units, uses, len(self.sayings), frozenset(broken))
+                )
             at = max(at, record.ts)
             thread.feed(record)
             if isinstance(record, User):

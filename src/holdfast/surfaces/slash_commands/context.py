@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast.core.projection.ledger import Action
-    from holdfast.core.projection.ledger import Line as Entry
+    from holdfast.core.projection.ledger import LedgerLine as Entry
     from holdfast.core.projection.project import Plan
     from holdfast.engine.session.status import Status
     from holdfast.surfaces.answers import CommandAnswer, Row

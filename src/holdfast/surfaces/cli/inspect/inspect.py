@@ -12,7 +12,7 @@ from holdfast.core.log.records import Compaction
 from holdfast.core.models.dialects import target
 from holdfast.core.models.prices import price_of
 from holdfast.core.models.window import Window
-from holdfast.core.projection.inspection import KINDS, Group, Inspection, Item, inspect
+from holdfast.core.projection.inspection import KINDS, Group, InspectedItem, Inspection, inspect
 from holdfast.core.projection.steps import MEANING
 from holdfast.engine.session.prepare import cache_for
 from holdfast.errors import UsageError
@@ -207,7 +207,7 @@ def _show_items(looked: Inspection, app: App, top: int) -> None:
         out.line()
 
 
-def _item_row(item: Item) -> Row:
+def _item_row(item: InspectedItem) -> Row:
     return (item.record, f"{item.kind} {item.name}".strip(), f"{item.tokens:,}", item.says)
 
 

@@ -10,7 +10,7 @@ from holdfast.core.log.records import User
 from holdfast.core.models.catalog import DIALECTS
 from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Image, Text, Thinking, ToolAnswer, ToolCall
-from holdfast.core.projection.ledger import Line, totals
+from holdfast.core.projection.ledger import LedgerLine, totals
 from holdfast.core.projection.policy import PromptCache
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.steps import MEANING
@@ -196,7 +196,7 @@ def _ledger(plan: Plan) -> list[Row]:
     return [_ledger_row(line) for line in plan.ledger]
 
 
-def _ledger_row(line: Line) -> Row:
+def _ledger_row(line: LedgerLine) -> Row:
     kind = f"{line.kind} {line.name}".strip()
     return (
         line.record,
