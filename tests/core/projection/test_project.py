@@ -448,7 +448,7 @@ def test_what_a_store_hands_out_after_a_cut_is_enough(records: list[Record], win
     plan, refusal = tried(records, window, prompt_cache=COLD)
     if refusal is not None or not any(isinstance(one, Compaction) for one in plan.decisions):
         return
-    again = plan_for(live_part(appended(records, plan)), window, cache=COLD)
+    again = plan_for(live_part(appended(records, plan)), window, prompt_cache=COLD)
     assert blocks_of(again) == blocks_of(plan)
     assert again.decisions == ()
 
@@ -608,7 +608,7 @@ def test_trim_is_the_same_function_everywhere() -> None:
 def test_policy_protects_what_it_names() -> None:
     """A denied tool's results are never pruned while another way is left."""
     records = long_log(30)
-    plan = plan_for(records, 40_000, policy=Policy(deny=("BA*",)), cache=COLD)
+    plan = plan_for(records, 40_000, policy=Policy(deny=("BA*",)), prompt_cache=COLD)
     assert not [line for line in plan.ledger if line.action in ("trimmed", "cleared")]
 
 
