@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _IMPORT_ALL = """
 import importlib, pkgutil, re, sys
@@ -50,3 +54,43 @@ patterns = [found for found in gc.get_objects() if type(found).__name__ == "_Laz
 print(len([pattern.search for pattern in patterns]))
 """
     assert int(_output(_IMPORT_ALL + count)) > 200
+
+
+_LOADED = "import sys; print(*sys.modules)"
+_NEVER = frozenset(
+    ("asyncio", "backports.zstd", "concurrent", "email", "logging", "rich", "sqlite3", "ssl")
+)
+"""Slow to load, and not needed before they are used."""
+
+
+def _loaded_by_command(script: str) -> set[str]:
+    output = _output(f"from holdfast.surfaces.cli import main\n{script}\n{_LOADED}")
+    return set(output.split("\n")[-2].split())
+
+
+def test_a_blocking_session_loads_no_event_loop_and_no_database() -> None:
+    loaded = set(_output(f"import holdfast; holdfast.Session\n{_LOADED}").split())
+    assert "holdfast.engine.session.session" in loaded
+    assert loaded & _NEVER == set()
+    assert "holdfast.engine.session.async_session" not in loaded
+
+
+def test_help_loads_no_command() -> None:
+    script = (
+        "from holdfast.surfaces.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    )
+    loaded = set(_output(f"{script}\n{_LOADED}").split("\n")[-2].split())
+    ours = {name for name in loaded if name.startswith("holdfast.")}
+    assert loaded & _NEVER == set()
+    assert len(ours) < 20, sorted(ours)
+
+
+def test_listing_sessions_loads_the_store_and_no_more(tmp_path: Path) -> None:
+    script = (
+        f"from holdfast.surfaces.cli import main\nmain(['--root', {str(tmp_path)!r}, 'sessions'])"
+    )
+    loaded = set(_output(f"{script}\n{_LOADED}").split("\n")[-2].split())
+    rooms = {".".join(name.split(".")[1:3]) for name in loaded if name.startswith("holdfast.")}
+    unused = ("core.projection", "core.extract", "core.turn", "core.secrets", "engine", "providers")
+    assert rooms.isdisjoint(unused), sorted(rooms)
+    assert loaded & (_NEVER - {"sqlite3"}) == set()  # the index of sessions is a database
