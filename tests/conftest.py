@@ -1,12 +1,14 @@
-"""What every test run shares: how hypothesis searches, what a quick run does, no certificates."""
+"""Shared by every test run: examples, the quick sample, Ctrl-C, closed connections."""
 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypothesis import settings
+from tests.support.connections import every_connection_is_closed
 from tests.support.runs import EXAMPLES, RUN, SLOW_FILES, sample
 
 if TYPE_CHECKING:
@@ -24,6 +26,13 @@ for run, count in EXAMPLES.items():
         print_blob=run == "nightly",
     )
 settings.load_profile(RUN)
+
+__all__ = ["every_connection_is_closed"]
+
+# A shell ignores Ctrl-C for what it starts in the background, and so would every process that a
+# test starts. Tests that send it must not depend on how they were started.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The SDKs only talk to 127.0.0.1 here. A folder without certificates spares each of their clients
 # reading all that this machine trusts, which takes longer than most tests.

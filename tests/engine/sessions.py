@@ -35,6 +35,7 @@ class Bench:
 
     def close(self) -> None:
         self._runner.close()
+        self.store.close()
 
     @property
     def is_async(self) -> bool:

@@ -349,6 +349,7 @@ def test_the_same_on_disk(scenario: Scenario, tmp_path: Path) -> None:
         _check(scenario, world, run, reopened)
         assert all(reopened.verify(one.key).is_sound for one in reopened.sessions())
         reopened.close()
+        world.store.close()
 
     check_all([Kill(number, when) for number in places for when in ("before", "after")], check)
 

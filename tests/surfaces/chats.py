@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast.core.log.records import Assistant, User
 from holdfast.engine.session.options import SessionOptions
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 
 class Seat:
-    """A chat, its model, and what a person types at it."""
+    """A chat, its model, and what a person types at it. A fixture closes it after the test."""
+
+    opened: ClassVar[list[Seat]] = []
 
     def __init__(self, root: Path, *answers: Any, **options: Any) -> None:
         self.store: SessionStore = JsonlStore(str(root))
+        self.opened.append(self)
         self.model = ScriptedModel(
             answers,
             otherwise="fine",

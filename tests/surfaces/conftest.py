@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.cli import Result, run_in_process
+from tests.surfaces.chats import Seat
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["Cli", "Result", "cli"]
@@ -26,6 +28,14 @@ class Cli:
 
     def log_file(self, session: str) -> Path:
         return self.root / "agents" / "main" / "sessions" / f"{session}.jsonl"
+
+
+@pytest.fixture(autouse=True)
+def every_seat_is_closed() -> Iterator[None]:
+    """Close the stores of the chats that a test opened."""
+    yield
+    while Seat.opened:
+        Seat.opened.pop().store.close()
 
 
 @pytest.fixture

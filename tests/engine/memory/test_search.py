@@ -25,7 +25,7 @@ from holdfast.stores.notes.notes import NoteStore
 from holdfast.stores.search.index import SearchIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from holdfast.engine.memory.indexer import Scope
@@ -55,15 +55,16 @@ def root(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def store(root: str) -> JsonlStore:
-    store = JsonlStore(root)
-    store.create(KEY)
-    return store
+def store(root: str) -> Iterator[JsonlStore]:
+    with JsonlStore(root) as store:
+        store.create(KEY)
+        yield store
 
 
 @pytest.fixture
-def memory(store: JsonlStore) -> Memory:
-    return Memory.open(store.root, with_vectors=False)
+def memory(store: JsonlStore) -> Iterator[Memory]:
+    with Memory.open(store.root, with_vectors=False) as memory:
+        yield memory
 
 
 def _texts(memory: Memory, query: str, scope: Scope = "all", limit: int = 6) -> list[str]:
@@ -207,9 +208,8 @@ def test_the_words_of_a_fork_are_found_once(memory: Memory, store: JsonlStore) -
     assert _texts(memory, "bananas") == ["about bananas"]
 
 
-def test_owners_and_agents_are_kept_apart(root: str) -> None:
+def test_owners_and_agents_are_kept_apart(store: JsonlStore, root: str) -> None:
     """What one owner or agent said or noted is neither found nor read for another."""
-    store = JsonlStore(root)
     for agent, session, owner in (
         ("main", "a", "ann"),
         ("main", "b", "bob"),
@@ -222,25 +222,24 @@ def test_owners_and_agents_are_kept_apart(root: str) -> None:
     NoteStore(root, "main").append(["noted bananas of nobody"])
 
     for owner in ("ann", "bob"):
-        memory = Memory.open(root, agent="main", owner=owner, with_vectors=False)
         expected = [f"bananas of {owner} with main", f"noted bananas of {owner} with main"]
-        assert sorted(_texts(memory, "bananas")) == expected
-    nobody = Memory.open(root, agent="main", with_vectors=False)
-    assert _texts(nobody, "bananas") == ["noted bananas of nobody"]
-    everybody = Memory.open(root, caller=OPERATOR, with_vectors=False)
-    assert len(_texts(everybody, "bananas", "sessions")) == 3
+        with Memory.open(root, agent="main", owner=owner, with_vectors=False) as memory:
+            assert sorted(_texts(memory, "bananas")) == expected
+    with Memory.open(root, agent="main", with_vectors=False) as nobody:
+        assert _texts(nobody, "bananas") == ["noted bananas of nobody"]
+    with Memory.open(root, caller=OPERATOR, with_vectors=False) as everybody:
+        assert len(_texts(everybody, "bananas", "sessions")) == 3
 
 
 def test_a_citation_of_what_may_not_be_read_is_refused(store: JsonlStore) -> None:
     key = SessionKey("main", "hers")
     store.create(key, owner="ann")
     said = store.append(key, [User(content="private")], expect=None)
-    memory = Memory.open(store.root, caller=Caller("main", None, visibility="agent"))
-
-    with pytest.raises(AccessDenied):
-        memory.get(f"main/hers#{said.head}")
-    with pytest.raises(HoldfastError):
-        memory.get("../../etc/passwd.md#L1-L2")
+    with Memory.open(store.root, caller=Caller("main", None, visibility="agent")) as memory:
+        with pytest.raises(AccessDenied):
+            memory.get(f"main/hers#{said.head}")
+        with pytest.raises(HoldfastError):
+            memory.get("../../etc/passwd.md#L1-L2")
 
 
 def test_secrets_are_masked_on_the_way_in_and_out(
@@ -264,11 +263,10 @@ def test_meaning_finds_what_words_do_not(store: JsonlStore) -> None:
         [User(content="aaaa bbbb"), User(content="mmmm nnnn"), User(content="zzz")],
         expect=None,
     )
-    memory = Memory(store, None, index=SearchIndex(None), embedder=Letters())
-
-    assert _texts(memory, "aabb", "sessions")[0] == "aaaa bbbb"
-    assert _texts(memory, "zzz", "sessions")[0] == "zzz"
-    assert memory.notice == ""
+    with Memory(store, None, index=SearchIndex(None), embedder=Letters()) as memory:
+        assert _texts(memory, "aabb", "sessions")[0] == "aaaa bbbb"
+        assert _texts(memory, "zzz", "sessions")[0] == "zzz"
+        assert memory.notice == ""
 
 
 def test_what_is_about_the_same_matter_comes_before_what_only_shares_a_word(
@@ -307,13 +305,12 @@ def test_what_means_the_same_as_the_best_comes_before_what_does_not(store: Jsonl
 def test_a_search_does_not_wait_for_many_vectors(store: JsonlStore) -> None:
     """Words alone answer until they are made, and the search says so."""
     store.append(KEY, [User(content=f"apple number {n}") for n in range(80)], expect=None)
-    memory = Memory(store, None, index=SearchIndex(None), embedder=Letters())
-
-    assert memory.search("apple", scope="sessions")
-    assert "no vector yet" in memory.notice
-    assert memory.embed() > 0
-    assert memory.search("apple", scope="sessions")
-    assert memory.notice == ""
+    with Memory(store, None, index=SearchIndex(None), embedder=Letters()) as memory:
+        assert memory.search("apple", scope="sessions")
+        assert "no vector yet" in memory.notice
+        assert memory.embed() > 0
+        assert memory.search("apple", scope="sessions")
+        assert memory.notice == ""
 
 
 def test_a_broken_embedder_does_not_break_a_search(store: JsonlStore) -> None:
@@ -322,10 +319,9 @@ def test_a_broken_embedder_does_not_break_a_search(store: JsonlStore) -> None:
             raise RuntimeError("out of order")
 
     store.append(KEY, [User(content="about bananas")], expect=None)
-    memory = Memory(store, None, embedder=Broken())
-
-    assert _texts(memory, "bananas", "sessions") == ["about bananas"]
-    assert "out of order" in memory.notice
+    with Memory(store, None, embedder=Broken()) as memory:
+        assert _texts(memory, "bananas", "sessions") == ["about bananas"]
+        assert "out of order" in memory.notice
 
 
 def test_many_queries_are_answered_over_one_index(memory: Memory, store: JsonlStore) -> None:
@@ -382,7 +378,6 @@ def test_an_index_that_breaks_is_made_anew(memory: Memory, store: JsonlStore, ro
 
 
 def test_without_a_root_nothing_is_found_and_nothing_is_made(tmp_path: Path) -> None:
-    memory = Memory.open(str(tmp_path / "missing"), with_vectors=False)
-
-    assert memory.search("anything", scope="all") == []
+    with Memory.open(str(tmp_path / "missing"), with_vectors=False) as memory:
+        assert memory.search("anything", scope="all") == []
     assert not (tmp_path / "missing").exists()

@@ -376,7 +376,7 @@ def test_a_reset_that_dies_anywhere_leaves_the_old_session_where_it_was(tmp_path
     for writes in range(8):
         root = tmp_path / str(writes)
         Dying.left = 10**9
-        with Session.open("bot", model=_haiku(), store=Dying(str(root))) as bot:
+        with Dying(str(root)) as dying, Session.open("bot", model=_haiku(), store=dying) as bot:
             bot.set_mode("fresh")
             bot.say("Write a haiku")
             Dying.left = writes
@@ -384,7 +384,7 @@ def test_a_reset_that_dies_anywhere_leaves_the_old_session_where_it_was(tmp_path
                 bot.say("make it about rain")
         Dying.left = 10**9
         model = _haiku()
-        with Session.open("bot", model=model, store=Dying(str(root))) as again:
+        with Dying(str(root)) as dying, Session.open("bot", model=model, store=dying) as again:
             if again.resume() is None:
                 again.say("and another one")
         assert HAIKU in texts(model.requests[-1])

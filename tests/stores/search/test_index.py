@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from holdfast.core.memory.search_terms import terms
 from holdfast.stores.search.index import IndexPassage, IndexSource, SearchIndex, source_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -36,8 +38,10 @@ def _found(index: SearchIndex, query: str) -> list[str]:
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> SearchIndex:
-    return SearchIndex(str(tmp_path / "recall.sqlite3"))
+def index(tmp_path: Path) -> Iterator[SearchIndex]:
+    """An index that connects when it is first used."""
+    with closing(SearchIndex(str(tmp_path / "recall.sqlite3"))) as index:
+        yield index
 
 
 def test_passages_are_found_by_their_terms(index: SearchIndex) -> None:
@@ -114,23 +118,21 @@ def test_the_index_outlives_the_process_and_is_private(index: SearchIndex, tmp_p
     path = tmp_path / "recall.sqlite3"
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert _found(SearchIndex(str(path)), "apple") == ["about apples"]
+    assert _found(index, "apple") == ["about apples"]
 
 
 @pytest.mark.parametrize(
     "garbage", [b"not a database at all" * 100, b"SQLite format 3\0" + b"x" * 900]
 )
-def test_a_corrupt_index_is_set_aside(tmp_path: Path, garbage: bytes) -> None:
-    path = tmp_path / "recall.sqlite3"
-    path.write_bytes(garbage)
-    index = SearchIndex(str(path))
+def test_a_corrupt_index_is_set_aside(index: SearchIndex, tmp_path: Path, garbage: bytes) -> None:
+    (tmp_path / "recall.sqlite3").write_bytes(garbage)
     _put(index, "main/one", "about apples")
 
     assert _found(index, "apples") == ["about apples"]
     assert (tmp_path / "recall.sqlite3.corrupt").read_bytes() == garbage
 
 
-def test_an_index_of_another_version_is_made_anew(tmp_path: Path) -> None:
+def test_an_index_of_another_version_is_made_anew(index: SearchIndex, tmp_path: Path) -> None:
     import sqlite3
 
     path = tmp_path / "recall.sqlite3"
@@ -138,7 +140,6 @@ def test_an_index_of_another_version_is_made_anew(tmp_path: Path) -> None:
     other.execute("CREATE TABLE passages (something TEXT)")
     other.execute("PRAGMA user_version = 999")
     other.close()
-    index = SearchIndex(str(path))
     _put(index, "main/one", "about apples")
 
     assert _found(index, "apples") == ["about apples"]
@@ -149,11 +150,11 @@ def test_without_a_place_to_write_it_is_kept_in_memory(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("")
     os.symlink(tmp_path / "target", tmp_path / "link")
     for path in (tmp_path / "missing" / "recall.sqlite3", tmp_path / "link"):
-        index = SearchIndex(str(path))
-        _put(index, "main/one", "about apples")
+        with closing(SearchIndex(str(path))) as index:
+            _put(index, "main/one", "about apples")
 
-        assert index.is_in_memory
-        assert _found(index, "apples") == ["about apples"]
+            assert index.is_in_memory
+            assert _found(index, "apples") == ["about apples"]
     assert (tmp_path / "target").read_text() == ""
 
 

@@ -16,7 +16,13 @@ from holdfast.core.turn.compact import compact
 from holdfast.engine.session import lifecycle, reading, rewinding
 from holdfast.engine.session.base import SessionBase
 from holdfast.engine.session.drivers.awaiting import AwaitingDriver, run_in_thread
-from holdfast.engine.session.opening import check_ready, created_here, find_session, open_store
+from holdfast.engine.session.opening import (
+    check_ready,
+    close_on_error,
+    created_here,
+    find_session,
+    open_store,
+)
 from holdfast.engine.session.options import (
     check_model,
     check_on_delta,
@@ -104,15 +110,15 @@ class AsyncSession(SessionBase):
         if other is not None:
             check_model(other, "summary_model")
         opened, who, is_ours = await run_in_thread(open_store, store, root, agent)
-        key = await run_in_thread(
-            find_session, opened, name, who, create=create, label=label, owner=owner
-        )
-        owned = created_here(
-            (model, main), (summary_model, other), (None if is_ours else opened, opened)
-        )
-        return cls(
-            opened, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned
-        )
+        ours = opened if is_ours else None
+        owned = created_here((model, main), (summary_model, other), (None, ours))
+        with close_on_error(ours):
+            key = await run_in_thread(
+                find_session, opened, name, who, create=create, label=label, owner=owner
+            )
+            return cls(
+                opened, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned
+            )
 
     async def __aenter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,8 @@ from holdfast.errors import AccessDenied, NoSuchSession, SessionExists
 from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from holdfast.ports import AsyncModel, Model, SessionStore
 
 _NEAR_RECORDS: Final = 50
@@ -99,6 +102,17 @@ def open_store(
     if store is not None:
         return store, settings.agent, False
     return JsonlStore(settings.root), settings.agent, True
+
+
+@contextmanager
+def close_on_error(store: SessionStore | None) -> Iterator[None]:
+    """Close a store that was opened for a session which cannot be opened."""
+    try:
+        yield
+    except BaseException:
+        if store is not None:
+            store.close()
+        raise
 
 
 def _check_owner(store: SessionStore, key: SessionKey, owner: str | None) -> None:

@@ -17,7 +17,13 @@ from holdfast.core.turn.compact import compact
 from holdfast.engine.session import lifecycle, reading, rewinding
 from holdfast.engine.session.base import SessionBase
 from holdfast.engine.session.drivers.blocking import BlockingDriver
-from holdfast.engine.session.opening import check_ready, created_here, find_session, open_store
+from holdfast.engine.session.opening import (
+    check_ready,
+    close_on_error,
+    created_here,
+    find_session,
+    open_store,
+)
 from holdfast.engine.session.options import (
     check_model,
     check_on_delta,
@@ -111,13 +117,13 @@ class Session(SessionBase):
         if other is not None:
             check_model(other, "summary_model")
         store, agent, is_ours = open_store(store, root, agent)
-        key = find_session(store, name, agent, create=create, label=label, owner=owner)
-        owned = created_here(
-            (model, main), (summary_model, other), (None if is_ours else store, store)
-        )
-        return cls(
-            store, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned
-        )
+        ours = store if is_ours else None
+        owned = created_here((model, main), (summary_model, other), (None, ours))
+        with close_on_error(ours):
+            key = find_session(store, name, agent, create=create, label=label, owner=owner)
+            return cls(
+                store, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned
+            )
 
     def __enter__(self) -> Self:
         return self
