@@ -244,7 +244,9 @@ def shown(log: list[Record], transcript: Transcript, window: int) -> str:
 def kept_text(log: list[Record], transcript: Transcript, window: int) -> str:
     """The same without what the cuts left behind."""
     plan = _project(log, transcript, window, ProjectionCache(Scale(transcript.counter)), "hold")
-    return "\n".join(text_in(b) for unit in plan.kept for part in unit.parts for b in part.blocks)
+    return "\n".join(
+        text_in(b) for unit in plan.units_kept for part in unit.parts for b in part.blocks
+    )
 
 
 def _project(

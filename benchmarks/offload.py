@@ -28,7 +28,7 @@ from holdfast.context import (
     OFFLOAD_TEXT_CHARS,
     PREVIEW_CHARS,
     Room,
-    offloaded,
+    offload_result,
     room_for,
 )
 from holdfast.core.flow.effects import PutBlob
@@ -326,7 +326,7 @@ def arrive(
         id=f"r{place:06d}", tool_use_id=record.tool_use_id, content=record.content,
         name=record.name, is_error=record.is_error,
     )  # fmt: skip
-    kept = driven(offloaded(named, room), blobs)
+    kept = driven(offload_result(named, room), blobs)
     text, preview = text_of(record.content), text_of(kept.content)
     before, after = COUNTER.count(text), COUNTER.count(preview)
     found.results += 1

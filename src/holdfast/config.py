@@ -60,7 +60,7 @@ def _secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """The secrets in the environment. One that is named and not there is more likely misspelled
     than meant, and would not be masked."""
     asked = (environ.get("HOLDFAST_SECRETS") or "").split(",")
-    names = [name for one in asked if (name := one.strip())]
+    names = [name for item in asked if (name := item.strip())]
     for name in names:
         if not environ.get(name):
             raise BadSetting(
@@ -71,5 +71,5 @@ def _secrets(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def wants_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether to colour what is written there. `NO_COLOR` and a dumb terminal say no."""
+    """Return whether to colour what is written there. `NO_COLOR` and a dumb terminal say no."""
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"

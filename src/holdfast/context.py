@@ -17,7 +17,7 @@ from holdfast.core.limits import (
 )
 from holdfast.core.outputs.offload import (
     Room as Room,
-    offloaded as offloaded,
+    offload_result as offload_result,
     room_for as room_for,
 )
 from holdfast.core.outputs.preview import preview as preview

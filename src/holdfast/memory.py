@@ -11,7 +11,7 @@ from holdfast.core.memory.running_summary import (
 )
 from holdfast.core.memory.search_terms import terms as terms
 from holdfast.engine.memory.anthropic_tool import memory_tool as memory_tool
-from holdfast.engine.memory.running_summary import refreshed as refreshed
+from holdfast.engine.memory.running_summary import refresh as refresh
 from holdfast.engine.memory.search import Memory as Memory
 from holdfast.engine.memory.tools import memory_tools as memory_tools
 from holdfast.providers.embeddings import (

@@ -318,7 +318,7 @@ def test_outputs_of_200_megabytes_are_read_in_bounded_memory(asked: dict[str, An
 
 def call(desk: Desk, **arguments: Any) -> Any:
     box = Toolbox([output_tool(desk.outputs, KEY)])
-    prepared = box.prepared(ToolCall("c1", "output_read", arguments))
+    prepared = box.prepare(ToolCall("c1", "output_read", arguments))
     assert isinstance(prepared, tuple), prepared
     function, bound = prepared
     return function.function(**bound)

@@ -11,7 +11,7 @@ import pytest
 from tests.core.secrets.planted_secrets import HARMLESS, TOKENS, made
 
 from holdfast.engine import redactor as redacting
-from holdfast.engine.redactor import found_by_library, redactor
+from holdfast.engine.redactor import find_with_library, redactor
 from holdfast.errors import HoldfastWarning
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def test_library_finds_what_our_shapes_do_not_know() -> None:
     pytest.importorskip("kingfisher_sdk")
     for before in ("", "plain ", "日本語 😀 ", "\ud800 "):
         text = f"{before}the key {ONLY_THE_LIBRARY} here"
-        [(start, end)] = found_by_library(text)
+        [(start, end)] = find_with_library(text)
         assert text[start:end] == ONLY_THE_LIBRARY
         masked = redactor().text(text)
         assert ONLY_THE_LIBRARY[6:-4] not in masked
@@ -44,7 +44,7 @@ def test_library_finds_what_our_shapes_do_not_know() -> None:
 
 def test_library_takes_ordinary_text_for_what_it_is() -> None:
     """Short texts are not even shown to it."""
-    assert list(found_by_library("sk-short")) == []
+    assert list(find_with_library("sk-short")) == []
     for text in HARMLESS:
         if "://" not in text:
             assert redactor().text(text) is text

@@ -68,7 +68,7 @@ def test_a_signature_gives_the_schema() -> None:
 
 
 def _bound(arguments: Any) -> Any:
-    found = Toolbox([store]).prepared(ToolCall("c", "store", arguments))
+    found = Toolbox([store]).prepare(ToolCall("c", "store", arguments))
     return found if isinstance(found, Outcome) else found[1]
 
 
@@ -123,7 +123,7 @@ def test_a_declaration_is_offered_and_not_run() -> None:
     box = Toolbox([Tool("look", "Look there."), store])
     assert [tool.name for tool in box.tools] == ["look", "store"]
     assert "look" not in box
-    found = box.prepared(ToolCall("c", "look", {}))
+    found = box.prepare(ToolCall("c", "look", {}))
     assert isinstance(found, Outcome)
     assert found.is_error
 

@@ -250,7 +250,7 @@ def test_a_script_can_compute_and_must_not_run_out() -> None:
     loopback.__enter__()
     texts = [ask(loopback, way, str(n)).text for n in range(3)]
     assert texts == ["one", "two", "three: 2"]
-    assert script.left == 0
+    assert script.remaining == 0
     with pytest.raises(openai.InternalServerError, match="request 4 came after the last of 3"):
         ask(loopback, way)
     with pytest.raises(ScriptExhausted, match="request 4"):

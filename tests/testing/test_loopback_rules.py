@@ -73,7 +73,7 @@ def test_a_broken_rule_is_a_400_in_the_words_of_the_provider(way: Way) -> None:
         [received] = loopback.invalid
         assert received.status == 400
         assert received.violations[0].quote == received.said
-        assert loopback.answered == ()
+        assert loopback.answers == ()
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_the_window_is_exact(way: Way) -> None:
         assert (fits.is_over, over.is_over) == (False, True)
         assert loopback.over_limit == (over,)
         assert (over.tokens, over.output_max, over.limit) == (tokens, 500, limit)
-        assert loopback.answered == (fits,)
+        assert loopback.answers == (fits,)
 
 
 def test_input_alone_over_the_window_has_other_words() -> None:

@@ -25,10 +25,10 @@ LABEL_CHARS_MAX: Final = 200
 TITLE_CHARS_MAX: Final = 80
 
 DAMAGE_PREVIEW_BYTES: Final = 80
-"""How much of a damaged line is shown in a report; the bytes themselves stay in the log."""
+"""Bytes of a damaged line shown in a report; the bytes themselves stay in the log."""
 
 LOCK_WAIT_SECONDS: Final = 10.0
-"""How long an append waits for another writer before it gives up with a message."""
+"""Seconds that an append waits for another writer before it fails with a message."""
 
 BLOB_GRACE_SECONDS: Final = 3_600.0
 """A blob younger than this is never collected: its record may be about to be written."""
@@ -47,12 +47,12 @@ OUTPUT_RESERVE_TOKENS: Final = 20_000
 TRIM_ABOVE_CHARS: Final = 4_000
 """Tool results longer than this can be trimmed."""
 TRIM_KEEP_CHARS: Final = 3_000
-"""What trimming keeps: half of it from the beginning, half from the end."""
+"""Characters that trimming keeps: half from the beginning, half from the end."""
 CLEAR_KEEP_ERROR_CHARS: Final = 400
-"""What clearing keeps of the end of a result that ended in an error."""
+"""Characters that clearing keeps of the end of a result that ended in an error."""
 CLEAR_NAMES_TOKENS: Final = 200
 CLEAR_NAMES_SHARE: Final = 0.05
-"""What clearing keeps of the names in a result, at most, and as a share of it."""
+"""The most that clearing keeps of the names in a result, in tokens and as a share of it."""
 
 RESULT_CHARS_MAX: Final = 4_000_000
 """A longer tool result is stored head and tail: six bytes a character still fit a line."""
@@ -67,10 +67,10 @@ OFFLOAD_BINARY_CHARS: Final = 24_000
 DETAIL_CHARS_MAX: Final = 500
 """A text among the details that stays when the rest goes."""
 PREVIEW_CHARS: Final = 8_000
-"""What stays of a text that was moved out; less where the window is small."""
+"""Characters that stay of an offloaded text; fewer in a small window."""
 PREVIEW_CHARS_MIN: Final = 600
 REF_CHARS: Final = 16
-"""How much of a hash is shown as a ref: enough to be unique, and short enough to be copied."""
+"""Characters of a hash shown as a ref: enough to be unique, few enough to be copied."""
 
 EXCERPT_CHARS: Final = 20_000
 """Characters that one read of an output shows unless asked otherwise."""
@@ -79,18 +79,18 @@ EXCERPT_CHARS_MAX: Final = 120_000
 """The least and the most that one read of an output can be asked for."""
 PATTERN_CHARS_MAX: Final = 1_000
 PATTERN_SECONDS: Final = 2.0
-"""How long a pattern may be, and how long all its matching in one read may take."""
+"""The longest pattern, and the seconds that all its matching in one read may take."""
 
 RESEED_CHARS: Final = 12_288
 RESEED_CHARS_MAX: Final = 262_144
-"""How much of a lost session is retold: at least, and at most, however large the window is."""
+"""The least and the most characters of a reseed, however large the window."""
 RESEED_WINDOW_SHARE: Final = 0.08
 """And between the two, this share of the window, at four characters a token."""
 RESEED_MESSAGES_MAX: Final = 100
 """The summary and the newest messages."""
 RESEED_CALL_CHARS: Final = 300
 RESEED_RESULT_CHARS: Final = 600
-"""What a tool call's arguments, or a result, may take of it, in one line."""
+"""Characters that the arguments of a call, or a result, may take of it, in one line."""
 RESEED_BOTH_ENDS_CHARS: Final = 400
 """With less room, only the end of a long message is kept."""
 RESEED_LEAST_CHARS: Final = 40
@@ -107,29 +107,29 @@ HISTORY_ITEMS_MAX: Final = 400
 HISTORY_DEPTH_MAX: Final = 40
 HISTORY_LIMIT_MESSAGES: Final = 200
 HISTORY_LIMIT_MESSAGES_MAX: Final = 1_000
-"""How many messages are looked for, unless asked otherwise, and at most."""
+"""Messages in a page: the default, and the most."""
 HISTORY_SEARCH_CHARS_MAX: Final = 16_000_000
-"""How much text one search looks through; its cursor goes on from there."""
+"""Characters that one search reads; its cursor continues from there."""
 
 NOTE_CHARS_MAX: Final = 500
 """A note is one line of a file, and this long without the comment behind it."""
 NOTE_RECORDS_MAX: Final = 8
-"""How many records the comment behind a note names."""
+"""Records named in the comment behind a note."""
 NOTE_FILE_BYTES_MAX: Final = 8 * 1024 * 1024
 """A larger file of notes is not added to, and read no further."""
 NOTE_FILES_MAX: Final = 10_000
 NOTE_DEPTH_MAX: Final = 8
 NOTE_NAME_CHARS_MAX: Final = 120
-"""How many files of notes there may be, in how many folders, and how long their names are."""
+"""Bounds on files of notes, their folders, and the length of their names."""
 MEMORY_VIEW_CHARS: Final = 16_000
-"""What the memory tool shows at once."""
+"""Characters that the memory tool shows at once."""
 MEMORY_FILE_CHARS_MAX: Final = 256_000
 """The largest file that the memory tool writes."""
 MEMORY_LINES_MAX: Final = 999_999
 
 CHECKPOINT_CHARS: Final = 4_000
 CHECKPOINT_CUT_CHARS: Final = 2_000
-"""What a checkpoint may take where it is shown: in a fresh session, and beside a compaction."""
+"""Characters of a checkpoint where it is shown: in a fresh session, and beside a compaction."""
 CHECKPOINT_REQUESTS_MAX: Final = 60
 CHECKPOINT_REQUEST_CHARS: Final = 600
 CHECKPOINT_ENTRIES_MAX: Final = 20
@@ -142,30 +142,30 @@ CHECKPOINT_FILES_MAX: Final = 1_000
 CHECKPOINT_CALLS_MAX: Final = 64
 """Calls that still wait for a result, and tools that are counted by name."""
 CHECKPOINT_TRIED_MAX: Final = 3
-"""What was tried after an error."""
+"""Attempts kept after an error."""
 
 SIDECAR_ITEMS_MAX: Final = 60
 SIDECAR_ITEM_CHARS: Final = 220
 SIDECAR_CHARS: Final = 1_200
-"""What a running summary may take where it is shown."""
+"""Characters of a running summary where it is shown."""
 SIDECAR_BYTES_MAX: Final = 1024 * 1024
 """A larger file is none of ours."""
 
 PASSAGE_CHARS_MAX: Final = 1_000
-"""What a search finds at once: about 250 tokens, all of which the offline embeddings can read."""
+"""Characters of a passage: about 250 tokens, all of which the offline embeddings can read."""
 RECALL_LIMIT: Final = 6
 RECALL_LIMIT_MAX: Final = 100
-"""How many hits a search gives, unless asked otherwise, and at most."""
+"""Hits of a search: the default, and the most."""
 RECALL_QUERY_CHARS_MAX: Final = 8_000
 """Of a query; the rest of a longer one is not looked for."""
 RECALL_CANDIDATES_MAX: Final = 400
-"""How many passages are looked at closely, whatever the limit: so that more hits are only more."""
+"""Passages that are ranked closely, whatever the limit, so that a larger limit only adds hits."""
 RECALL_POSTINGS_MAX: Final = 24_000
-"""How many places one query looks up, the rarest terms first."""
+"""Postings that one query looks up, the rarest terms first."""
 RECALL_EMBED_MAX: Final = 32
-"""How many new passages a search embeds before it answers; with more it answers by text alone."""
+"""New passages that a search embeds before it answers; with more, it answers by text alone."""
 INJECTION_CHARS: Final = 4_000
-"""What recalled memory may take of a prompt, markers and all."""
+"""Characters of recalled memory in a prompt, markers included."""
 
 assert BATCH_RECORDS_MAX > 1
 assert 6 * RESULT_CHARS_MAX < LINE_BYTES_MAX

@@ -30,7 +30,7 @@ from holdfast.core.log.records import (
     encode,
     text_of,
 )
-from holdfast.core.log.refs import AS_TEXT, refs_of, restored, without_refs
+from holdfast.core.log.refs import AS_TEXT, refs_of, restore, without_refs
 from holdfast.core.outputs.excerpts import Excerpt, excerpt
 from holdfast.core.outputs.selections import selection
 from holdfast.core.text.cut import cut, scrub
@@ -90,10 +90,10 @@ class Outputs:
         found: dict[str, FoundOutput] = {}
         for record in self._newest_first(key):
             if record.id == ref:
-                return _found_record(record)
+                return _find_in_record(record)
             for held in refs_of(record) if is_hash else ():
                 if held.sha256.startswith(ref):
-                    found[held.sha256] = _found_ref(held, record)
+                    found[held.sha256] = _find_by_ref(held, record)
             # Shorter ones could be made to fit two payloads: they have to be the only one.
             if found and len(ref) >= REF_CHARS:
                 break
@@ -167,7 +167,7 @@ class Outputs:
         )
 
     def _text(self, found: FoundOutput) -> Iterator[str]:
-        pieces = _decoded(self._payload(found))
+        pieces = _decode_chunks(self._payload(found))
         return pieces if self._redactor is None else self._redactor.stream(pieces)
 
     def _payload(self, found: FoundOutput) -> Iterator[bytes]:
@@ -214,7 +214,7 @@ def whole(record: Record, blobs: BlobStore) -> Record:
     """A record with everything that was moved out of it, for who has no blobs; what cannot be had
     stays as it is."""
     get = payload_of(blobs)
-    record = restored(record, get)
+    record = restore(record, get)
     if isinstance(record, User | ToolResult) and isinstance(record.content, list):
         record = msgspec.structs.replace(record, content=list(map(without_refs, record.content)))
     if not isinstance(record, ToolResult) or record.output_ref is None:
@@ -270,14 +270,14 @@ def output_tool(
     return tool_function(output_read)
 
 
-def _found_ref(held: OutputRef, record: Record) -> FoundOutput:
+def _find_by_ref(held: OutputRef, record: Record) -> FoundOutput:
     kind = "text" if held.kind in ("", AS_TEXT) else held.kind
     return FoundOutput(held.sha256[:REF_CHARS], record.id, kind, held.bytes, held.sha256)
 
 
-def _found_record(record: Record) -> FoundOutput:
+def _find_in_record(record: Record) -> FoundOutput:
     if isinstance(record, ToolResult) and record.output_ref is not None:
-        return _found_ref(record.output_ref, record)
+        return _find_by_ref(record.output_ref, record)
     text, kind = _record_text(record)
     text = scrub(text)
     return FoundOutput(record.id, record.id, kind, len(text.encode()), text=text)
@@ -286,16 +286,16 @@ def _found_record(record: Record) -> FoundOutput:
 def _record_text(record: Record) -> tuple[str, str]:
     """What a record says, and of which kind that is."""
     if record.extra:  # fields that this version does not know are what it says, too
-        return _indented(encode(record)), "json"
+        return _indent(encode(record)), "json"
     match record:
         case User(content=content) | Assistant(content=content) | ToolResult(content=content):
             if _is_plain(content):
                 return text_of(content), "text"
-            return _indented(msgspec.json.encode(content)), "json"
+            return _indent(msgspec.json.encode(content)), "json"
         case Compaction(summary=summary):
             return summary, "text"
         case _:
-            return _indented(encode(record)), "json"  # no text of its own: the whole record
+            return _indent(encode(record)), "json"  # no text of its own: the whole record
 
 
 def _is_plain(content: Content) -> bool:
@@ -304,11 +304,11 @@ def _is_plain(content: Content) -> bool:
     )
 
 
-def _indented(line: bytes) -> str:
+def _indent(line: bytes) -> str:
     return msgspec.json.format(line, indent=2).decode()
 
 
-def _decoded(chunks: Iterable[bytes]) -> Iterator[str]:
+def _decode_chunks(chunks: Iterable[bytes]) -> Iterator[str]:
     decoder: Any = codecs.getincrementaldecoder("utf-8")("replace")
     for chunk in chunks:
         yield decoder.decode(chunk)

@@ -35,10 +35,10 @@ def redactor(secrets: Mapping[str, str] | None = None, *, library: bool | None =
             HoldfastWarning,
             stacklevel=2,
         )
-    return Redactor(secrets, find=None if library is False else found_by_library)
+    return Redactor(secrets, find=None if library is False else find_with_library)
 
 
-def found_by_library(text: str) -> Iterator[tuple[int, int]]:
+def find_with_library(text: str) -> Iterator[tuple[int, int]]:
     """Where Kingfisher finds a credential, in characters; nowhere where it cannot be used."""
     if len(text) < _TEXT_CHARS_MIN:
         return
@@ -51,9 +51,9 @@ def found_by_library(text: str) -> Iterator[tuple[int, int]]:
     except Exception as error:  # a helper never hurts: our own shapes have looked already
         _warn(f"Kingfisher failed on a text, which Holdfast's own shapes have looked at: {error}")
         return
-    for one in findings:
-        if one.visible:
-            start, end = one.location["start_offset"], one.location["end_offset"]
+    for finding in findings:
+        if finding.visible:
+            start, end = finding.location["start_offset"], finding.location["end_offset"]
             yield _characters(data, text, start), _characters(data, text, end)
 
 

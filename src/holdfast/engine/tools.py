@@ -72,7 +72,7 @@ class Toolbox:
         self._vault = vault or Vault({})
         self._functions: dict[str, ToolFunction] = {}
         declared: dict[str, Tool] = {}
-        for item in made_tools(tools):
+        for item in make_tools(tools):
             tool = item if isinstance(item, Tool) else item.tool
             if isinstance(item, ToolFunction):
                 self._functions[tool.name] = item
@@ -95,14 +95,14 @@ class Toolbox:
     def function(self, name: str) -> ToolFunction | None:
         return self._functions.get(name)
 
-    def prepared(self, call: ToolCall) -> tuple[ToolFunction, dict[str, Any]] | Outcome:
+    def prepare(self, call: ToolCall) -> tuple[ToolFunction, dict[str, Any]] | Outcome:
         """Return the function and its arguments for a call, or the error to answer it with."""
         found = self._functions.get(call.name)
         if found is None:
             known = ", ".join(self._functions) or "none"
             text = f"There is no tool `{call.name}`. Tools: {known}."
             return Outcome(call.id, text, is_error=True)
-        arguments = self._vault.opened(call.arguments, call.name)
+        arguments = self._vault.resolve(call.arguments, call.name)
         try:
             return found, found.bind(msgspec.structs.replace(call, arguments=arguments))
         except (msgspec.ValidationError, TypeError, ValueError) as error:
@@ -126,7 +126,7 @@ def tool_function(function: Callable[..., Any]) -> ToolFunction:
     return ToolFunction(function, Tool(name, description, _schema(arguments, name)), arguments)
 
 
-def made_tools(tools: Any) -> tuple[ToolFunction | Tool, ...]:
+def make_tools(tools: Any) -> tuple[ToolFunction | Tool, ...]:
     """Return tools as functions with a schema, and declarations as they are."""
     if isinstance(tools, str) or not isinstance(tools, Iterable):
         raise BadSetting(f"`tools` cannot be {cut(repr(tools), _SHOWN_CHARS).text}", hint=_HINT)

@@ -40,9 +40,9 @@ def _candidates(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     named = [path / name for name in NAMES]
-    dated = [(one.stat().st_mtime, one.name, one) for one in path.glob("ckpt_*.json")]
+    dated = [(item.stat().st_mtime, item.name, item) for item in path.glob("ckpt_*.json")]
     newest = [one for *_when, one in sorted(dated, reverse=True)]
-    return [one for one in (*named, *newest) if one.is_file()]
+    return [item for item in (*named, *newest) if item.is_file()]
 
 
 def _read(file: Path) -> State | str:

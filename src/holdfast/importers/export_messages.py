@@ -39,7 +39,7 @@ def export_messages(records: Iterable[Record], dialect: str) -> Exported:
 
 
 class _Writer(ABC):
-    """What both dialects share: calls of the seed format, and records that are no messages."""
+    """Shared by both dialects: calls of the seed format, and records that are no messages."""
 
     def __init__(self) -> None:
         self.messages: list[Json] = []
@@ -133,10 +133,10 @@ class _Chat(_Writer):
             return
         kinds = ("tool_use", "thinking", "redacted_thinking", "reasoning")
         said = [block for block in content if block.get("type") not in kinds]
-        message: Json = {"role": "assistant", "content": self._said(said)}
-        thoughts = [one for one in content if one.get("type") == "thinking"]
+        message: Json = {"role": "assistant", "content": self._write_text(said)}
+        thoughts = [item for item in content if item.get("type") == "thinking"]
         if thoughts:
-            texts = [text_or_empty(one.get("thinking")) for one in thoughts]
+            texts = [text_or_empty(thought.get("thinking")) for thought in thoughts]
             message["reasoning_content"] = "\n".join(texts)
         for block in content:
             if block.get("signature"):
@@ -155,7 +155,7 @@ class _Chat(_Writer):
         message: Json = {"role": "tool", "tool_call_id": record.tool_use_id, "content": content}
         self.messages.append(message)
 
-    def _said(self, said: list[Json]) -> Any:
+    def _write_text(self, said: list[Json]) -> Any:
         """A reply of one text is a text; a list would be odd for most readers."""
         if len(said) == 1 and said[0].get("type") == "text":
             return said[0].get("text")

@@ -1,4 +1,4 @@
-"""Where transcripts are: the files of a folder, and folders that are one transcript together."""
+"""Find transcripts: the files of a folder, and folders that are one transcript together."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class _Calls:
         window: Window,
         options: ClientOptions | None = None,
     ) -> None:
-        """Where no client is given, one with these options is made when it is first needed.
+        """Use a client, or create one with these options when it is first needed.
 
         A session can be opened, looked at and guarded without a key; only a call takes one.
         """

@@ -25,7 +25,7 @@ _TOKENIZER: Final = (
 """Packages that carry the files. Neither is imported: only its files are read."""
 _RUNTIME: Final = ("numpy", "onnxruntime", "tokenizers")
 _TOKENS_MAX: Final = 256
-"""What the model was made to read at once."""
+"""Tokens that the model can read at once."""
 _BATCH_TOKENS: Final = 4_096
 _BATCH_TEXTS: Final = 32
 """A batch large enough to keep the threads busy and small enough for a few megabytes."""
@@ -49,7 +49,8 @@ class Embedder(Protocol):
 
 
 def is_available() -> bool:
-    """Whether the extra `vectors` is installed, as far as one can tell without loading it."""
+    """Return whether the extra `vectors` is installed, as far as one can tell without loading
+    it."""
     return all(map(importlib.util.find_spec, _RUNTIME)) and all(
         _file(*file) is not None for file in (_MODEL, _TOKENIZER)
     )
@@ -86,7 +87,7 @@ class MiniLM:
     def _load(self) -> tuple[Any, Any]:
         with self._mutex:
             if self._loaded is None:
-                self._loaded = _loaded(self._threads)
+                self._loaded = _load_model(self._threads)
             return self._loaded
 
 
@@ -130,7 +131,7 @@ class Vectors:
         return found
 
     def similarity(self, vector: bytes, ids: Sequence[int]) -> dict[int, float]:
-        """How similar the vectors of these are; those without one are left out."""
+        """Return the similarity of each vector; passages without one are left out."""
         import numpy
 
         if not ids or not len(self._ids):
@@ -144,7 +145,7 @@ class Vectors:
         return dict(zip(wanted[is_there].tolist(), values.tolist(), strict=True))
 
     def by_group(self, vector: bytes) -> dict[int, float]:
-        """How similar each group is as a whole."""
+        """Return the similarity of each group as a whole."""
         if not self._groups:
             return {}
         values = self._means @ _unit(vector) * _SCALE
@@ -192,7 +193,7 @@ def _file(package: str, path: str) -> str | None:
     return None
 
 
-def _loaded(threads: int) -> tuple[Any, Any]:
+def _load_model(threads: int) -> tuple[Any, Any]:
     """The tokenizer and the model, ready to run."""
     import onnxruntime
     from tokenizers import Tokenizer

@@ -26,7 +26,7 @@ _RESETS: Final = ("tokens", "requests", "input-tokens", "output-tokens")
 
 
 def name_failure(error: object, extra: Sequence[Rule] = ()) -> Failure:
-    """What a failed call means. `extra` rules come before the built-in ones."""
+    """Classify a failed call. `extra` rules come before the built-in ones."""
     if isinstance(error, HoldfastError):
         # Our own refusals speak of windows too, and sending less is what they have tried.
         return Failure(
@@ -40,7 +40,7 @@ def name_failure(error: object, extra: Sequence[Rule] = ()) -> Failure:
 
 
 def symptoms_of(error: object) -> Symptoms:
-    """What can be seen of a failure, whatever it arrives as. Never raises."""
+    """Return the visible facts of a failure of any type. Never raises."""
     match error:
         case Symptoms():
             return error
@@ -70,7 +70,7 @@ def _of_exception(error: BaseException, causes: int) -> Symptoms:
 
 
 def _cause(error: BaseException) -> BaseException | None:
-    """What an exception was raised from. What it merely happened after is another story."""
+    """Return the explicit cause of an exception; its context does not count."""
     if isinstance(error, BaseExceptionGroup):
         return error.exceptions[0]
     return error.__cause__
@@ -160,7 +160,7 @@ def _headers_of(response: object) -> Mapping[str, str]:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """How many seconds a response asks to wait."""
+    """Return the seconds that a response asks to wait."""
     if (milliseconds := _amount(headers.get("retry-after-ms"))) is not None:
         return milliseconds / 1_000
     given = headers.get("retry-after")
@@ -214,12 +214,12 @@ def _amount(text: str | None) -> float | None:
 
 def _text_of_bytes(data: bytes) -> str:
     if data.startswith(_GZIP):
-        data = _inflated(data)
+        data = _inflate(data)
     return data[: 4 * TEXT_CHARS_MAX].decode("utf-8", "replace")
 
 
-def _inflated(data: bytes) -> bytes:
-    """What a compressed body holds, as far as it goes: it may have been cut short."""
+def _inflate(data: bytes) -> bytes:
+    """Decompress a body as far as possible: it may have been cut short."""
     try:
         return zlib.decompressobj(31).decompress(data, 4 * TEXT_CHARS_MAX)
     except zlib.error:

@@ -50,7 +50,7 @@ _SCALARS: Final = {
 _STRING: Final = 8
 _ARRAY: Final = 9
 _ENTRIES_MAX: Final = 1_000
-"""How many fields of a header are looked at; the one we look for stands near the beginning."""
+"""Fields of a header that are read; the one we need stands near the beginning."""
 
 
 class LocalModel:
@@ -69,10 +69,10 @@ class LocalModel:
         self.threads = threads
         self._server: Any = None
         self._lock = threading.Lock()
-        _imported()  # a missing package is to be known now, not amid a turn
+        _import_runtime()  # a missing package is to be known now, not amid a turn
 
     def send(self, request: Json, hear: Hear | None = None) -> Reply:
-        server = self._loaded()
+        server = self._load()
         if hear is None:
             return read_reply(server.handle_chat_completions(request), self.target)
         return self._stream(server, request, hear)
@@ -86,7 +86,7 @@ class LocalModel:
         """The same model for asynchronous callers."""
         return AsyncLocalModel(self)
 
-    def _loaded(self) -> Any:
+    def _load(self) -> Any:
         with self._lock:
             if self._server is None:
                 self._server = _server(self.path, self.window.tokens, self.threads)
@@ -97,7 +97,7 @@ class LocalModel:
         raised: list[BaseException] = []
 
         def take(chunk: Any) -> bool:
-            """Whether to stop: what a listener raises must not go through foreign frames."""
+            """Return whether to stop: what a listener raises must not go through foreign frames."""
             try:
                 for delta in accumulator.take(chunk):
                     hear(delta)
@@ -166,7 +166,7 @@ def _window(path: str, window: int | Window | None) -> Window:
 
 
 def context_length(path: str) -> int:
-    """How many tokens a model was trained on, by its file's header; 0 where that does not say."""
+    """Return the training context length in a model file's header; 0 if it is not stated."""
     try:
         with open(path, "rb") as file:
             if file.read(4) != _MAGIC:
@@ -211,7 +211,7 @@ def _number(file: BinaryIO, form: str) -> int:
     return value
 
 
-def _imported() -> Any:
+def _import_runtime() -> Any:
     try:
         return importlib.import_module("xllamacpp")
     except ImportError as error:
@@ -222,7 +222,7 @@ def _imported() -> Any:
 
 
 def _server(path: str, context: int, threads: int) -> Any:
-    library = _imported()
+    library = _import_runtime()
     params = library.CommonParams()
     params.model.path = path
     params.n_ctx = context

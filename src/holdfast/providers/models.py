@@ -49,7 +49,9 @@ def read_name(text: str) -> Name:
         raise _unknown(text, kind)
     if kind == "offline":
         if colon:
-            raise BadSetting(f"the model `offline` takes no name, found `{text}`", hint=_listed())
+            raise BadSetting(
+                f"the model `offline` takes no name, found `{text}`", hint=_list_names()
+            )
         return Name(kind)
     if kind == "local":
         return Name(kind, rest or "smollm2")
@@ -57,7 +59,7 @@ def read_name(text: str) -> Name:
     name, url = (found["name"], found["url"]) if found else (rest, None)
     if not name.strip():
         raise BadSetting(
-            f"`{text}` names no model", hint=f"say which one: `{kind}:NAME`; {_listed()}"
+            f"`{text}` names no model", hint=f"say which one: `{kind}:NAME`; {_list_names()}"
         )
     return Name(kind, name, url)
 
@@ -73,10 +75,10 @@ def _unknown(text: str, kind: str) -> BadSetting:
         prefix = min((known for known, meant in PREFIXES.items() if dialect in meant), key=len)
         near = f"{prefix}:{text.partition(':')[2] or text}"
     guess = f"did you mean `{near}`? " if near else ""
-    return BadSetting(f"no model `{text}`", hint=f"{guess}{_listed()}")
+    return BadSetting(f"no model `{text}`", hint=f"{guess}{_list_names()}")
 
 
-def _listed() -> str:
+def _list_names() -> str:
     return f"models: {', '.join(NAMES)}; behind a NAME, `@http://host/v1` names a server"
 
 

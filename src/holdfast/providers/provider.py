@@ -52,7 +52,7 @@ class Provider:
     rules: tuple[ProviderRule, ...]
     """Everything that `validate` looks at."""
     validate: Callable[[object, Target], list[Violation]]
-    """What the provider would refuse in a request of any origin. Never raises."""
+    """Return what the provider would refuse in a request of any origin. Never raises."""
 
     is_reply: Callable[[Json], bool]
     """Tells a response of this API, an error included, from other JSON."""

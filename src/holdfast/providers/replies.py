@@ -34,13 +34,13 @@ class Accumulator:
         self._stream = self._provider.stream()
 
     def take(self, event: object) -> list[Delta]:
-        """What an event brought. Raises `ReplyFailed` for an event that is an error."""
+        """Return the deltas of an event. Raises `ReplyFailed` for an error event."""
         read = as_json(msgspec.json.decode(event) if isinstance(event, str | bytes) else event)
         return self._stream.take(read) if isinstance(read, dict) else []
 
     @property
     def partial(self) -> Reply:
-        """What came in so far: its words are kept, half a call is left out."""
+        """Return the reply so far: its text is kept, an incomplete call is left out."""
         body = self._stream.body()
         with suppress(ReplyFailed):
             reply = self._provider.read(body, self._target)
@@ -58,7 +58,8 @@ class Accumulator:
 
 
 def partial_of(error: BaseException) -> Reply | None:
-    """What had come in when a stream broke with this exception; None where there was no stream."""
+    """Return the partial reply of a stream that broke with this exception; None if there was
+    none."""
     found = getattr(error, _PARTIAL, None)
     return found if isinstance(found, Reply) else None
 
@@ -79,13 +80,13 @@ def read_reply(
     unless it is known to be from a server (`takes_words`): there it is a gateway's page.
     """
     if isinstance(raw, Reply):
-        return _told(raw, hear)
+        return _stream_whole(raw, hear)
     if _is_stream(raw):
         return _read_stream(raw, target, hear)  # type: ignore[arg-type]
     if not is_model(raw) and hasattr(raw, "__enter__"):
         with raw as opened:  # type: ignore[attr-defined]
             return read_reply(opened, target, hear, takes_words=takes_words)
-    return _told(_read_whole(raw, target, takes_words=takes_words), hear)
+    return _stream_whole(_read_whole(raw, target, takes_words=takes_words), hear)
 
 
 async def read_reply_async(
@@ -145,7 +146,7 @@ async def _read_stream_async(
                 await done
 
 
-def _told(reply: Reply, hear: Hear | None) -> Reply:
+def _stream_whole(reply: Reply, hear: Hear | None) -> Reply:
     """A reply that came all at once, told in one piece."""
     if hear is not None:
         for block in reply.content:
@@ -158,7 +159,7 @@ def _told(reply: Reply, hear: Hear | None) -> Reply:
 
 def _read_whole(raw: object, target: Target, *, takes_words: bool) -> Reply:
     provider = find_provider(target.dialect.name)
-    body = _parsed(raw) if isinstance(raw, str | bytes) else as_json(raw)
+    body = _parse_raw(raw) if isinstance(raw, str | bytes) else as_json(raw)
     if isinstance(body, dict) and provider.is_reply(body):
         return msgspec.structs.replace(provider.read(body, target), raw=raw)
     if isinstance(body, dict) and body.get("error"):
@@ -168,7 +169,7 @@ def _read_whole(raw: object, target: Target, *, takes_words: bool) -> Reply:
             raise ReplyFailed("the server answered with nothing: the connection was closed")
         said = raw.decode(errors="replace") if isinstance(raw, bytes) else raw
         raise ReplyFailed(
-            f"the server answered with something else than a reply: {_described(raw)}",
+            f"the server answered with something else than a reply: {_describe_raw(raw)}",
             body=body if isinstance(body, dict) else {"message": said},
         )
     if isinstance(raw, str | bytes):
@@ -176,19 +177,19 @@ def _read_whole(raw: object, target: Target, *, takes_words: bool) -> Reply:
         content = [{"type": "text", "text": said}] if said else []
         return Reply(content=content, provider=target.provider, model=target.model, raw=raw)
     raise BadSetting(
-        f"this is no reply of the dialect `{target.dialect.full_name}`: {_described(raw)}",
+        f"this is no reply of the dialect `{target.dialect.full_name}`: {_describe_raw(raw)}",
         hint="return what the SDK's call returned: its object, its JSON, or its stream",
     )
 
 
-def _parsed(raw: str | bytes) -> Any:
+def _parse_raw(raw: str | bytes) -> Any:
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeError):
         return None
 
 
-def _described(raw: object) -> str:
+def _describe_raw(raw: object) -> str:
     if isinstance(raw, dict):
         names = ", ".join(f"`{name}`" for name in list(raw)[:6])
         return f"an object with {names or 'nothing in it'}"

@@ -19,5 +19,5 @@ def render(prompt: Prompt, target: Target) -> Json:
 
 
 def validate(request: object, target: Target) -> list[Violation]:
-    """What the provider would refuse in a request of any origin. Never raises."""
+    """Return what the provider would refuse in a request of any origin. Never raises."""
     return find_provider(target.dialect.name).validate(request, target)

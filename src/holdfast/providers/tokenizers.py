@@ -28,7 +28,7 @@ threads get their turn. Of four bytes at most each, a slice may have half a mega
 
 MEMO_ENTRIES: Final = 32_768
 MEMO_CHARS: Final = 8_000_000
-"""How much one generation of remembered counts may hold; two are kept."""
+"""Characters that one generation of cached counts may hold; two are kept."""
 DIGEST_CHARS_MIN: Final = 1_024
 """A longer text is remembered by its digest."""
 
@@ -80,7 +80,7 @@ def counter_for(model: str | None = None) -> Counter:
 
 
 def is_installed() -> bool:
-    """Whether exact counting is possible here."""
+    """Return whether exact counting is possible here."""
     return _splintr() is not None
 
 
@@ -178,7 +178,7 @@ def slices(text: str) -> Iterator[str]:
 
 
 def _last(pattern: re.Pattern[str], text: str, end: int) -> int:
-    """Where the last match in the 4,096 characters before `end` ends, or 0."""
+    """Return the end of the last match in the 4,096 characters before `end`, or 0."""
     place = 0
     for found in pattern.finditer(text, end - 4_096, end):
         place = found.end()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.history.access import Access, bounded
+from holdfast.core.history.access import Access, bound
 from holdfast.ports import AuditPage
 from holdfast.stores.files import Disk, explaining, open_file, open_root, open_to_append
 from holdfast.stores.lines import Oversize, backward
@@ -36,7 +36,7 @@ class FileAudit:
         self._disk = disk or Disk()
 
     def note(self, access: Access) -> None:
-        line = _encoder.encode(bounded(access)) + b"\n"
+        line = _encoder.encode(bound(access)) + b"\n"
         with explaining(f"record an access in `{NAME}`"):
             folder = open_root(self.root, create=True)
             try:
@@ -81,7 +81,7 @@ class MemoryAudit:
         self._accesses: list[Access] = []
 
     def note(self, access: Access) -> None:
-        self._accesses.append(bounded(access))
+        self._accesses.append(bound(access))
 
     def entries(self, last: int | None = None) -> AuditPage:
         start = 0 if last is None else max(0, len(self._accesses) - last)

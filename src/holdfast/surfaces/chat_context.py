@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.log.ids import Named, SessionKey, new_session_id, resolve
-from holdfast.core.log.listing import checked_label
+from holdfast.core.log.listing import check_label
 from holdfast.engine.memory.notes import newest
 from holdfast.engine.session.opening import FIRST_LABEL
 from holdfast.engine.session.session import Session
@@ -88,7 +88,7 @@ class ChatContext:
     def start(self, label: str = "") -> Session:
         """Create a session and make it the current one."""
         key = SessionKey(self.agent, new_session_id(random.getrandbits(48)))
-        self.store.create(key, label=checked_label(label))
+        self.store.create(key, label=check_label(label))
         return self.open(key)
 
     def take(self, session: Session) -> Session:
@@ -113,7 +113,7 @@ class ChatContext:
         in_log = info.messages if info is not None else 0
         try:
             # `status` would add up the whole log; the plan reads only its window.
-            in_view = sum(len(unit.parts) for unit in self.session.plan().kept)
+            in_view = sum(len(unit.parts) for unit in self.session.plan().units_kept)
         except CannotFit:  # the next turn explains why
             return f"{in_log:,} messages in the log, more than any request can hold"
         text = count(in_view, "message")

@@ -103,7 +103,8 @@ def kill_at_random(
 
 
 def appends(seed: int, first: int) -> Iterator[list[Record]]:
-    """What the child appends, without end: a user's message, then a reply with its results."""
+    """Yield what the child appends, without end: a user's message, then a reply with its
+    results."""
     chance = random.Random(seed)  # noqa: S311 - a seeded choice, no secret
     for number in count(first):
         is_large = chance.random() < 0.2

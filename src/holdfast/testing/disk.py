@@ -25,7 +25,7 @@ class _Fault:
     call: Call
     error: int
     passing: int
-    """How many calls still succeed before this fault."""
+    """Calls that still succeed before this fault."""
     times: int
 
 
@@ -127,7 +127,7 @@ class RecordingDisk(Disk):
         self.events.append(Sync(fd))
 
     def cuts(self, before: bytes) -> Iterator[bytes]:
-        """What a file that held `before` holds after each byte of the writes recorded since.
+        """Yield the content of a file that held `before` after each byte of the writes since.
 
         The first is `before` itself and the last has every byte.
         """

@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 SCRIPT: Final = Path(__file__).parent / "recorder_script.toml"
 """Work on this repository."""
 TRIGGER: Final = "recording"
-"""What the checkpoint at the beginning of a recording says."""
+"""The text of the checkpoint at the beginning of a recording."""
 _WINDOW: Final = 10_000_000
 """Nothing is to be cut while it is recorded."""
 _OUTPUT_CHARS: Final = 40_000
-"""What a tool returns at most."""
+"""The most characters that a tool returns."""
 _COMMAND_SECONDS: Final = 120
 _LINES: Final = 400
 
@@ -65,11 +65,11 @@ class ScriptedStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Each has the name of its `tool`; the rest are its arguments."""
     say: str = ""
     interrupt: bool = False
-    """Where a replay may kill the agent: while this runs."""
+    """True if a replay may kill the agent while this runs."""
 
     def read(self) -> list[tuple[str, Json]]:
         """The name and the arguments of each call."""
-        return [(one["tool"], _without(one, "tool")) for one in self.calls]
+        return [(call["tool"], _without(call, "tool")) for call in self.calls]
 
 
 class ScriptedTurn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,16 +77,16 @@ class ScriptedTurn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     answer: str
     steps: list[ScriptedStep] = []
     after_minutes: int = 0
-    """How long the user was away before."""
+    """Minutes that the user was away before."""
 
 
 class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something that must not be forgotten."""
 
     what: str
-    """What it is, for people."""
+    """A description for people."""
     text: str
-    """How it reads, word for word."""
+    """Its text, word for word."""
 
 
 class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,7 +111,7 @@ def load_script(path: Path) -> Script:
 
 
 class Workbench:
-    """What the agent works with: a project it may read and run, a scratch folder it may write."""
+    """The agent's workbench: a project it may read and run, a scratch folder it may write."""
 
     def __init__(self, project: Path, scratch: Path) -> None:
         self.project = project.resolve()
@@ -126,8 +126,8 @@ class Workbench:
     def list_directory(self, path: str = ".") -> str:
         """List a folder of the project: a line for each entry, folders end with a slash."""
         found = sorted(self._inside(path).iterdir())
-        shown = [one for one in found if not one.name.startswith((".", "__pycache__"))]
-        return "\n".join(one.name + "/" * one.is_dir() for one in shown)
+        shown = [item for item in found if not item.name.startswith((".", "__pycache__"))]
+        return "\n".join(item.name + "/" * item.is_dir() for item in shown)
 
     def read_file(self, path: str, start: int = 1, lines: int = _LINES) -> str:
         """Read a text file, with line numbers.
@@ -152,7 +152,7 @@ class Workbench:
             if file.suffix in (".py", ".md", ".toml") and "/." not in str(file):
                 for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
                     if expression.search(line):
-                        found.append(f"{self._named(file)}:{number}: {line.strip()}")
+                        found.append(f"{self._file_name(file)}:{number}: {line.strip()}")
         return cut("\n".join(found) or "no match", _OUTPUT_CHARS).text
 
     def run_command(self, command: str) -> ToolOutput:
@@ -204,7 +204,7 @@ class Workbench:
             raise PermissionError(f"{path} is not below /scratch: nothing else may be written")
         return found
 
-    def _named(self, file: Path) -> str:
+    def _file_name(self, file: Path) -> str:
         return (
             str(file.relative_to(self.project)) if file.is_relative_to(self.project) else file.name
         )
@@ -247,15 +247,17 @@ def record(script: Script, project: Path, scratch: Path) -> list[Record]:
     state: Json = {
         "title": script.title,
         "system": script.system,
-        "tools": [msgspec.to_builtins(_untagged(tool)) for tool in tools],
+        "tools": [msgspec.to_builtins(_untag(tool)) for tool in tools],
         "facts": msgspec.to_builtins(script.facts),
-        "interrupt": _interrupted(script),
+        "interrupt": _interrupted_call(script),
         "away_seconds": [60 * turn.after_minutes for turn in script.turns],
     }
     clean = Normaliser(bench)
-    said = [_bare(one) for one in store.read(key) if isinstance(one, User | Assistant | ToolResult)]
+    said = [
+        _bare(item) for item in store.read(key) if isinstance(item, User | Assistant | ToolResult)
+    ]
     opening = Checkpoint(state=state, trigger=TRIGGER)
-    return [clean.record(one) for one in (opening, *_in_order(said))]
+    return [clean.record(item) for item in (opening, *_in_order(said))]
 
 
 def write(records: Sequence[Record], path: Path) -> None:
@@ -276,7 +278,7 @@ def _answers(script: Script) -> Iterator[Reply | str]:
         yield turn.answer
 
 
-def _interrupted(script: Script) -> str:
+def _interrupted_call(script: Script) -> str:
     """The first call of the step at which a replay may kill the agent."""
     number = 0
     for turn in script.turns:
@@ -314,7 +316,7 @@ def _bare(record: User | Assistant | ToolResult) -> Record:
     return bare
 
 
-def _untagged(tool: Any) -> Json:
+def _untag(tool: Any) -> Json:
     return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
 
 
@@ -358,7 +360,7 @@ _PASSING: Final = (
     (lazy_pattern(r"\bin \d+\.\d+ ?s\b"), "in 0.10s"),
     (lazy_pattern(r"\b0x[0-9a-f]{8,16}\b"), "0x7f0000000000"),
 )
-"""What changes from run to run: how long it took, and where something was in memory."""
+"""Values that change from run to run: durations, and addresses in memory."""
 
 
 def machine_names(text: str) -> list[str]:
@@ -369,7 +371,7 @@ def machine_names(text: str) -> list[str]:
         names.add(user.pw_name)
     words = "|".join(re.escape(name) for name in sorted(names) if len(name) > 1)
     found = re.finditer(rf"(?<![\w-])(?:{words})(?:(?<=/)|(?![\w-]))", text)
-    return sorted({one[0] for one in found})
+    return sorted({item[0] for item in found})
 
 
 _COMMON_USERS: Final = frozenset({"root", "user", "runner", "ubuntu", "app"})
@@ -386,17 +388,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="holdfast-recorder-") as scratch:
         records = record(load_script(args.script), args.project, Path(scratch))
     write(records, args.out)
-    sys.stdout.write(_told(records, args.out))
+    sys.stdout.write(_describe_records(records, args.out))
     return 0
 
 
-def _told(records: Sequence[Record], path: Path) -> str:
-    results = [one for one in records if isinstance(one, ToolResult)]
+def _describe_records(records: Sequence[Record], path: Path) -> str:
+    results = [item for item in records if isinstance(item, ToolResult)]
     counter = Estimator()
     tokens = sum(counter.count(encode(record).decode()) for record in records)
     return (
         f"{path}: {path.stat().st_size:,} bytes, {len(records)} records, {len(results)} tool "
-        f"results ({sum(one.is_error for one in results)} errors), about {tokens:,} tokens\n"
+        f"results ({sum(result.is_error for result in results)} errors), about {tokens:,} tokens\n"
     )
 
 

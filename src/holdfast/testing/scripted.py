@@ -14,7 +14,7 @@ from holdfast.core.models.window import Window
 from holdfast.core.tokens.counting import Estimator
 from holdfast.providers.offline.measuring import Meter, PromptTooLong, count_request
 from holdfast.providers.replies import keep_partial
-from holdfast.providers.wire.reading import settled
+from holdfast.providers.wire.reading import settle_stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
     Spoken: TypeAlias = str | Reply | BaseException
     Answer: TypeAlias = Spoken | Callable[[Json], Spoken]
-    """What is said: a text, a reply, an exception that is raised, or what a function of the
-    request makes of it."""
+    """An answer: a text, a reply, an exception to raise, or a function of the request."""
 
 SCRIPTED: Final = target("anthropic", provider="scripted", model="scripted-1")
 PIECE_CHARS: Final = 16
-"""How much of a text is told at a time."""
+"""Characters of a text in one delta."""
 
 
 class ScriptExhausted(AssertionError):
@@ -72,7 +71,7 @@ class ScriptedModel:
             self.refused.append(tokens)
             raise PromptTooLong(tokens, self.limit)
         reply = self._reply(request)
-        return reply if hear is None else _told(reply, hear)
+        return reply if hear is None else _stream_in_pieces(reply, hear)
 
     def as_async(self) -> AsyncScriptedModel:
         """The same script for asynchronous callers; requests are remembered here."""
@@ -89,7 +88,7 @@ class ScriptedModel:
         reply = Reply(content=_text(answer)) if isinstance(answer, str) else answer
         return msgspec.structs.replace(
             reply,
-            stop=settled(reply.stop, reply.content),
+            stop=settle_stop(reply.stop, reply.content),
             usage=reply.usage
             if reply.usage is not None
             else self._meter.usage(request, reply.content),
@@ -134,7 +133,7 @@ def _text(said: str) -> list[Json]:
     return [{"type": "text", "text": said}] if said else []
 
 
-def _told(reply: Reply, hear: Hear) -> Reply:
+def _stream_in_pieces(reply: Reply, hear: Hear) -> Reply:
     """A reply told in pieces; where a listener ends it, what was told is the partial reply."""
     told: list[Json] = []
     try:

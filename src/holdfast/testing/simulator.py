@@ -30,7 +30,7 @@ FIRST_MOMENT: Final = 1_700_000_000.0
 
 
 class Kill(msgspec.Struct, frozen=True):
-    """Where a process dies: before or after its effect of this number, counted from 1."""
+    """The death of a process: before or after its effect of this number, counted from 1."""
 
     effect: int
     when: Literal["before", "after"] = "before"
@@ -61,7 +61,7 @@ class SimulatedClock:
 
 
 class Simulation:
-    """What happened so far, and when it is to end. One for all sessions of a simulated process."""
+    """The events so far, and the planned end. One for all sessions of a simulated process."""
 
     def __init__(
         self,
@@ -77,8 +77,8 @@ class Simulation:
         self.waited: list[float] = []
         self.is_dead = False
         self.is_eager = is_eager
-        """Whether tools that are started run at once, or each when its outcome is asked for: a kill
-        then finds all of them done, or only some."""
+        """True if tools that are started run at once, or each when its outcome is asked for: a
+        kill then finds all of them done, or only some."""
         self.random = random.Random(seed)  # noqa: S311
         self._sleep = sleep
 

@@ -14,7 +14,7 @@ from tests.conversations import messy_logs, said
 from tests.core.checkpoint.working_logs import call, working_logs
 from tests.strategies import json_objects, json_values
 
-from holdfast.core.checkpoint.capture import amended, capture
+from holdfast.core.checkpoint.capture import amend, capture
 from holdfast.core.checkpoint.state import State, from_foreign, id_for, newest, read_state, to_json
 from holdfast.core.limits import (
     CHECKPOINT_ENTRIES_MAX,
@@ -510,7 +510,7 @@ def test_checkpoints_of_other_tools_are_read_field_by_field() -> None:
 
 def test_amending_with_nothing_changes_nothing() -> None:
     state = taken(log(User(content="hi")), extra={"rules": ["Be brief."]})
-    assert amended(state) == state
+    assert amend(state) == state
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,11 @@ from holdfast.core.compaction.summary_request import (
 )
 from holdfast.core.extract.carryover import carry_over
 from holdfast.core.log.records import Compaction, Record, User
-from holdfast.core.projection.fences import TAGS, escaped, is_wrapped, tagged, unescaped, unwrapped
+from holdfast.core.projection.fences import TAGS, escape, is_wrapped, tag_text, unescape, unwrap
 from holdfast.core.tokens.counting import Estimator
 
 COUNTER = Estimator()
-PIECE = tagged("transcript", "[User]\nfix it")
+PIECE = tag_text("transcript", "[User]\nfix it")
 
 
 def test_request_can_be_read_back() -> None:
@@ -95,8 +95,8 @@ def test_nothing_in_a_request_is_forged(previous: str, focus: str, said: str) ->
 def test_tags_in_data_are_escaped_and_come_back(tag: str) -> None:
     """What was escaped for the request is as it was when it is read."""
     for text in (f"</{tag}>", f"<{tag}>x", f"< / {tag.upper()} >"):
-        assert f"<{tag}" not in escaped(text).lower().replace(" ", "").replace("/", "")
-        assert unescaped(escaped(text)) == text
+        assert f"<{tag}" not in escape(text).lower().replace(" ", "").replace("/", "")
+        assert unescape(escape(text)) == text
     asked = read_ask(ask(PIECE, previous=f"a </{tag}> b", focus=f"</{tag}>", cap_tokens=5))
     assert asked is not None
     assert (asked.previous, asked.focus) == (f"a </{tag}> b", f"</{tag}>")
@@ -109,9 +109,9 @@ def test_tags_in_data_are_escaped_and_come_back(tag: str) -> None:
 ), max_size=14).map("".join))  # fmt: skip
 def test_unwrapping_leaves_no_wrapper(text: str) -> None:
     """Not even one that grows together where another was taken out; and doing it twice is once."""
-    bare = unwrapped(text)
+    bare = unwrap(text)
     assert not is_wrapped(bare)
-    assert unwrapped(bare) == bare or "```" in text
+    assert unwrap(bare) == bare or "```" in text
 
 
 @examples(40)

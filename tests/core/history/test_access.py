@@ -19,7 +19,7 @@ from holdfast.core.history.access import (
     Gate,
     Subject,
     Visibility,
-    bounded,
+    bound,
     decide,
     subject_of,
 )
@@ -334,7 +334,7 @@ def test_accesses_are_bounded_for_the_log(short: str, long: str) -> None:
     """No text in a line is longer than the limit, and what is shorter stays as it is."""
     name = long * 9
     access = Access(1.0, "read", short[:100], None, name, name, False, name, 3)
-    found = bounded(access)
+    found = bound(access)
     for text in (found.agent, found.owner, found.target, found.reason):
         assert len(text) <= AUDIT_FIELD_CHARS_MAX
         text.encode()

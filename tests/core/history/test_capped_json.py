@@ -8,13 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import clean_texts
 
-from holdfast.core.history.capped_json import first_within, largest, listing, refusal, stated
+from holdfast.core.history.capped_json import (
+    encode_with_length,
+    first_within,
+    largest,
+    listing,
+    refusal,
+)
 
 
 @given(st.integers(0, 200_000))
 def test_a_reply_states_its_own_length(size: int) -> None:
     """Also where one more digit makes it longer."""
-    data = stated({"text": "x" * size})
+    data = encode_with_length({"text": "x" * size})
 
     assert json.loads(data)["bytes"] == len(data)
 

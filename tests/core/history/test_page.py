@@ -14,12 +14,12 @@ from holdfast.core.history.access import OPERATOR, Caller
 from holdfast.core.history.page import (
     TOO_LARGE,
     Gathering,
-    rendered,
+    render_page,
     scope_of,
     units_back,
     units_forward,
 )
-from holdfast.core.history.sanitise import call_names, cleaned
+from holdfast.core.history.sanitise import call_names, clean_record
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Compaction, Label, ToolResult, ToolUse, User
 from holdfast.core.secrets.redaction import Redactor
@@ -54,11 +54,11 @@ def page_text(
     units = units_back(reversed(records), include_tools=include_tools)
     for unit in units:
         names = call_names(unit.records)
-        gathering.take(unit, (cleaned(one, redactor, names) for one in unit.records))
+        gathering.take(unit, (clean_record(one, redactor, names) for one in unit.records))
         if gathering.is_done:
             break
     page = gathering.page(str(KEY), "tree of main/s", has_older=next(units, None) is not None)
-    return rendered(page, KEY, cap)
+    return render_page(page, KEY, cap)
 
 
 # Units

@@ -15,11 +15,11 @@ from tests.strategies import json_objects, records_of
 from holdfast.core.history.sanitise import (
     Shown,
     call_names,
-    cleaned,
+    clean_record,
+    fit_message,
     forms,
     is_result,
     matches,
-    shown,
 )
 from holdfast.core.limits import HISTORY_MESSAGE_SHARE
 from holdfast.core.log.records import Assistant, OutputRef, Record, ToolResult, ToolUse, User
@@ -32,7 +32,7 @@ CAP = int(HISTORY_MESSAGE_SHARE * 81_920)
 
 def read(record: Record, *, cap: int = CAP, names: dict[str, str] | None = None) -> Shown:
     redactor = Redactor({"PHRASE": REGISTERED})
-    return shown(cleaned(record, redactor, names or {}), cap)
+    return fit_message(clean_record(record, redactor, names or {}), cap)
 
 
 def message(record: Record, **more: Any) -> Any:
@@ -401,7 +401,7 @@ def test_a_search_sees_what_may_be_seen() -> None:
             {"type": "tool_use", "id": "c1", "name": "bash", "input": {"cmd": "make dist"}},
         ],
     )
-    clean = cleaned(record, redactor, {})
+    clean = clean_record(record, redactor, {})
 
     assert matches(clean, ["release", "DIST"])
     assert matches(clean, ["cmd"])
@@ -414,9 +414,9 @@ def test_a_search_sees_what_may_be_seen() -> None:
 def test_a_long_text_is_cut_around_the_match() -> None:
     redactor = Redactor()
     text = "head " + "x " * 10_000 + "NEEDLE" + " y" * 10_000
-    clean = cleaned(User(id="r1", content=text), redactor, {})
+    clean = clean_record(User(id="r1", content=text), redactor, {})
 
-    content = json.loads(shown(clean, CAP, ["needle"]).json)["content"]
+    content = json.loads(fit_message(clean, CAP, ["needle"]).json)["content"]
 
     assert len(content) <= 4_000
     assert "NEEDLE" in content
@@ -433,9 +433,9 @@ def test_a_long_text_is_cut_around_the_match() -> None:
 )
 def test_any_record_becomes_a_message(record: Record, cap: int) -> None:
     """Whatever JSON it holds: valid JSON comes out, and forms grow smaller."""
-    clean = cleaned(record, Redactor(), {})
+    clean = clean_record(record, Redactor(), {})
     sizes = [len(one.json) for one in forms(clean)]
-    found = json.loads(shown(clean, cap).json)
+    found = json.loads(fit_message(clean, cap).json)
 
     assert found["role"] in ("user", "assistant", "toolResult")
     assert sizes[-1] <= max(400, sizes[0])
@@ -455,6 +455,6 @@ def test_no_secret_comes_out_of_any_object(value: dict[str, Any], secret: str, p
         Assistant(content=[{"type": "image", "source": planted}]),
     )[place]
 
-    for one in forms(cleaned(record, Redactor({"PHRASE": REGISTERED}), {})):
+    for one in forms(clean_record(record, Redactor({"PHRASE": REGISTERED}), {})):
         assert secret not in one.json.decode()
         assert one.is_redacted

@@ -252,7 +252,7 @@ def outline_of(model: Model) -> Outline:
     for position, item in model.lines:
         outline.add(position, 5, item, "seen")
     outline.end()
-    outline.settle({name: places(model, name) for name in outline.wanted})
+    outline.settle({name: places(model, name) for name in outline.missing_ids})
     return outline
 
 
@@ -525,7 +525,7 @@ def test_outline_remembers_one_run_for_a_plain_log() -> None:
     for index in range(5_000):
         outline.add(index * _STEP, 5, rec(f"{index:018x}", f"{index - 1:018x}" if index else None))
     outline.end()
-    assert outline.wanted == set()
+    assert outline.missing_ids == set()
     outline.settle({})
     assert outline.path() == [Span(0, 4_999 * _STEP)]
 
@@ -536,7 +536,7 @@ def test_outline_asks_for_places_of_jumps_and_odd_ids_only() -> None:
     for index, item in enumerate([rec("a"), rec("c"), rec("b"), rec("d", "a"), rec("e", "d")]):
         outline.add(index * _STEP, 5, item)
     outline.end()
-    assert outline.wanted == {"a", "b"}
+    assert outline.missing_ids == {"a", "b"}
 
 
 def test_outline_path_to_an_uncounted_place_is_that_of_the_record_before_it() -> None:

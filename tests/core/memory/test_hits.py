@@ -11,8 +11,8 @@ from holdfast.core.memory.hits import (
     Hit,
     NoteCitation,
     RecordCitation,
-    cited_note,
-    cited_record,
+    cite_note,
+    cite_record,
     injection,
     listing,
     read_citation,
@@ -69,11 +69,11 @@ def test_the_same_text_is_injected_once() -> None:
 
 
 def test_citations_are_read_as_they_are_written() -> None:
-    assert read_citation(cited_note("a/b.md", 3, 9)) == NoteCitation("a/b.md", 3, 9)
+    assert read_citation(cite_note("a/b.md", 3, 9)) == NoteCitation("a/b.md", 3, 9)
     assert read_citation("MEMORY.md") == NoteCitation("MEMORY.md")
     assert read_citation("MEMORY.md#L4") == NoteCitation("MEMORY.md", 4, 4)
     key = SessionKey("main", "one")
-    assert read_citation(cited_record("main/one", "abc")) == RecordCitation(key, "abc")
+    assert read_citation(cite_record("main/one", "abc")) == RecordCitation(key, "abc")
 
 
 @pytest.mark.parametrize("text", ["", "main/one", "#L3", "../x/y#z", "a b/c#d", "x" * 500])

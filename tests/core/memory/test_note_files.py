@@ -10,9 +10,9 @@ from holdfast.core.limits import NOTE_CHARS_MAX, NOTE_RECORDS_MAX
 from holdfast.core.memory.note_files import (
     SIGN,
     NoteEntry,
-    checked_path,
+    check_path,
     entries,
-    forged,
+    forges_comments,
     inert,
     keys,
     line_of,
@@ -152,16 +152,16 @@ def test_comments_that_code_did_not_write_are_seen() -> None:
     """An edit may move and take out what is there, and bring in nothing new."""
     before = f"- a {SIGN} {STAMP} main/work r1 -->\n- b\n"
 
-    assert not forged(before, f"- b\n- A {SIGN} {STAMP} main/work r1 -->\n")
-    assert not forged(before, "<!-- a remark -->")
-    assert forged(before, f"- c {SIGN} {STAMP} main/work r2 -->")
-    assert forged(before, before + "<!--hf: x")
+    assert not forges_comments(before, f"- b\n- A {SIGN} {STAMP} main/work r1 -->\n")
+    assert not forges_comments(before, "<!-- a remark -->")
+    assert forges_comments(before, f"- c {SIGN} {STAMP} main/work r2 -->")
+    assert forges_comments(before, before + "<!--hf: x")
 
 
 @pytest.mark.parametrize("path", ["MEMORY.md", "2026-11-16.md", "a/b c/ü.txt", "a..b", "x.tar.gz"])
 def test_plain_paths_are_taken(path: str) -> None:
     """Names of files as people choose them."""
-    assert checked_path(path) == tuple(path.split("/"))
+    assert check_path(path) == tuple(path.split("/"))
 
 
 @pytest.mark.parametrize(
@@ -176,14 +176,14 @@ def test_plain_paths_are_taken(path: str) -> None:
 def test_no_path_leads_out_or_to_what_is_hidden(path: str) -> None:
     """Neither plain nor encoded, nor in letters that only look the same."""
     with pytest.raises(PathRejected):
-        checked_path(path, hidden=("owners",))
+        check_path(path, hidden=("owners",))
 
 
 @given(st.text() | st.text(st.sampled_from("./\\%2eaf~")))
 def test_every_path_is_refused_or_stays_inside(path: str) -> None:
     """No part of a path that is taken goes up, stays, or is hidden."""
     try:
-        parts = checked_path(path)
+        parts = check_path(path)
     except PathRejected:
         return
     assert parts

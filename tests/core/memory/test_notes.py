@@ -19,9 +19,9 @@ from holdfast.core.memory.notes import (
     Statement,
     ask_for_notes,
     durable,
-    flushed,
     is_silent,
     read_notes,
+    saved_notes,
 )
 from holdfast.core.models.replies import Reply
 from holdfast.core.secrets.redaction import has_secret, without_secrets
@@ -218,8 +218,8 @@ def test_notes_are_saved_once() -> None:
     first = noted(records)
     assert first == ["Always run the linter.", "never touch the billing module!"]
     log: list[Record] = [Flush(notes=first), Flush(notes=["x"])]
-    assert flushed(log) == [*first, "x"]
-    assert noted(records, known=flushed(log)) == []
+    assert saved_notes(log) == [*first, "x"]
+    assert noted(records, known=saved_notes(log)) == []
 
 
 def test_too_many_notes_leave_the_newest_rules() -> None:

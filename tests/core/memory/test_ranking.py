@@ -9,11 +9,11 @@ from holdfast.core.memory.ranking import (
     Alike,
     Candidate,
     Weights,
-    asked,
     essential,
     leaders,
     often_said,
-    ranked,
+    query_terms,
+    rank,
     rarity,
     telling,
 )
@@ -44,7 +44,7 @@ def test_every_candidate_is_ranked_once_and_exact_ones_come_first(
     candidates: list[Candidate], sources: dict[int, float], means: dict[int, float], alike: Alike
 ) -> None:
     """Fusion loses nothing: an exact hit stands before all that are not."""
-    order = ranked(candidates, sources, means=means, alike=alike, newest=2e9)
+    order = rank(candidates, sources, means=means, alike=alike, newest=2e9)
     exact = {one.id for one in candidates if one.is_exact}
 
     assert sorted(one.id for one in order) == sorted(one.id for one in candidates)
@@ -56,7 +56,7 @@ def test_every_candidate_is_ranked_once_and_exact_ones_come_first(
 def test_the_order_does_not_depend_on_the_order_of_the_candidates(
     candidates: list[Candidate], sources: dict[int, float]
 ) -> None:
-    assert ranked(candidates, sources) == ranked(candidates[::-1], sources)
+    assert rank(candidates, sources) == rank(candidates[::-1], sources)
 
 
 def test_a_perfect_hit_by_words_alone_is_first() -> None:
@@ -64,21 +64,21 @@ def test_a_perfect_hit_by_words_alone_is_first() -> None:
     exact = Candidate(1, source=1, place=0, words=2.0, similarity=0.0, is_exact=True)
     near = [Candidate(n, source=n, place=0, words=0.0, similarity=0.9) for n in range(2, 30)]
 
-    assert ranked([*near, exact], {})[0].id == 1
+    assert rank([*near, exact], {})[0].id == 1
 
 
 def test_of_equals_the_newer_is_first() -> None:
     old = Candidate(2, source=1, place=0, words=1.0, ts=1e9)
     new = Candidate(1, source=2, place=0, words=1.0, ts=1.5e9)
 
-    assert [one.id for one in ranked([old, new], {}, newest=1.5e9)] == [1, 2]
+    assert [one.id for one in rank([old, new], {}, newest=1.5e9)] == [1, 2]
 
 
 def test_age_alone_does_not_beat_a_better_match() -> None:
     old = Candidate(1, source=1, place=0, words=3.0, ts=1e9)
     new = Candidate(2, source=2, place=0, words=2.0, ts=1.5e9)
 
-    assert ranked([old, new], {}, newest=1.5e9)[0].id == 1
+    assert rank([old, new], {}, newest=1.5e9)[0].id == 1
 
 
 def test_what_stands_beside_a_match_counts() -> None:
@@ -86,7 +86,7 @@ def test_what_stands_beside_a_match_counts() -> None:
     best = Candidate(1, source=1, place=4, words=5.0)
     beside = Candidate(2, source=1, place=5, words=1.0)
     stranger = Candidate(3, source=2, place=0, words=1.0)
-    order = ranked([stranger, beside, best], {}, weights=Weights(again=1.0))
+    order = rank([stranger, beside, best], {}, weights=Weights(again=1.0))
 
     assert [one.id for one in order] == [1, 2, 3]
 
@@ -95,21 +95,21 @@ def test_another_source_goes_before_more_of_the_same() -> None:
     many = [Candidate(n, source=1, place=2 * n, words=5.0 - n / 100) for n in range(4)]
     other = Candidate(9, source=2, place=0, words=4.5)
 
-    assert ranked([*many, other], {})[1].id == 9
+    assert rank([*many, other], {})[1].id == 9
 
 
 def test_what_a_person_said_goes_before_the_same_answer() -> None:
     told = Candidate(1, source=1, place=0, words=1.0, is_user=True)
     answered = Candidate(2, source=2, place=0, words=1.0)
 
-    assert ranked([answered, told], {})[0].id == 1
+    assert rank([answered, told], {})[0].id == 1
 
 
 def test_age_counts_for_little_beside_words_and_meaning() -> None:
     old = Candidate(1, source=1, place=0, words=3.0, similarity=0.8, ts=1e9)
     new = Candidate(2, source=2, place=0, words=1.0, similarity=0.4, ts=1.5e9)
 
-    assert ranked([old, new], {}, newest=1.5e9)[0].id == 1
+    assert rank([old, new], {}, newest=1.5e9)[0].id == 1
 
 
 @given(CANDIDATES, SOURCES)
@@ -127,7 +127,7 @@ def test_what_is_like_the_best_source_goes_before_what_is_not() -> None:
     best = Candidate(1, source=1, place=0, words=5.0)
     like = Candidate(2, source=2, place=0, words=1.0)
     unlike = Candidate(3, source=3, place=0, words=1.1)
-    order = ranked([best, like, unlike], {}, alike=Alike(words={1: 4.0, 2: 3.0}))
+    order = rank([best, like, unlike], {}, alike=Alike(words={1: 4.0, 2: 3.0}))
 
     assert [one.id for one in order] == [1, 2, 3]
 
@@ -149,10 +149,10 @@ def test_only_so_many_terms_are_asked_for_once_more() -> None:
 
 
 def test_common_words_are_worth_less_than_others() -> None:
-    worth = asked("what about the server the server")
+    worth = query_terms("what about the server the server")
 
     assert worth["the"] < worth["server"]
-    assert asked("server server")["server"] > asked("server")["server"]
+    assert query_terms("server server")["server"] > query_terms("server")["server"]
 
 
 def test_rarer_terms_are_worth_more_and_none_is_worth_less_than_nothing() -> None:

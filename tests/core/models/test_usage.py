@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import json_values
 
-from holdfast.core.models.usage import Usage, added_up, read_usage
+from holdfast.core.models.usage import Usage, add_up, read_usage
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_provider_settles_what_the_shape_leaves_open() -> None:
 
 def test_parts_add_up() -> None:
     """What is not cached is the rest."""
-    assert Usage(100, 60, 30).uncached == 10
+    assert Usage(100, 60, 30).plain_input == 10
 
 
 @given(
@@ -253,7 +253,7 @@ def test_anything_may_stand_where_a_usage_should(raw: object) -> None:
     found = read_usage(raw)
     if found is not None:
         assert found.prompt > 0
-        assert found.uncached >= 0
+        assert found.plain_input >= 0
         assert found.output is None or found.output > 0
 
 
@@ -287,10 +287,10 @@ def test_several_reports_add_up_to_what_they_cost() -> None:
     """Numbers are summed at every depth; what is no number stays as the last one said it."""
     first = {"input_tokens": 10, "cache_creation": {"a": 1}, "service_tier": "standard"}
     second = {"input_tokens": 5, "cache_creation": {"a": 2, "b": 3}, "service_tier": "batch"}
-    assert added_up([first, second]) == {
+    assert add_up([first, second]) == {
         "input_tokens": 15,
         "cache_creation": {"a": 3, "b": 3},
         "service_tier": "batch",
     }
-    assert added_up([first]) == first
-    assert added_up([]) is None
+    assert add_up([first]) == first
+    assert add_up([]) is None

@@ -21,9 +21,9 @@ from holdfast.core.limits import (
     REF_CHARS,
 )
 from holdfast.core.log.records import Compaction, OutputRef, ToolResult, User, encode, text_of
-from holdfast.core.log.refs import bare, holds_outputs, named_outputs, refs_of, restored
+from holdfast.core.log.refs import bare, holds_outputs, named_outputs, refs_of, restore
 from holdfast.core.models.messages import Image, Other, Text, read_blocks
-from holdfast.core.outputs.offload import Room, moved_out, offloaded, room_for
+from holdfast.core.outputs.offload import Room, offload_content, offload_result, room_for
 from holdfast.core.tokens.counting import Estimator
 from holdfast.errors import BlobMissing, StoreUnavailable
 
@@ -73,7 +73,7 @@ def test_a_text_of_150000_characters_becomes_a_preview_and_is_there_whole() -> N
     """The seed's case, with small details."""
     shelf = Shelf()
     text = "".join(f"line {number}: all is well\n" for number in range(7_000))[:150_000]
-    stored = shelf.run(offloaded(result(text, details={"exitCode": 0}), Room()))
+    stored = shelf.run(offload_result(result(text, details={"exitCode": 0}), Room()))
     assert len(text_of(stored.content)) <= PREVIEW_CHARS
     ref = stored.output_ref
     assert ref.sha256 == hashlib.sha256(text.encode()).hexdigest()
@@ -87,7 +87,7 @@ def test_a_text_of_150000_characters_becomes_a_preview_and_is_there_whole() -> N
 @pytest.mark.parametrize("over", [0, 1])
 def test_the_limit_is_exact(over: int) -> None:
     text = "a line of text\n" * (OFFLOAD_TEXT_CHARS // 15) + "x" * over
-    stored = Shelf().run(offloaded(result(text), Room()))
+    stored = Shelf().run(offload_result(result(text), Room()))
     assert (stored.output_ref is not None) is bool(over)
 
 
@@ -101,13 +101,13 @@ def test_details_over_the_limit_keep_their_scalars_and_a_ref() -> None:
         "success": None,
         "rows": list(range(OFFLOAD_DETAILS_CHARS)),
     }
-    stored = shelf.run(offloaded(result("fine", details=details), Room()))
+    stored = shelf.run(offload_result(result("fine", details=details), Room()))
     ref = stored.details.pop("output_ref")
     assert msgspec.json.decode(shelf.held[ref["sha256"]]) == details
     assert stored.details.keys() == {"status", "exitCode", "error", "killed"}
     assert len(stored.details["error"]) == 500
     assert [one.kind for one in refs_of(stored)] == []
-    whole = shelf.run(offloaded(result("fine", details=details), Room()))
+    whole = shelf.run(offload_result(result("fine", details=details), Room()))
     assert [one.kind for one in refs_of(whole)] == ["details"]
 
 
@@ -115,11 +115,11 @@ def test_a_result_that_takes_too_large_a_share_of_the_budget_is_moved_out() -> N
     shelf = Shelf()
     room = room_for(8_000, Estimator())
     text = "the same words over and over\n" * 600
-    stored = shelf.run(offloaded(result(text), room))
+    stored = shelf.run(offload_result(result(text), room))
     assert stored.output_ref is not None
     assert room.tokens is not None
     assert Estimator().count(text_of(stored.content)) <= room.tokens
-    small = shelf.run(offloaded(result(text[:2_000]), room))
+    small = shelf.run(offload_result(result(text[:2_000]), room))
     assert small.output_ref is None
 
 
@@ -127,8 +127,8 @@ def test_dense_text_is_weighed_not_measured() -> None:
     """As many characters as are fine in English are too many in another script."""
     room = room_for(16_000, Estimator())
     latin, han = "word " * 2_000, "汉字语言" * 2_500
-    assert Shelf().run(offloaded(result(latin), room)).output_ref is None
-    stored = Shelf().run(offloaded(result(han), room))
+    assert Shelf().run(offload_result(result(latin), room)).output_ref is None
+    stored = Shelf().run(offload_result(result(han), room))
     assert stored.output_ref is not None
     assert room.tokens is not None
     assert Estimator().count(text_of(stored.content)) <= room.tokens
@@ -138,7 +138,7 @@ def test_when_the_disk_refuses_a_bounded_part_is_stored_and_an_event_says_so() -
     shelf = Shelf(is_full=True)
     text = "begin\n" + "x" * 200_000 + "\nthe end"
     details = {"rows": ["r" * 100] * 1_000, "path": "/tmp/x"}
-    stored = shelf.run(offloaded(result(text, details=details), Room()))
+    stored = shelf.run(offload_result(result(text, details=details), Room()))
     said = text_of(stored.content)
     assert len(said) <= PREVIEW_CHARS
     assert said.startswith("begin")
@@ -172,13 +172,13 @@ def test_binary_leaves_the_log_and_is_there_in_the_view(name: str) -> None:
     shelf = Shelf()
     block = BLOCKS[name]
     content = [{"type": "text", "text": "look"}, block]
-    stored = shelf.run(offloaded(result(content), Room()))
+    stored = shelf.run(offload_result(result(content), Room()))
     assert len(encode(stored)) < 1_000
     assert stored.output_ref is None
     (ref,) = refs_of(stored)
     assert shelf.held[ref.sha256] == PIXELS
     assert "/" in ref.kind
-    whole = restored(stored, shelf.get)
+    whole = restore(stored, shelf.get)
     assert isinstance(whole, ToolResult)
     assert read_blocks(whole.content) == read_blocks(content)
     shown = read_blocks(stored.content)[1]
@@ -190,8 +190,8 @@ def test_base64_that_nobody_would_write_comes_back_as_it_was_spelled() -> None:
     shelf = Shelf()
     odd = PICTURE.replace("+", "-").replace("/", "_")[:-3] + "\n"
     block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": odd}}
-    stored = shelf.run(offloaded(result([block]), Room()))
-    whole = restored(stored, shelf.get)
+    stored = shelf.run(offload_result(result([block]), Room()))
+    whole = restore(stored, shelf.get)
     assert isinstance(whole, ToolResult)
     assert isinstance(whole.content, list)
     assert whole.content[0]["source"]["data"] == odd
@@ -199,14 +199,16 @@ def test_base64_that_nobody_would_write_comes_back_as_it_was_spelled() -> None:
 
 def test_small_pictures_stay() -> None:
     block = {"type": "image", "data": PICTURE[:400], "mimeType": "image/png"}
-    assert Shelf().run(moved_out([block])) == [block]
+    assert Shelf().run(offload_content([block])) == [block]
 
 
 def test_a_lost_picture_is_said_and_costs_nothing_else() -> None:
     shelf = Shelf()
-    stored = shelf.run(offloaded(result([BLOCKS["mcp"], {"type": "text", "text": "hi"}]), Room()))
+    stored = shelf.run(
+        offload_result(result([BLOCKS["mcp"], {"type": "text", "text": "hi"}]), Room())
+    )
     shelf.held.clear()
-    whole = restored(stored, shelf.get)
+    whole = restore(stored, shelf.get)
     assert isinstance(whole, ToolResult)
     shown = read_blocks(whole.content)
     assert [type(block) for block in shown] == [Text, Text]
@@ -215,7 +217,7 @@ def test_a_lost_picture_is_said_and_costs_nothing_else() -> None:
 
 def test_a_picture_that_cannot_be_kept_stays_where_it_is() -> None:
     content = [BLOCKS["anthropic"]]
-    stored = Shelf(is_full=True).run(offloaded(result(content), Room()))
+    stored = Shelf(is_full=True).run(offload_result(result(content), Room()))
     assert stored.content == content
 
 
@@ -226,17 +228,17 @@ def test_refs_that_somebody_hands_in_are_taken_away() -> None:
     given = result(
         [block], details={"output_ref": foreign, "n": 1}, output_ref=OutputRef(**foreign)
     )
-    stored = Shelf().run(offloaded(given, Room()))
+    stored = Shelf().run(offload_result(given, Room()))
     assert refs_of(stored) == ()
     assert stored.details == {"n": 1}
-    assert refs_of(User(content=Shelf().run(moved_out([block])))) == ()
+    assert refs_of(User(content=Shelf().run(offload_content([block])))) == ()
 
 
 def test_a_large_block_of_another_kind_is_text_too() -> None:
     """A resource of an MCP server, for example."""
     shelf = Shelf()
     block = {"type": "resource", "resource": {"uri": "file:///x", "text": "words " * 30_000}}
-    stored = shelf.run(offloaded(result([block, BLOCKS["mcp"]]), Room()))
+    stored = shelf.run(offload_result(result([block, BLOCKS["mcp"]]), Room()))
     assert stored.output_ref is not None
     assert shelf.held[stored.output_ref.sha256] == msgspec.json.encode(block)
     assert [one["type"] for one in stored.content] == ["text", "image"]
@@ -244,8 +246,8 @@ def test_a_large_block_of_another_kind_is_text_too() -> None:
 
 def test_what_providers_do_not_know_is_not_sent_to_them() -> None:
     shelf = Shelf()
-    stored = shelf.run(offloaded(result([BLOCKS["document"]]), Room()))
-    whole = restored(stored, shelf.get)
+    stored = shelf.run(offload_result(result([BLOCKS["document"]]), Room()))
+    whole = restore(stored, shelf.get)
     assert isinstance(whole, ToolResult)
     (block,) = read_blocks(whole.content)
     assert isinstance(block, Other)
@@ -254,13 +256,13 @@ def test_what_providers_do_not_know_is_not_sent_to_them() -> None:
 
 def test_a_compaction_that_repeats_a_picture_does_not_store_it_again() -> None:
     shelf = Shelf()
-    user = User(id="u1", content=shelf.run(moved_out([BLOCKS["anthropic"]])))
-    whole = restored(user, shelf.get)
+    user = User(id="u1", content=shelf.run(offload_content([BLOCKS["anthropic"]])))
+    whole = restore(user, shelf.get)
     assert isinstance(whole, User)
     made = bare(Compaction(summary="s", turn=[{"type": "user", "content": whole.content}]))
     assert len(encode(made)) < 1_000
     assert refs_of(made) == refs_of(user)
-    again = restored(made, shelf.get)
+    again = restore(made, shelf.get)
     assert isinstance(again, Compaction)
     assert again.turn is not None
     assert isinstance(read_blocks(again.turn[0]["content"])[0], Image)
@@ -270,7 +272,7 @@ def test_a_compaction_names_the_newest_outputs() -> None:
     shelf = Shelf()
     results = [
         msgspec.structs.replace(
-            shelf.run(offloaded(result(f"{number} " * 70_000), Room())), id=f"r{number}"
+            shelf.run(offload_result(result(f"{number} " * 70_000), Room())), id=f"r{number}"
         )
         for number in range(20)
     ]
@@ -330,11 +332,11 @@ _BLOCK = st.dictionaries(
 def test_whatever_a_tool_returns_is_bounded_and_comes_back(content: Any, details: Any) -> None:
     shelf = Shelf()
     content, details = _grown(content), _grown(details)
-    stored = shelf.run(offloaded(result(content, details=details), Room()))
+    stored = shelf.run(offload_result(result(content, details=details), Room()))
     assert len(encode(stored)) < 3 * OFFLOAD_TEXT_CHARS + 20 * OFFLOAD_BINARY_CHARS
     for ref in refs_of(stored):
         assert len(shelf.held[ref.sha256]) == ref.bytes
-    whole = restored(stored, shelf.get)
+    whole = restore(stored, shelf.get)
     assert isinstance(whole, ToolResult)
     if stored.output_ref is None and isinstance(content, list):
         plain = [{k: v for k, v in block.items() if k != "output_refs"} for block in content]

@@ -27,7 +27,7 @@ from holdfast.core.models.messages import Block, Role, Text, Tool, ToolAnswer, t
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import Plan, project
-from holdfast.core.projection.prune import trimmed
+from holdfast.core.projection.prune import trim
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.steps import MessagePart
 from holdfast.core.projection.view import ProjectionCache
@@ -598,9 +598,9 @@ def test_memory_is_only_a_memory() -> None:
 
 
 def test_trim_is_the_same_function_everywhere() -> None:
-    """What the plan shows of a trimmed result is what `trimmed` makes of it."""
+    """What the plan shows of a trimmed result is what `trim` makes of it."""
     part = MessagePart("r1", "tool_result", "user", (ToolAnswer("c1", (Text("x" * 20_000),)),))
-    block = trimmed(part).blocks[0]
+    block = trim(part).blocks[0]
     assert isinstance(block, ToolAnswer)
     assert len(text_of_blocks(block.content)) <= 3_000
 
@@ -623,6 +623,6 @@ def test_a_memory_does_not_hold_on_to_what_the_view_has_left() -> None:
             records.append(User(id=f"u{name}", content=f"Request {name}"))
             records.append(Assistant(id=f"a{name}", content=f"Answer {name}"))
         project(ProjectionRequest(records, Window(200_000), target("anthropic")), cache)
-        most = max(most, cache.scale.remembered)
+        most = max(most, cache.scale.cache_size)
         records = [Compaction(id=f"c{turn:02d}", summary="All is well.")]
     assert most < 21_000

@@ -20,9 +20,9 @@ from holdfast.core.projection.prune import (
     can_clear,
     can_trim,
     chars_of,
-    cleared,
-    shortened,
-    trimmed,
+    clear,
+    shorten,
+    trim,
 )
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.steps import MessagePart
@@ -45,7 +45,7 @@ def text_of(part: MessagePart) -> str:
 
 def test_trim_keeps_both_ends_and_names_the_record() -> None:
     """20,000 characters become 3,000, the marker among them."""
-    shown = text_of(trimmed(result("A" + "x" * 19_998 + "Z")))
+    shown = text_of(trim(result("A" + "x" * 19_998 + "Z")))
     assert len(shown) == 3_000
     assert shown.startswith("Ax")
     assert shown.endswith("xZ")
@@ -54,13 +54,13 @@ def test_trim_keeps_both_ends_and_names_the_record() -> None:
 
 def test_blocks_of_a_result_are_trimmed_as_one_text() -> None:
     """`AAAAA` and `BBBBB` are one text with a line break."""
-    assert text_of(trimmed(result("A" * 3_000, "B" * 3_000), 5_000)).startswith("A" * 2_000)
-    assert "\n" in text_of(trimmed(result("AAAAA", "BBBBB"), 11))
+    assert text_of(trim(result("A" * 3_000, "B" * 3_000), 5_000)).startswith("A" * 2_000)
+    assert "\n" in text_of(trim(result("AAAAA", "BBBBB"), 11))
 
 
 def test_traceback_at_the_end_survives_trimming() -> None:
     log = "line\n" * 20_000 + "Traceback (most recent call last):\nValueError: the last line"
-    assert text_of(trimmed(result(log))).endswith("ValueError: the last line")
+    assert text_of(trim(result(log))).endswith("ValueError: the last line")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_traceback_at_the_end_survives_trimming() -> None:
 )
 def test_error_endings_survive_clearing(text: str, is_error: bool, is_kept: bool) -> None:
     """What went wrong is what the agent needs."""
-    shown = text_of(cleared(result(text, is_error=is_error)))
+    shown = text_of(clear(result(text, is_error=is_error)))
     assert (text[-12:] in shown) is is_kept
     assert "Record r1 has all of it" in shown
     assert len(shown) < 1_000
@@ -82,7 +82,7 @@ def test_error_endings_survive_clearing(text: str, is_error: bool, is_kept: bool
 
 def test_cleared_result_still_names_what_it_held() -> None:
     text = "src/parser.py defines parse_line\n" * 200
-    assert "src/parser.py parse_line" in text_of(cleared(result(text)))
+    assert "src/parser.py parse_line" in text_of(clear(result(text)))
 
 
 def test_short_results_are_left_alone() -> None:
@@ -95,15 +95,15 @@ def test_short_results_are_left_alone() -> None:
 
 def test_images_give_way_to_notes() -> None:
     """With their size, and the record that has them."""
-    for shown in (trimmed(result("x", images=2), 2_000), cleared(result("x" * 900, images=2))):
+    for shown in (trim(result("x", images=2), 2_000), clear(result("x" * 900, images=2))):
         block = shown.blocks[0]
         assert isinstance(block, ToolAnswer)
         assert not any(isinstance(piece, Image) for piece in block.content)
     words = MessagePart(
         "u1", "user", "user", (Text("look"), Image(data=PNG, media_type="image/png"))
     )
-    assert cleared(words).blocks[0] == Text("look")
-    assert "Record u1 has it" in str(cleared(words).blocks[1])
+    assert clear(words).blocks[0] == Text("look")
+    assert "Record u1 has it" in str(clear(words).blocks[1])
 
 
 @given(
@@ -113,7 +113,7 @@ def test_images_give_way_to_notes() -> None:
 )
 def test_trim_is_within_any_cap(texts: list[str], keep: int, is_error: bool) -> None:
     """For every cap from 0 up; something is always left, because nothing is refused."""
-    shown = text_of(trimmed(result(*texts, is_error=is_error), keep))
+    shown = text_of(trim(result(*texts, is_error=is_error), keep))
     assert len(shown) <= max(keep, 1)
     assert shown
 
@@ -129,7 +129,7 @@ def test_shortened_parts_are_within_their_share(keep: int) -> None:
         ToolCall("c1", "write", {"path": "a.py", "text": "line\n" * 500, "list": ["x" * 200, 7]}),
     )
     part = MessagePart("a1", "assistant", "assistant", blocks)
-    shown = shortened(part, keep)
+    shown = shorten(part, keep)
     assert not any(isinstance(block, Thinking | Image | Other) for block in shown.blocks)
     calls = [block for block in shown.blocks if isinstance(block, ToolCall)]
     assert calls[0].arguments["path"] == "a.py"

@@ -297,9 +297,9 @@ def test_more_records_only_add_blocks(records: Sequence[Record]) -> None:
     """Whatever was closed stays as it was: the prefix of a request is the next one's."""
     thread = Thread()
     for record in records:
-        closed = thread.closed(0, thread.position)
+        closed = thread.closed_units(0, thread.position)
         thread.feed(record)
-        assert thread.closed(0, len(closed)) == closed
+        assert thread.closed_units(0, len(closed)) == closed
 
 
 @examples(200)

@@ -32,12 +32,12 @@ def test_result_is_stored_with_a_handle_and_a_later_call_runs_with_the_value() -
     """The model sees the handle, the tool the value, other readers a mask."""
     result = ToolResult(tool_use_id="c1", content=f"password: {VALUE} ok", details={"env": [VALUE]})
 
-    stored = VAULT.sealed(result)
+    stored = VAULT.mask_record(result)
 
     assert isinstance(stored, ToolResult)
     assert stored.content == "password: <secret:DB> ok"
     assert stored.details == {"env": ["<secret:DB>"]}
-    assert VAULT.opened({"command": "login '<secret:DB>'"}, "bash") == {
+    assert VAULT.resolve({"command": "login '<secret:DB>'"}, "bash") == {
         "command": f"login '{VALUE}'"
     }
     shown = Redactor(VAULT.redactor_secrets).text(stored.content)
@@ -47,21 +47,21 @@ def test_result_is_stored_with_a_handle_and_a_later_call_runs_with_the_value() -
 def test_handle_is_opened_only_for_the_tools_that_may_have_it() -> None:
     """For others, and for names that nobody registered, it stays as it is."""
     arguments = {"a": ["<secret:DEPLOY>"], "<secret:NOBODY>": "<secret:deploy>"}
-    assert VAULT.opened(arguments, "bash") is arguments
-    assert VAULT.opened(arguments, "deploy") == {**arguments, "a": ["deploy-me-42"]}
+    assert VAULT.resolve(arguments, "bash") is arguments
+    assert VAULT.resolve(arguments, "deploy") == {**arguments, "a": ["deploy-me-42"]}
 
 
 def test_value_in_arguments_that_are_json_is_escaped() -> None:
     """What was JSON before is JSON after, with the value in it; plain text gets it plain."""
-    stored = VAULT.sealed_value(json.dumps({"p": VALUE}))
+    stored = VAULT.mask_value(json.dumps({"p": VALUE}))
     assert stored == '{"p": "<secret:DB>"}'
-    assert json.loads(VAULT.opened(stored, "any")) == {"p": VALUE}
-    nested = VAULT.sealed_value(json.dumps({"a": [json.dumps({"p": VALUE})]}, indent=2))
+    assert json.loads(VAULT.resolve(stored, "any")) == {"p": VALUE}
+    nested = VAULT.mask_value(json.dumps({"a": [json.dumps({"p": VALUE})]}, indent=2))
     assert VALUE not in nested
-    opened = VAULT.opened(nested, "any")
+    opened = VAULT.resolve(nested, "any")
     assert json.loads(json.loads(opened)["a"][0]) == {"p": VALUE}
     assert opened.startswith('{\n  "a": [\n')
-    assert VAULT.opened("{not json <secret:DB>", "any") == f"{{not json {VALUE}"
+    assert VAULT.resolve("{not json <secret:DB>", "any") == f"{{not json {VALUE}"
 
 
 def test_thinking_that_held_a_value_loses_its_signature() -> None:
@@ -69,7 +69,7 @@ def test_thinking_that_held_a_value_loses_its_signature() -> None:
     untouched = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
     held = {"type": "thinking", "thinking": f"it is {VALUE}", "signature": "c2ln"}
     call = {"type": "tool_use", "id": "deploy-me-42", "name": "x", "input": {"id": "deploy-me-42"}}
-    stored = VAULT.sealed(Assistant(content=[untouched, held, call]))
+    stored = VAULT.mask_record(Assistant(content=[untouched, held, call]))
     assert isinstance(stored, Assistant)
     assert stored.content == [
         untouched,
@@ -86,13 +86,13 @@ def test_ids_hashes_and_shapes_stay() -> None:
         Header(id="deploy-me-42", agent="deploy-me-42"),
         ToolResult(tool_use_id="deploy-me-42", content="x", output_ref=ref),
     ):
-        assert VAULT.sealed(record) is record
+        assert VAULT.mask_record(record) is record
 
 
 def test_value_split_over_blocks_is_sealed() -> None:
     """The handle stands where it began."""
     pieces = [{"type": "text", "text": "key dep"}, {"type": "text", "text": "loy-me-42."}]
-    assert VAULT.sealed_value(pieces) == [
+    assert VAULT.mask_value(pieces) == [
         {"type": "text", "text": "key <secret:DEPLOY>"},
         {"type": "text", "text": "."},
     ]
@@ -100,8 +100,8 @@ def test_value_split_over_blocks_is_sealed() -> None:
 
 def test_longer_value_goes_before_a_shorter_one_in_it() -> None:
     """And it comes back whole."""
-    assert VAULT.sealed_value(f"{VALUE}!") == "<secret:DB_LONG>"
-    assert VAULT.opened("<secret:DB_LONG>", "x") == f"{VALUE}!"
+    assert VAULT.mask_value(f"{VALUE}!") == "<secret:DB_LONG>"
+    assert VAULT.resolve("<secret:DB_LONG>", "x") == f"{VALUE}!"
 
 
 def test_deep_values_are_sealed_too() -> None:
@@ -109,8 +109,8 @@ def test_deep_values_are_sealed_too() -> None:
     value: Any = "deploy-me-42"
     for _ in range(NESTING_MAX + 20):
         value = [value]
-    assert "deploy-me-42" not in str(VAULT.sealed_value(value))
-    assert "<secret:" in str(VAULT.opened(VAULT.sealed_value(value), "deploy"))
+    assert "deploy-me-42" not in str(VAULT.mask_value(value))
+    assert "<secret:" in str(VAULT.resolve(VAULT.mask_value(value), "deploy"))
 
 
 def test_numbers_pictures_and_signatures_stay() -> None:
@@ -118,9 +118,9 @@ def test_numbers_pictures_and_signatures_stay() -> None:
     vault = Vault({"PIN": "9021", "LONG": "correct-horse-battery"})
     picture = "iVBORw9021" * 10
     value = {"n": 9021, "data": picture, "deep": [1.5, True, None]}
-    assert vault.sealed_value(value) is value
-    assert vault.opened({**value, "p": "<secret:PIN>"}, "x") == {**value, "p": "9021"}
-    assert vault.sealed_value({"data": "correct-horse-battery".rjust(80, "A")}) == {
+    assert vault.mask_value(value) is value
+    assert vault.resolve({**value, "p": "<secret:PIN>"}, "x") == {**value, "p": "9021"}
+    assert vault.mask_value({"data": "correct-horse-battery".rjust(80, "A")}) == {
         "data": "A" * 59 + "<secret:LONG>"
     }
 
@@ -141,7 +141,7 @@ def test_bad_secrets_are_refused_and_none_is_shown() -> None:
 @given(records())
 def test_record_without_values_is_the_same_object(record: Any) -> None:
     """Nothing is rewritten that need not be."""
-    assert VAULT.sealed(record) is record
+    assert VAULT.mask_record(record) is record
 
 
 @given(st.dictionaries(st.sampled_from(["A", "B", "C"]), VALUES, min_size=1), json_values())
@@ -152,10 +152,10 @@ def test_what_is_sealed_holds_no_value_and_opens_again(known: dict[str, str], mo
     except BadSetting:
         return
     value = {"x": ["".join(f"({one})" for one in known.values())], "more": more}
-    sealed = vault.sealed_value(value)
+    sealed = vault.mask_value(value)
     assert not any(one in text for one in known.values() for text in sealed["x"])
-    assert vault.sealed_value(sealed) == sealed
-    assert vault.opened(sealed["x"], "tool") == value["x"]
+    assert vault.mask_value(sealed) == sealed
+    assert vault.resolve(sealed["x"], "tool") == value["x"]
 
 
 @given(records(), VALUES)
@@ -165,4 +165,4 @@ def test_sealed_records_can_be_stored(record: Any, value: str) -> None:
         vault = Vault({"A": value})
     except BadSetting:
         return
-    encode(vault.sealed(record))
+    encode(vault.mask_record(record))

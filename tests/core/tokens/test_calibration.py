@@ -85,7 +85,7 @@ def test_learning_changes_nothing_that_exists() -> None:
     after = before.learn(5_000, 1, 6_500)
     assert before == Calibration(CLAUDE_BASE)
     assert after != before
-    assert after.restarted() == before
+    assert after.restart() == before
 
 
 @given(

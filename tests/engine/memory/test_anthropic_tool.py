@@ -42,7 +42,7 @@ class Model:
 
     def call(self, command: Any, **arguments: Any) -> ToolOutput:
         given = {"command": command, **arguments}
-        prepared = self._toolbox.prepared(ToolCall(id="c1", name="memory", arguments=given))
+        prepared = self._toolbox.prepare(ToolCall(id="c1", name="memory", arguments=given))
         assert isinstance(prepared, tuple), prepared
         function, bound = prepared
         output: ToolOutput = function.function(**bound)

@@ -16,7 +16,7 @@ from holdfast.core.models.messages import text_of_blocks
 from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
-from holdfast.engine.memory.running_summary import refreshed
+from holdfast.engine.memory.running_summary import refresh
 from holdfast.engine.session import checkpoints
 from holdfast.errors import HoldfastWarning, UsageError
 from holdfast.importers.checkpoints import read_checkpoint
@@ -184,7 +184,7 @@ def test_the_summary_is_what_the_log_says_whatever_happens(
     head = say(store, "Write a haiku.")
 
     def check(known: Sidecar | None = None) -> Sidecar:
-        found = refreshed(store, KEY, files, known=known)
+        found = refresh(store, KEY, files, known=known)
         assert found == advance(Sidecar(), store.read(KEY))
         return found
 
@@ -206,7 +206,7 @@ def test_the_summary_is_what_the_log_says_whatever_happens(
     (tmp_path / "agents/main/sessions").mkdir(parents=True, exist_ok=True)
     (tmp_path / "agents/main/sessions/trip.summary.json").write_bytes(b'{"version": 1, "ite')
     check()
-    assert refreshed(store, KEY) == check()
+    assert refresh(store, KEY) == check()
 
 
 # Checkpoints of other tools

@@ -161,7 +161,7 @@ def test_a_small_window_stays_small_for_many_turns(way: Way, at: Callable[..., D
         desk = at(way, loopback, summary="extract")
         for number in range(20):
             desk.say(f"Turn {number}, ticket TCK-{number:03d}: " + f"word{number} " * 1_500)
-        assert len(loopback.answered) == 20
+        assert len(loopback.answers) == 20
         assert loopback.over_limit == ()
         assert loopback.invalid == ()
     applied = [one for one in desk.of(CompactionFinished) if one.outcome == "applied"]
@@ -179,7 +179,7 @@ def test_a_window_that_is_smaller_than_said_is_learned(way: Way, at: Callable[..
         refused = [one for one in loopback.requests if one.status == 400]
         assert refused
         assert len(refused) <= 4
-        assert len(loopback.answered) == 8
+        assert len(loopback.answers) == 8
     if way.dialect == "openai-responses":
         return  # its refusal has no numbers in it: what is too large is only remembered
     assert [one.tokens for one in desk.of(WindowLearned)] == [WINDOW]

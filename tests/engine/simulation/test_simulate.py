@@ -14,9 +14,9 @@ from holdfast.core.log.records import Assistant, Compaction, Label, Record, Tool
 from holdfast.core.models.messages import Text, ToolAnswer
 from holdfast.core.models.prices import Price
 from holdfast.core.projection.policy import Policy
-from holdfast.core.projection.prune import cleared
+from holdfast.core.projection.prune import clear
 from holdfast.core.projection.steps import MessagePart
-from holdfast.core.projection.view import fenced
+from holdfast.core.projection.view import fence_summary
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.simulation.policies import (
     ClearResults,
@@ -245,13 +245,13 @@ def test_lists_in_the_place_of_originals_are_told_from_them() -> None:
     transcript = Transcript(a_session(turns=1), Estimator())
     answer = ToolAnswer("c", (Text("symbol_0_1 = value_1\n" * 200),))
     whole = transcript.piece(answer)
-    part = cleared(MessagePart("r", "tool_result", "user", (answer,)))
+    part = clear(MessagePart("r", "tool_result", "user", (answer,)))
     short = transcript.piece(part.blocks[0])
     assert whole.is_original
     assert whole.facts
     assert not short.is_original
     assert short.tokens < whole.tokens
-    assert not transcript.piece(Text(fenced("symbol_0_1"))).is_original
+    assert not transcript.piece(Text(fence_summary("symbol_0_1"))).is_original
 
 
 # The policies

@@ -171,7 +171,7 @@ def test_a_label_is_one_line_and_no_longer_than_labels_are() -> None:
     draft = Draft()
     draft.label = "A\ntitle " + "very " * 100
 
-    label = draft.done(Source(b"", "x"), "pi").label
+    label = draft.finish(Source(b"", "x"), "pi").label
 
     assert label.startswith("A title very")
     assert len(label) <= LABEL_CHARS_MAX

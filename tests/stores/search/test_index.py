@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.core.memory.ranking import asked
+from holdfast.core.memory.ranking import query_terms
 from holdfast.core.memory.search_terms import terms
 from holdfast.stores.search.index import IndexPassage, IndexSource, SearchIndex, source_of
 
@@ -32,7 +32,7 @@ def _sources(index: SearchIndex) -> dict[int, IndexSource]:
 
 
 def _found(index: SearchIndex, query: str) -> list[str]:
-    matches = index.matches(asked(query), terms(query), _sources(index))
+    matches = index.matches(query_terms(query), terms(query), _sources(index))
     by_id = {one.id: one.text for one in index.passages(matches.best)}
     return [by_id[id_] for id_ in matches.best]
 
@@ -78,7 +78,7 @@ def test_only_allowed_sources_are_found(index: SearchIndex) -> None:
     _put(index, "main/one", "a secret garden")
     _put(index, "main/two", "a public garden")
     allowed = {id_: one for id_, one in _sources(index).items() if one.name == "main/two"}
-    matches = index.matches(asked("garden"), ["garden"], allowed)
+    matches = index.matches(query_terms("garden"), ["garden"], allowed)
 
     assert {source_of(id_) for id_ in matches.best} == set(allowed)
     assert matches.holding == {"garden": 1}

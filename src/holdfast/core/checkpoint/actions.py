@@ -1,4 +1,4 @@
-"""What was done in a session: calls and what came of them, for a checkpoint.
+"""Collect the actions of a session for a checkpoint: calls and their outcomes.
 
 A call is remembered until its result says whether it worked; only then do its files, its command
 or its errand count. What failed stays an open failure until the same is done again and works.
@@ -61,7 +61,7 @@ _KINDS: Final[dict[str, str]] = {
 
 
 class Work:
-    """What has been done so far."""
+    """The work done so far."""
 
     def __init__(self, state: State) -> None:
         self.calls = {call.id: call for call in state.open_calls}
@@ -70,7 +70,7 @@ class Work:
             **dict.fromkeys(state.files_changed, True),
         }
         self.files_omitted = state.files_omitted
-        self.artifacts = {one.path: one for one in state.artifacts}
+        self.artifacts = {artifact.path: artifact for artifact in state.artifacts}
         self.commands = list(state.commands)
         self.errors = list(state.errors)
         self.errands = list(state.subagent_results)
@@ -83,10 +83,10 @@ class Work:
             case Assistant():
                 for block in read_blocks(record.content):
                     if isinstance(block, ToolCall):
-                        self._called(block.id, block.name, block.arguments, record.id)
+                        self._note_call(block.id, block.name, block.arguments, record.id)
             case ToolUse() if record.tool_use_id not in self.calls:
                 arguments = record.input if isinstance(record.input, dict) else {}
-                self._called(record.tool_use_id, record.name, arguments, record.id)
+                self._note_call(record.tool_use_id, record.name, arguments, record.id)
             case ToolResult():
                 self._came(record)
             case _:
@@ -94,17 +94,17 @@ class Work:
 
     @property
     def failed_approaches(self) -> tuple[str, ...]:
-        """What was tried and did not work, each once, the newest last."""
+        """Return the attempts that failed, each once, the newest last."""
         found = {
-            _approach(one): None
-            for one in self.errors
-            if one.tried and not one.is_resolved and not _BARE_CODE.fullmatch(one.error)
+            _approach(error): None
+            for error in self.errors
+            if error.tried and not error.is_resolved and not _BARE_CODE.fullmatch(error.error)
         }
         return tuple(found)
 
     # Calls
 
-    def _called(self, call_id: str, tool: str, arguments: Json, record: str) -> None:
+    def _note_call(self, call_id: str, tool: str, arguments: Json, record: str) -> None:
         self.call_count += 1
         name = cut(" ".join(scrub(tool).split()), 80).text
         if name in self.tools or len(self.tools) < CHECKPOINT_CALLS_MAX:
@@ -123,7 +123,7 @@ class Work:
             self._set_tasks(tasks.apply_change(self.tasks, change))
 
     def _note_attempt(self, call: OpenCall) -> None:
-        """What is done after an error was perhaps done because of it."""
+        """Note a call after an error as a possible attempt to fix it."""
         last = self.errors[-1] if self.errors else None
         if last is None or last.is_resolved or not call.tried or call.tried in last.then:
             return
@@ -144,29 +144,29 @@ class Work:
             )
             _add(self.commands, done)
         if call.subagent is not None:
-            _add(self.errands, _returned(call.subagent, record, is_failed=is_failed))
+            _add(self.errands, _subagent_result(call.subagent, record, is_failed=is_failed))
         if is_failed:
-            self._failed(call, record)
+            self._note_failure(call, record)
         else:
-            self._worked(call, record)
+            self._note_success(call, record)
 
-    def _worked(self, call: OpenCall, record: ToolResult) -> None:
+    def _note_success(self, call: OpenCall, record: ToolResult) -> None:
         for path in call.reads:
             self._touch(path, is_change=False)
         for path in call.changes:
             self._touch(path, is_change=True)
-            self._made(path, call)
+            self._note_artifact(path, call)
         if call.task is not None:
             text = scrub(text_of(record.content))
             made = msgspec.structs.replace(call.task, id=tasks.new_id(text))
             self._set_tasks(tasks.merge(self.tasks, [made]))
         if call.tried:
             self.errors = [
-                msgspec.structs.replace(one, is_resolved=True) if _is_same(one, call) else one
-                for one in self.errors
+                msgspec.structs.replace(error, is_resolved=True) if _is_same(error, call) else error
+                for error in self.errors
             ]
 
-    def _failed(self, call: OpenCall, record: ToolResult) -> None:
+    def _note_failure(self, call: OpenCall, record: ToolResult) -> None:
         error = _last_line(scrub(text_of(record.content)))
         if not error:
             return
@@ -194,7 +194,7 @@ class Work:
             del self.files[next(read, next(iter(self.files)))]
             self.files_omitted += 1
 
-    def _made(self, path: str, call: OpenCall) -> None:
+    def _note_artifact(self, path: str, call: OpenCall) -> None:
         before = self.artifacts.pop(path, None)
         if call.deletes:
             return
@@ -209,7 +209,7 @@ class Work:
         self.tasks = tasks.keep_newest(found, CHECKPOINT_TASKS_MAX)
 
     def tell_tasks(self, found: list[tasks.Task]) -> None:
-        """What a text says about things to do."""
+        """Record the tasks that a text states."""
         if found:
             self._set_tasks(tasks.merge(self.tasks, found))
 
@@ -223,8 +223,8 @@ def _approach(failure: FailedAction) -> str:
 def _open_call(call_id: str, tool: str, arguments: Json, record: str) -> OpenCall:
     command = command_in(tool, arguments)
     touches = () if command else find_touches(tool, arguments)
-    changes = tuple(one.path for one in touches if one.is_change)
-    reads = tuple(one.path for one in touches if not one.is_change)
+    changes = tuple(touch.path for touch in touches if touch.is_change)
+    reads = tuple(touch.path for touch in touches if not touch.is_change)
     deletes = bool(_DELETING.search(tool))
     tried = _line(command)
     if not command and changes:
@@ -248,7 +248,7 @@ def _open_call(call_id: str, tool: str, arguments: Json, record: str) -> OpenCal
 
 
 def _artifact(tool: str, arguments: Json, changes: tuple[str, ...], record: str) -> Artifact | None:
-    """What a call makes that brings the whole content of one file."""
+    """Return the artifact of a call that writes the whole content of one file."""
     action = arguments.get("command")
     is_partial = _PARTIAL.search(tool) and not (isinstance(action, str) and action == "create")
     content = next(
@@ -272,7 +272,7 @@ def _kind(path: str) -> str:
 
 
 def _errand(tool: str, arguments: Json) -> SubagentResult | None:
-    """What another agent is asked to do; None where a call asks nobody."""
+    """Return the errand given to another agent; None if the call asks none."""
     kind = _first(arguments, _ERRAND_TYPES)
     has_kind = any(key in arguments for key in _ERRAND_TYPES[:2])
     if not has_kind and not (_ERRANDS.match(tool) and _first(arguments, _ERRAND_TEXTS[1:])):
@@ -284,18 +284,21 @@ def _errand(tool: str, arguments: Json) -> SubagentResult | None:
     )
 
 
-def _returned(errand: SubagentResult, record: ToolResult, *, is_failed: bool) -> SubagentResult:
+def _subagent_result(
+    errand: SubagentResult, record: ToolResult, *, is_failed: bool
+) -> SubagentResult:
     summary = _line(text_of(record.content))
     return msgspec.structs.replace(errand, summary=summary, is_failed=is_failed, record=record.id)
 
 
 def _first(arguments: Json, keys: tuple[str, ...]) -> str:
     found = (arguments.get(key) for key in keys)
-    return next((one for one in found if isinstance(one, str) and one.strip()), "")
+    return next((item for item in found if isinstance(item, str) and item.strip()), "")
 
 
 def _is_same(failure: FailedAction, call: OpenCall) -> bool:
-    """Whether a call does again what failed: the same command, or a change of the same files."""
+    """Return whether a call does again what failed: the same command, or a change of the same
+    files."""
     if failure.is_command != call.is_command or bool(failure.tried) != bool(call.tried):
         return False
     return _key(failure.tried, failure.is_command) == _key(call.tried, call.is_command)
@@ -320,10 +323,10 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _first_line(content: str) -> str:
-    """What a file says it is: its first line of words."""
+    """Return the first line of words in a file."""
     for line in content[:2_000].splitlines():
         bare = line.strip(" \t#/*\"'`-=<>!;")
-        if len(bare) >= 3 and any(one.isalpha() for one in bare):
+        if len(bare) >= 3 and any(item.isalpha() for item in bare):
             return _line(bare, 100)
     return ""
 

@@ -37,7 +37,7 @@ from holdfast.core.limits import (
 )
 from holdfast.core.log.records import Checkpoint, Flush, Header
 from holdfast.core.log.replay import with_ids
-from holdfast.core.log.speakers import answered, said
+from holdfast.core.log.speakers import assistant_text, user_text
 from holdfast.core.text.cut import cut, scrub_deep
 from holdfast.core.text.timestamps import iso_utc
 from holdfast.errors import BadSetting
@@ -89,10 +89,10 @@ def capture(
         "trigger": trigger,
     }
     state = msgspec.structs.replace(state, session_id=session, **identity)
-    return amended(state, extra or {})
+    return amend(state, extra or {})
 
 
-def amended(
+def amend(
     state: State,
     extra: Mapping[str, Any] | None = None,
     added: Mapping[str, Sequence[str]] | None = None,
@@ -101,7 +101,7 @@ def amended(
     given, unknown, measures = dict(state.given), dict(state.extra), {}
     for name, value in (extra or {}).items():
         if name in MEASURES:
-            measures[name] = _checked(name, value)
+            measures[name] = _check_field(name, value)
         elif name not in SETTABLE:
             if name in State.__struct_fields__:
                 raise BadSetting(
@@ -112,18 +112,18 @@ def amended(
         elif value is None:
             given.pop(name, None)
         else:
-            given[name] = _plain(_checked(name, value))
+            given[name] = _plain(_check_field(name, value))
     more = {name: tuple(entries) for name, entries in (added or state.added).items() if entries}
-    bare = _uncovered(state)
+    bare = _uncover(state)
     bare = msgspec.structs.replace(bare, given=given, added=more, extra=unknown, **measures)
-    return _covered(bare)
+    return _cover(bare)
 
 
 class _Reading:
     """A path, as far as it has been read."""
 
     def __init__(self, state: State, session: str) -> None:
-        state = _uncovered(state)
+        state = _uncover(state)
         self._session = session
         self._begin(state)
 
@@ -134,9 +134,9 @@ class _Reading:
         self._request_count = state.request_count
         self._original = state.original_request
         self._objective = state.current_objective
-        self._rules = _keyed(state.rules)
-        self._decisions = _keyed(state.key_decisions)
-        self._learnings = _keyed(state.learnings)
+        self._rules = _key_by_words(state.rules)
+        self._decisions = _key_by_words(state.key_decisions)
+        self._learnings = _key_by_words(state.learnings)
         self._exchange = state.last_exchange
         self._given, self._added = dict(state.given), dict(state.added)
         self._extra = dict(state.extra)
@@ -149,10 +149,10 @@ class _Reading:
         elif isinstance(record, Flush):
             for note in record.notes:
                 _note(self._learnings, note)
-        elif text := said(record):
-            self._asked(text, record.id)
-        elif text := answered(record):
-            self._replied(text)
+        elif text := user_text(record):
+            self._read_request(text, record.id)
+        elif text := assistant_text(record):
+            self._read_reply(text)
         self._work.feed(record)
         if not isinstance(record, Header) and record.id:
             self._upto = record.id
@@ -163,12 +163,12 @@ class _Reading:
             return
         is_first = not self._request_count and not self._work.call_count
         if state.session_id != self._session and is_first:
-            self._begin(_inherited(state))
+            self._begin(_inherit(state))
             return
         self._given, self._added = dict(state.given), dict(state.added)
         self._extra = dict(state.extra)
 
-    def _asked(self, text: str, record: str) -> None:
+    def _read_request(self, text: str, record: str) -> None:
         short = cut(text, CHECKPOINT_REQUEST_CHARS).text
         self._requests.append(UserRequest(text=short, record=record))
         del self._requests[:-CHECKPOINT_REQUESTS_MAX]
@@ -184,7 +184,7 @@ class _Reading:
                 _note(self._rules, sentence)
         self._work.tell_tasks(checkboxes(_edges(text)))
 
-    def _replied(self, text: str) -> None:
+    def _read_reply(self, text: str) -> None:
         self._exchange = LastExchange(
             user=self._exchange.user, assistant=cut(text, CHECKPOINT_EXCHANGE_CHARS).text
         )
@@ -197,9 +197,9 @@ class _Reading:
 
     def state(self) -> State:
         work = self._work
-        done = tuple(one.text for one in work.tasks if one.status == "done")
-        to_do = tuple(one.text for one in work.tasks if one.status != "done")
-        doing = [one.text for one in work.tasks if one.status == "doing"]
+        done = tuple(task.text for task in work.tasks if task.status == "done")
+        to_do = tuple(task.text for task in work.tasks if task.status != "done")
+        doing = [task.text for task in work.tasks if task.status == "doing"]
         state = State(
             original_request=self._original,
             current_objective=self._objective,
@@ -233,7 +233,7 @@ class _Reading:
             open_calls=tuple(work.calls.values()),
             extra=self._extra,
         )
-        return _covered(state)
+        return _cover(state)
 
 
 def _place_after(records: Sequence[Record], upto: str) -> int | None:
@@ -244,21 +244,21 @@ def _place_after(records: Sequence[Record], upto: str) -> int | None:
     return next((place + 1 for place in places), None)
 
 
-def _inherited(state: State) -> State:
+def _inherit(state: State) -> State:
     """The state of an earlier session, as another one begins with it."""
     requests = tuple(
-        one if one.session else msgspec.structs.replace(one, session=state.session_id)
-        for one in state.requests
+        request if request.session else msgspec.structs.replace(request, session=state.session_id)
+        for request in state.requests
     )
-    bare = _uncovered(state)
+    bare = _uncover(state)
     measures = {name: getattr(State(), name) for name in MEASURES}
     return msgspec.structs.replace(
         bare, requests=requests, upto="", from_session=state.session_id, open_calls=(), **measures
     )
 
 
-def _keyed(sentences_: Iterable[str]) -> dict[str, str]:
-    return {same_words(one): one for one in sentences_}
+def _key_by_words(sentences_: Iterable[str]) -> dict[str, str]:
+    return {same_words(sentence): sentence for sentence in sentences_}
 
 
 def _note(entries: dict[str, str], sentence: str) -> None:
@@ -281,7 +281,7 @@ def _edges(text: str) -> str:
 # What others set
 
 
-def _checked(name: str, value: Any) -> Any:
+def _check_field(name: str, value: Any) -> Any:
     """A value for a field, in the field's own type. Raises `BadSetting`."""
     try:
         return field_value(name, _plain(value))
@@ -297,23 +297,23 @@ def _plain(value: Any) -> Any:
     return scrub_deep(msgspec.to_builtins(value))
 
 
-def _covered(state: State) -> State:
+def _cover(state: State) -> State:
     """The state with what was set and added in place; what code had found is kept beside it."""
-    shown: dict[str, Any] = {name: _checked(name, value) for name, value in state.given.items()}
+    shown: dict[str, Any] = {name: _check_field(name, value) for name, value in state.given.items()}
     for name, entries in state.added.items():
         before = shown.get(name, getattr(state, name))
-        known = {same_words(one) for one in before}
-        shown[name] = (*before, *(one for one in entries if same_words(one) not in known))
+        known = {same_words(item) for item in before}
+        shown[name] = (*before, *(entry for entry in entries if same_words(entry) not in known))
     if not shown:
         return state
     covered = {name: _plain(getattr(state, name)) for name in shown}
     return msgspec.structs.replace(state, covered=covered, **shown)
 
 
-def _uncovered(state: State) -> State:
+def _uncover(state: State) -> State:
     """The state as code had found it."""
     if not state.covered:
         return state
     names = state.covered.keys() & (frozenset(State.__struct_fields__) - WORKING)
-    found = {name: _checked(name, state.covered[name]) for name in names}
+    found = {name: _check_field(name, state.covered[name]) for name in names}
     return msgspec.structs.replace(state, covered={}, **found)

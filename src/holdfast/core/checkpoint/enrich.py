@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.checkpoint.capture import amended
+from holdfast.core.checkpoint.capture import amend
 from holdfast.core.checkpoint.render import injection
 from holdfast.core.checkpoint.state import ADDABLE, State, to_json
 from holdfast.core.extract.names import identifiers
 from holdfast.core.extract.statements import same_words, sentences
 from holdfast.core.limits import CHECKPOINT_CHARS, CHECKPOINT_ENTRY_CHARS
-from holdfast.core.projection.fences import unwrapped
+from holdfast.core.projection.fences import unwrap
 from holdfast.core.text.cut import cut
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def read_enrichment(reply: Reply, state: State, transcript: str = "") -> State:
     if reply.calls or reply.stop in ("refusal", "cancelled", "length", "window"):
         return state
     try:
-        answer = msgspec.json.decode(unwrapped(reply.text))
+        answer = msgspec.json.decode(unwrap(reply.text))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return state
     if not isinstance(answer, dict):
@@ -72,7 +72,7 @@ def read_enrichment(reply: Reply, state: State, transcript: str = "") -> State:
         found = _plausible(answer.get(name), shown, getattr(state, name), has_all=bool(transcript))
         if found:
             added[name] = (*added.get(name, ()), *found)[-ADDED_MAX:]
-    return amended(state, added=added) if added != state.added else state
+    return amend(state, added=added) if added != state.added else state
 
 
 def _plausible(
@@ -84,10 +84,10 @@ def _plausible(
     """
     if not isinstance(value, list):
         return ()
-    seen = {same_words(one) for one in known}
+    seen = {same_words(item) for item in known}
     found = []
-    for one in value[: 4 * ENTRIES_MAX]:
-        text = " ".join(one.split()) if isinstance(one, str) else ""
+    for entry in value[: 4 * ENTRIES_MAX]:
+        text = " ".join(entry.split()) if isinstance(entry, str) else ""
         key = same_words(text)
         if not key or key in seen or not sentences(text):
             continue

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core.limits import CHECKPOINT_CHARS
 from holdfast.core.log.speakers import ORIGINAL_PROMPT
-from holdfast.core.projection.fences import escaped, tagged
+from holdfast.core.projection.fences import escape, tag_text
 from holdfast.core.text.cut import cut, ellipsis, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
@@ -49,7 +49,7 @@ _MARKUP: Final = lazy_pattern(r"\A(?=#|>|~~~)")
 
 
 class _Section(msgspec.Struct, frozen=True):
-    """What can be shown under one heading."""
+    """The content under one heading."""
 
     title: str
     rank: int
@@ -60,7 +60,7 @@ class _Section(msgspec.Struct, frozen=True):
     chars: int
     """Of one entry, at most."""
     is_newest_first: bool = True
-    """Whether the best is the newest, so that it is shown last."""
+    """True if the best is the newest, so that it is shown last."""
 
 
 class _Shown(msgspec.Struct):
@@ -83,7 +83,7 @@ def render(state: State, cap: int = CHECKPOINT_CHARS, *, redactor: Redactor | No
     _fill(shown, cap - len(head), cap)
     best = min(shown, key=lambda one: one.section.rank)
     if best.lines:
-        text = head + "\n\n".join(_text(one) for one in shown if one.lines)
+        text = head + "\n\n".join(_text(item) for item in shown if item.lines)
     else:  # no room for headings
         text = f"{best.section.title}: {best.section.entries[0]}"
     text = cut(text, cap, marker=ellipsis, keep="head").text
@@ -93,7 +93,7 @@ def render(state: State, cap: int = CHECKPOINT_CHARS, *, redactor: Redactor | No
 
 def wrap(text: str) -> str:
     """A rendered checkpoint, labelled and between tags that nothing in it can close."""
-    return tagged(TAG, f"{LABEL}\n\n{text}") if text else ""
+    return tag_text(TAG, f"{LABEL}\n\n{text}") if text else ""
 
 
 def injection(
@@ -120,8 +120,8 @@ def with_context(context: str, prompt: str) -> Json:
 def inert(text: str) -> str:
     """Text of others in one line that is only text: no fence, no heading, no tag of ours."""
     seen = _UNSEEN.sub("", scrub(text)).replace("`", "'")
-    line = " ".join("".join(one if one.isprintable() else " " for one in seen).split())
-    return _MARKUP.sub(r"\\", escaped(line))
+    line = " ".join("".join(item if item.isprintable() else " " for item in seen).split())
+    return _MARKUP.sub(r"\\", escape(line))
 
 
 # What there is to show
@@ -136,7 +136,7 @@ def _head(state: State) -> str:
 
 def _sections(state: State, scale: int, redactor: Redactor | None) -> list[_Section]:
     """In the order of reading. `scale` is how many times the usual entries there is room for."""
-    asked = [one.text for one in state.requests]
+    asked = [request.text for request in state.requests]
     exchange = _pairs(
         ("User", state.last_exchange.user), ("Assistant", state.last_exchange.assistant)
     )
@@ -177,7 +177,7 @@ def _sections(state: State, scale: int, redactor: Redactor | None) -> list[_Sect
 
 
 def _is_original(state: State) -> bool:
-    """Whether the first request that is listed is the one the session began with."""
+    """Return whether the first request that is listed is the one the session began with."""
     return bool(state.requests) and state.requests[0].text == state.original_request
 
 
@@ -191,11 +191,11 @@ def _current(state: State) -> list[str]:
         found.append(f"Progress: {int(state.overall_progress_pct)}% ({done} of {total} tasks)")
     found += [f"Goal: {name}: {value}" for name, value in state.goal_satisfaction.items()]
     if state.tool_call_count:
-        found.append(f"Tool calls: {state.tool_call_count:,}{_named_tools(state)}")
+        found.append(f"Tool calls: {state.tool_call_count:,}{_tool_names(state)}")
     return found
 
 
-def _named_tools(state: State) -> str:
+def _tool_names(state: State) -> str:
     most = sorted(state.tools_used.items(), key=lambda one: (-one[1], one[0]))[:5]
     return f" ({', '.join(f'{name} {count:,}' for name, count in most)})" if most else ""
 
@@ -206,30 +206,30 @@ def _artifacts(state: State) -> list[str]:
             filter(
                 None,
                 (
-                    one.path,
-                    one.type,
-                    f"sha256 {one.sha256[:12]}" if one.sha256 else "",
-                    cut(one.summary, 100, marker=ellipsis, keep="head").text,
+                    artifact.path,
+                    artifact.type,
+                    f"sha256 {artifact.sha256[:12]}" if artifact.sha256 else "",
+                    cut(artifact.summary, 100, marker=ellipsis, keep="head").text,
                 ),
             )
         )
-        for one in state.artifacts
+        for artifact in state.artifacts
     ]
 
 
 def _errands(state: State) -> list[str]:
     return [
-        f"{one.subagent_type or 'agent'}"
-        f"{f' ({one.task})' if one.task else ''}{', failed' if one.is_failed else ''}: "
-        f"{cut(one.summary, 200, marker=ellipsis, keep='head').text}"
-        for one in state.subagent_results
+        f"{result.subagent_type or 'agent'}"
+        f"{f' ({result.task})' if result.task else ''}{', failed' if result.is_failed else ''}: "
+        f"{cut(result.summary, 200, marker=ellipsis, keep='head').text}"
+        for result in state.subagent_results
     ]
 
 
 def _commands(state: State) -> list[str]:
     return [
-        f"{one.command} ({_outcome(one.exit_code, is_failed=one.is_failed)})"
-        for one in state.commands
+        f"{command.command} ({_outcome(command.exit_code, is_failed=command.is_failed)})"
+        for command in state.commands
     ]
 
 
@@ -241,9 +241,10 @@ def _outcome(code: int | None, *, is_failed: bool) -> str:
 
 def _errors(state: State) -> list[str]:
     return [
-        f"{one.tool or 'a tool'}: {one.error}; then: {', then '.join(one.then) or 'nothing yet'}"
-        for one in state.errors
-        if not one.is_resolved
+        f"{error.tool or 'a tool'}: {error.error}; "
+        f"then: {', then '.join(error.then) or 'nothing yet'}"
+        for error in state.errors
+        if not error.is_resolved
     ]
 
 
@@ -254,8 +255,8 @@ def _pairs(*pairs: tuple[str, str]) -> list[str]:
 def _lines(entries: Iterable[str], redactor: Redactor | None) -> list[str]:
     texts = list(entries)
     if redactor is not None:
-        texts = [redactor.text(one) for one in texts]
-    return [line for one in texts if (line := inert(one))]
+        texts = [redactor.text(text) for text in texts]
+    return [line for text in texts if (line := inert(text))]
 
 
 # Who gets the room
@@ -266,7 +267,7 @@ def _fill(shown: Sequence[_Shown], room: int, cap: int) -> None:
     by_rank = sorted(shown, key=lambda one: one.section.rank)
     limit = max(_ENTRY_CHARS_MIN, cap // _ENTRY_SHARE)
     left = room
-    for round_ in range(max((len(one.section.entries) for one in shown), default=0)):
+    for round_ in range(max((len(item.section.entries) for item in shown), default=0)):
         for one in by_rank:
             is_first = one.section.rank <= (_FIRST_RANKS if round_ else _PAIR_RANKS)
             for _entry in range(2 if is_first or one.section.title == _EXCHANGE else 1):

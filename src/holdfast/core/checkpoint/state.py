@@ -1,4 +1,4 @@
-"""What a session is doing, as a structured state that outlives its context.
+"""The state of a session's work, as a structure that outlives its context.
 
 A state is read from the log by code (`core.checkpoint.capture`), may be added to by a model and set
 by the application, is stored whole in a `checkpoint` record, and is shown within any cap
@@ -35,7 +35,7 @@ class UserRequest(_Part, frozen=True):
     text: str
     record: str = ""
     session: str = ""
-    """Where it was said, if that was an earlier session."""
+    """The earlier session in which it was said, if any."""
 
 
 class Artifact(_Part, frozen=True):
@@ -75,7 +75,7 @@ class FailedAction(_Part, frozen=True):
 
 
 class SubagentResult(_Part, frozen=True):
-    """What another agent, or a task given to one, came back with."""
+    """The result of another agent, or of a task given to one."""
 
     subagent_type: str = ""
     summary: str = ""
@@ -85,7 +85,7 @@ class SubagentResult(_Part, frozen=True):
 
 
 class LastExchange(_Part, frozen=True):
-    """What was said last, and the last answer to it."""
+    """The last user message, and the last answer to it."""
 
     user: str = ""
     assistant: str = ""
@@ -121,7 +121,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The newest, oldest first; the first of all is the original request."""
     request_count: int = 0
     rules: tuple[str, ...] = ()
-    """What the user laid down."""
+    """The user's instructions."""
     last_exchange: LastExchange = LastExchange()
 
     completed_tasks: tuple[str, ...] = ()
@@ -158,7 +158,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     added: dict[str, tuple[str, ...]] = {}
     """Entries of lists that a model added."""
     covered: dict[str, Any] = {}
-    """What code found for fields that are shown otherwise."""
+    """Values that code found for fields that are shown otherwise."""
     tasks: tuple[Task, ...] = ()
     open_calls: tuple[OpenCall, ...] = ()
     extra: dict[str, Any] = {}
@@ -169,11 +169,11 @@ IDENTITY: Final = frozenset(("version", "checkpoint_id", "session_id", "timestam
 MEASURES: Final = frozenset(
     ("context_tokens_estimate", "context_utilization_pct", "execution_time_seconds")
 )
-"""What the caller measured for one checkpoint; the next has its own."""
+"""Measurements of the caller for one checkpoint; the next has its own."""
 WORKING: Final = frozenset(
     ("upto", "from_session", "given", "added", "covered", "tasks", "open_calls", "extra")
 )
-"""What a later capture needs, and nobody sets."""
+"""Fields that a later capture needs and no caller sets."""
 SETTABLE: Final = frozenset(State.__struct_fields__) - IDENTITY - MEASURES - WORKING
 
 ADDABLE: Final = ("learnings", "key_decisions", "failed_approaches", "pending_tasks", "rules")
@@ -295,7 +295,7 @@ def _read_field(name: str, item: Any) -> Any:
     if name == "tools_used" and isinstance(item, list):
         item = {tool: 1 for tool in item if isinstance(tool, str)}
     if name == "artifacts" and isinstance(item, list):
-        item = [_described(one) for one in item if isinstance(one, dict)]
+        item = [_rename_summary(entry) for entry in item if isinstance(entry, dict)]
     try:
         read = msgspec.convert({name: item}, State, strict=False)
     except (msgspec.ValidationError, RecursionError):
@@ -303,7 +303,7 @@ def _read_field(name: str, item: Any) -> Any:
     return msgspec.to_builtins(getattr(read, name))
 
 
-def _described(artifact: Json) -> Json:
+def _rename_summary(artifact: Json) -> Json:
     """`description` is what others call a summary."""
     return {"summary": artifact.get("description", ""), **artifact}
 
@@ -311,5 +311,5 @@ def _described(artifact: Json) -> Json:
 def id_for(session: str, upto: str, trigger: str, now: float) -> str:
     """The id of a checkpoint: sortable by time, and no two of a session have the same."""
     told = f"{session}\0{upto}\0{trigger}\0{now!r}".encode(errors="replace")
-    word = "".join(one if one.isalnum() or one in "_-" else "_" for one in trigger)[:40]
+    word = "".join(item if item.isalnum() or item in "_-" else "_" for item in trigger)[:40]
     return f"ckpt_{int(now)}_{word or 'asked'}_{hashlib.sha256(told).hexdigest()[:8]}"

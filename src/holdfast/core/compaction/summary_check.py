@@ -1,4 +1,4 @@
-"""Whether a model's summary may stand for what it replaces, decided by code.
+"""True if a model's summary may stand for what it replaces, decided by code.
 
 A summary is used only if it is one: not empty, not a refusal, not a plan, not a copy, not cut off,
 and smaller than what it replaces. Whatever is refused costs nothing but the call, for the part
@@ -20,7 +20,7 @@ from holdfast.core.extract.fair_share import sections_within
 from holdfast.core.extract.phrases import PLANS, REFUSALS, begins
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.messages import Thinking, read_blocks
-from holdfast.core.projection.fences import LABELS, unwrapped
+from holdfast.core.projection.fences import LABELS, unwrap
 from holdfast.core.secrets.redaction import without_secrets
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 HEADINGS: Final = (
     *("Goal", "Constraints", "Progress", "Decisions", "Open items", "Files", "Identifiers"),
 )
-"""What a summary is asked for under."""
+"""The headings that a summary is asked for."""
 
 Fault = Literal[
     "cancelled",
@@ -74,7 +74,7 @@ _LAST_REPLIES: Final = 3
 _RUN_STRIDE: Final = 8
 _COMPARED_CHARS: Final = 1_000_000
 _RECENT_RECORDS: Final = 600
-"""How much of a long history is looked at for names and copies, from its end."""
+"""Records at the end of a long history that are searched for names and copies."""
 
 _THOUGHT: Final = lazy_pattern(
     r"<(think|thinking|reasoning|thought)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
@@ -143,7 +143,7 @@ class SummaryVerdict(msgspec.Struct, frozen=True):
     reason: str = ""
     """In words; empty where the summary is used."""
     mended: tuple[str, ...] = ()
-    """What was done to it."""
+    """The changes made to it."""
     missing: tuple[str, ...] = ()
     """Names and words that matter and that it lacks. The part made by code has them."""
 
@@ -162,7 +162,8 @@ def judge(
     counter: Counter,
     shown: str = "",
 ) -> SummaryVerdict:
-    """Whether a reply is a summary of the records it is to replace, and that summary, mended.
+    """Return whether a reply is a summary of the records it is to replace, and that summary,
+    mended.
 
     `previous` is the summary that went into the request; it is replaced too. `shown` is the piece
     of the transcript in the request, where there was one.
@@ -230,15 +231,15 @@ def _without_preamble(text: str) -> str:
     return _PREAMBLE.sub("", text.strip())
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap(text: str) -> str:
     # Taking a preamble away can bring a fence to the outside, and the other way round.
-    return unwrapped(_without_preamble(unwrapped(text)))
+    return unwrap(_without_preamble(unwrap(text)))
 
 
 _STEPS: Final = (
     ("sections that code makes were taken out", prose_of),
     ("what looks like a secret was left out", without_secrets),
-    ("our wrapper, or what stood around it, was taken off", _unwrapped),
+    ("our wrapper, or what stood around it, was taken off", _unwrap),
 )
 
 
@@ -251,11 +252,11 @@ def _check_kind(text: str) -> None:
     if not _WORD.search(body):
         raise _Rejected("empty", "there are headings and nothing under them")
     _check_protocol(text)
-    if len(body) > _SHORT_CHARS or len(_known_headings(text)) > _HEADINGS_MIN:
+    if len(body) > _SHORT_CHARS or len(_find_headings(text)) > _HEADINGS_MIN:
         return
     if _REFUSAL.match(body):
         raise _Rejected("refusal", f"it declines: {_quote(body)}")
-    if _PLAN.match(body) and not _known_headings(text):
+    if _PLAN.match(body) and not _find_headings(text):
         raise _Rejected("plan", f"it says what it is going to do: {_quote(body)}")
 
 
@@ -275,7 +276,7 @@ def _is_json_call(text: str) -> bool:
         return False
     calls = value if isinstance(value, list) else [value]
     return any(
-        isinstance(one, dict) and all(keys & one.keys() for keys in _CALL_KEYS) for one in calls
+        isinstance(call, dict) and all(keys & call.keys() for keys in _CALL_KEYS) for call in calls
     )
 
 
@@ -283,7 +284,7 @@ def _check_copies(text: str, covered: Sequence[Record], previous: str, shown: st
     if len(_LABELLED.findall(text)) > 2:
         raise _Rejected("echo", "it repeats the transcript, labels and all")
     words = _words(text)
-    if previous and covered and words == _words(prose_of(unwrapped(previous))):
+    if previous and covered and words == _words(prose_of(unwrap(previous))):
         raise _Rejected("unchanged", "it is the previous summary again")
     for said in _last_replies(covered):
         share = _share_in(words, _words(said), _REPLY_GRAM)
@@ -295,7 +296,7 @@ def _check_copies(text: str, covered: Sequence[Record], previous: str, shown: st
 
 
 def _check_shape(text: str) -> None:
-    known = _known_headings(text)
+    known = _find_headings(text)
     others = len(_HEADING.findall(text))
     if len(known) < _HEADINGS_MIN and others < _OTHER_HEADINGS_MIN:
         raise _Rejected(
@@ -304,8 +305,9 @@ def _check_shape(text: str) -> None:
 
 
 def _check_language(text: str, covered: Sequence[Record]) -> None:
-    """Whether it is in the script the user writes in; languages of one script look alike here."""
-    said = "\n".join(_spoken(record) for record in covered)[-_COMPARED_CHARS:]
+    """Return whether it is in the script the user writes in; languages of one script look alike
+    here."""
+    said = "\n".join(_spoken_text(record) for record in covered)[-_COMPARED_CHARS:]
     theirs, its = _scripts(said), _scripts(_body(text))
     script = max(theirs, key=lambda name: theirs[name])
     if theirs[script] < _SCRIPT_SHARE or its[script] >= _SCRIPT_SHARE_MIN[script == "Latin"]:
@@ -314,7 +316,7 @@ def _check_language(text: str, covered: Sequence[Record]) -> None:
     raise _Rejected("language", f"the user writes in {script} letters, and it is in {other} ones")
 
 
-def _spoken(record: Record) -> str:
+def _spoken_text(record: Record) -> str:
     is_said = isinstance(record, User) and record.extra.get("meta") is not True
     return text_of(record.content) if is_said else ""  # type: ignore[union-attr]
 
@@ -334,7 +336,7 @@ def _check_size(
     if tokens > LENGTH_FACTOR * cap_tokens:
         raise _Rejected("too long", f"{tokens:,} tokens, {cap_tokens:,} were asked for")
     replaced = counter.count(previous)
-    for entry in (one for unit in input_entries(covered) for one in unit):
+    for entry in (item for unit in input_entries(covered) for item in unit):
         replaced += counter.count(entry.text)
         if replaced > tokens:
             return tokens
@@ -342,7 +344,8 @@ def _check_size(
 
 
 def _missing(text: str, covered: Sequence[Record], seen: str) -> tuple[str, ...]:
-    """What the summary lacks of what matters; all of it, and it is a summary of something else."""
+    """Return what matters and is missing in the summary; if all of it is, it is of something
+    else."""
     digests = [found for record in covered if (found := digest_record(record)) is not None]
     names = rank_names(digests)[:_NAMES_CHECKED]
     lacking = [name for name in names if name not in text]
@@ -377,7 +380,7 @@ def _is_telling(word: str) -> bool:
     return word not in _STOPWORDS and (len(word) > 2 or not word.isascii())
 
 
-def _known_headings(text: str) -> set[str]:
+def _find_headings(text: str) -> set[str]:
     known = {heading.lower() for heading in HEADINGS}
     found = (first or second for first, second in _HEADING.findall(text))
     plain = {" ".join(_WORD.findall(title)).lower() for title in found}
@@ -423,7 +426,7 @@ def _share_in(words: Sequence[str], source: Sequence[str], gram: int) -> float:
         return 0.0
     have = {tuple(source[place : place + size]) for place in range(len(source) - size + 1)}
     grams = [tuple(words[place : place + size]) for place in range(len(words) - size + 1)]
-    return sum(one in have for one in grams) / len(grams)
+    return sum(item in have for item in grams) / len(grams)
 
 
 def _copied_share(words: Sequence[str], source: Sequence[str]) -> float:

@@ -27,7 +27,7 @@ from holdfast.core.models.messages import (
     arguments_json,
     read_blocks,
 )
-from holdfast.core.projection.fences import escaped, tagged
+from holdfast.core.projection.fences import escape, tag_text
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
@@ -82,13 +82,13 @@ class InputEntry(msgspec.Struct, frozen=True):
     def render(self, text: str) -> str:
         """`text`, which is all or a part of it, under its label."""
         # Escaping comes last: a cut may lay bare a tag.
-        return f"[{self.label}]\n{escaped(text)}"
+        return f"[{self.label}]\n{escape(text)}"
 
 
 def transcript(records: Iterable[Record]) -> str:
     """Everything in one text of any length, between its tags."""
     rendered = (entry.render(entry.text) for unit in input_entries(records) for entry in unit)
-    return tagged("transcript", "\n\n".join(rendered))
+    return tag_text("transcript", "\n\n".join(rendered))
 
 
 def parts(
@@ -155,12 +155,12 @@ def _entry(entry: TranscriptEntry, chars_max: int | None) -> InputEntry:
     match entry.block:
         case Text(text):
             kind: Kind = "result" if entry.speaker == "note" else entry.speaker
-            return _capped(kind, label, text, chars_max)
+            return _cap_entry(kind, label, text, chars_max)
         case Image() | Other():
-            return _capped("result", label, piece_text(entry.block), chars_max)
+            return _cap_entry("result", label, piece_text(entry.block), chars_max)
         case ToolCall(arguments=arguments):
             label = f"Assistant called {tool}"
-            return _capped("call", label, arguments_json(arguments), chars_max, _CALL_CHARS)
+            return _cap_entry("call", label, arguments_json(arguments), chars_max, _CALL_CHARS)
         case ToolAnswer(content=content, is_error=is_error):
             text = "\n".join(map(piece_text, content))
             outcome = ", failed" if is_error else ""
@@ -169,12 +169,12 @@ def _entry(entry: TranscriptEntry, chars_max: int | None) -> InputEntry:
             has_failed = is_error or _ERROR_ENDING.search(text[-_ENDING_CHARS:])
             keep: Keep = "tail" if has_failed and len(text) > RESULT_CHARS else "both"
             label = f"Result of {tool}{outcome}"
-            return _capped("result", label, text, chars_max, RESULT_CHARS, keep=keep)
+            return _cap_entry("result", label, text, chars_max, RESULT_CHARS, keep=keep)
         case _:
             assert_never(entry.block)
 
 
-def _capped(
+def _cap_entry(
     kind: Kind, label: str, text: str, *caps: int | None, keep: Keep = "both"
 ) -> InputEntry:
     text = text.strip()
@@ -319,4 +319,4 @@ def _piece(texts: Sequence[str], count: int, shortened: int, left_out: int) -> s
     counts = [f"{shortened:,} shortened"] * bool(shortened)
     counts += [f"{left_out:,} left out"] * bool(left_out)
     notes = [f"[Note] Of {count:,} entries: {', '.join(counts)}."] if counts else []
-    return tagged("transcript", "\n\n".join([*notes, *texts]))
+    return tag_text("transcript", "\n\n".join([*notes, *texts]))

@@ -1,4 +1,4 @@
-"""What a model is asked for when a conversation is to be summarised.
+"""Requests for a summary of a conversation.
 
 Two ways to ask: with the conversation as a text in the request (`ask`, piece by piece, each piece
 bringing the summary up to date), or at the end of the conversation itself (`ask_riding`), which the
@@ -20,7 +20,7 @@ from holdfast.core.compaction.summary_input import parts, transcript
 from holdfast.core.extract import carryover
 from holdfast.core.extract.fair_share import sections_within
 from holdfast.core.log.records import Compaction
-from holdfast.core.projection.fences import ASK, escaped, tagged, unescaped
+from holdfast.core.projection.fences import ASK, escape, tag_text, unescape
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
@@ -103,7 +103,7 @@ _HEADER: Final = lazy_pattern(
 
 
 class SummaryRequest(msgspec.Struct, frozen=True):
-    """What a request for a summary asks for."""
+    """The parameters of a request for a summary."""
 
     cap_tokens: int
     focus: str = ""
@@ -138,7 +138,7 @@ def ask(
             None,
             (
                 f"{ASK}{cap_tokens:,} tokens{where}]",
-                tagged("previous_summary", escaped(previous.strip())) if previous.strip() else "",
+                tag_text("previous_summary", escape(previous.strip())) if previous.strip() else "",
                 transcript,
                 *_instructions(task, focus, cap_tokens),
             ),
@@ -153,35 +153,35 @@ def ask_riding(focus: str = "", cap_tokens: int = 1_500) -> str:
 
 
 def overhead(*, previous: str, focus: str, cap_tokens: int, counter: Counter) -> int:
-    """What of a summariser's budget is taken before any transcript: the room of a piece is less.
+    """Return the tokens of a summariser's budget that are taken before any transcript.
 
     Later pieces come with the summary so far, which may be as long as its cap.
     """
     request = ask("", previous="x", focus=focus, cap_tokens=cap_tokens, part=999, parts=999)
-    carried = max(cap_tokens, counter.count(escaped(previous)))
+    carried = max(cap_tokens, counter.count(escape(previous)))
     fixed = counter.count(SYSTEM) + counter.count(request) + carried
     # Counts of pieces do not quite add up to the count of the whole.
     return fixed + fixed // 50 + 16
 
 
 def prose_of(records: Sequence[Record]) -> str:
-    """What a model wrote in the newest compaction, or in one before that it was carried on from."""
+    """Return the model's prose in the newest compaction, or in the one it was carried over from."""
     cuts = (record for record in reversed(records) if isinstance(record, Compaction))
     newest = next(cuts, None)
     return carryover.prose_of(newest.carry or newest.summary) if newest is not None else ""
 
 
 def read_ask(text: str) -> SummaryRequest | None:
-    """What a message asks for, if it is a request for a summary."""
+    """Read a request for a summary; None for any other message."""
     text = text.strip()
     header = _HEADER.match(text)
     if header is None:
         return None
     return SummaryRequest(
         cap_tokens=int(header["cap"].replace(",", "") or 0),
-        focus=unescaped(_between("focus", text)),
+        focus=unescape(_between("focus", text)),
         transcript=_between("transcript", text),
-        previous=unescaped(_between("previous_summary", text)),
+        previous=unescape(_between("previous_summary", text)),
         part=int(header["part"] or 1),
         parts=int(header["of"] or 1),
     )
@@ -191,12 +191,12 @@ def _instructions(task: str, focus: str, cap_tokens: int) -> list[str]:
     words = max(20, int(cap_tokens * WORDS_PER_TOKEN) // 10 * 10)
     rules = _RULES.format(cap=cap_tokens, words=words)
     said = cut(" ".join(focus.split()), FOCUS_CHARS).text
-    wish = [f"{_FOCUS}\n{tagged('focus', escaped(said))}"] if said else []
+    wish = [f"{_FOCUS}\n{tag_text('focus', escape(said))}"] if said else []
     return [f"{task}\n\n{_SECTIONS.strip()}", *wish, rules]
 
 
 def _between(tag: str, text: str) -> str:
-    """What stands between our tags; what is inside them was escaped and closes nothing."""
+    """Return the text between our tags; the text inside was escaped and cannot close them."""
     _before, opened, rest = text.partition(f"<{tag}>\n")
     inside, closed, _after = rest.partition(f"\n</{tag}>")
     return inside if opened and closed else ""

@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.core.extract.digest import Digest, FileList, Instructions, digest_record
 from holdfast.core.extract.fair_share import cuttings, sections_within
-from holdfast.core.extract.statements import laid_down, same_words
+from holdfast.core.extract.statements import find_statements, same_words
 from holdfast.core.extract.touched_files import PATH_CHARS
 from holdfast.core.extract.user_words import (
     INSTRUCTIONS,
@@ -193,7 +193,7 @@ def read_back(text: str) -> list[Digest]:
     for said in read_quotes(sections[MESSAGES]):
         # The instructions of a shortened message were read when it was whole.
         is_whole = len(cuttings(said).pieces) == 1
-        found.append(Digest("", said=said, rules=tuple(laid_down(said)) if is_whole else ()))
+        found.append(Digest("", said=said, rules=tuple(find_statements(said)) if is_whole else ()))
     found += [Digest("", error=line) for line in sections[_ERRORS]]
     names = " ".join(sections[_NAMES]).split()
     high, low = _OLD_WEIGHTS

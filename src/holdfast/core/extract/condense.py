@@ -52,7 +52,7 @@ class _Unit(msgspec.Struct, frozen=True):
 
 
 def is_left_of(found: Cuttings, whole: str) -> bool:
-    """The pieces of a shortened text are, in order, parts of `whole`, which is `unsigned`."""
+    """Return whether the pieces of a shortened text are, in order, parts of `whole`."""
     if len(found.pieces) == 1 or found.total != len(whole):
         return False
     place = 0
@@ -72,16 +72,16 @@ def shorten(
     *,
     told: Collection[str] = (),
 ) -> str:
-    """What of a message is worth most within `tokens`, in the way it is shown.
+    """Shorten a message to its most valuable parts within `tokens`, in the form it is shown.
 
     `told` are sentences that stand elsewhere, by `same_words`; they are left out.
     """
     before = cuttings(text)
-    pieces = before.pieces if len(before.pieces) > 1 else (unsigned(text),)
+    pieces = before.pieces if len(before.pieces) > 1 else (hide_gap_markers(text),)
     total = before.total
     units = list(_units(pieces, max(_EDGE_CHARS, _EDGE_CHARS_PER_TOKEN * tokens)))
-    order = _ranked(pieces, units, told)
-    costs = [counter.count(f" {pieces[one.piece][one.start : one.end]}") for one in units]
+    order = _rank_units(pieces, units, told)
+    costs = [counter.count(f" {pieces[unit.piece][unit.start : unit.end]}") for unit in units]
     chosen: list[int] = []
     short = default_marker(total, total, "characters")
     for _once_more in range(2):  # what stands side by side needs no gap between
@@ -90,14 +90,14 @@ def shorten(
             if at not in chosen and costs[at] + _GAP_TOKENS <= room:
                 chosen.append(at)
                 room -= costs[at] + _GAP_TOKENS
-        short = _written(pieces, [units[at] for at in sorted(chosen)], total)
+        short = _write_units(pieces, [units[at] for at in sorted(chosen)], total)
         while chosen and counter.count(shown(short)) > tokens:
             chosen.pop()
-            short = _written(pieces, [units[at] for at in sorted(chosen)], total)
+            short = _write_units(pieces, [units[at] for at in sorted(chosen)], total)
     return short if chosen else within_tokens(text, tokens, counter, shown)
 
 
-def unsigned(text: str) -> str:
+def hide_gap_markers(text: str) -> str:
     """The text with no gap in it that is not ours: as long as it was, so that counts are right."""
     return text.replace("[…", "(…")
 
@@ -118,9 +118,9 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
     yield start, len(text)
 
 
-def _ranked(pieces: Sequence[str], units: Sequence[_Unit], told: Collection[str]) -> list[int]:
+def _rank_units(pieces: Sequence[str], units: Sequence[_Unit], told: Collection[str]) -> list[int]:
     """The units that are worth being kept, the best first."""
-    texts = [pieces[one.piece][one.start : one.end] for one in units]
+    texts = [pieces[unit.piece][unit.start : unit.end] for unit in units]
     telling = [
         at
         for at, text in enumerate(texts)
@@ -140,7 +140,7 @@ def _worth(sentence: str) -> int:
     return min(telling, _TELLING_MAX) + 2 * lays_down(sentence)
 
 
-def _written(pieces: Sequence[str], units: Sequence[_Unit], total: int) -> str:
+def _write_units(pieces: Sequence[str], units: Sequence[_Unit], total: int) -> str:
     """The units in their order, those that stand side by side as they stood."""
     runs: list[list[_Unit]] = []
     for unit in units:
@@ -160,10 +160,10 @@ def _written(pieces: Sequence[str], units: Sequence[_Unit], total: int) -> str:
     end = units[-1] if units else None
     if end is None or end.piece < len(pieces) - 1 or pieces[-1][end.end :].strip():
         kept.append("")
-    return _joined(kept, total)
+    return _join_pieces(kept, total)
 
 
-def _joined(kept: Sequence[str], total: int) -> str:
+def _join_pieces(kept: Sequence[str], total: int) -> str:
     """Pieces with gaps between them, the last of which says how much is left out."""
     if len(kept) == 1:
         return kept[0]

@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.core.extract import tasks
 from holdfast.core.extract.names import identifiers, weigh
-from holdfast.core.extract.statements import laid_down
+from holdfast.core.extract.statements import find_statements
 from holdfast.core.extract.touched_files import Touch, find_touches
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User, text_of
@@ -87,7 +87,7 @@ def digest_record(record: Record) -> Digest | None:
             return Digest(
                 record.id,
                 said=said,
-                rules=tuple(laid_down(said)),
+                rules=tuple(find_statements(said)),
                 names=weigh(identifiers(text), 1.0),
             )
         case Assistant():

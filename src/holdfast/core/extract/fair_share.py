@@ -31,14 +31,14 @@ _HEADING: Final = lazy_pattern(r"^#{1,6} \S", re.MULTILINE)
 
 
 class Cuttings(msgspec.Struct, frozen=True):
-    """What is there of a text, in order, and how long the whole of it was."""
+    """The parts left of a text, in order, and the length of the whole."""
 
     pieces: tuple[str, ...]
     """Something is left out between any two; the first and the last may be empty."""
     total: int
 
     @property
-    def kept(self) -> int:
+    def length(self) -> int:
         return sum(map(len, self.pieces))
 
 
@@ -52,7 +52,7 @@ def cuttings(text: str) -> Cuttings:
     edges = [0, *(place for sign in signs for place in sign.span()), len(text)]
     pieces = tuple(text[edges[at] : edges[at + 1]] for at in range(0, len(edges), 2))
     for found in (Cuttings(pieces, total), Cuttings(tuple(map(str.strip, pieces)), total)):
-        if found.kept + omitted == total:
+        if found.length + omitted == total:
             return found
     return Cuttings((text,), len(text))
 
@@ -124,7 +124,7 @@ def sections_within(text: str, tokens: int, counter: Counter) -> str:
     edges = sorted({0, *starts, len(text)})
     sections = [text[start:end].strip() for start, end in itertools.pairwise(edges)]
     sections = [section for section in sections if section]
-    sizes = [counter.count(f"{one}\n\n") for one in sections]
+    sizes = [counter.count(f"{item}\n\n") for item in sections]
     room = tokens
     while room > 0:
         share = fair_share(sizes, room)

@@ -1,4 +1,4 @@
-"""How people and models put things, in several languages, as patterns for texts in lower case.
+"""Patterns for common phrases in several languages, for texts in lower case.
 
 A pattern is a regular expression; `'` in it also stands for the typographic apostrophe. Scripts
 that put no space between words have their own tables: there, a word has no edges.
@@ -45,7 +45,7 @@ REFUSALS: Final = (
     r"(?:죄송|미안).{0,40}?(?:없습니다|않습니다|못)",
     r"(?:عذر|آسف|للأسف).{0,40}?(?:لا|غير)",
 )
-"""What a text begins with that declines."""
+"""Openings of a refusal."""
 
 PLANS: Final = (
     r"(?:sure|okay|ok|certainly|of course|understood|alright|got it|absolutely)\b",
@@ -60,7 +60,7 @@ PLANS: Final = (
     r"好的|我(?:将|會|会|来|來)(?:总结|總結|概括|为)|让我|讓我",
     r"(?:これから|では|まず).{0,20}?(?:要約|まとめ)",
 )
-"""What a text begins with that only says what will be done."""
+"""Openings of a text that only announces what will be done."""
 
 _RULES_ENGLISH: Final = (
     r"always|never|from now on|going forward|only ever|under no circumstances|no matter what",
@@ -153,7 +153,7 @@ _WORD: Final = lazy_pattern(r"[^\W_]+")
 
 
 def says_nothing(sentence: str) -> bool:
-    """Whether it is a courtesy and no more: `Good.`, `Clear enough, thank you.`"""
+    """Return whether it is a courtesy and no more: `Good.`, `Clear enough, thank you.`"""
     return all(word in NOTHINGS for word in _WORD.findall(sentence.casefold()))
 
 
@@ -161,19 +161,19 @@ QUESTIONS: Final = (
     r"why|what|when|where|who|how|is|are|does|do (?:you|we|i)|did|can|could|would|should",
     r"warum|wie|was|wo|wann|wer|por qué|qué|cómo|pourquoi|comment|est-ce",
 )
-"""What a question begins with, where it has no sign at its end."""
+"""Openings of a question without a question mark."""
 
 
 def begins(patterns: Iterable[str]) -> re.Pattern[str]:
     """Matches a text that begins with one of these."""
-    return _compiled(rf"\A\W*(?:{'|'.join(patterns)})")
+    return _compile_pattern(rf"\A\W*(?:{'|'.join(patterns)})")
 
 
 def holds(patterns: Iterable[str], wide: Iterable[str] = ()) -> re.Pattern[str]:
     """Finds one of these in a text, as whole words; `wide` ones anywhere."""
     words = "|".join(patterns)
-    return _compiled("|".join((rf"(?<!\w)(?:{words})(?!\w)", *wide)))
+    return _compile_pattern("|".join((rf"(?<!\w)(?:{words})(?!\w)", *wide)))
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     return lazy_pattern(pattern.replace("'", "['’]"), re.IGNORECASE | re.DOTALL)

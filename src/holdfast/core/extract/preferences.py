@@ -48,7 +48,7 @@ _ORDERS: Final = (
     rf"{_LEAD}call me [\w-]+",
     rf"{_LEAD}(?:for future reference|for the record)\b",
 )
-"""How an order begins that holds for longer."""
+"""Openings of a lasting instruction."""
 
 _STANDING: Final = (
     r"from now on|from here on|going forward|from today on|henceforth",
@@ -99,7 +99,7 @@ _STANDING: Final = (
     r"(?:our|my) (?:\w+ )?(?:convention|policy|rule|style guide|coding style|stack|standard|"
     r"naming scheme|workflow) (?:is|are|says|requires)",
 )
-"""What holds for longer wherever it stands in a sentence."""
+"""Words that make a sentence lasting, wherever they stand."""
 
 _CHOSEN: Final = (
     r"(?:we|i)(?:'ve| have)? (?:decided|agreed|settled|opted)(?! to (?:look|check|try|see|start|run"
@@ -125,7 +125,7 @@ _PASSING: Final = holds(
         r"(?:these|those|the|this|following|few|some) (?:\w+ ){0,2}(?:instructions|guidelines)",
     )
 )
-"""What holds for the moment, or is only a way to talk."""
+"""Words that limit a sentence to the moment, or are only a figure of speech."""
 
 _NAMED: Final = lazy_pattern(
     r"(?i:\b(?:the|our|my|its) (?:\w+ ){0,2}?(?:ticket|issue|budget|owner|contact|customer|client"
@@ -133,7 +133,7 @@ _NAMED: Final = lazy_pattern(
     r"|domain|bucket|id|number|code|key|user ?name|handle) (?:is|are|will be))(?: \w+){0,2}? "
     r"(?:[A-Z]\w+|\S*\d|[a-z]+_\w|[`\"“«]|\w+[/@.]\w)"
 )
-"""What something is called that can be looked up: a number, an identifier, a path, a quotation."""
+"""Names that can be looked up: a number, an identifier, a path, a quotation."""
 
 _DUE: Final = holds(
     (
@@ -194,12 +194,12 @@ _MACHINE: Final = lazy_pattern(
 """Lines of programs and of documents, and sentences that go on elsewhere."""
 
 
-def laid_down_by_user(text: str) -> Iterator[tuple[str, Kind]]:
-    """What a person's message lays down for good, sentence by sentence.
+def user_instructions(text: str) -> Iterator[tuple[str, Kind]]:
+    """Yield the lasting instructions in a user's message, sentence by sentence.
 
     One that points back (`Always start them with p_`) is taken with the sentence before it.
     """
-    said = _said(text)
+    said = _strip_pasted(text)
     flat, before = "", ""
     for sentence in sentences(said):
         kind = _kind(sentence)
@@ -213,8 +213,8 @@ def laid_down_by_user(text: str) -> Iterator[tuple[str, Kind]]:
         before = sentence
 
 
-def decided_by_agent(text: str) -> Iterator[str]:
-    """What a reply states as decided; what it is about to do is none of it."""
+def agent_decisions(text: str) -> Iterator[str]:
+    """Yield the decisions that a reply states; announced steps are not decisions."""
     for sentence in sentences(text):
         if _is_sentence(sentence) and _CHOICE.search(sentence):
             yield sentence
@@ -240,7 +240,7 @@ def _is_sentence(sentence: str) -> bool:
     return bool(is_long_enough) and is_spoken
 
 
-def _said(text: str) -> str:
+def _strip_pasted(text: str) -> str:
     """A message without what was pasted into it, as far as one can tell."""
     text = _outside_tags(text)
     if len(text) <= _LONG_CHARS:
@@ -251,7 +251,7 @@ def _said(text: str) -> str:
 
 
 def _outside_tags(text: str) -> str:
-    """What is between a tag and its end was put there by a program, or is a quotation."""
+    """Remove the content of tags: a program put it there, or it is a quotation."""
     kept: list[str] = []
     place, opened = 0, ""
     for tag in _TAG.finditer(text):

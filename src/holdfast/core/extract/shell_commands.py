@@ -23,14 +23,14 @@ _TOLD: Final = lazy_pattern(
 )
 """A line that says nothing else, a field, or a tag: a script that is printed has such words too."""
 _EDGE_CHARS: Final = 400
-"""Where a result says how a command ended: at its beginning or at its end."""
+"""Characters at the beginning and end of a result that may state how a command ended."""
 _BEFORE: Final = lazy_pattern(
     r"\A(?:\s*(?:cd\s+\S+|set\s+-\w+|source\s+\S+|export\s+\w+=\S*|\w+=\S*)\s*(?:&&|;))+"
 )
 _PREFIX: Final = lazy_pattern(r"\A(?:(?:\w+=\S*|timeout(?:\s+-\S+)*\s+\S+|time|sudo|nice|env)\s+)+")
 _PIPE: Final = lazy_pattern(r"(?<!\|)\|(?!\|)")
 _SHOWING: Final = frozenset(("head", "tail", "grep", "less", "cat", "tee", "sort", "wc", "cut"))
-"""What a command's output is sent through to be shown; it makes no other command."""
+"""Filters that only show a command's output; they do not make another command."""
 _REDIRECTION: Final = lazy_pattern(r"[\d&]?>{1,2}(\S*)")
 _OPTION: Final = lazy_pattern(r"-{1,2}\w[\w-]*(?:=\S*)?")
 
@@ -38,14 +38,14 @@ _OPTION: Final = lazy_pattern(r"-{1,2}\w[\w-]*(?:=\S*)?")
 def command_in(tool: str, arguments: Json) -> str:
     """The command that a call runs; empty where it runs none."""
     value = next((arguments[key] for key in _KEYS if arguments.get(key)), None)
-    command = _joined(value)
+    command = _join_arguments(value)
     if not _SHELLS.search(tool[:200]) and (find_touches(tool, arguments) or _is_code(arguments)):
         return ""
     return command
 
 
 def exit_code(result: ToolResult) -> int | None:
-    """How a command ended, where its result says so."""
+    """Return the exit code that a result states."""
     found = _code_in(result.details)
     if found is not None:
         return found
@@ -57,7 +57,7 @@ def exit_code(result: ToolResult) -> int | None:
 
 
 def same_command(command: str) -> str:
-    """What two commands have in common that do the same but for options, pipes and folders."""
+    """Return the key shared by commands that differ only in options, pipes and folders."""
     stages = _PIPE.split(_PREFIX.sub("", without_setup(command)))
     while len(stages) > 1 and _first_word(stages[-1]) in _SHOWING:
         stages.pop()
@@ -81,7 +81,7 @@ def without_setup(command: str) -> str:
     return _BEFORE.sub("", bare).strip() or command.strip()
 
 
-def _joined(value: Any) -> str:
+def _join_arguments(value: Any) -> str:
     match value:
         case str():
             return value.strip()

@@ -39,17 +39,17 @@ _CODE: Final = lazy_pattern(r"\A\s*(?:\+|//|/\*|@@|\$\s|<\w)|[;{}]\s*\Z")
 _TOLD: Final = lazy_pattern(
     r"\b(?:it|this|that|they|which|there|he|she)\b(?: \w+){0,2}? (?:always|never)\b", re.IGNORECASE
 )
-"""What always happens is an observation."""
+"""Words that mark an observation, not a rule."""
 _SCANNED_CHARS: Final = 40_000
 """Of a longer message, the beginning and the end: what is between them was pasted."""
 _ASKED: Final = lazy_pattern(r"[?？]\W*\Z")
 
 
-def laid_down(text: str) -> list[str]:
+def find_statements(text: str) -> list[str]:
     """The sentences in which a user lays something down or states a fact, each as it was said."""
     if len(text) > _SCANNED_CHARS:
         text = text[: _SCANNED_CHARS // 2] + "\n" + text[-_SCANNED_CHARS // 2 :]
-    return [one for one in dict.fromkeys(sentences(text)) if lays_down(one)]
+    return [fromkey for fromkey in dict.fromkeys(sentences(text)) if lays_down(fromkey)]
 
 
 def lays_down(sentence: str) -> bool:
@@ -82,11 +82,11 @@ def sentences(text: str) -> list[str]:
 
 
 def _without_code(text: str) -> str:
-    """What was pasted is not what was said."""
+    """Return a text without pasted code."""
     return re.sub(r"(```|~~~).*?(?:\1|\Z)", "\n", text, flags=re.DOTALL)
 
 
 def same_words(text: str) -> str:
-    """What two sentences have in common that say the same in the same words."""
+    """Return the key shared by sentences with the same words."""
     plain = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(re.findall(r"\w+", plain))

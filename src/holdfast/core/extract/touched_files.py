@@ -42,7 +42,7 @@ _COPYING: Final = frozenset({"copy", "cp"})
 _SEARCHING: Final = frozenset({"grep", "glob", "ls", "list", "find", "search", "tree", "walk"})
 """Their path is where they look, mostly a folder."""
 _ACTIONS: Final = ("command", "action", "operation", "op", "mode")
-"""Where a tool that does several things is told which."""
+"""Arguments that select the action of a tool."""
 _NEW_TEXT: Final = frozenset(
     (
         *("content", "contents", "file_text", "filetext", "new_string", "newstring", "new_str"),
@@ -60,7 +60,7 @@ _PATH_KEYS: Final = frozenset(
 _STRONG_KEYS: Final = frozenset(
     ("path", "paths", "file", "files", "filename", "filenames", "filepath", "filepaths")
 )
-"""What stands there is a path, though it has neither a slash nor an ending: `Makefile`."""
+"""Arguments whose value is a path even without a slash or an extension: `Makefile`."""
 _NEW_PLACES: Final = frozenset({"destination", "dest", "dst", "target", "to", "new", "output"})
 _NO_FILES: Final = frozenset(
     (
@@ -102,7 +102,7 @@ def find_touches(tool: str, arguments: Json) -> tuple[Touch, ...]:
     found: dict[str, bool] = {}
     for keys, value in _texts(arguments, ()):
         if not _QUOTED_TEXT.intersection(keys) and _PATCH_BEGINS.search(value):
-            found.update(dict.fromkeys(_patched(value), True))
+            found.update(dict.fromkeys(_patch_paths(value), True))
         elif (path := _path(keys, value)) and not (searches and not _ENDING.search(path)):
             is_change = changes and (not copies or bool(_NEW_PLACES.intersection(keys)))
             found[path] = found.get(path, False) or is_change
@@ -163,11 +163,11 @@ def _path(keys: tuple[str, ...], value: str) -> str:
 
 
 def _reads_as_one(path: str) -> bool:
-    """Whether it is a name rather than a sentence."""
+    """Return whether it is a name rather than a sentence."""
     return path.count(" ") <= 3 and (" " not in path or bool(_ENDING.search(path)))
 
 
-def _patched(patch: str) -> Iterator[str]:
+def _patch_paths(patch: str) -> Iterator[str]:
     for match in _PATCHED.finditer(patch):
         for path in filter(None, match.groups()):
             path = path.strip()

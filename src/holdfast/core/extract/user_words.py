@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.extract.condense import is_left_of, shorten, unsigned
+from holdfast.core.extract.condense import hide_gap_markers, is_left_of, shorten
 from holdfast.core.extract.digest import Instructions
 from holdfast.core.extract.fair_share import cuttings, fair_share, first_and_newest
 from holdfast.core.extract.statements import same_words
@@ -66,7 +66,7 @@ def select_words(
         if size > share:
             text = shorten(text, share, counter, quote, told=listed_words)
         total = cuttings(message.said).total
-        kept = min(cuttings(text).kept, total)
+        kept = min(cuttings(text).length, total)
         words.append((CarriedMessage(message.record, kept, total), quote(text)))
     return instructions, words
 
@@ -107,10 +107,10 @@ def read_instructions(lines: Sequence[str]) -> Instructions:
 def _messages(digests: Sequence[Digest]) -> list[Digest]:
     """Each message once, at its last place: an earlier carry-over may quote, whole or in part, a
     message that is also among the records."""
-    said = list({one.said: one for one in reversed(digests) if one.said}.values())[::-1]
+    said = list({digest.said: digest for digest in reversed(digests) if digest.said}.values())[::-1]
     by_length: dict[int, list[str]] = {}
     for message in said:
-        by_length.setdefault(len(message.said), []).append(unsigned(message.said))
+        by_length.setdefault(len(message.said), []).append(hide_gap_markers(message.said))
 
     def is_repeated(text: str) -> bool:
         found = cuttings(text)

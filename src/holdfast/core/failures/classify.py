@@ -1,4 +1,4 @@
-"""What a failed model call means, and what to do about it.
+"""Classify a failed model call: its meaning, and the action to take.
 
 `classify` names a failure from its symptoms: status, code, type and text of an exception, a stream
 event or a finish reason. It never sees what a user, a model or a tool said. What no rule knows is
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.failures.normalise import plain, squeezed, unwrap
+from holdfast.core.failures.normalise import plain, squeeze, unwrap
 from holdfast.core.failures.numbers import Quantities, quantities
 from holdfast.core.failures.rules import UNKNOWN, Action, Kind, Rule, built_in_rules
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -35,7 +35,7 @@ __all__ = [
 
 WINDOW_TOKENS_LEARNED_MIN: Final = 1_024
 WINDOW_TOKENS_LEARNED_MAX: Final = 20_000_000
-"""What a server says about its window is believed within these; one once printed 3."""
+"""The range in which a stated window is believed; one server once printed 3."""
 
 _COUNTED: Final = frozenset(
     ("context_overflow", "silent_overflow", "tpm_limit", "output_limit", "payload_too_large")
@@ -44,7 +44,7 @@ _FIX_INPUT: Final = frozenset(("shrink_input", "lower_output_then_shrink_input")
 
 
 class Symptoms(msgspec.Struct, frozen=True):
-    """What can be seen of a failure from outside."""
+    """The visible facts of a failure: status, code, type, text."""
 
     status: int | None = None
     code: str = ""
@@ -72,12 +72,12 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_overflow(self) -> bool:
-        """Whether less input would have helped."""
+        """Return whether less input would have helped."""
         return self.kind in ("context_overflow", "silent_overflow")
 
     @property
     def can_wait(self) -> bool:
-        """Whether the same request may succeed later."""
+        """Return whether the same request may succeed later."""
         return self.action in ("wait_and_retry", "retry_with_backoff")
 
 
@@ -85,8 +85,8 @@ def classify(symptoms: Symptoms, extra: Sequence[Rule] = ()) -> Failure:
     """Name a failure. `extra` rules come before the built-in ones."""
     seen = _look(symptoms)
     rule = next((rule for rule in (*extra, *built_in_rules()) if _holds(rule, seen)), UNKNOWN)
-    found = _counted(rule, seen)
-    action, subclass = _refined(rule, found, seen)
+    found = _read_quantities(rule, seen)
+    action, subclass = _refine_action(rule, found, seen)
     return Failure(
         kind=rule.kind,
         action=action,
@@ -145,7 +145,7 @@ def _look(symptoms: Symptoms) -> _Seen:
     return _Seen(
         status=symptoms.status if symptoms.status is not None else inner.status,
         type=(symptoms.type or inner.type).strip().lower(),
-        marks=squeezed((symptoms.code, symptoms.type, *inner.marks)),
+        marks=squeeze((symptoms.code, symptoms.type, *inner.marks)),
         text=text,
         lines=lines,
         is_html=inner.is_html,
@@ -161,7 +161,7 @@ def _holds(rule: Rule, seen: _Seen) -> bool:
         (not rule.status or seen.status in rule.status)
         and (rule.is_html is None or rule.is_html == seen.is_html)
         and (not rule.type or re.fullmatch(rule.type, seen.type) is not None)
-        and (not rule.marks or _found(rule.marks, seen.marks))
+        and (not rule.marks or _search(rule.marks, seen.marks))
         and (not rule.text or _says(seen, rule.text))
         and (not rule.also or _says(seen, rule.also))
         and not (rule.unless and _says(seen, rule.unless))
@@ -170,16 +170,16 @@ def _holds(rule: Rule, seen: _Seen) -> bool:
 
 
 def _says(seen: _Seen, pattern: str) -> bool:
-    return _found(pattern, seen.text) or (seen.lines != seen.text and _found(pattern, seen.lines))
+    return _search(pattern, seen.text) or (seen.lines != seen.text and _search(pattern, seen.lines))
 
 
 @functools.lru_cache(maxsize=256)
-def _found(pattern: str, text: str) -> bool:
-    return _compiled(pattern).search(text) is not None
+def _search(pattern: str, text: str) -> bool:
+    return _compile_rule(pattern).search(text) is not None
 
 
 @functools.cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_rule(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.DOTALL | re.MULTILINE)
 
 
@@ -187,7 +187,7 @@ def _is_over(counts: Quantities) -> bool:
     return counts.limit is not None and counts.input is not None and counts.input > counts.limit > 0
 
 
-def _counted(rule: Rule, seen: _Seen) -> Quantities:
+def _read_quantities(rule: Rule, seen: _Seen) -> Quantities:
     """The numbers that belong to this kind of failure."""
     if rule.kind not in _COUNTED:
         return Quantities()
@@ -197,8 +197,8 @@ def _counted(rule: Rule, seen: _Seen) -> Quantities:
     return Quantities(limit, given, output)
 
 
-def _refined(rule: Rule, found: Quantities, seen: _Seen) -> tuple[Action, str]:
-    """What the numbers add to a rule: a request above the rate would wait for ever."""
+def _refine_action(rule: Rule, found: Quantities, seen: _Seen) -> tuple[Action, str]:
+    """Refine a rule by the numbers: a request above the rate limit would wait for ever."""
     if rule.kind == "tpm_limit" and _is_over(found) and not _says(seen, _SO_FAR):
         return "fail_over_or_fit_under_tpm_limit", "permanent_for_this_request"
     return rule.action, rule.subclass
@@ -213,5 +213,5 @@ def _without_codes(text: str, code: str) -> str:
 
 
 _SO_FAR: Final = r"\bcurrent(?:ly)?\W+\d"
-"""What all requests of a minute add up to says nothing about this one."""
+"""Wordings that sum the requests of a minute; the sum says nothing about this request."""
 _SAID_CODE: Final = lazy_pattern(r"<[45]\d\d>|\(2013\)|^\W*[45]\d\d\b")

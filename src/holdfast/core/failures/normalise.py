@@ -1,4 +1,4 @@
-"""What a provider's error says, freed from what it was wrapped in.
+"""Unwrap a provider's error to the text and fields it really carries.
 
 Errors arrive as text in JSON in text: a proxy quotes a gateway that quotes a provider. `unwrap`
 takes such a text apart, and `plain` makes two spellings of one sentence equal. Requests that are
@@ -24,7 +24,7 @@ TEXT_CHARS_MAX: Final = 16_000
 _LAYER_CHARS_MAX: Final = 2_000
 _LAYERS_CHARS_MAX: Final = 4_000
 _ECHO_CHARS_MIN: Final = 10
-"""What stands at the very start of a text is not an echo behind an explanation."""
+"""An echoed request is preceded by an explanation; a text at the very start is no echo."""
 _SENTENCE_SPACES_MIN: Final = 4
 _DEPTH_MAX: Final = 24
 _OPENINGS_MAX: Final = 64
@@ -50,7 +50,7 @@ _TEXT_KEYS: Final = frozenset(
         *("internalserverexception", "serviceunavailableexception", "modeltimeoutexception"),
     )
 )
-"""Where errors keep what they say. Everything else may be somebody's words."""
+"""Keys that hold an error's own text. Everything else may be quoted content."""
 _MARK_KEYS: Final = frozenset(
     (
         *("code", "type", "error_code", "errorcode", "errcode", "err_code", "error_type", "__type"),
@@ -105,10 +105,10 @@ _ESCAPED: Final = lazy_pattern(r"\\u([0-9a-fA-F]{4})")
 
 
 class Unwrapped(msgspec.Struct, frozen=True):
-    """What was found inside an error."""
+    """The fields found inside an error."""
 
     text: str
-    """What it says to people: a line for each layer, innermost last."""
+    """The readable text: a line for each layer, innermost last."""
     code: str = ""
     """The innermost."""
     type: str = ""
@@ -121,7 +121,7 @@ class Unwrapped(msgspec.Struct, frozen=True):
 
 
 class _Finds:
-    """What a walk through a value has come upon so far."""
+    """The findings of a walk through a value so far."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -155,7 +155,7 @@ def unwrap(value: object) -> Unwrapped:
         finds.mark(name)
     status = finds.status
     if status is None:
-        status = _said_status(text)
+        status = _status_in_text(text)
     retry_after = finds.retry_after if finds.retry_after is not None else _waiting_time(text)
     return Unwrapped(
         text=text,
@@ -168,7 +168,7 @@ def unwrap(value: object) -> Unwrapped:
     )
 
 
-def _said_status(text: str) -> int | None:
+def _status_in_text(text: str) -> int | None:
     """The status a text speaks of: the one that came, not the one that was hoped for."""
     said = [int(found[1] or found[2]) for found in _SAID_STATUS.finditer(text)]
     return next((status for status in said if status >= 300), said[0] if said else None)
@@ -225,8 +225,8 @@ def _walk_text(text: str, finds: _Finds, depth: int) -> None:
         text = _TAG.sub(" ", _UNSEEN_HTML.sub(" ", text))
     outside, inside = _split(text)
     if not inside and '\\"' in text:
-        outside, inside = _split(_unescaped(text))
-    finds.say(_without_echo(outside if inside else _unescaped(text)))
+        outside, inside = _split(_unescape(text))
+    finds.say(_without_echo(outside if inside else _unescape(text)))
     for value in inside:
         _walk(value, finds, depth - 1)
 
@@ -238,7 +238,7 @@ def _without_echo(text: str) -> str:
     return text[: echo.start()] if echo else text
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text).replace('\\"', '"')
@@ -278,7 +278,7 @@ def _seconds(value: object) -> float | None:
 
 
 def _waiting_time(text: str) -> float | None:
-    """How long a text asks to wait, in seconds."""
+    """Return the delay in seconds that a text asks for."""
     found = _RETRY_IN.search(text.lower())
     return seconds_in(found[1]) if found else None
 
@@ -308,7 +308,7 @@ def plain(text: str) -> str:
     return _GROUPED.sub(lambda found: found[0].replace(found[1], ""), text)
 
 
-def squeezed(marks: tuple[str, ...]) -> str:
+def squeeze(marks: tuple[str, ...]) -> str:
     """Marks with only letters and digits: `context_length_exceeded`, `ContextLengthExceeded`."""
     words = (word for mark in marks for word in mark.split())
     return " ".join(re.sub(r"[^a-z0-9]", "", word.lower()) for word in words)

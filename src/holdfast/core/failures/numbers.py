@@ -14,7 +14,7 @@ from holdfast.core.failures.table import read_table
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 Role = Literal["limit", "input", "output", "total", "none", ""]
-"""What a number stands for; `none` when it is known to be none of these."""
+"""The meaning of a number; `none` if it is known to be none of these."""
 
 OPEN_MIN: Final = 16
 """Smaller numbers that no word explains are counts of something else."""
@@ -139,10 +139,10 @@ def quantities(text: str) -> Quantities:
         return Quantities(int(added[3]), int(added[1]), int(added[2]))
     versus = _VERSUS.search(text)
     if versus:
-        first, second = (int(one) for one in versus.groups() if one)
+        first, second = (int(group) for group in versus.groups() if group)
         if first > second:
             return Quantities(second, first)
-    return _settled(_numbers(text))
+    return _settle(_numbers(text))
 
 
 def _numbers(text: str) -> list[_Number]:
@@ -172,7 +172,7 @@ def _role(left: str, right: str) -> Role:
     return ""
 
 
-def _settled(numbers: list[_Number]) -> Quantities:
+def _settle(numbers: list[_Number]) -> Quantities:
     first = {number.role: number.value for number in reversed(numbers) if number.value}
     limit, output, total = (first.get(role) for role in ("limit", "output", "total"))
     given = first.get("input", total)
@@ -182,13 +182,13 @@ def _settled(numbers: list[_Number]) -> Quantities:
     if total is not None and output is not None and total > output:
         given = total - output
     open_ends = [number.value for number in numbers if not number.role and number.value >= OPEN_MIN]
-    return Quantities(*_closed(limit, given, open_ends), output)
+    return Quantities(*_close_ends(limit, given, open_ends), output)
 
 
-def _closed(
+def _close_ends(
     limit: int | None, given: int | None, open_ends: list[int]
 ) -> tuple[int | None, int | None]:
-    """What an overflow must mean by its numbers: more was sent than the limit."""
+    """Order the numbers of an overflow: the input is larger than the limit."""
     if limit is None and given is None and len(open_ends) == 2:
         low, high = sorted(open_ends)
         return low, high

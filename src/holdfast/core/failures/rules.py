@@ -32,7 +32,7 @@ Kind = Literal[
     "channel_error",
     "not_an_error",
 ]
-"""What went wrong."""
+"""The class of a failure."""
 
 Action = Literal[
     "shrink_input",
@@ -63,7 +63,7 @@ Action = Literal[
     "ignore",
     "split_message",
 ]
-"""What to do about it."""
+"""The action to take."""
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -86,9 +86,9 @@ class Rule(msgspec.Struct, frozen=True):
     type: str = ""
     """A pattern for all of the type alone."""
     is_html: bool | None = None
-    """Whether a page was sent where an answer should be."""
+    """True if a page was sent where an answer should be."""
     is_over: bool = False
-    """Whether the numbers must say so themselves: an input above its limit."""
+    """True if the numbers must say so themselves: an input above its limit."""
 
 
 _Outcome: TypeAlias = tuple[Kind, Action, str]

@@ -62,7 +62,7 @@ OPERATOR: Final = Caller("", None, visibility="all", agents=(EVERY,), owners=(EV
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """What the decision needs to know of a session."""
+    """The facts of a session that the decision needs."""
 
     key: SessionKey
     owner: str | None
@@ -73,7 +73,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class Described(Protocol):
-    """What says so: a header, or the facts of a listing."""
+    """The source of these facts: a header, or a listing."""
 
     @property
     def owner(self) -> str | None: ...
@@ -104,7 +104,7 @@ class Access(msgspec.Struct, frozen=True):
     is_allowed: bool
     reason: str
     bytes: int = 0
-    """How much was handed out."""
+    """Bytes handed out."""
 
 
 def subject_of(key: SessionKey, described: Described) -> Subject:
@@ -116,7 +116,7 @@ def subject_of(key: SessionKey, described: Described) -> Subject:
 
 
 def decide(caller: Caller, subject: Subject | None, find: Find) -> AccessDecision:
-    """Whether `caller` may read `subject`. None stands for one that could not be found."""
+    """Return whether `caller` may read `subject`. None stands for one that could not be found."""
     return Gate(caller, find).verdict(subject)
 
 
@@ -128,7 +128,7 @@ class Gate:
         self._find = find
         self._own = _own_key(caller)
         self._reaches: dict[SessionKey, bool] = {}
-        """Whether a session is the caller's own or descends from it."""
+        """True if a session is the caller's own or descends from it."""
 
     def verdict(self, subject: Subject | None) -> AccessDecision:
         visibility = self._caller.visibility
@@ -169,38 +169,38 @@ class Gate:
     def _past(self) -> frozenset[SessionKey]:
         """The sessions that the caller's own continues: of its agent, as far as it may read."""
         past: set[SessionKey] = set()
-        session = None if self._own is None else self._found(self._own)
+        session = None if self._own is None else self._find_subject(self._own)
         while session is not None and session.reason in _CONTINUING:
             parent = session.parent
             if parent is None or parent in past or parent.agent != self._caller.agent:
                 break
-            session = self._found(parent)
+            session = self._find_subject(parent)
             if session is None or not _is_of_readable_owner(self._caller, session):
                 break
             past.add(parent)
         return frozenset(past)
 
     def _is_descendant(self, subject: Subject) -> bool:
-        """Whether the way up from it leads to the caller's session. Circles lead nowhere."""
+        """Return whether the way up from it leads to the caller's session. Circles lead nowhere."""
         way: dict[SessionKey, None] = {}
         key = subject.parent
         while key is not None and key != self._own and key not in self._reaches and key not in way:
             way[key] = None
-            session = self._found(key)
+            session = self._find_subject(key)
             key = None if session is None else session.parent
         is_reached = key is not None and (key == self._own or self._reaches.get(key, False))
         self._reaches.update(dict.fromkeys(way, is_reached))
         return is_reached
 
-    def _found(self, key: SessionKey) -> Subject | None:
-        """What cannot be looked up is unknown, and with that refused."""
+    def _find_subject(self, key: SessionKey) -> Subject | None:
+        """Look up a session; one that cannot be looked up is refused."""
         try:
             return self._find(key)
         except HoldfastError:
             return None
 
 
-def bounded(access: Access) -> Access:
+def bound(access: Access) -> Access:
     """The same with every text short enough for a line of the audit log."""
     short = {
         name: cut(value, AUDIT_FIELD_CHARS_MAX, keep="head").text

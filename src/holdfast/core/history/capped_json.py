@@ -23,12 +23,12 @@ _ERROR_CHARS: Final = (600, 300, 150, 80, 40)
 def first_within(replies: Iterable[bytes], cap: int) -> str:
     """The first of ever smaller replies that is within the cap."""
     assert cap >= 0, f"a cap cannot be negative: {cap}"
-    found = next((one for one in replies if len(one) <= cap), b"{}" if cap >= 2 else b"")
+    found = next((reply for reply in replies if len(reply) <= cap), b"{}" if cap >= 2 else b"")
     assert len(found) <= cap
     return found.decode()
 
 
-def stated(reply: Json, fields: Sequence[str] = ()) -> bytes:
+def encode_with_length(reply: Json, fields: Sequence[str] = ()) -> bytes:
     """A reply, or some fields of it, with its own length where `bytes` is among them."""
     kept = {name: item for name, item in reply.items() if not fields or name in fields}
     if fields and "bytes" not in fields:
@@ -54,8 +54,8 @@ def largest(most: int, fits: Callable[[int], bool]) -> int:
 def refusal(status: str, error: str, session: str, cap: int) -> str:
     """A refusal as data: what was asked for, and why it is not given."""
     short = [cut(error, chars).text for chars in _ERROR_CHARS]
-    whole = ({"status": status, "error": one, "sessionKey": session} for one in (error, *short))
-    bare = ({"status": status, "error": one} for one in short)
+    whole = ({"status": status, "error": item, "sessionKey": session} for item in (error, *short))
+    bare = ({"status": status, "error": item} for item in short)
     return first_within(map(msgspec.json.encode, (*whole, *bare, {"status": status})), cap)
 
 
@@ -70,10 +70,10 @@ def listing(rows: Sequence[Json], reply: Json, cap: int, *, unseen: int = 0) -> 
     def replies() -> Iterable[bytes]:
         for kept in range(count, -1, -1):
             left = len(rows) - kept + unseen
-            yield stated(
+            yield encode_with_length(
                 {
                     **reply,
-                    "sessions": [msgspec.Raw(one) for one in encoded[:kept]],
+                    "sessions": [msgspec.Raw(item) for item in encoded[:kept]],
                     "count": kept,
                     "omittedCount": left,
                     "truncated": left > 0,

@@ -1,4 +1,4 @@
-"""Where a page ended: the session and the record before which the next older page is.
+"""Cursors: the session and the record before which the next older page ends.
 
 A cursor gives no right to anything: each call is authorised anew, and a record that is not on the
 session's path is refused. Its checksum tells a caller that invents one what is wrong with it.
@@ -22,7 +22,7 @@ _HINT: Final = "give the cursor of the page before as it was, or none for the ne
 
 
 def cursor(key: SessionKey, record: str) -> str:
-    """What to give back for the page before this record."""
+    """Return the cursor for the page before this record."""
     said = f"{key}:{record}"
     return f"{_PREFIX}.{said.encode().hex()}.{_checksum(said)}"
 

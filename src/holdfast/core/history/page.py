@@ -1,4 +1,4 @@
-"""What another agent may read of a session: a page of messages, within a cap that always holds.
+"""A page of a session for another agent: messages within a cap that always holds.
 
 The cap is on the whole reply, as compact JSON in UTF-8, and it holds for every cap from 0 up. What
 gives way, in this order: older messages; the texts of the newest; fields of the reply; the newest
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.history.capped_json import first_within, stated
+from holdfast.core.history.capped_json import encode_with_length, first_within
 from holdfast.core.history.cursors import cursor
 from holdfast.core.history.sanitise import (
     Shown,
+    fit_message,
     forms,
     is_message,
     is_result,
-    shown,
     without_results,
 )
 from holdfast.core.limits import HISTORY_MESSAGE_SHARE
@@ -56,7 +56,7 @@ _MESSAGE_BYTES_MIN: Final = 50
 """No message is smaller, so as many as that in one unit cannot be shown together."""
 _SCOPE_CHARS_MAX: Final = 200
 _FIELDS: Final = (_EVERYTHING, _FEWER, ("messages", "truncated"), ("messages",))
-"""What a reply has, and what it has where there is less and less room."""
+"""The fields of a reply, and those kept as room shrinks."""
 
 
 # Units: what stays together
@@ -74,7 +74,7 @@ class PageUnit(msgspec.Struct, frozen=True):
 
     @property
     def counted(self) -> int:
-        """How many conversational messages it has; lone results count as one."""
+        """Return the number of messages; lone results count as one."""
         return max(1, sum(not is_result(record) for record in self.records))
 
 
@@ -115,12 +115,12 @@ def _in_order(records: list[Record], *, include_tools: bool) -> list[PageUnit]:
 
 
 def _is_answered(record: Assistant, after: Sequence[Record]) -> bool:
-    is_split = any(isinstance(one, ToolUse) for one in after)
+    is_split = any(isinstance(item, ToolUse) for item in after)
     return bool(after) and (is_split or bool(tool_calls(record.content)))
 
 
 def _alone(after: list[Record]) -> Iterator[PageUnit]:
-    """What follows no call: from the first separately stored call on, together; else one by one."""
+    """Yield units of records that follow no call: one by one, or together from a stored call on."""
     calls = [place for place, one in enumerate(after) if isinstance(one, ToolUse)]
     if calls:
         together = after[: calls[-1] + 1]
@@ -142,11 +142,11 @@ class PageCandidate(msgspec.Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        return sum(len(one.json) + 1 for one in self.messages)
+        return sum(len(message.json) + 1 for message in self.messages)
 
 
 class Page(msgspec.Struct, frozen=True):
-    """What was found for a reply, in the order of preference: the first must be there."""
+    """Candidates for a reply, in order of preference: the first must be there."""
 
     session: str
     scope: str
@@ -159,9 +159,9 @@ class Page(msgspec.Struct, frozen=True):
     passed_over: int = 0
     """Messages that were asked for and that cannot fit, so that nobody looked at them."""
     is_short: bool = False
-    """Whether older ones are among those."""
+    """True if older ones are among those."""
     older: str | None = None
-    """Where the next page begins if everything here is shown; None where there is no more."""
+    """The start of the next page if everything here is shown; None if there is no more."""
     has_newer: bool | None = None
     matches: int | None = None
 
@@ -182,12 +182,12 @@ class Gathering:
 
     @property
     def is_done(self) -> bool:
-        """Whether there are as many as were asked for."""
+        """Return whether there are as many as were asked for."""
         return self._counted >= self._limit
 
     @property
     def is_short(self) -> bool:
-        """Whether older ones were passed over."""
+        """Return whether older ones were passed over."""
         return False in self._closed
 
     @property
@@ -210,7 +210,7 @@ class Gathering:
             self._passed_over += len(unit.records)
             return
         cleans, share = tuple(messages), int(HISTORY_MESSAGE_SHARE * self._cap)
-        forms_shown = tuple(shown(one, share, self._words) for one in cleans)
+        forms_shown = tuple(fit_message(clean, share, self._words) for clean in cleans)
         candidate = PageCandidate(unit.first, forms_shown, is_newer)
         if not self._candidates:
             ids = [record.id for record in unit.records]
@@ -224,7 +224,7 @@ class Gathering:
         self._candidates.append(candidate)
 
     def page(self, session: str, scope: str, *, has_older: bool) -> Page:
-        """What was gathered; `has_older` where there is more before the last of it."""
+        """Return the collected page; `has_older` if more records precede it."""
         return Page(
             session=session,
             scope=scope,
@@ -251,13 +251,13 @@ def in_turn(
             sides.append((units, is_newer))
 
 
-def rendered(page: Page, key: SessionKey, cap: int) -> str:
+def render_page(page: Page, key: SessionKey, cap: int) -> str:
     """The reply within the cap: JSON wherever there are two bytes for it, else nothing."""
     return first_within(_replies(page, key, cap), cap)
 
 
 def scope_of(caller: Caller) -> str:
-    """What a caller sees, in a few words."""
+    """Describe the scope of a caller in a few words."""
     own = f"{caller.agent}/{caller.session}" if caller.session else "no session"
     match caller.visibility:
         case "self" | "tree":
@@ -273,7 +273,7 @@ def scope_of(caller: Caller) -> str:
 
 def _replies(page: Page, key: SessionKey, cap: int) -> Iterator[bytes]:
     """Smaller and smaller replies."""
-    chosen = _chosen(page.candidates, cap)
+    chosen = _choose(page.candidates, cap)
     for count in range(len(chosen), 0, -1):
         yield _reply(page, key, chosen[:count], _EVERYTHING)
     if page.candidates:
@@ -286,34 +286,34 @@ def _small_replies(page: Page, key: SessionKey, cap: int) -> Iterator[bytes]:
     first = page.candidates[0].first
     smaller = [PageCandidate(first, messages) for messages in _smaller(page, cap)]
     for fields in _FIELDS:
-        yield from (_reply(page, key, (one,), fields) for one in smaller)
+        yield from (_reply(page, key, (item,), fields) for item in smaller)
     for message in _placeholders(page):
         for fields in _FIELDS:
             yield _reply(page, key, (PageCandidate(first, (message,)),), fields, is_replaced=True)
 
 
-def _chosen(candidates: Sequence[PageCandidate], cap: int) -> list[PageCandidate]:
+def _choose(candidates: Sequence[PageCandidate], cap: int) -> list[PageCandidate]:
     """The candidates that may fit together: a side ends with the first that does not."""
     chosen: list[PageCandidate] = []
     closed: set[bool] = set()
     total = 0
-    for one in candidates:
-        if one.is_newer in closed:
+    for candidate in candidates:
+        if candidate.is_newer in closed:
             continue
-        if chosen and total + one.bytes > cap:
-            closed.add(one.is_newer)
+        if chosen and total + candidate.bytes > cap:
+            closed.add(candidate.is_newer)
             continue
-        chosen.append(one)
-        total += one.bytes
+        chosen.append(candidate)
+        total += candidate.bytes
     return chosen
 
 
 def _smaller(page: Page, cap: int) -> Iterator[tuple[Shown, ...]]:
     """The first unit with less and less of it; then of it only the message that must be there."""
     if 1 < len(page.essential) <= cap // _MESSAGE_BYTES_MIN:
-        yield from zip(*(forms(one, page.words) for one in page.essential), strict=True)
+        yield from zip(*(forms(item, page.words) for item in page.essential), strict=True)
     if page.essential:
-        yield from ((one,) for one in forms(page.essential[page.wanted], page.words))
+        yield from ((form,) for form in forms(page.essential[page.wanted], page.words))
 
 
 def _placeholders(page: Page) -> Iterator[Shown]:
@@ -333,19 +333,21 @@ def _reply(
     *,
     is_replaced: bool = False,
 ) -> bytes:
-    messages = [one for each in _in_time(chosen) for one in each.messages]
-    found = sum(len(one.messages) for one in page.candidates) + page.passed_over
-    firsts = {one.first for one in chosen}
-    represented = sum(len(one.messages) for one in page.candidates if one.first in firsts)
+    messages = [message for each in _in_time(chosen) for message in each.messages]
+    found = sum(len(candidate.messages) for candidate in page.candidates) + page.passed_over
+    firsts = {item.first for item in chosen}
+    represented = sum(
+        len(candidate.messages) for candidate in page.candidates if candidate.first in firsts
+    )
     omitted = found - min(represented, len(messages))
-    is_dropped, is_cut = omitted > 0 or is_replaced, any(one.is_cut for one in messages)
-    is_redacted = any(one.is_redacted for one in messages)
+    is_dropped, is_cut = omitted > 0 or is_replaced, any(message.is_cut for message in messages)
+    is_redacted = any(message.is_redacted for message in messages)
     older = _older(page, chosen)
     everything = {
         "sessionKey": page.session,
         "scope": page.scope,
         "notice": f"{NOTICE} {MASKED}" if is_redacted else NOTICE,
-        "messages": [msgspec.Raw(one.json) for one in messages],
+        "messages": [msgspec.Raw(message.json) for message in messages],
         "count": len(messages),
         "omittedCount": omitted,
         "matches": page.matches,
@@ -360,25 +362,29 @@ def _reply(
     for name in ("matches", "hasNewer"):
         if everything[name] is None:
             del everything[name]
-    return stated(everything, fields)
+    return encode_with_length(everything, fields)
 
 
 def _in_time(chosen: Sequence[PageCandidate]) -> list[PageCandidate]:
-    older = [one for one in chosen[1:] if not one.is_newer]
-    return [*reversed(older), *chosen[:1], *(one for one in chosen[1:] if one.is_newer)]
+    older = [item for item in chosen[1:] if not item.is_newer]
+    return [*reversed(older), *chosen[:1], *(item for item in chosen[1:] if item.is_newer)]
 
 
 def _has_newer(page: Page, shown: set[str]) -> bool | None:
     if page.has_newer is None:
         return None
-    return page.has_newer or any(one.is_newer and one.first not in shown for one in page.candidates)
+    return page.has_newer or any(
+        candidate.is_newer and candidate.first not in shown for candidate in page.candidates
+    )
 
 
 def _older(page: Page, chosen: Sequence[PageCandidate]) -> str | None:
     """The record before which the next page is, or None where there is no more of it."""
     if not chosen:
         return page.older if not page.candidates else None
-    shown = {one.first for one in chosen}
-    is_short = any(not one.is_newer and one.first not in shown for one in page.candidates)
+    shown = {item.first for item in chosen}
+    is_short = any(
+        not candidate.is_newer and candidate.first not in shown for candidate in page.candidates
+    )
     oldest = _in_time(chosen)[0].first
     return oldest if is_short or page.is_short else page.older

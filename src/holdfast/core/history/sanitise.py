@@ -60,7 +60,7 @@ _SIGNATURES: Final = frozenset(
 )
 """No application calls its own fields so; a mere `signature` is dropped only from blocks."""
 _OPAQUE: Final = _SIGNATURES | {"data", "signature"}
-"""Where a redactor leaves alone what looks like a payload."""
+"""Fields in which a redactor ignores what looks like a payload."""
 _ENCRYPTED: Final = ("redacted_thinking", "reasoning.encrypted")
 _BLOCKS: Final = frozenset({"content", "parts", "output", "message"})
 _ARGUMENTS: Final = frozenset({"input", "arguments", "args", "partialJson"})
@@ -77,7 +77,7 @@ _STRUCTURAL: Final = _UNSAID | {
 _TEXTS_MAX: Final = 10_000
 _TEXT_CHARS: Final = 1_000_000
 _MESSAGE_CHARS: Final = 4_000_000
-"""How much of one message is looked at closely: texts, characters of one, of all of them."""
+"""Bounds on the part of a message that is read closely: texts, characters of one, of all."""
 _MASK: Final = lazy_pattern(r"\[masked[^\]\n]{0,200}\]")
 
 _FORMS: Final = (
@@ -89,8 +89,8 @@ _BRIEF_CHARS: Final = (2_000, 1_000, 500, 250, 120, 60, 30, 12)
 """And where that is still too much, so many characters of all its texts in one."""
 
 Place = Literal["block", "loose", "arguments"]
-"""Where an object stands: in a block the names of fields mean what providers mean by them, in a
-tool's arguments they mean what the tool does, and elsewhere nobody knows."""
+"""The place of an object: in a block, field names mean what providers mean by them; in a tool's
+arguments, what the tool means; elsewhere their meaning is unknown."""
 
 
 class Clean(msgspec.Struct, frozen=True):
@@ -123,7 +123,7 @@ def is_message(record: Record) -> bool:
 
 
 def is_result(record: Record) -> bool:
-    """Whether a record holds nothing but results of tools, as itself or as blocks."""
+    """Return whether a record holds nothing but results of tools, as itself or as blocks."""
     if isinstance(record, ToolResult):
         return True
     if not isinstance(record, User) or not isinstance(record.content, list):
@@ -156,7 +156,7 @@ def call_names(records: Iterable[Record]) -> dict[str, str]:
     return names
 
 
-def cleaned(record: Record, redactor: Redacts, names: Mapping[str, str]) -> Clean:
+def clean_record(record: Record, redactor: Redacts, names: Mapping[str, str]) -> Clean:
     """A record as a message. Whatever JSON is in it, this does not fail."""
     role, fields, refs = _parts(record, names)
     cleaner = _Cleaner(record.id, names)
@@ -164,8 +164,8 @@ def cleaned(record: Record, redactor: Redacts, names: Mapping[str, str]) -> Clea
         fields["content"] = cleaner.own_output(_tool_of(record, names))
     taken = record.extra.keys() & {*_FRAME, *fields}
     extra = {name: item for name, item in record.extra.items() if name not in taken}
-    body = cleaner.bounded(cleaner.fields({**fields, **extra}, 0, "block"))
-    redacted = _looked_through(redactor.value({"id": record.id, "body": body}), redactor)
+    body = cleaner.as_one_text(cleaner.fields({**fields, **extra}, 0, "block"))
+    redacted = _drop_payloads(redactor.value({"id": record.id, "body": body}), redactor)
     frame = {"id": scrub(str(redacted["id"])), "ts": record.ts, "role": role, **refs}
     return Clean(
         frame=frame,
@@ -175,7 +175,7 @@ def cleaned(record: Record, redactor: Redacts, names: Mapping[str, str]) -> Clea
     )
 
 
-def _looked_through(value: Any, redactor: Redacts, *, is_opaque: bool = False) -> Any:
+def _drop_payloads(value: Any, redactor: Redacts, *, is_opaque: bool = False) -> Any:
     """A redacted value without anything that was taken for a payload and left alone.
 
     Payloads and signatures are gone by now: what still looks like one is a text.
@@ -185,11 +185,11 @@ def _looked_through(value: Any, redactor: Redacts, *, is_opaque: bool = False) -
             return redactor.text(value) if is_opaque or value.startswith("data:") else value
         case dict():
             return {
-                name: _looked_through(item, redactor, is_opaque=name in _OPAQUE)
+                name: _drop_payloads(item, redactor, is_opaque=name in _OPAQUE)
                 for name, item in value.items()
             }
         case list():
-            return [_looked_through(item, redactor, is_opaque=is_opaque) for item in value]
+            return [_drop_payloads(item, redactor, is_opaque=is_opaque) for item in value]
         case _:
             return value
 
@@ -203,12 +203,12 @@ def searchable(record: Record) -> str:
 
 
 def is_within(words: Sequence[str], searchable: str) -> bool:
-    """Whether all words are in the text of `searchable`."""
+    """Return whether all words are in the text of `searchable`."""
     return all(msgspec.json.encode(word).decode()[1:-1].casefold() in searchable for word in words)
 
 
 def matches(clean: Clean, words: Sequence[str]) -> bool:
-    """Whether all words are in a message as it may be seen.
+    """Return whether all words are in a message as it may be seen.
 
     Masks are not searched. So whatever is found stands in the log just so, and a search that asks
     the log first learns nothing of what is masked.
@@ -217,12 +217,12 @@ def matches(clean: Clean, words: Sequence[str]) -> bool:
     return all(word.casefold() in said for word in words)
 
 
-def shown(clean: Clean, cap_bytes: int, words: Sequence[str] = ()) -> Shown:
+def fit_message(clean: Clean, cap_bytes: int, words: Sequence[str] = ()) -> Shown:
     """The fullest form of a message that is within a cap, or the smallest where none is."""
-    for one in forms(clean, words):
-        if len(one.json) <= cap_bytes:
+    for form in forms(clean, words):
+        if len(form.json) <= cap_bytes:
             break
-    return one
+    return form
 
 
 def forms(clean: Clean, words: Sequence[str] = ()) -> Iterator[Shown]:
@@ -316,9 +316,9 @@ class _Cleaner:
             case str():
                 return self.text(value)
             case dict():
-                return self._nested(value, depth) or self.object(value, depth, place)
+                return self._read_nested(value, depth) or self.object(value, depth, place)
             case list() | tuple():
-                deep = self._nested(value, depth)
+                deep = self._read_nested(value, depth)
                 items = with_gap_in_list(value)
                 return deep or [self.value(item, depth + 1, place) for item in items]
             case OutputRef():
@@ -356,7 +356,7 @@ class _Cleaner:
         self._texts += 1
         return kept
 
-    def bounded(self, body: Json) -> Json:
+    def as_one_text(self, body: Json) -> Json:
         """A body with more texts than can be looked at one by one, as one text."""
         if self._texts <= _TEXTS_MAX:
             return body
@@ -374,7 +374,7 @@ class _Cleaner:
         name = self._names.get(str(block.get("tool_use_id")), "")
         return {**block, "content": self.own_output(name)} if name in OWN_TOOLS else block
 
-    def _nested(self, value: Any, depth: int) -> str | None:
+    def _read_nested(self, value: Any, depth: int) -> str | None:
         if depth < HISTORY_DEPTH_MAX or not value:
             return None
         self.is_cut = True
@@ -383,7 +383,8 @@ class _Cleaner:
 
 
 def _is_noise(name: object, value: Json, place: Place) -> bool:
-    """Whether a field is of no use to a reader: accounts, signatures, what only a provider reads"""
+    """Return whether a field is of no use to a reader: accounts, signatures, what only a
+    provider reads"""
     if name in _SIGNATURES or (name == "data" and value.get("type") in _ENCRYPTED):
         return True
     return place == "block" and (name in _DROPPED or name == "signature")

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 _EDGE_ITEMS: Final = 16
 _EDGE_CHARS: Final = 16_384
-"""What is looked at beyond what may be shown: longer than any secret."""
+"""Characters read beyond what may be shown: longer than any secret."""
 TEXT_CHARS_MIN: Final = 4 * _EDGE_CHARS
 _SIDE_ITEMS: Final = HISTORY_ITEMS_MAX // 2 + _EDGE_ITEMS
 _GAP: Final = lazy_pattern("\ue000([0-9]{1,15})\ue001")
-"""How a text says that so many of its characters are not there. No message can say it."""
+"""The marker for removed characters. No message can contain it."""
 _REST: Final = "…"
 
 
@@ -68,7 +68,7 @@ class Cutter:
     """Shortens to a number of characters a text, and of items a list or an object."""
 
     def __init__(self, ref: str, chars: int, items: int, words: Sequence[str] = ()) -> None:
-        """What was cut can be read by `ref`; texts are cut around the first of the `words`."""
+        """Cut texts around the first of the `words`; the rest can be read by `ref`."""
         self._ref, self._chars, self._items, self._words = ref, chars, items, words
         self.is_cut = False
 
@@ -96,7 +96,7 @@ class Cutter:
         def marker(omitted: int, part: int, unit: str) -> str:
             # Where only one side of a gap is shown, the other is missing as well.
             more = missing if part == len(whole) else 0
-            return f"\n{self._left_out(omitted + more, total, unit)}\n"
+            return f"\n{self._omission_note(omitted + more, total, unit)}\n"
 
         if missing and len(whole) <= self._chars:
             return cut(f"{left}{marker(0, len(whole), 'characters')}{right}", self._chars).text
@@ -116,7 +116,7 @@ class Cutter:
         first, last, missing = self._sides(items)
         kept = [self.value(item) for item in first]
         if missing:
-            note = self._left_out(missing, len(first) + len(last) + missing, "items")
+            note = self._omission_note(missing, len(first) + len(last) + missing, "items")
             is_blocks = any(isinstance(item, dict) and "type" in item for item in items[:1])
             kept.append({"type": "text", "text": note} if is_blocks else note)
             kept += [self.value(item) for item in last]
@@ -128,7 +128,7 @@ class Cutter:
         for name, item in first:
             self._put(kept, name, item)
         if missing:
-            kept[_REST] = self._left_out(missing, len(first) + len(last) + missing, "fields")
+            kept[_REST] = self._omission_note(missing, len(first) + len(last) + missing, "fields")
             for name, item in last:
                 self._put(kept, name, item)
         return kept
@@ -156,7 +156,7 @@ class Cutter:
         last = [*left[len(first) :], *right][-(self._items // 2) :] if self._items > 1 else []
         return first, last, total - len(first) - len(last)
 
-    def _left_out(self, omitted: int, total: int, unit: str) -> str:
+    def _omission_note(self, omitted: int, total: int, unit: str) -> str:
         return f"[… {omitted:,} of {total:,} {unit} left out; ref {self._ref} …]"
 
 
@@ -168,7 +168,7 @@ def _gap_in(item: Any) -> Gap | None:
 
 
 def _around_gap(text: str) -> tuple[str, str, int]:
-    """What is on both sides of the gaps in a text, and how much is between."""
+    """Return the text on both sides of the gaps, and the length of the gaps."""
     gaps = list(_GAP.finditer(text)) if "\ue000" in text else []
     if not gaps:
         return text, "", 0

@@ -1,4 +1,4 @@
-"""What is wrong in a log, as values: where, how much, and what it means for the reader."""
+"""Damage in a log, as values: its place, its size, and its meaning for the reader."""
 
 from __future__ import annotations
 

@@ -101,13 +101,13 @@ def resolve(name: str, known: Iterable[Named]) -> SessionKey:
         ),
         lambda one: one.label.casefold().startswith(name.casefold()),
     ):
-        found = [one for one in known if name and fits(one)]
+        found = [item for item in known if name and fits(item)]
         if len(found) == 1:
             return found[0].key
         if found:
-            raise AmbiguousName("session", name, [_spelled(one) for one in found])
-    raise NoSuchSession(name, [text for one in known for text in (one.label, one.key.session)])
+            raise AmbiguousName("session", name, [_spell_key(item) for item in found])
+    raise NoSuchSession(name, [text for item in known for text in (item.label, item.key.session)])
 
 
-def _spelled(named: Named) -> str:
+def _spell_key(named: Named) -> str:
     return f"{named.key} ({named.label})" if named.label else str(named.key)

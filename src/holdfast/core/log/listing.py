@@ -59,7 +59,7 @@ def title_of(text: str) -> str:
     return cut(printable, TITLE_CHARS_MAX, keep="head", marker=ellipsis).text
 
 
-def checked_label(label: str) -> str:
+def check_label(label: str) -> str:
     """A label on one line; one that is too long is refused."""
     label = " ".join(label.split())
     if len(label) > LABEL_CHARS_MAX:

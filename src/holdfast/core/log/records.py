@@ -1,4 +1,4 @@
-"""What a line of a session log can be, and its codec.
+"""Record types: the lines of a session log, and their codec.
 
 A log is one JSON object a line. Known types become the structs below; a line of an unknown type
 becomes `Unknown`, and unknown fields are kept in `extra`, so that reading and writing again loses
@@ -29,7 +29,7 @@ Content: TypeAlias = str | list[Json] | None
 """A message's text, or its blocks exactly as the provider or the caller shaped them."""
 
 FORMAT: Final = "holdfast"
-"""What the header of our own logs says; its version is in limits.py."""
+"""The format name in the header of our own logs; its version is in limits.py."""
 
 SEAL: Final = 0x18
 """The byte (CAN, "cancel") that closes an unfinished append. No JSON text can end with it."""
@@ -101,7 +101,7 @@ class Assistant(_Record, frozen=True, tag="assistant", kw_only=True):
 
 
 class OutputRef(_Open, frozen=True, kw_only=True):
-    """Where an offloaded payload is."""
+    """The address of an offloaded payload."""
 
     sha256: str
     bytes: int
@@ -145,10 +145,10 @@ class Compaction(_Record, frozen=True, tag="compaction", kw_only=True):
     cost: float | None = None
     reason: str | None = None
     carry: str | None = None
-    """What the next cut carries on, where this view had no room for all of it."""
+    """Text for the next cut to carry over, where this view had no room for all of it."""
     turn: list[Json] | None = None
-    """Where the cut is inside a turn: the user messages that turn began with, as the log has
-    them. They stay in view without reading back to where they were said."""
+    """For a cut inside a turn: the user messages that the turn began with, as the log has them.
+    They stay in view without reading back to their records."""
     outputs: list[Json] | None = None
     """The newest offloaded outputs before the cut: what made each, and its ref."""
 
@@ -158,7 +158,7 @@ class PruneDecision(_Open, frozen=True, kw_only=True):
     action: Literal["trim", "clear"]
     tool_use_id: str | None = None
     keep: int | None = None
-    """How many characters a trim leaves; none means: the usual number."""
+    """Characters that a trim leaves; none means the default."""
 
 
 class Prune(_Record, frozen=True, tag="prune", kw_only=True):
@@ -214,7 +214,7 @@ class Model(_Record, frozen=True, tag="model", kw_only=True):
 
 
 class Mode(_Record, frozen=True, tag="mode", kw_only=True):
-    """How the session goes on after an answer: in the same log, or each time in a fresh session."""
+    """The mode of a session: each turn in the same log, or each in a fresh session."""
 
     mode: Literal["continue", "fresh"]
     continued_in: str | None = None
@@ -373,7 +373,7 @@ def _may_be_deep(data: bytes, lines: int = 1) -> bool:
 
 
 def was_repaired(line: bytes) -> bool:
-    """Whether a readable line holds text that only a lenient reader accepts."""
+    """Return whether a readable line holds text that only a lenient reader accepts."""
     if not _SUSPECT.search(line):
         return False
     try:
@@ -431,7 +431,7 @@ def _encode(record: Record) -> bytes:
 
 
 def _needs_care(record: Record) -> bool:
-    """Whether a record holds something that its struct does not write by itself."""
+    """Return whether a record holds something that its struct does not write by itself."""
     return bool(record.extra) or (
         type(record) in _CAREFUL and getattr(record, "output_ref", record) is not None
     )
@@ -440,7 +440,7 @@ def _needs_care(record: Record) -> bool:
 def _has_nested_extra(record: Record) -> bool:
     if isinstance(record, ToolResult):
         return record.output_ref is not None and bool(record.output_ref.extra)
-    return isinstance(record, Prune) and any(one.extra for one in record.decisions)
+    return isinstance(record, Prune) and any(decision.extra for decision in record.decisions)
 
 
 def _as_json(record: Record) -> Json:
@@ -489,7 +489,7 @@ def _decode_carefully(line: bytes) -> Record | Flaw:
 
 
 def _decode_leniently(line: bytes) -> Record | Flaw:
-    """What the strict parser refuses; other writers leave lone surrogates and NaN behind."""
+    """Decode what the strict parser refuses: other writers leave lone surrogates and NaN."""
     flaw = _flaw_in_bytes(line)
     if flaw is not None:
         return flaw

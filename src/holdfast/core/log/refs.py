@@ -1,4 +1,4 @@
-"""Where the payloads of a record are: refs by their place, never by what a text says.
+"""Refs to the payloads of a record, found by their place and never by text.
 
 A result has the ref of its text in `output_ref` and that of its details in `details.output_ref`; a
 block has those of its binary in `output_refs`, each by the dotted path of the leaf it fills.
@@ -26,7 +26,7 @@ IN_DETAILS: Final = "output_ref"
 AS_TEXT: Final = "base64"
 """The kind of a payload that is base64 as nobody would write it: it is kept as it was spelled."""
 OUTPUTS_LISTED: Final = 12
-"""How many outputs a compaction names."""
+"""Outputs that a compaction names."""
 DATA_URI: Final = lazy_pattern(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,")
 
 
@@ -43,20 +43,22 @@ def refs_of(record: Record) -> tuple[OutputRef, ...]:
     return ()
 
 
-def restored(record: Record, get: Callable[[OutputRef], bytes]) -> Record:
+def restore(record: Record, get: Callable[[OutputRef], bytes]) -> Record:
     """A record with its pictures and other binary where they were; `get` gives a payload.
 
     What cannot be had is said in its place: a picture that is lost must not lose the session.
     """
     if isinstance(record, User | ToolResult):
-        content = _restored(record.content, get)
+        content = _restore_content(record.content, get)
         return (
             record
             if content is record.content
             else msgspec.structs.replace(record, content=content)
         )
     if isinstance(record, Compaction) and record.turn and refs_of(record):
-        turn = [{**said, "content": _restored(said.get("content"), get)} for said in record.turn]
+        turn = [
+            {**said, "content": _restore_content(said.get("content"), get)} for said in record.turn
+        ]
         return msgspec.structs.replace(record, turn=turn)
     return record
 
@@ -65,7 +67,7 @@ def bare(made: Compaction) -> Compaction:
     """A compaction that repeats what a user said, without the payloads once more."""
     if not made.turn or not refs_of(made):
         return made
-    turn = [{**said, "content": _emptied(said.get("content"))} for said in made.turn]
+    turn = [{**said, "content": _empty_content(said.get("content"))} for said in made.turn]
     return msgspec.structs.replace(made, turn=turn)
 
 
@@ -74,7 +76,9 @@ def named_outputs(records: Sequence[Record]) -> list[Json]:
     found: dict[str, Json] = {}
     for record in records:
         if isinstance(record, Compaction):
-            found |= {one["ref"]: one for one in record.outputs or () if _is_listed(one)}
+            found |= {
+                output["ref"]: output for output in record.outputs or () if _is_listed(output)
+            }
         elif isinstance(record, ToolResult) and record.output_ref is not None:
             ref = record.output_ref.sha256[:REF_CHARS]
             about = {"tool": record.name or "", "chars": record.output_ref.chars}
@@ -83,13 +87,13 @@ def named_outputs(records: Sequence[Record]) -> list[Json]:
 
 
 def holds_outputs(records: Sequence[Record]) -> bool:
-    """Whether something is out of sight that a model may want to read: moved out, or shown short
-    by a recorded decision."""
+    """Return whether something is out of sight that a model may want to read: moved out, or
+    shown short by a recorded decision."""
     return any(
-        (isinstance(one, ToolResult) and one.output_ref is not None)
-        or (isinstance(one, Compaction) and bool(one.outputs))
-        or (isinstance(one, Prune) and bool(one.decisions))
-        for one in records
+        (isinstance(record, ToolResult) and record.output_ref is not None)
+        or (isinstance(record, Compaction) and bool(record.outputs))
+        or (isinstance(record, Prune) and bool(record.decisions))
+        for record in records
     )
 
 
@@ -119,32 +123,32 @@ def ref_in(value: object) -> OutputRef | None:
         return None
 
 
-def _restored(content: Any, get: Callable[[OutputRef], bytes]) -> Any:
+def _restore_content(content: Any, get: Callable[[OutputRef], bytes]) -> Any:
     if not isinstance(content, list) or not any(IN_BLOCK in block for block in content):
         return content
-    return [_restored_block(block, get) if IN_BLOCK in block else block for block in content]
+    return [_restore_block(block, get) if IN_BLOCK in block else block for block in content]
 
 
-def _restored_block(block: Json, get: Callable[[OutputRef], bytes]) -> Json:
+def _restore_block(block: Json, get: Callable[[OutputRef], bytes]) -> Json:
     whole = block
     for path, ref in block_refs(block):
         try:
             data = get(ref)
         except HoldfastError as error:
-            return {"type": "text", "text": f"[{_named(ref)} cannot be shown: {error}]"}
+            return {"type": "text", "text": f"[{_describe_ref(ref)} cannot be shown: {error}]"}
         prefix = prefix_of(leaf_at(whole, path))
         said = data.decode(errors="replace") if ref.kind == AS_TEXT else msgspec.to_builtins(data)
         whole = with_leaf(whole, path, prefix + said)
     return whole
 
 
-def _emptied(content: Any) -> Any:
+def _empty_content(content: Any) -> Any:
     if not isinstance(content, list):
         return content
-    return [_emptied_block(block) if IN_BLOCK in block else block for block in content]
+    return [_empty_block(block) if IN_BLOCK in block else block for block in content]
 
 
-def _emptied_block(block: Json) -> Json:
+def _empty_block(block: Json) -> Json:
     for path, _ref in block_refs(block):
         block = with_leaf(block, path, prefix_of(leaf_at(block, path)))
     return block
@@ -158,15 +162,15 @@ def without_refs(block: Json) -> Json:
 
 
 def note_of(block: Json) -> str | None:
-    """What to say of a block whose payload is not here; None where it is, or never was away."""
+    """Describe a block whose payload is stored elsewhere; None for any other block."""
     for path, ref in block_refs(block):
         leaf = leaf_at(block, path)
         if leaf == prefix_of(leaf):
-            return f"[{_named(ref)}, kept outside the log: ref {ref.sha256[:REF_CHARS]}]"
+            return f"[{_describe_ref(ref)}, kept outside the log: ref {ref.sha256[:REF_CHARS]}]"
     return None
 
 
-def _named(ref: OutputRef) -> str:
+def _describe_ref(ref: OutputRef) -> str:
     return f"{ref.kind or 'payload'}, {ref.bytes:,} bytes"
 
 

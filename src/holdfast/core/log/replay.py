@@ -35,7 +35,7 @@ class SeenCalls:
         self._ids: set[str] = set()
 
     def doubles(self, record: Record) -> bool:
-        """Whether a record only repeats a call that was already made."""
+        """Return whether a record only repeats a call that was already made."""
         # By exact type: to ask a struct's class for its instances takes several times as long.
         if type(record) is Assistant:
             self._message = record.content  # looked into when a `tool_use` follows: rarely
@@ -69,7 +69,8 @@ class Boundaries:
         self._undone: set[str] = set()
 
     def is_one(self, record: Record) -> bool:
-        """Whether a record is a compaction that binds the window and was not undone later."""
+        """Return whether a record is a compaction that binds the window and was not undone
+        later."""
         if type(record) is Undo:
             self._undone.add(record.target)
         return (

@@ -1,4 +1,4 @@
-"""What a person said and what the assistant answered, told from everything else by record type.
+"""Tell the user's words and the assistant's answers from everything else, by record type.
 
 A note that a program put in, a summary, a checkpoint: none of them is anybody's words, and none of
 them is recognised by its text. Where an application had to put context in front of a prompt, it
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ORIGINAL_PROMPT: Final = "original_prompt"
 
 
-def said(record: Record) -> str:
+def user_text(record: Record) -> str:
     """The user's own words in a record; empty where there are none."""
     if not isinstance(record, User) or record.extra.get("meta") is True:
         return ""
@@ -26,7 +26,7 @@ def said(record: Record) -> str:
     return scrub(original if isinstance(original, str) else text_of(record.content)).strip()
 
 
-def answered(record: Record) -> str:
+def assistant_text(record: Record) -> str:
     """The assistant's text in a record; empty where it only called tools."""
     if not isinstance(record, Assistant):
         return ""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Stands(Protocol):
-    """What the tree needs to know of a record."""
+    """The facts of a record that the tree needs."""
 
     @property
     def kind(self) -> str: ...
@@ -46,7 +46,7 @@ class Stands(Protocol):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a record is, and who it is there. `digest` tells equal lines from different ones."""
+    """A record's position and identity. `digest` tells equal lines from different ones."""
 
     position: int
     digest: int
@@ -95,7 +95,7 @@ class Branch(msgspec.Struct, frozen=True):
 
 
 class Outline(msgspec.Struct):
-    """What a log looks like. Show it every line with `add`, then call `settle`."""
+    """The shape of a log. Pass every line to `add`, then call `settle`."""
 
     findings: list[Finding] = msgspec.field(default_factory=list)
     counts: Counter[str] = msgspec.field(default_factory=Counter)
@@ -111,7 +111,7 @@ class Outline(msgspec.Struct):
     on_record: Callable[[int, Stands], None] | None = None
     """Told of every record that counts, in order."""
     is_start: bool = True
-    """Whether no record came before the first line that is shown."""
+    """True if no record came before the first line that is shown."""
 
     _runs: list[_Run] = msgspec.field(default_factory=list)
     _batch: list[tuple[int, int, Stands]] = msgspec.field(default_factory=list)
@@ -142,16 +142,16 @@ class Outline(msgspec.Struct):
 
     @property
     def is_open(self) -> bool:
-        """Whether the lines so far end inside an append of several records."""
+        """Return whether the lines so far end inside an append of several records."""
         return bool(self._batch)
 
     @property
     def lacking(self) -> int:
-        """How many lines the append of several records that is open still lacks."""
+        """Return the number of lines that the open batch still lacks."""
         return self._batch_left if self._batch else 0
 
     @property
-    def wanted(self) -> set[str]:
+    def missing_ids(self) -> set[str]:
         """Ids whose places `settle` must be told; usually none."""
         jumps = {run.parent for run in self._runs if run.parent is not None}
         return jumps | self._unordered
@@ -302,7 +302,7 @@ class Outline(msgspec.Struct):
             run = self._run_at(place.position)
             if not spans or spans[-1].first != run.first:
                 spans = self.path(run.last)
-            first = next(one for one in counted[record_id] if _is_within(spans, one.position))
+            first = next(item for item in counted[record_id] if _is_within(spans, item.position))
             # To leave out a record that a jump starts from or leads to would move what follows.
             is_plain = place.position != run.first and place.position not in landings
             self._note_repeat(
@@ -354,7 +354,7 @@ class Backtrack:
         self._wanted: str | None = None
         self._wanted_by: int | None = None
         self._more_before: int | None = None
-        """What `more` must be in the line before, for it to be continued by the one just seen."""
+        """The value of `more` in the line before that the line just seen would continue."""
         self._more_before_wanted: int | None = None
         self._damaged = 0
         """Damaged lines since then."""
@@ -385,7 +385,8 @@ class Backtrack:
         return self._wanted_by
 
     def _is_committed(self, more: int | None) -> bool:
-        """Whether the lines after this one complete its append: a record, or damage alone."""
+        """Return whether the lines after this one complete its append: a record, or damage
+        alone."""
         more_before, self._more_before = self._more_before, None
         damaged, self._damaged = self._damaged, 0
         if more is None:

@@ -71,7 +71,7 @@ def outline(log: OpenLog, *, on_line: Callable[[LogLine], None] | None = None) -
         if on_line is not None:
             on_line(line)
     shape.end()
-    shape.settle(_places(log, shape.wanted))
+    shape.settle(_places(log, shape.missing_ids))
     return shape
 
 

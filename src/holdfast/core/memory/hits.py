@@ -1,4 +1,4 @@
-"""What a search in memory gives: hits, each with where it stands, and how they go into a prompt.
+"""Hits of a memory search, each with its citation, and their form in a prompt.
 
 Recalled text is data. It stands in one block that says so, within a cap, and what the reader has
 before it already is not said again.
@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.extract.statements import same_words
 from holdfast.core.limits import INJECTION_CHARS
 from holdfast.core.log.ids import SessionKey, is_name
-from holdfast.core.projection.fences import escaped, tagged
+from holdfast.core.projection.fences import escape, tag_text
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
@@ -57,16 +57,16 @@ class RecordCitation(msgspec.Struct, frozen=True):
     record: str
 
 
-def cited_note(path: str, first_line: int, last_line: int) -> str:
+def cite_note(path: str, first_line: int, last_line: int) -> str:
     return f"{path}#L{first_line}-L{last_line}"
 
 
-def cited_record(session: str, record: str) -> str:
+def cite_record(session: str, record: str) -> str:
     return f"{session}#{record}"
 
 
 def read_citation(citation: str) -> NoteCitation | RecordCitation:
-    """What a citation names. Raises `UsageError` where it is none."""
+    """Parse a citation. Raises `UsageError` if it is none."""
     found = _CITATION.fullmatch(citation.strip())
     if found is not None:
         place, part = found["place"], found["part"] or ""
@@ -94,7 +94,7 @@ def injection(
     `known` are texts that are in the context already: what they say is not said again. Empty
     where there is nothing to say, or no room to say it.
     """
-    room = max_chars - len(tagged(TAG, f"{_LEAD}\n"))
+    room = max_chars - len(tag_text(TAG, f"{_LEAD}\n"))
     parts: list[str] = []
     for hit in _unknown(hits, known):
         part = _part(hit, room - 1)
@@ -104,7 +104,7 @@ def injection(
         room -= len(part) + 1
     if not parts:
         return ""
-    block = tagged(TAG, "\n".join([_LEAD, *parts]))
+    block = tag_text(TAG, "\n".join([_LEAD, *parts]))
     assert len(block) <= max_chars
     return block
 
@@ -125,7 +125,7 @@ def listing(hits: Iterable[Hit], max_chars: int) -> str:
 def _part(hit: Hit, room: int) -> str:
     """A hit under its citation, cut where it does not fit; empty where too little of it would."""
     head = f"[{hit.role.capitalize()} {hit.citation}]\n"
-    text = escaped(hit.text.strip())
+    text = escape(hit.text.strip())
     if room - len(head) < min(_PART_CHARS_MIN, len(text)):
         return ""
     return head + cut(text, room - len(head), keep="head").text

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 SIGN: Final = "<!-- hf:"
-"""What the comment behind a line begins with, and nothing that people write."""
+"""The opening of the comment behind a line; people never write it."""
 
 _PROVENANCE: Final = lazy_pattern(
     r"\s*<!-- hf: (?P<stamp>\S+)(?: (?P<session>\S+))?(?: (?P<records>\S+))? -->\s*\Z"
@@ -81,13 +81,13 @@ def line_of(text: str, *, stamp: str, session: str = "", records: Sequence[str] 
     words = [SIGN, stamp]
     if _ID.fullmatch(session):
         words.append(session)
-        known = [one for one in records if _ID.fullmatch(one)]
+        known = [record for record in records if _ID.fullmatch(record)]
         words += [",".join(known[-NOTE_RECORDS_MAX:])] if known else []
     return f"- {text} {' '.join(words)} -->"
 
 
 def same_note(text: str) -> str:
-    """What two notes have in common that say the same: not their case, spaces and punctuation.
+    """Return the key shared by notes that say the same: without case, spaces and punctuation.
 
     Only what stands around a word is left out: `C++` and `C#` are not the same.
     """
@@ -114,8 +114,9 @@ def without_provenance(line: str) -> str:
     return _TORN.sub("", line)
 
 
-def forged(before: str, after: str) -> bool:
-    """Whether an edit brings in comments about where a line came from: only code writes those."""
+def forges_comments(before: str, after: str) -> bool:
+    """Return whether an edit brings in comments about where a line came from: only code writes
+    those."""
     known = set(_ANY_SIGN.findall(before))
     return any(found not in known for found in _ANY_SIGN.findall(after))
 
@@ -201,7 +202,7 @@ def _origin(found: re.Match[str] | None) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _without_marks(line: str) -> tuple[str, re.Match[str] | None]:
-    """What a line says, without its bullet and its comment, and the comment."""
+    """Return the text of a line without bullet and comment, and the comment."""
     line = line.removesuffix("\r")
     found = _PROVENANCE.search(line) if SIGN in line else None
     said = line[: found.start()] if found else without_provenance(line)
@@ -211,7 +212,7 @@ def _without_marks(line: str) -> tuple[str, re.Match[str] | None]:
 # Paths
 
 
-def checked_path(path: str, *, hidden: Iterable[str] = ()) -> tuple[str, ...]:
+def check_path(path: str, *, hidden: Iterable[str] = ()) -> tuple[str, ...]:
     """The parts of a path below the folder of notes, if every one of them is a plain name.
 
     `hidden` are names at the top that are not this caller's.
@@ -234,7 +235,7 @@ def checked_path(path: str, *, hidden: Iterable[str] = ()) -> tuple[str, ...]:
 
 
 def _why_not(part: str) -> str:
-    """What is wrong with a name, in the form that the strictest file system gives it."""
+    """Return the fault in a name, for the strictest file system; empty if there is none."""
     if part in ("", ".", ".."):
         return f"{part!a} is no name"
     if part.startswith("."):
@@ -243,6 +244,6 @@ def _why_not(part: str) -> str:
         return f"a name has at most {NOTE_NAME_CHARS_MAX} bytes"
     if _ENCODED.search(part):
         return "it has encoded characters (%)"
-    if any(one in '\\/:*?"<>|' or not one.isprintable() for one in part) or part != part.strip():
+    if any(item in '\\/:*?"<>|' or not item.isprintable() for item in part) or part != part.strip():
         return "it has characters that names of files do not have everywhere"
     return ""

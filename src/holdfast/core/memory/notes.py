@@ -1,4 +1,4 @@
-"""What is worth keeping for good from records that are about to be cut.
+"""Find notes worth keeping in records that are about to be cut.
 
 `durable` needs no model: it finds what the user laid down (rules, preferences, what to remember,
 deadlines, names and numbers) and what was decided, by the words such sentences are made with, in
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.extract.preferences import Kind, decided_by_agent, laid_down_by_user
+from holdfast.core.extract.preferences import Kind, agent_decisions, user_instructions
 from holdfast.core.extract.statements import same_words
 from holdfast.core.log.records import Assistant, Flush, User, text_of
-from holdfast.core.projection.fences import escaped, tagged, unwrapped
+from holdfast.core.projection.fences import escape, tag_text, unwrap
 from holdfast.core.secrets.redaction import has_secret
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -32,7 +32,7 @@ NOTES_MAX: Final = 12
 """In one flush."""
 NOTE_CHARS: Final = 300
 SILENT: Final = "<SILENT>"
-"""What a model answers that has nothing to save."""
+"""The answer of a model that has nothing to save."""
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ def durable(
     notes_max: int = NOTES_MAX,
     chars_max: int = NOTE_CHARS,
 ) -> tuple[Statement, ...]:
-    """What the records lay down, oldest first; `known` are the notes that were saved before.
+    """Return the lasting statements in records, oldest first; `known` are the notes already saved.
 
     Where there are more than `notes_max`, what the user said goes before what the agent decided,
     and the newest before the oldest.
@@ -64,10 +64,12 @@ def durable(
                 found.pop(key, None)  # said again, it is as new as the last time
                 found[key] = note
     kept = _best(list(found.values()), notes_max)
-    return tuple(msgspec.structs.replace(one, text=cut(one.text, chars_max).text) for one in kept)
+    return tuple(
+        msgspec.structs.replace(item, text=cut(item.text, chars_max).text) for item in kept
+    )
 
 
-def flushed(records: Iterable[Record]) -> list[str]:
+def saved_notes(records: Iterable[Record]) -> list[str]:
     """The notes that earlier flushes saved."""
     return [note for record in records if isinstance(record, Flush) for note in record.notes]
 
@@ -86,8 +88,8 @@ def ask_for_notes(
     Without one it goes to the end of the conversation itself.
     """
     where = "below" if transcript else "above"
-    listed = "\n".join(f"- {escaped(' '.join(note.split()))}" for note in known)
-    already = f"These are saved already:\n{tagged('known_notes', listed)}" if listed else ""
+    listed = "\n".join(f"- {escape(' '.join(note.split()))}" for note in known)
+    already = f"These are saved already:\n{tag_text('known_notes', listed)}" if listed else ""
     task = (
         "The older part of this conversation is about to be shortened. Which facts in it should "
         "be known in later sessions too: standing rules and preferences of the user, decisions "
@@ -116,13 +118,13 @@ def read_notes(
     """
     if reply.stop in ("refusal", "cancelled") or reply.calls:
         return []
-    text = unwrapped(reply.text)
+    text = unwrap(reply.text)
     if is_silent(text):
         return []
     lines = text.splitlines()
     if reply.stop in ("length", "window"):
         lines = lines[:-1]  # the last one is not whole
-    seen = {same_words(one) for one in known}
+    seen = {same_words(item) for item in known}
     found: list[str] = []
     for line in lines:
         match = _LISTED.match(line)
@@ -138,7 +140,7 @@ _LISTED: Final = lazy_pattern(r"\s*(?:[-*•]|\d{1,3}[.)])\s+(.*\S)")
 
 
 def is_silent(text: str) -> bool:
-    """Whether an answer says that there is nothing to save."""
+    """Return whether an answer says that there is nothing to save."""
     bare = re.sub(r"[\s`*\"'.]+", "", text).upper()
     return bare in ("", SILENT, SILENT.strip("<>"), "NO_REPLY", "NOREPLY", "NONE", "(NONE)")
 
@@ -146,10 +148,10 @@ def is_silent(text: str) -> bool:
 def _notes_in(record: Record) -> list[Statement]:
     match record:
         case User() if record.extra.get("meta") is not True:
-            said = laid_down_by_user(text_of(record.content))
+            said = user_instructions(text_of(record.content))
             return [Statement(text, record.id, kind) for text, kind in said]
         case Assistant():
-            decided = decided_by_agent(text_of(record.content))
+            decided = agent_decisions(text_of(record.content))
             return [Statement(text, record.id, "decision") for text in decided]
         case _:
             return []  # only people and the agent say something worth noting

@@ -22,10 +22,10 @@ _SENTENCES: Final = lazy_pattern(
 def passages(text: str, chars_max: int = PASSAGE_CHARS_MAX) -> list[str]:
     """The text in parts of at most `chars_max` characters; parts without any word are left out."""
     assert chars_max > 0, chars_max
-    return [one for one in _gathered(text, chars_max) if one.strip()]
+    return [sentence for sentence in _gather_sentences(text, chars_max) if sentence.strip()]
 
 
-def _gathered(text: str, chars_max: int) -> Iterator[str]:
+def _gather_sentences(text: str, chars_max: int) -> Iterator[str]:
     """Sentences, as many as fit together."""
     start = end = 0
     for found in _SENTENCES.finditer(text):
@@ -41,6 +41,6 @@ def _gathered(text: str, chars_max: int) -> Iterator[str]:
 
 
 def _word_end(text: str, start: int, end: int) -> int:
-    """Where to cut a sentence that is too long: behind a word in the second half, if there is."""
+    """Return where to cut a long sentence: after a word in its second half, if possible."""
     space = text.rfind(" ", (start + end) // 2, end)
     return space + 1 if space >= 0 else end

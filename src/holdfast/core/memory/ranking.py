@@ -35,17 +35,16 @@ _COMMON_WEIGHT: Final = 0.2
 _EXACT_TERMS_MAX: Final = 6
 """A longer query is a question, and no passage has to hold all of its words."""
 _LEADERS: Final = 3
-"""How many sources say what else to ask for. More of them are more often wrong."""
+"""Leading sources that suggest further terms. More of them are more often wrong."""
 _SAID_OFTEN: Final = 2
 _TERMS_OF_LEADER: Final = 40
 _TELLING_TERMS: Final = 20
-"""How often a leading source has to say a term, how many of its terms are weighed, and how many
-of all are asked for."""
+"""Bounds on terms of leading sources: occurrences of a term, terms weighed, terms asked for."""
 _DAY_SECONDS: Final = 86_400.0
 
 
 class Weights(msgspec.Struct, frozen=True):
-    """How much everything counts. The defaults were chosen on one half of three public sets of
+    """The weight of each signal. The defaults were chosen on one half of three public sets of
     questions and judged on the other: docs/benchmarks/memory.md."""
 
     similarity: float = 1.0
@@ -78,7 +77,7 @@ class Weights(msgspec.Struct, frozen=True):
     identifier: float = 0.3
     """For holding the rare names and numbers of the query."""
     again: float = 0.8
-    """What is left of a score for each hit from the same source that is shown before it."""
+    """The factor on a score for each hit from the same source that ranks before it."""
     beside_shown: float = 0.8
     """And where the passage next to it is among them: who reads one is led to the other."""
 
@@ -105,7 +104,7 @@ class Candidate(msgspec.Struct, frozen=True):
     id: int
     source: int
     place: int
-    """Where in its source it stands: its neighbours are one less and one more."""
+    """Its position in its source; the neighbours are one less and one more."""
     words: float
     """Its weight by BM25."""
     similarity: float | None = None
@@ -119,7 +118,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Alike(msgspec.Struct, frozen=True):
-    """What sources have in common with those that answer best: in words, and in meaning."""
+    """The similarity of sources to those that answer best: in words, and in meaning."""
 
     words: dict[int, float] = {}
     meaning: dict[int, float] = {}
@@ -133,7 +132,7 @@ class Ranked(msgspec.Struct, frozen=True):
 # What is asked
 
 
-def asked(query: str) -> dict[str, float]:
+def query_terms(query: str) -> dict[str, float]:
     """The terms of a query and what each is worth. What is said twice is worth a little more."""
     counted = Counter(terms(query))
     return {
@@ -154,7 +153,7 @@ def essential(query: str) -> tuple[str, ...]:
 
 
 def rarity(holding: int, total: int) -> float:
-    """What a term is worth that so many of all passages hold."""
+    """Return the weight of a term that so many of all passages hold."""
     holding = min(holding, total)
     return math.log(1 + (total - holding + 0.5) / (holding + 0.5))
 
@@ -164,7 +163,7 @@ def is_rare_identifier(term: str, holding: int, total: int) -> bool:
 
 
 def weight(count: int, length: int, average: float, saturation: float = _SATURATION) -> float:
-    """How much a term counts that stands `count` times in a text of that many terms."""
+    """Return the weight of a term that occurs `count` times in a text of that many terms."""
     norm = 1 - _LENGTH_SHARE + _LENGTH_SHARE * length / max(average, 1.0)
     return count * (saturation + 1) / (count + saturation * norm)
 
@@ -206,8 +205,8 @@ def leaders(
         best.setdefault(one.source, one)
         if len(best) == _LEADERS:
             break
-    total = sum(scores[one.id] for one in best.values())
-    return [(one, scores[one.id] / total) for one in best.values() if scores[one.id] > 0]
+    total = sum(scores[item.id] for item in best.values())
+    return [(item, scores[item.id] / total) for item in best.values() if scores[item.id] > 0]
 
 
 def often_said(found: Iterable[str]) -> dict[str, int]:
@@ -220,7 +219,7 @@ def often_said(found: Iterable[str]) -> dict[str, int]:
 def telling(
     said: Sequence[tuple[float, Mapping[str, int]]], holding: Mapping[str, int], total: int
 ) -> dict[str, float]:
-    """What sets leading sources apart: the terms to ask for, and what each is worth.
+    """Return the terms that set leading sources apart, each with its weight.
 
     `said` is the share of each leader with its terms; `holding`, how many of all passages hold a
     term. A long source has no more to say in this than a short one.
@@ -240,7 +239,7 @@ def telling(
 # The order
 
 
-def ranked(
+def rank(
     candidates: Sequence[Candidate],
     sources: Mapping[int, float],
     *,
@@ -268,27 +267,27 @@ def _scores(
     weights: Weights,
 ) -> dict[int, float]:
     """Between 0 and 1: what each is worth as a share of all there is to be had."""
-    has_meaning = any(one.similarity is not None for one in candidates)
+    has_meaning = any(candidate.similarity is not None for candidate in candidates)
     own = _own(candidates, weights)
     beside = _beside(candidates, own)
     whole = _whole(candidates, sources, means, alike, weights, has_meaning=has_meaning)
     most = _most(weights, has_meaning=has_meaning)
     recency = weights.recency if has_meaning else weights.recency_alone
     scores = {}
-    for one in candidates:
-        score = own[one.id] + weights.neighbour * beside[one.id]
-        score *= 1 + weights.user * one.is_user
-        score += whole.get(one.source, 0.0)
-        score += weights.identifier * one.identifiers
-        if one.ts is not None:
-            days = max(0.0, newest - one.ts) / _DAY_SECONDS
+    for item in candidates:
+        score = own[item.id] + weights.neighbour * beside[item.id]
+        score *= 1 + weights.user * item.is_user
+        score += whole.get(item.source, 0.0)
+        score += weights.identifier * item.identifiers
+        if item.ts is not None:
+            days = max(0.0, newest - item.ts) / _DAY_SECONDS
             score += recency * 0.5 ** (days / weights.recency_days)
-        scores[one.id] = score / most
+        scores[item.id] = score / most
     return scores
 
 
 def _most(weights: Weights, *, has_meaning: bool) -> float:
-    """What a passage is worth that is the best in everything."""
+    """Return the largest possible score of a passage."""
     own = (1 + weights.similarity * has_meaning) * (1 + weights.neighbour) * (1 + weights.user)
     if not has_meaning:
         whole = weights.source_alone + weights.alike_words_alone
@@ -307,7 +306,7 @@ def _whole(
     *,
     has_meaning: bool,
 ) -> dict[int, float]:
-    """What a passage gains from its source."""
+    """Return the score that each passage gains from its source."""
     if has_meaning:
         parts = [
             (weights.source, sources),
@@ -320,15 +319,15 @@ def _whole(
         parts = [(weights.source_alone, sources), (weights.alike_words_alone, alike.words)]
     whole: defaultdict[int, float] = defaultdict(float)
     for share, values in parts:
-        for source, value in _scaled(values).items():
+        for source, value in _scale(values).items():
             whole[source] += share * value
     return whole
 
 
 def _own(candidates: Iterable[Candidate], weights: Weights) -> dict[int, float]:
     """Words and meaning, each scaled to the best."""
-    words = _scaled({one.id: one.words for one in candidates})
-    meaning = _scaled({one.id: _meaning(one, weights) for one in candidates})
+    words = _scale({candidate.id: candidate.words for candidate in candidates})
+    meaning = _scale({candidate.id: _meaning(candidate, weights) for candidate in candidates})
     return {id_: words[id_] + weights.similarity * meaning[id_] for id_ in words}
 
 
@@ -338,24 +337,24 @@ def _meaning(one: Candidate, weights: Weights) -> float:
 
 def _beside(candidates: Iterable[Candidate], own: Mapping[int, float]) -> dict[int, float]:
     """For each passage the better one of its neighbours, as far as they are candidates."""
-    places = {(one.source, one.place): own[one.id] for one in candidates}
+    places = {(candidate.source, candidate.place): own[candidate.id] for candidate in candidates}
     return {
-        one.id: max(
-            places.get((one.source, one.place - 1), 0.0),
-            places.get((one.source, one.place + 1), 0.0),
+        candidate.id: max(
+            places.get((candidate.source, candidate.place - 1), 0.0),
+            places.get((candidate.source, candidate.place + 1), 0.0),
         )
-        for one in candidates
+        for candidate in candidates
     }
 
 
 def _nearness(candidates: Iterable[Candidate], weights: Weights) -> dict[int, float]:
     best: defaultdict[int, list[float]] = defaultdict(list)
-    for one in candidates:
-        best[one.source].append(_meaning(one, weights))
+    for candidate in candidates:
+        best[candidate.source].append(_meaning(candidate, weights))
     return {source: sum(heapq.nlargest(3, found)) for source, found in best.items()}
 
 
-def _scaled(values: Mapping[int, float]) -> dict[int, float]:
+def _scale(values: Mapping[int, float]) -> dict[int, float]:
     """Between 0 and 1: the best is 1, and nothing is 0."""
     most = max(values.values(), default=0.0)
     return {key: max(0.0, value) / most if most > 0 else 0.0 for key, value in values.items()}
@@ -368,7 +367,7 @@ def _spread(
 
     A heap of what each is worth by now: what turns out to be worth less goes back into it.
     """
-    by_id = {one.id: one for one in candidates}
+    by_id = {candidate.id: candidate for candidate in candidates}
     shown: Counter[int] = Counter()
     places: set[tuple[int, int]] = set()
 
@@ -379,7 +378,7 @@ def _spread(
         # Of equals the newer, then the one that was written later.
         return not one.is_exact, -left, -(one.ts or 0.0), -one.id
 
-    heap = [worth(one) for one in candidates]
+    heap = [worth(candidate) for candidate in candidates]
     heapq.heapify(heap)
     order: list[Ranked] = []
     while heap:

@@ -16,8 +16,8 @@ from holdfast.core.checkpoint.render import inert
 from holdfast.core.limits import SIDECAR_CHARS, SIDECAR_ITEM_CHARS, SIDECAR_ITEMS_MAX
 from holdfast.core.log.records import Header
 from holdfast.core.log.replay import with_ids
-from holdfast.core.log.speakers import answered, said
-from holdfast.core.projection.fences import tagged
+from holdfast.core.log.speakers import assistant_text, user_text
+from holdfast.core.projection.fences import tag_text
 from holdfast.core.text.cut import cut, ellipsis
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def advance(sidecar: Sidecar, records: Iterable[Record]) -> Sidecar:
     path = with_ids(list(records))
     start = _place_after(path, sidecar.upto)
     before = sidecar if start is not None else _empty(sidecar)
-    items = {(one.speaker, one.text): one for one in before.items}
+    items = {(entry.speaker, entry.text): entry for entry in before.items}
     omitted, upto = before.omitted, before.upto
     for record in path[start or 0 :]:
         if isinstance(record, Header):
@@ -89,7 +89,7 @@ def advance(sidecar: Sidecar, records: Iterable[Record]) -> Sidecar:
 def render(sidecar: Sidecar, cap: int = SIDECAR_CHARS, *, redactor: Redactor | None = None) -> str:
     """The newest items that fit, fenced as data, all of it within `cap`; empty where none does."""
     assert cap >= 0, f"a cap cannot be negative: {cap}"
-    room = cap - len(_fenced([], 10**9))
+    room = cap - len(_fence_lines([], 10**9))
     lines: list[str] = []
     for item in reversed(sidecar.items):
         line = whole = _line(item, redactor)
@@ -101,7 +101,7 @@ def render(sidecar: Sidecar, cap: int = SIDECAR_CHARS, *, redactor: Redactor | N
         room -= len(line) + 1
     if not lines:
         return ""
-    text = _fenced(lines[::-1], sidecar.omitted + len(sidecar.items) - len(lines))
+    text = _fence_lines(lines[::-1], sidecar.omitted + len(sidecar.items) - len(lines))
     assert len(text) <= cap
     return text
 
@@ -128,14 +128,14 @@ def _empty(sidecar: Sidecar) -> Sidecar:
 
 
 def _item(record: Record, chars: int) -> SummaryItem | None:
-    if text := said(record):
-        return SummaryItem(record.id, "user", _shortened(text, chars))
-    if text := answered(record):
-        return SummaryItem(record.id, "assistant", _shortened(text, chars))
+    if text := user_text(record):
+        return SummaryItem(record.id, "user", _shorten_line(text, chars))
+    if text := assistant_text(record):
+        return SummaryItem(record.id, "assistant", _shorten_line(text, chars))
     return None
 
 
-def _shortened(text: str, chars: int) -> str:
+def _shorten_line(text: str, chars: int) -> str:
     return cut(" ".join(text.split()), chars, keep="head", marker=ellipsis).text
 
 
@@ -145,6 +145,6 @@ def _line(item: SummaryItem, redactor: Redactor | None) -> str:
     return f"- {_SPEAKERS[item.speaker]}{times}: {inert(text)}"
 
 
-def _fenced(lines: Sequence[str], omitted: int) -> str:
+def _fence_lines(lines: Sequence[str], omitted: int) -> str:
     note = [f"({omitted:,} earlier not listed)"] if omitted else []
-    return tagged(TAG, "\n".join((LABEL, *note, *lines)))
+    return tag_text(TAG, "\n".join((LABEL, *note, *lines)))

@@ -53,7 +53,8 @@ def is_common(term: str) -> bool:
 
 
 def is_identifier(term: str) -> bool:
-    """Whether a term is a name or a number rather than a word: such a one is meant exactly."""
+    """Return whether a term is a name or a number rather than a word: such a one is meant
+    exactly."""
     if JOINER in term:
         return True
     is_long = len(term) >= _IDENTIFIER_CHARS_MIN
@@ -66,7 +67,7 @@ def _terms(text: str) -> Iterator[str]:
         if _IS_UNSPACED.match(token):
             yield from _pairs(token)
         elif token.isalpha() and (token.islower() or token.istitle()):
-            yield stem(_folded(token))
+            yield stem(_fold(token))
         else:
             yield from _compound(token)
 
@@ -83,7 +84,7 @@ def _pairs(run: str) -> Iterator[str]:
 def _compound(token: str) -> Iterator[str]:
     """A token with joints, humps, digits or apostrophes in it: whole, and its parts."""
     token = token.replace(",", "") if _is_number(token) else token
-    segments = [one for one in _SEGMENTS.split(token) if one]
+    segments = [item for item in _SEGMENTS.split(token) if item]
     if len(segments) > 1:
         yield from _whole(token)
     for segment in segments:
@@ -92,20 +93,20 @@ def _compound(token: str) -> Iterator[str]:
 
 
 def _segment(segment: str) -> Iterator[str]:
-    parts = [one for one in _JOINTS.split(segment) if one]
+    parts = [item for item in _JOINTS.split(segment) if item]
     if len(parts) > 1:
         yield from _whole(segment)
     for part in parts:
         plain = _without_apostrophes(part)
         humps = _HUMPS.findall(plain) if _has_humps(plain) else []
-        yield stem(_folded(plain))
+        yield stem(_fold(plain))
         if len(humps) > 1:
             yield from (stem(hump.lower()) for hump in humps)
 
 
 def _whole(token: str) -> Iterator[str]:
     joiner = HYPHEN if _HYPHENATED.fullmatch(token) else JOINER
-    name = joiner.join(_folded(_without_apostrophes(part)) for part in _JOINTS.split(token))
+    name = joiner.join(_fold(_without_apostrophes(part)) for part in _JOINTS.split(token))
     if len(name) <= TERM_CHARS_MAX:
         yield name
 
@@ -125,7 +126,7 @@ def _without_apostrophes(word: str) -> str:
 
 
 @lru_cache(maxsize=65_536)
-def _folded(word: str) -> str:
+def _fold(word: str) -> str:
     """Lower case, without accents, cut to a length that a search can be made for."""
     word = word.lower() if word.isascii() else _plain(word)
     return word[:TERM_CHARS_MAX]
@@ -133,7 +134,7 @@ def _folded(word: str) -> str:
 
 def _plain(word: str) -> str:
     word = unicodedata.normalize("NFKD", word.casefold())
-    return "".join(one for one in word if not "\u0300" <= one <= "\u036f")
+    return "".join(item for item in word if not "\u0300" <= item <= "\u036f")
 
 
 # Stemming: the inflections of English, and none of its derivations, after the manner of Porter's
@@ -146,14 +147,14 @@ _STEM_CHARS_MIN: Final = 4
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """What the forms of an English word have in common. Other words mostly stay as they are."""
+    """Return the stem of an English word. Other words mostly stay unchanged."""
     if len(word) < _STEM_CHARS_MIN or not (word.isascii() and word.isalpha()):
         return word
     word = _singular(word)
     for ending in ("ing", "ed", "ly"):
         if word.endswith(ending) and _has_vowel(word[: -len(ending)]):
-            return _mended(word[: -len(ending)])
-    return _mended(word) if word.endswith(("e", "y")) else word
+            return _normalise_ending(word[: -len(ending)])
+    return _normalise_ending(word) if word.endswith(("e", "y")) else word
 
 
 def _singular(word: str) -> str:
@@ -164,7 +165,7 @@ def _singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
 
 
-def _mended(word: str) -> str:
+def _normalise_ending(word: str) -> str:
     """One spelling for what is left: no doubled consonant, no final `e`, `i` for a final `y`."""
     if len(word) > _STEM_CHARS_MIN - 1 and word[-1] == word[-2] and word[-1] in _DOUBLED:
         return word[:-1]

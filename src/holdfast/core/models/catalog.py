@@ -53,7 +53,7 @@ class Dialect(msgspec.Struct, frozen=True):
     tools_max: int = 0
     messages_max: int = 0
     call_id_pattern: str = rf"{_SAFE}+"
-    """What a call id looks like, whole; ids that do not fit are mapped."""
+    """The pattern of a whole call id; ids that do not match are mapped."""
     call_id_chars: int = 64
     tool_name_chars: int = 64
     cache_marks: int = 0
@@ -63,8 +63,9 @@ class Dialect(msgspec.Struct, frozen=True):
     replays_thinking: bool = True
     """A model may get its earlier thinking back."""
     thinking_form: Literal["text", "signed", "encrypted"] = "text"
-    """What makes thinking readable for its API: its text; its text with a signature, or a redacted
-    block; an item with an id and encrypted content, because the server stores nothing."""
+    """The form in which an API accepts thinking back: its text; its text with a signature, or a
+    redacted block; an item with an id and encrypted content, because the server stores
+    nothing."""
     names_start_with_letter: bool = False
     """A tool name starts with a letter or an underscore."""
 
@@ -241,17 +242,17 @@ def _matches(name: str) -> list[tuple[int, re.Match[str]]]:
 
 
 class UsageShape(msgspec.Struct, frozen=True):
-    """How one family of providers spells its usage."""
+    """The field names of one family's usage report."""
 
     source: str
     prompt: str
     output: tuple[str, ...] = ()
     """Names of parts of the output; those that are there are added up."""
     read: tuple[str, ...] = ()
-    """Where the cached part may stand; a dot leads into an inner object."""
+    """Fields for the cached part; a dot leads into an inner object."""
     write: tuple[str, ...] = ()
     is_split: bool = False
-    """Whether the prompt excludes what was read from and written to the cache."""
+    """True if the prompt excludes what was read from and written to the cache."""
     needs: tuple[str, ...] = ()
     """At least one of these must be there for the shape to be recognised, unless it is empty."""
 

@@ -61,11 +61,11 @@ class Target(msgspec.Struct, frozen=True):
     """As the log names it."""
     model: str = ""
     thinking: bool = False
-    """Whether the model is to think before it answers."""
+    """True if the model is to think before it answers."""
     thinking_tokens: int = 0
-    """What thinking may take; 0 leaves it to the dialect."""
+    """Tokens that thinking may take; 0 leaves it to the dialect."""
     cache: CacheTime = "5m"
-    """How long the provider is asked to keep what is marked."""
+    """The lifetime asked for marked prefixes."""
     output_max: int = 0
     """The most the model can reply; 0 where it is not known."""
 
@@ -74,9 +74,10 @@ class Target(msgspec.Struct, frozen=True):
         return self.dialect.flavour
 
     def takes_back(self, thinking: Thinking) -> bool:
-        """Whether this model may get this thinking: its own, whole, in a form its API reads."""
+        """Return whether this model may get this thinking: its own, whole, in a form its API
+        reads."""
         return (
-            self._made(thinking)
+            self._is_from(thinking)
             and self.dialect.replays_thinking
             and _is_readable(thinking, self.dialect)
         )
@@ -84,9 +85,9 @@ class Target(msgspec.Struct, frozen=True):
     def signature_of(self, call: ToolCall) -> str:
         """A call's thought signature, where this model made it and it is whole; else nothing."""
         is_whole = _SIGNATURE.fullmatch(call.signature) is not None
-        return call.signature if is_whole and self._made(call) else ""
+        return call.signature if is_whole and self._is_from(call) else ""
 
-    def _made(self, block: Thinking | ToolCall) -> bool:
+    def _is_from(self, block: Thinking | ToolCall) -> bool:
         who = (block.provider, block.model)
         return bool(self.model) and who == (self.provider, self.model)
 
@@ -147,7 +148,7 @@ class CallIds(msgspec.Struct, frozen=True):
                 continue
             wire, attempt = call_id, 0
             while wire in to_log or not accepts_call_id(wire, dialect):
-                wire = _made_id(call_id, attempt, dialect)
+                wire = _make_id(call_id, attempt, dialect)
                 attempt += 1
             to_wire[call_id], to_log[wire] = wire, call_id
         assert len(to_wire) == len(to_log)
@@ -175,7 +176,7 @@ class CallIds(msgspec.Struct, frozen=True):
 
 
 def accepts_call_id(call_id: str, dialect: Dialect) -> bool:
-    """Whether the API would take an id as it is."""
+    """Return whether the API would take an id as it is."""
     return (
         len(call_id) <= dialect.call_id_chars
         and _pattern(dialect.call_id_pattern).fullmatch(call_id) is not None
@@ -190,7 +191,7 @@ def wire_name(name: str, dialect: Dialect) -> str:
     return safe if safe.strip("_") or name == safe != "" else "unnamed_tool"
 
 
-def _made_id(call_id: str, attempt: int, dialect: Dialect) -> str:
+def _make_id(call_id: str, attempt: int, dialect: Dialect) -> str:
     seed = call_id if attempt == 0 else f"{call_id}\x00{attempt}"
     number = int.from_bytes(hashlib.sha256(seed.encode(errors="surrogatepass")).digest()[:16])
     room = min(dialect.call_id_chars, 29)

@@ -1,4 +1,4 @@
-"""What a model sees: messages of typed blocks, in no provider's dialect.
+"""Messages of typed blocks, in no provider's dialect.
 
 The log keeps blocks as JSON, exactly as they came. Here they get types, so that everything that
 counts, cuts or renders them agrees on what they are. A block kind we do not know becomes `Other`
@@ -47,7 +47,7 @@ class Thinking(_Value, frozen=True, tag="thinking"):
     text: str = ""
     signature: str = ""
     redacted: str = ""
-    """What the provider sent instead of text, encrypted."""
+    """The encrypted content that the provider sent instead of text."""
     item: dict[str, Any] | None = None
     """A reasoning item of the Responses API as it came."""
     provider: str = ""
@@ -75,7 +75,7 @@ class Other(_Value, frozen=True, tag="other"):
 
 
 Piece: TypeAlias = Text | Image | Other
-"""What a tool result is made of."""
+"""A part of a tool result."""
 
 
 class ToolAnswer(_Value, frozen=True, tag="tool_result"):
@@ -122,7 +122,7 @@ class Prompt(_Value, frozen=True):
     system: str = ""
     tools: tuple[Tool, ...] = ()
     output_tokens: int = 0
-    """What the reply may take."""
+    """Tokens that the reply may take."""
     stable: tuple[int, ...] = ()
     """Indexes of messages that end a prefix which later requests will repeat; oldest first."""
 
@@ -167,10 +167,10 @@ def read_tools(value: object) -> tuple[Tool, ...]:
     """Tools from JSON in the shape of any provider."""
     if isinstance(value, dict):
         inner = (value.get(name) for name in ("tools", "functionDeclarations", "functions"))
-        value = next((one for one in inner if isinstance(one, list)), [value])
+        value = next((item for item in inner if isinstance(item, list)), [value])
     if not isinstance(value, list):
         return ()
-    return tuple(tool for one in value if isinstance(one, dict) for tool in _read_tool(one))
+    return tuple(tool for item in value if isinstance(item, dict) for tool in _read_tool(item))
 
 
 def _read_tool(value: Json) -> tuple[Tool, ...]:
@@ -180,7 +180,7 @@ def _read_tool(value: Json) -> tuple[Tool, ...]:
     inner = value.get("function")
     inner = inner if isinstance(inner, dict) else value
     schemas = (inner.get(name) for name in ("input_schema", "parameters", "inputSchema"))
-    schema = next((one for one in schemas if isinstance(one, dict)), {})
+    schema = next((item for item in schemas if isinstance(item, dict)), {})
     name = _string(inner.get("name"))
     return (Tool(name, _string(inner.get("description")), _clean(schema)),) if name else ()
 

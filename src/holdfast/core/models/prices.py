@@ -1,4 +1,4 @@
-"""What providers ask for a million tokens: public list prices, as known on the date beside each.
+"""Public list prices for a million tokens, each with the date it was known.
 
 Prices change and differ by contract, region and size of the request. These are for comparing
 policies with each other, not for checking a bill: verify them, or give your own.
@@ -39,7 +39,7 @@ class Price(msgspec.Struct, frozen=True):
 
     @property
     def note(self) -> str:
-        """What to say beside a sum made with it."""
+        """Return the remark to show beside a sum made with this price."""
         if not self.as_of:
             return "prices as given"
         return f"{self.source}, list price as of {self.as_of}; verify before you rely on it"

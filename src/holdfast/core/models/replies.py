@@ -1,4 +1,4 @@
-"""What a model answered, in no provider's dialect."""
+"""A model's answer, in no provider's dialect."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     provider: str = ""
     model: str = ""
     raw: Any = None
-    """What the client returned."""
+    """The client's own return value."""
     record: str = ""
     """Its record in the log, once it is there."""
 

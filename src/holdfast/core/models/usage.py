@@ -1,4 +1,4 @@
-"""What a provider reported for one call, in one shape.
+"""The usage that a provider reported for one call, in one shape.
 
 Every provider counts differently. Anthropic splits the input into fresh, cached and newly cached
 parts; OpenAI and Gemini report the whole and say how much of it was cached; agent tools keep
@@ -35,18 +35,18 @@ class Usage(msgspec.Struct, frozen=True):
     cached_write_1h: int = 0
     """Of `cached_write`: written to live for an hour instead of five minutes."""
     output: int | None = None
-    """What the model wrote, its thinking included; None when it is not known."""
+    """Output tokens, thinking included; None if unknown."""
     source: str = ""
     """Which shape was recognised, for the ledger."""
 
     @property
-    def uncached(self) -> int:
+    def plain_input(self) -> int:
         """Of the prompt: neither read from the cache nor written to it."""
         return self.prompt - self.cached_read - self.cached_write
 
 
 _INNER: Final = ("last_token_usage", "usage", "usageMetadata", "usage_metadata", "tokens")
-"""Where a usage may stand inside a larger object."""
+"""Keys under which a larger object may hold its usage."""
 
 _TOTALS: Final = ("total_token_usage", "modelMetrics")
 """Counters over a turn or a session."""
@@ -112,7 +112,7 @@ def _read(raw: Mapping[str, Any], shape: UsageShape) -> Usage | None:
     )
 
 
-def added_up(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def add_up(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Several reports of one provider as one: what they cost, not how large any of them was."""
     if not reports:
         return None
@@ -121,8 +121,8 @@ def added_up(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         for name, value in report.items():
             before = total.get(name)
             if isinstance(value, Mapping):
-                inner = [one for one in (before, value) if isinstance(one, Mapping)]
-                total[name] = added_up(inner)
+                inner = [item for item in (before, value) if isinstance(item, Mapping)]
+                total[name] = add_up(inner)
             elif _is_number(value) and _is_number(before):
                 total[name] = before + value
             else:

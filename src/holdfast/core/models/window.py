@@ -1,4 +1,4 @@
-"""How large the model's window is, and how much of it the messages may take.
+"""The model's window, and the share of it that messages may take.
 
 budget = ratio × (window − output reserve − static − dynamic reserve)
 
@@ -35,7 +35,7 @@ class Window(msgspec.Struct, frozen=True):
 
     tokens: int
     source: str = "given"
-    """Where the number comes from, in words."""
+    """The origin of the number, in words."""
     confidence: Confidence = "stated"
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class Window(msgspec.Struct, frozen=True):
 
     @property
     def warning(self) -> str:
-        """What to tell a person about a small window; empty where it is large enough."""
+        """Return the warning about a small window; empty if it is large enough."""
         if self.tokens >= WINDOW_WARN_TOKENS:
             return ""
         return (
@@ -66,7 +66,7 @@ class Budget(msgspec.Struct, frozen=True):
     dynamic_reserve: int
     ratio: float
     hidden: int = 0
-    """What the provider measured beyond what we can see: it is there in every request."""
+    """Tokens that the provider measured beyond our count; they are in every request."""
     at_most: int | None = None
     """A bound on the whole request where a larger one was refused."""
 
@@ -80,7 +80,7 @@ class Budget(msgspec.Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """What the messages of the log may take."""
+        """Return the tokens that the messages of the log may take."""
         free = int(self.ratio * self.available)
         if self.at_most is not None:
             free = min(free, self.at_most - self.static)
@@ -110,7 +110,7 @@ def check_floor(window: Window, floor: int) -> None:
 
 
 def output_reserve(window: int) -> int:
-    """What is kept free for the reply where nobody says."""
+    """Return the default number of tokens kept free for the reply."""
     return min(OUTPUT_RESERVE_TOKENS, window // 4)
 
 

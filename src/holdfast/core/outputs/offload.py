@@ -100,9 +100,9 @@ def room_for(budget_tokens: int, counter: Counter) -> Room:
 # Moving out
 
 
-def offloaded(result: ToolResult, room: Room) -> Flow[ToolResult]:
+def offload_result(result: ToolResult, room: Room) -> Flow[ToolResult]:
     """A result as it goes into the log."""
-    content = yield from moved_out(result.content, result.name or "")
+    content = yield from offload_content(result.content, result.name or "")
     ref = None
     if result.name != READS_OUTPUTS:  # else the text it read would be moved out again
         content, ref = yield from _text_out(content, room, result)
@@ -110,7 +110,7 @@ def offloaded(result: ToolResult, room: Room) -> Flow[ToolResult]:
     return msgspec.structs.replace(result, content=content, details=details, output_ref=ref)
 
 
-def moved_out(content: Content, name: str = "") -> Flow[Content]:
+def offload_content(content: Content, name: str = "") -> Flow[Content]:
     """A message's content without its large pictures and other binary data."""
     if not isinstance(content, list):
         return content

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NOTE_FIRST: Final = note("[The beginning of this conversation is not shown.]")
 NOTE_LAST: Final = note("[Continue.]")
 NEW_SUMMARY: Final = "(new)"
-"""Where the record that a decision becomes has no id yet."""
+"""The id of a decision's record before it is appended."""
 _HORIZON_STEPS: Final = 80
 """A name last mentioned longer ago weighs less than a 16th, and is not looked for."""
 
@@ -57,9 +57,9 @@ class ViewDraft:
         self.reasons: list[str] = []
         self.summary: str | None = None
         self._settled = -1
-        """Where the cut was that was read anew."""
+        """The cut that was read again."""
         self._carry_tokens = self._shown_tokens = 0
-        """What a carry may take, and what the one that is shown was given."""
+        """Tokens that a carry-over may take, and those that the shown one was given."""
         self.pinned: list[ContextUnit] = []
         self.has_images = False
         self._records = request.records
@@ -164,7 +164,8 @@ class ViewDraft:
         self.recarry(carry_tokens)
 
     def frees(self, start: int) -> int:
-        """What a cut there takes away; the question of the newest turn stays in any case."""
+        """Return the tokens that a cut there removes; the question of the newest turn always
+        stays."""
         turn = self.turn_start()
         asked = sum(self.sizes[place] for place in range(turn, start) if self.units[place].is_user)
         return sum(self.sizes[self.start : start]) - asked
@@ -242,7 +243,7 @@ class ViewDraft:
         self._reweigh_rest()
 
     def decisions(self, window: int, before: int) -> tuple[Record, ...]:
-        """What has to be appended for the next projection to see the same."""
+        """Return the records to append so that the next projection sees the same."""
         reason = "; ".join(self.reasons)
         made: list[Record] = []
         shown = {
@@ -265,7 +266,11 @@ class ViewDraft:
     def _compaction(self, window: int, before: int, reason: str) -> Compaction:
         kept, gone = self.units[self.start :], self._cut_records()
         said = {unit.first for unit in self.pinned}
-        pinned = [to_json(one) for one in self._records if type(one) is User and one.id in said]
+        pinned = [
+            to_json(record)
+            for record in self._records
+            if type(record) is User and record.id in said
+        ]
         if len(pinned) < len(said) and self.view.boundary is not None:
             older = [raw for raw in self.view.boundary.turn or () if raw.get("id") in said]
             pinned = [*older, *pinned]
@@ -287,7 +292,7 @@ class ViewDraft:
         return bare(made)
 
     def _digests(self) -> list[Digest]:
-        """What is known of the records that are cut; of those long ago, only what people said."""
+        """Return the digests of the records that are cut; of old ones, only the user's words."""
         found: list[Digest] = []
         steps = 0
         scale = self._cache.scale
@@ -317,7 +322,7 @@ class ViewDraft:
         before = self.view.boundary
         if before is None:
             return None
-        oldest = next(one for one in self._records if isinstance(one, Compaction))
+        oldest = next(record for record in self._records if isinstance(record, Compaction))
         is_whole = oldest.covers is not None and oldest.covers[0] in self._by_id
         text = before.carry or before.summary
         return (prose_of(text) or None) if is_whole else text
@@ -330,7 +335,7 @@ class ViewDraft:
         return self._correction.tokens(self._cache.weigh((unit,), self.forms))
 
     def least(self, index: int) -> int:
-        """What a unit weighs without its results."""
+        """Return the tokens of a unit without its results."""
         unit = self.units[index]
         if len(unit.parts) == 1 or unit.is_user:
             return self.sizes[index]
@@ -352,7 +357,7 @@ class ViewDraft:
         return self._cache.shape(part, self.forms.get(part.record))
 
     def names_called(self, unit: ContextUnit) -> list[str]:
-        """What the calls of a unit name in their arguments."""
+        """Return the names in the arguments of a unit's calls."""
         return [
             name
             for part in unit.parts
@@ -364,8 +369,8 @@ class ViewDraft:
     def names_held(self, unit: ContextUnit) -> list[str]:
         """Every name in a unit."""
         records = (self._by_id.get(part.record) for part in unit.parts)
-        digests = (self._cache.scale.digest(one) for one in records if one is not None)
-        return [name for one in digests if one is not None for name in one.names]
+        digests = (self._cache.scale.digest(record) for record in records if record is not None)
+        return [name for digest in digests if digest is not None for name in digest.names]
 
     @functools.cached_property
     def _by_id(self) -> dict[str, Record]:
@@ -396,7 +401,7 @@ _CAN: Final = {"trim": can_trim, "clear": can_clear}
 
 
 def _stronger(before: Form | None, form: Form) -> Form:
-    """What was cleared stays cleared, and what was trimmed is not trimmed again."""
+    """Return the stronger form: cleared stays cleared, trimmed is not trimmed again."""
     if before is None or (before.action == "trim" and form.action == "clear"):
         return form
     return before

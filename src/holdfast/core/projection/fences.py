@@ -14,7 +14,7 @@ from holdfast.core.text.cut import scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 ASK: Final = "[Summary request: at most "
-"""What a request for a summary begins with, and no other message."""
+"""The opening of a request for a summary, and of no other message."""
 
 TAGS: Final = (
     *("conversation_so_far", "transcript", "previous_summary", "focus", "known_notes"),
@@ -34,24 +34,24 @@ _FORGED: Final = lazy_pattern(rf"^(?=\[(?:{'|'.join(LABELS)})\b)", re.MULTILINE)
 _MARKDOWN: Final = lazy_pattern(r"\A\s*(`{3,}|~{3,})[\w-]*[ \t]*\n(.*?)\n?[ \t]*\1\s*\Z", re.DOTALL)
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Text as it may stand between our tags: it opens none, closes none, and labels nothing."""
     text = _TAG.sub("&lt;", scrub(text))
     text = text.replace(SUMMARY_LABEL, "[…]").replace(ASK, "[…")
     return _FORGED.sub(" ", text)
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     return re.sub(rf"&lt;(?=\s*(?:/\s*)?(?:{'|'.join(TAGS)}))", "<", text, flags=re.IGNORECASE)
 
 
-def tagged(tag: str, text: str) -> str:
+def tag_text(tag: str, text: str) -> str:
     """Text that was escaped, between its tags."""
     assert tag in TAGS, tag
     return f"<{tag}>\n{text}\n</{tag}>"
 
 
-def unwrapped(text: str) -> str:
+def unwrap(text: str) -> str:
     """A model's text without what is ours around or inside it, and without a fence around it."""
     text = scrub(text).strip()
     found = _MARKDOWN.match(text)
@@ -63,5 +63,5 @@ def unwrapped(text: str) -> str:
 
 
 def is_wrapped(text: str) -> bool:
-    """Whether any of our tags or labels is in a text."""
+    """Return whether any of our tags or labels is in a text."""
     return bool(_WRAPPER.search(text))

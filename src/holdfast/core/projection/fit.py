@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from holdfast.core.projection.steps import ContextUnit, MessagePart
 
 _MINIMAL_CHARS: Final = 240
-"""What is left of each part of the newest step when there is room for nothing else."""
+"""Characters kept of each part of the newest step when there is room for nothing else."""
 
 
-def allowed(policy: Policy) -> Callable[[MessagePart], bool]:
+def prunable_results(policy: Policy) -> Callable[[MessagePart], bool]:
     """Which results may be pruned: deny wins, an empty allow list is everything."""
     allow, deny = _globs(policy.allow), _globs(policy.deny)
 
@@ -48,7 +48,7 @@ def allowed(policy: Policy) -> Callable[[MessagePart], bool]:
 def _globs(patterns: Sequence[str]) -> re.Pattern[str] | None:
     if not patterns:
         return None
-    parts = (re.escape(one).replace(r"\*", ".*").replace(r"\?", ".") for one in patterns)
+    parts = (re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns)
     return re.compile("|".join(parts), re.IGNORECASE | re.DOTALL)
 
 
@@ -76,8 +76,8 @@ def advise(draft: ViewDraft, budget: Budget, policy: Policy, cache: PromptCache)
     if not is_forced and not (cache.is_cold and draft.total > policy.trim * working):
         return
     # A forced cut keeps no more than the low-water mark, so what is older need not be looked at.
-    room = policy.kept_by_a_cut(working) if is_forced else draft.total
-    is_allowed = allowed(policy)
+    room = policy.cut_keeps(working) if is_forced else draft.total
+    is_allowed = prunable_results(policy)
     sizes = _step_sizes(draft, policy, is_allowed, room)
     opening = draft.total - sum(draft.sizes[draft.start :])
     decision = choose(sizes, budget=budget.tokens, cache=cache, policy=policy, opening=opening)
@@ -95,14 +95,14 @@ def advise(draft: ViewDraft, budget: Budget, policy: Policy, cache: PromptCache)
 
 
 _ASKED_SHARE: Final = 0.3
-"""What stays of a small view when a person asks for a cut, and what the cut may leave behind."""
+"""The share of a small view that stays when a user asks for a cut, and that of its carry-over."""
 
 
 def cut_now(draft: ViewDraft, budget: Budget, policy: Policy) -> None:
     """Cut because somebody asked: to the low-water mark, or to a part of what is there."""
     total = sum(draft.sizes[draft.start :])
     working = policy.working_budget(budget.tokens)
-    room = min(policy.kept_by_a_cut(working), int(_ASKED_SHARE * total))
+    room = min(policy.cut_keeps(working), int(_ASKED_SHARE * total))
     start = len(draft.units) - 1
     room -= draft.sizes[start] if start >= 0 else 0
     while start > draft.start and draft.sizes[start - 1] <= room:

@@ -1,6 +1,5 @@
-"""Where the tokens of a conversation are: by kind, tool, file, turn and item; what repeats; what
-it cost. Pure arithmetic over records, for people who have a transcript and a bill.
-"""
+"""Inspect a transcript: tokens by kind, tool, file, turn and item; repetitions; cost. Pure
+arithmetic over records, for people who have a transcript and a bill."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ KINDS: Final = (
     *("system prompt", "tool schemas", "user", "assistant", "thinking", "tool calls"),
     *("tool results", "images", "other"),
 )
-"""What tokens can be, in the order of a request."""
+"""The kinds of tokens, in the order of a request."""
 DUPLICATE_CHARS_MIN: Final = 200
 """Shorter results that are alike say nothing."""
 _PATH_NAMES: Final = ("file_path", "path", "filename", "file", "notebook_path", "filePath")
@@ -86,7 +85,7 @@ class InspectedCall(msgspec.Struct, frozen=True):
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """What the provider reported over all calls, and what it cost."""
+    """The usage reported over all calls, and its cost."""
 
     calls: int = 0
     prompt: int = 0
@@ -125,12 +124,13 @@ class Inspection(msgspec.Struct, frozen=True):
 
     @property
     def doubled_tokens(self) -> int:
-        return sum(one.tokens for one in self.doubles)
+        return sum(double.tokens for double in self.doubles)
 
     @property
     def unseen_static(self) -> int | None:
-        """What was in the first reported request beside the messages: system prompt and tools."""
-        first = next((one for one in self.calls if one.reported is not None), None)
+        """Return the tokens of the first reported request beside its messages: system prompt and
+        tools."""
+        first = next((call for call in self.calls if call.reported is not None), None)
         if first is None or first.reported is None:
             return None
         known = sum(group.tokens for group in self.kinds[:2])
@@ -152,7 +152,7 @@ def inspect(
         thread.feed(record)
     units = thread.units()
     models = dict.fromkeys(
-        one.model for one in records if isinstance(one, Assistant) and one.model is not None
+        item.model for item in records if isinstance(item, Assistant) and item.model is not None
     )
     calibration = scale.base(next(reversed(models), ""))
     sizes = _Sizes(scale, Correction(calibration.factor, calibration.per_result))
@@ -178,7 +178,7 @@ def inspect(
         doubles=_doubles(units, sizes),
         repairs=tuple(thread.all_repairs()),
         calls=_calls(records, units, sizes),
-        spent=_spent(records, price),
+        spent=_sum_spent(records, price),
     )
 
 
@@ -198,7 +198,7 @@ class _Sizes:
     def unit(self, unit: ContextUnit) -> int:
         return self._correction.tokens(self.scale.unit(unit))
 
-    def counted(self, tokens: int) -> int:
+    def count(self, tokens: int) -> int:
         return self._correction.tokens(Weight(tokens))
 
 
@@ -228,9 +228,9 @@ def _kinds(
 ) -> tuple[Group, ...]:
     tally = _Tally()
     if system:
-        tally.add("system prompt", sizes.counted(sizes.scale.text(system)))
+        tally.add("system prompt", sizes.count(sizes.scale.text(system)))
     for tool in tools:
-        tally.add("tool schemas", sizes.counted(sizes.scale.tools((tool,))))
+        tally.add("tool schemas", sizes.count(sizes.scale.tools((tool,))))
     for part in _parts(units):
         for block in part.blocks:
             for kind, inner in _kinds_in(block, part.role):
@@ -291,7 +291,7 @@ def _files(units: Iterable[ContextUnit], sizes: _Sizes) -> tuple[Group, ...]:
 
 def _path_in(arguments: Mapping[str, object]) -> str:
     found = (arguments.get(name) for name in _PATH_NAMES)
-    return next((one for one in found if isinstance(one, str) and one), "")
+    return next((item for item in found if isinstance(item, str) and item), "")
 
 
 def _images(units: Iterable[ContextUnit], sizes: _Sizes) -> Group:
@@ -355,7 +355,7 @@ def _calls(
     records: Sequence[Record], units: Sequence[ContextUnit], sizes: _Sizes
 ) -> tuple[InspectedCall, ...]:
     """The size of the history before each reply, beside what the provider reported."""
-    by_id = {one.id: one for one in records if isinstance(one, Assistant)}
+    by_id = {item.id: item for item in records if isinstance(item, Assistant)}
     calls: list[InspectedCall] = []
     seen = 0
     for unit in units:
@@ -367,7 +367,7 @@ def _calls(
     return tuple(calls)
 
 
-def _spent(records: Iterable[Record], price: Price | None) -> Spent:
+def _sum_spent(records: Iterable[Record], price: Price | None) -> Spent:
     calls = prompt = read = write = write_hour = output = 0
     for record in records:
         if not isinstance(record, Assistant):
@@ -396,7 +396,7 @@ def _parts(units: Iterable[ContextUnit]) -> Iterable[MessagePart]:
 
 
 def _tool_of(part: MessagePart) -> str:
-    names = (one.name for one in part.blocks if isinstance(one, ToolAnswer | ToolCall))
+    names = (block.name for block in part.blocks if isinstance(block, ToolAnswer | ToolCall))
     return next(names, "")
 
 

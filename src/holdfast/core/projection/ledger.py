@@ -1,4 +1,4 @@
-"""What became of every record, and why: data first, drawn elsewhere."""
+"""The ledger: the fate of every record, and the reason, as data; surfaces draw it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LedgerLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tokens of it in the request."""
     why: str = ""
     back: str = ""
-    """How to get back what is not in the request."""
+    """The way to get back what is not in the request."""
     name: str = ""
     """The tool, for calls and results."""
 
@@ -48,7 +48,7 @@ def totals(ledger: tuple[LedgerLine, ...]) -> dict[str, tuple[int, int, int]]:
     return sums
 
 
-def written(
+def write_ledger(
     draft: ViewDraft, records: Sequence[Record], repairs: Sequence[ViewRepair]
 ) -> tuple[LedgerLine, ...]:
     """The ledger of a draft that fits."""
@@ -56,11 +56,11 @@ def written(
     gone = _by_record(draft.units[: draft.start])
     kept = _by_record(draft.units[draft.start :])
     pinned = _by_record(draft.opening)
-    lines = [line for unit in draft.opening for line in _injected(draft, unit)]
+    lines = [line for unit in draft.opening for line in _injected_lines(draft, unit)]
     for record in records:
         if record.id in kept or record.id in pinned:
             parts = kept.get(record.id) or pinned[record.id]
-            lines.append(_shown(draft, record, parts, repaired.get(record.id)))
+            lines.append(_shown_line(draft, record, parts, repaired.get(record.id)))
         elif record.id in gone:
             before = sum(map(draft.tokens_of_part, gone[record.id]))
             lines.append(
@@ -76,7 +76,7 @@ def written(
             )
         else:
             lines.append(_unseen(draft, record, repaired.get(record.id)))
-    lines += [line for unit in draft.closing for line in _injected(draft, unit)]
+    lines += [line for unit in draft.closing for line in _injected_lines(draft, unit)]
     return tuple(lines)
 
 
@@ -89,7 +89,7 @@ def _by_record(units: Iterable[ContextUnit]) -> dict[str, list[MessagePart]]:
     return found
 
 
-def _shown(
+def _shown_line(
     draft: ViewDraft, record: Record, parts: list[MessagePart], repair: ViewRepair | None
 ) -> LedgerLine:
     form = draft.forms.get(record.id)
@@ -136,7 +136,7 @@ def _unseen(draft: ViewDraft, record: Record, repair: ViewRepair | None) -> Ledg
     )
 
 
-def _injected(draft: ViewDraft, unit: ContextUnit) -> Iterable[LedgerLine]:
+def _injected_lines(draft: ViewDraft, unit: ContextUnit) -> Iterable[LedgerLine]:
     for part in unit.parts:
         if part.source == "injected":
             size = draft.tokens_of_part(part)

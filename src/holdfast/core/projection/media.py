@@ -1,4 +1,4 @@
-"""What a provider takes beside tokens: pictures by number and size, messages, bytes."""
+"""Limits beside tokens: images by number and size, messages, bytes."""
 
 from __future__ import annotations
 

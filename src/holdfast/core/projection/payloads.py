@@ -23,7 +23,7 @@ _SIGN: Final = ";base64,"
 
 
 def has_payload(block: Block) -> bool:
-    """Whether a data URI is somewhere in a block's texts."""
+    """Return whether a data URI is somewhere in a block's texts."""
     match block:
         case Text(text):
             return _SIGN in text
@@ -38,7 +38,7 @@ def without_payloads(block: Any) -> Iterator[Any]:
     match block:
         case Text(text) if _SIGN in text:
             pictures: list[Image] = []
-            rest = _replaced(text, pictures)
+            rest = _replace_uris(text, pictures)
             if rest.strip():
                 yield Text(rest)
             yield from pictures
@@ -65,7 +65,7 @@ def _has_payload(value: object) -> bool:
 def _bare(value: Any) -> Any:
     match value:
         case str() if _SIGN in value:
-            return _replaced(value, None)
+            return _replace_uris(value, None)
         case dict():
             return {name: _bare(item) for name, item in value.items()}
         case list():
@@ -74,7 +74,7 @@ def _bare(value: Any) -> Any:
             return value
 
 
-def _replaced(text: str, pictures: list[Image] | None) -> str:
+def _replace_uris(text: str, pictures: list[Image] | None) -> str:
     """A text with a note for each data URI; where `pictures` can be kept, they go there."""
     kept: list[str] = []
     place = 0

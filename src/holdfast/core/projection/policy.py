@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 class PromptCache(msgspec.Struct, frozen=True):
-    """What is known of the provider's prompt cache. The defaults are Anthropic's five minutes."""
+    """The state of the provider's prompt cache. The defaults are Anthropic's five minutes."""
 
     idle_seconds: float | None = None
-    """How long ago the last call was; None where nobody knows, which counts as warm."""
+    """Seconds since the last call; None if unknown, which counts as warm."""
     ttl_seconds: float | None = 300.0
-    """How long a cached prefix lives after its last use; None for ever."""
+    """Seconds that a cached prefix lives after its last use; None for ever."""
     read: float = 0.1
-    """What a cached token costs, as a share of a plain one. 1 where nothing is cached."""
+    """Cost of a cached token, as a share of a plain one. 1 if nothing is cached."""
     write: float = 1.25
-    """What it costs to put a token into the cache."""
+    """Cost of writing a token to the cache."""
     is_broken: bool = False
-    """Whether the next request begins differently anyway: another model, system prompt or tools."""
+    """True if the next request begins differently anyway: another model, system prompt or tools."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.read <= 1 or self.write < self.read:
@@ -46,7 +46,7 @@ class PromptCache(msgspec.Struct, frozen=True):
 
     @property
     def is_cold(self) -> bool:
-        """Whether the next request pays for its whole prefix, whatever is in it."""
+        """Return whether the next request pays for its whole prefix, whatever is in it."""
         if self.is_broken or self.read >= 1:
             return True
         if self.idle_seconds is None or self.ttl_seconds is None:
@@ -70,9 +70,10 @@ class Policy(msgspec.Struct, frozen=True):
     compact: float = 0.9
     """Here the view is cut, warm or cold."""
     low_water: float = 0.22
-    """Where a cut ends: what stays of the history, without what the cut leaves behind."""
+    """The share of the history that a cut keeps, without the carry-over."""
     keep_tokens: int = 4_000
-    """What stays at least, where a small budget allows it: a step or two must be left to go on."""
+    """Tokens that a cut keeps at least, where a small budget allows it: a step or two to go on
+    with."""
     trim_after: int = 8
     """Steps since a result arrived, or was last used, after which it may be trimmed."""
     clear_after: int = 8
@@ -84,7 +85,7 @@ class Policy(msgspec.Struct, frozen=True):
     """A larger budget than `comfort_tokens` is worked in only up to this share, if that is more:
     beyond it history costs more than it is used."""
     carry_tokens: int = 6_000
-    """What a cut may leave behind, at most."""
+    """The most tokens that a carry-over may take."""
     carry_share: float = 0.15
     """The same, as a share of the budget."""
     allow: tuple[str, ...] = ()
@@ -117,13 +118,13 @@ class Policy(msgspec.Struct, frozen=True):
         """The part of a budget that the shares are shares of."""
         return min(budget, max(self.comfort_tokens, int(self.comfort_share * budget)))
 
-    def kept_by_a_cut(self, working: int) -> int:
-        """How much of the history a cut leaves, always less than what makes for a cold cut."""
+    def cut_keeps(self, working: int) -> int:
+        """Return the tokens of history that a cut keeps, always fewer than trigger a cold cut."""
         least = min(self.keep_tokens, int(0.8 * self.cold_cut * working))
         return max(int(self.low_water * working), least)
 
     def carry_cap(self, budget: int) -> int:
-        """How much a cut may leave behind."""
+        """Return the tokens that a carry-over may take."""
         return min(self.carry_tokens, int(self.carry_share * budget))
 
 
@@ -153,19 +154,19 @@ def _check_order(policy: Policy) -> None:
 
 
 class StepSize(msgspec.Struct, frozen=True, gc=False):
-    """What a unit that is kept or cut as a whole weighs in the view as it stands."""
+    """The size of a unit in the current view; a unit is kept or cut as a whole."""
 
     tokens: int
     trim_frees: int = 0
-    """How many of them trimming its results would free; 0 where they may not be trimmed."""
+    """Tokens that trimming its results would free; 0 if they may not be trimmed."""
     clear_frees: int = 0
     """The same for clearing them."""
     quiet: int = 0
-    """How many steps ago it came, or a later step last used something that it holds."""
+    """Steps since it came, or since a later step last used something it holds."""
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What to do, by the index of the step."""
+    """The decision, by the index of the step."""
 
     reason: str
     trim: tuple[int, ...] = ()
@@ -184,7 +185,7 @@ def choose(
     policy: Policy,
     opening: int = 0,
 ) -> Decision | None:
-    """What to trim, clear and cut before the next call, or None to leave the view alone.
+    """Decide what to trim, clear and cut before the next call; None leaves the view alone.
 
     `budget` is what the messages may take; `opening` is what stands before the first step, the
     carry or summary of an earlier cut. The newest step is never cut.
@@ -201,14 +202,14 @@ def choose(
     left = total - prune.frees
     start = 0
     if is_forced or left > policy.cold_cut * working:
-        start = _tail(steps, prune, policy.kept_by_a_cut(working))
+        start = _tail(steps, prune, policy.cut_keeps(working))
     decision = _decide(steps, prune, start, _reason(cache, fill, policy, is_forced=is_forced))
     is_worth_it = decision.frees >= _MIN_YIELD * working
     return decision if is_worth_it or (is_forced and decision.frees > 0) else None
 
 
 class _Pruned(msgspec.Struct, frozen=True):
-    """What each step would weigh, and by which action."""
+    """The size of each step after pruning, and the action."""
 
     trim: frozenset[int]
     clear: frozenset[int]

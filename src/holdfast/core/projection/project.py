@@ -16,7 +16,7 @@ from holdfast.core.models.messages import Prompt
 from holdfast.core.models.window import RATIO_ESTIMATED, Budget, Window, budget_for
 from holdfast.core.projection.draft import NOTE_FIRST, ViewDraft
 from holdfast.core.projection.fit import advise, cut_now, force
-from holdfast.core.projection.ledger import LedgerLine, written
+from holdfast.core.projection.ledger import LedgerLine, write_ledger
 from holdfast.core.projection.media import fit_count, fit_media
 from holdfast.core.projection.sizes import Correction, Weight
 from holdfast.core.projection.steps import ViewRepair, messages_of
@@ -76,14 +76,14 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
         return self._draft.units
 
     @property
-    def kept(self) -> list[ContextUnit]:
+    def units_kept(self) -> list[ContextUnit]:
         """The units that are in the request."""
         return self._draft.units[self._draft.start :]
 
     @functools.cached_property
     def ledger(self) -> tuple[LedgerLine, ...]:
         """A line for every record, and for every text that was added beside them."""
-        return written(self._draft, self._records, self.repairs)
+        return write_ledger(self._draft, self._records, self.repairs)
 
 
 def project(request: ProjectionRequest, cache: ProjectionCache | None = None) -> Plan:
@@ -126,7 +126,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     draft.settle(target.takes_back)
     assert draft.total <= budget.tokens
 
-    shown, opened = _opened(draft.shown())
+    shown, opened = _open_with_user(draft.shown())
     messages = messages_of(shown)
     return Plan(
         prompt=Prompt(
@@ -150,7 +150,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         budget=budget,
         window=window,
         target=target,
-        repairs=(*draft.repairs, *opened, *_closed(draft)),
+        repairs=(*draft.repairs, *opened, *_close_with_note(draft)),
         decisions=draft.decisions(window.tokens, before),
         tokens_before=before,
         warnings=tuple(filter(None, (window.warning,))),
@@ -160,34 +160,34 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
 
 
 def _room_after_a_cut(budget: Budget, learned: Correction, correction: Correction) -> int:
-    """What the view may take, as it is weighed now, so that it still fits when it is weighed anew:
-    after a cut, what the provider measured is of something else."""
+    """Return the tokens that the view may take now so that it still fits when it is weighed
+    again: after a cut, the provider's measurement is of something else."""
     if correction is learned:
         return budget.tokens
     anew = msgspec.structs.replace(budget, ratio=RATIO_ESTIMATED, hidden=0).tokens
     return int(anew * min(1.0, correction.factor / learned.factor))
 
 
-def _opened(shown: list[ContextUnit]) -> tuple[list[ContextUnit], list[ViewRepair]]:
+def _open_with_user(shown: list[ContextUnit]) -> tuple[list[ContextUnit], list[ViewRepair]]:
     """Units that begin with the user."""
     if shown[0].parts[0].role == "user":
         return shown, []
     return [NOTE_FIRST, *shown], [ViewRepair("no-opening", shown[0].first)]
 
 
-def _closed(draft: ViewDraft) -> list[ViewRepair]:
-    """What was said last, where a note stands for the next user message."""
+def _close_with_note(draft: ViewDraft) -> list[ViewRepair]:
+    """Close the view with a note where the next user message is missing."""
     units = draft.units or draft.opening
     return [ViewRepair("no-question", units[-1].first if units else "")] if draft.closing else []
 
 
 class _Anchor(msgspec.Struct, frozen=True):
-    """How what the provider measured differs from what we see."""
+    """The difference between the provider's measurement and our count."""
 
     correction: Correction
     """Makes our sizes add up to the measured one."""
     hidden: int
-    """What every request has beside what we see."""
+    """Tokens that every request has beside our count."""
 
 
 def _anchor(view: View, cache: ProjectionCache, learned: Correction, static: int) -> _Anchor | None:
@@ -220,7 +220,7 @@ def _basis(
 
 
 def _stable(messages: Sequence[Message], *, has_summary: bool) -> tuple[int, ...]:
-    """Where the request before this one ended, and the summary that all of them begin with."""
+    """Return the stable boundaries: the end of the previous request, and of the summary."""
     replies = [index for index, message in enumerate(messages) if message.role == "assistant"]
     ends = {0} if has_summary else set()
     ends |= {replies[-1] - 1} if replies and replies[-1] > 0 else set()

@@ -44,83 +44,83 @@ _ERROR_ENDING: Final = lazy_pattern(
 )
 _COUNTER: Final = Estimator()
 _NAMES_CHARS: Final = 20_000
-"""How much of a result is searched for names."""
+"""Characters of a result that are searched for names."""
 _ENDING_CHARS: Final = 2_000
-"""Where an error has to be for a result to have ended in it."""
+"""Characters at the end of a result in which an error counts as its ending."""
 
 
 def can_trim(part: MessagePart) -> bool:
-    """Whether trimming would take something away."""
+    """Return whether trimming would take something away."""
     return any(
         type(block) is ToolAnswer and _length(block) > TRIM_ABOVE_CHARS for block in part.blocks
     )
 
 
 def can_clear(part: MessagePart) -> bool:
-    """Whether clearing would take something away."""
+    """Return whether clearing would take something away."""
     return part.source == "tool_result" and any(
-        type(block) is ToolAnswer and _length(block) > 2 * len(_cleared_note(part.record, block))
+        type(block) is ToolAnswer and _length(block) > 2 * len(_clear_note(part.record, block))
         for block in part.blocks
     )
 
 
-def trimmed(part: MessagePart, keep: int | None = None) -> MessagePart:
+def trim(part: MessagePart, keep: int | None = None) -> MessagePart:
     """The beginning and the end of a tool result, or of anything else with `keep` characters."""
     if part.source != "tool_result" or not any(type(b) is ToolAnswer for b in part.blocks):
-        return shortened(part, TRIM_KEEP_CHARS if keep is None else keep)
+        return shorten(part, TRIM_KEEP_CHARS if keep is None else keep)
     cap = TRIM_KEEP_CHARS if keep is None else keep
     blocks = tuple(
-        _trimmed_answer(block, cap, part.record) if type(block) is ToolAnswer else block
+        _trim_answer(block, cap, part.record) if type(block) is ToolAnswer else block
         for block in part.blocks
     )
     return msgspec.structs.replace(part, blocks=blocks)
 
 
-def cleared(part: MessagePart) -> MessagePart:
+def clear(part: MessagePart) -> MessagePart:
     """A tool result without its content; the end of an error stays. Or words without pictures."""
     return msgspec.structs.replace(
-        part, blocks=tuple(_cleared_block(block, part.record) for block in part.blocks)
+        part, blocks=tuple(_clear_block(block, part.record) for block in part.blocks)
     )
 
 
-def _cleared_block(block: Block, record: str) -> Block:
+def _clear_block(block: Block, record: str) -> Block:
     match block:
         case ToolAnswer():
-            return msgspec.structs.replace(block, content=(Text(_cleared_text(record, block)),))
+            return msgspec.structs.replace(block, content=(Text(_clear_text(record, block)),))
         case Image():
             return Text(_image_note(block, record))
         case _:
             return block  # only results and pictures are cleared
 
 
-def shortened(part: MessagePart, keep: int) -> MessagePart:
+def shorten(part: MessagePart, keep: int) -> MessagePart:
     """A part with at most `keep` characters of text, shared among its blocks by their length.
 
     Thinking and images cannot be shortened: they give way to a note, or to nothing.
     """
     total = sum(map(_length, part.blocks))
     share = min(1.0, keep / total) if total else 1.0
-    blocks = [_shortened_block(block, share, part.record) for block in part.blocks]
+    blocks = [_shorten_block(block, share, part.record) for block in part.blocks]
     kept = tuple(block for block in blocks if block is not None)
     return msgspec.structs.replace(part, blocks=kept or (Text("…"),))
 
 
 def chars_of(part: MessagePart) -> int:
-    """How many characters a part has that could be cut."""
+    """Return the number of characters of a part that could be cut."""
     return sum(map(_length, part.blocks))
 
 
-def _shortened_block(block: Block, share: float, record: str) -> Block | None:
+def _shorten_block(block: Block, share: float, record: str) -> Block | None:
     match block:
         case Text(text):
             shorter = cut(text, int(len(text) * share), marker=_marker(record)).text
             return Text(shorter) if shorter.strip() else None
         case ToolCall(arguments=arguments):
             return msgspec.structs.replace(
-                block, arguments=_shortened_value(arguments, share, record)
+                block, arguments=_shorten_value(arguments, share, record)
             )
         case ToolAnswer():
-            return _trimmed_answer(block, int(_length(block) * share), record)
+            return _trim_answer(block, int(_length(block) * share), record)
         case Image():
             return Text(_image_note(block, record))
         case Thinking():
@@ -131,27 +131,27 @@ def _shortened_block(block: Block, share: float, record: str) -> Block | None:
             assert_never(block)
 
 
-def _shortened_value(value: Any, share: float, record: str) -> Any:
+def _shorten_value(value: Any, share: float, record: str) -> Any:
     match value:
         case str() if len(value) > 80:
             return cut(value, int(len(value) * share), marker=_marker(record)).text
         case dict():
-            return {key: _shortened_value(item, share, record) for key, item in value.items()}
+            return {key: _shorten_value(item, share, record) for key, item in value.items()}
         case list():
-            return [_shortened_value(item, share, record) for item in value]
+            return [_shorten_value(item, share, record) for item in value]
         case _:
             return value
 
 
-def _trimmed_answer(answer: ToolAnswer, cap: int, record: str) -> ToolAnswer:
+def _trim_answer(answer: ToolAnswer, cap: int, record: str) -> ToolAnswer:
     pictures = [_image_note(piece, record) for piece in answer.content if type(piece) is Image]
     text = cut("\n".join([_text_in(answer), *pictures]).strip("\n"), cap, marker=_marker(record))
     return msgspec.structs.replace(answer, content=(Text(text.text if text.text.strip() else "…"),))
 
 
-def _cleared_text(record: str, answer: ToolAnswer) -> str:
+def _clear_text(record: str, answer: ToolAnswer) -> str:
     text = _text_in(answer)
-    note = "\n".join(filter(None, (_cleared_note(record, answer), _names_in(text))))
+    note = "\n".join(filter(None, (_clear_note(record, answer), _names_in(text))))
     if answer.is_error or _ERROR_ENDING.search(text[-_ENDING_CHARS:]):
         ending = cut(text.strip(), CLEAR_KEEP_ERROR_CHARS, keep="tail", marker=_no_words)
         return f"{note}\n{ending.text}" if ending.text else note
@@ -159,7 +159,7 @@ def _cleared_text(record: str, answer: ToolAnswer) -> str:
 
 
 def _names_in(text: str) -> str:
-    """What a later step may want to name again: it costs little and spares a second look."""
+    """Return the names that a later step may need: they cost little and spare a second look."""
     # By the estimate, whatever else is installed: the bytes must not depend on that.
     text = text[:_NAMES_CHARS]
     cap = min(CLEAR_NAMES_TOKENS, int(CLEAR_NAMES_SHARE * _COUNTER.count(text)))
@@ -167,7 +167,7 @@ def _names_in(text: str) -> str:
     return f"It named: {names}" if names else ""
 
 
-def _cleared_note(record: str, answer: ToolAnswer) -> str:
+def _clear_note(record: str, answer: ToolAnswer) -> str:
     pictures = sum(type(piece) is Image for piece in answer.content)
     what = f"{len(_text_in(answer)):,} characters" + (f", {pictures} images" if pictures else "")
     return f"[Cleared: {what}. Record {record} has all of it.]"

@@ -1,4 +1,4 @@
-"""How many tokens each part and unit is, remembered, and corrected by what providers reported.
+"""Sizes of parts and units in tokens, cached, and corrected by reported usage.
 
 Counting is the expensive part of a projection, so a `Scale` keeps what it has weighed. It can be
 handed from one projection of a session to the next; that changes how long a projection takes and
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Weight(msgspec.Struct, frozen=True, gc=False):
-    """What something weighs, as counted: before the correction."""
+    """A counted size, before the correction."""
 
     counted: int
     results: int = 0
@@ -68,7 +68,7 @@ class Scale:
         self._glances: dict[int, tuple[Record, Digest | None]] = {}
 
     def digest(self, record: Record) -> Digest | None:
-        """What a record could add to a carry."""
+        """Return the digest of a record for a carry-over, if it could add to one."""
         found = self._digests.get(id(record))
         if found is None:
             found = self._digests[id(record)] = (record, digest_record(record))
@@ -100,9 +100,9 @@ class Scale:
         weights = [self.part(part) for part in unit.parts]
         messages = 2 if len(unit.parts) > 1 else 1
         weight = Weight(
-            sum(one.counted for one in weights) + messages * MESSAGE_TOKENS,
-            sum(one.results for one in weights),
-            sum(one.images for one in weights),
+            sum(item.counted for item in weights) + messages * MESSAGE_TOKENS,
+            sum(item.results for item in weights),
+            sum(item.images for item in weights),
         )
         self._units[id(unit)] = (unit, weight)
         return weight
@@ -122,8 +122,8 @@ class Scale:
         return sum(count_tool(tool, self.counter) for tool in tools)
 
     @property
-    def remembered(self) -> int:
-        """How many things are held because they were weighed."""
+    def cache_size(self) -> int:
+        """Return the number of cached sizes."""
         return max(len(self._parts), len(self._digests), len(self._glances))
 
     def forget(self) -> None:
@@ -134,7 +134,7 @@ class Scale:
         self._glances.clear()
 
     def base(self, model: str) -> Calibration:
-        """Where the correction for a model starts."""
+        """Return the starting correction for a model."""
         return Calibration(base=base_for(model, is_exact=self.counter.is_exact))
 
     def _weigh(self, blocks: tuple[Block, ...]) -> Weight:

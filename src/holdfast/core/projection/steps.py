@@ -88,7 +88,7 @@ class ViewRepair(msgspec.Struct, frozen=True):
 
 
 class MessagePart(msgspec.Struct, frozen=True, gc=False):
-    """What one record contributes to a message."""
+    """The contribution of one record to a message."""
 
     record: str
     source: Source
@@ -117,15 +117,15 @@ class Thread:
     def __init__(self, admits: Callable[[Thinking], bool] = lambda _thinking: True) -> None:
         self.repairs: list[ViewRepair] = []
         self._admits = admits
-        """Whether the target takes a piece of thinking back."""
+        """True if the target takes a piece of thinking back."""
         self._closed: list[ContextUnit] = []
         self._step: _OpenStep | None = None
         self._waiting: list[ContextUnit] = []
-        """What the user said since the open step's calls."""
+        """The user's messages since the calls of the open step."""
         self._early: list[ToolResult] = []
         """Results whose call has not been seen; the next assistant message may have it."""
         self._ids: dict[str, int] = {}
-        """How often each call id was given out."""
+        """The number of times each call id was given out."""
         self._answered: set[str] = set()
         self._interrupted: set[str] = set()
         """Calls whose result says only that they were interrupted."""
@@ -146,7 +146,7 @@ class Thread:
         """Everything fed so far; calls that are still open are answered as interrupted."""
         units = list(self._closed)
         if self._step is not None:
-            units.append(self._step.finished())
+            units.append(self._step.unit())
         units += self._waiting
         return units
 
@@ -155,7 +155,7 @@ class Thread:
         """The index of the unit that the newest assistant message is in."""
         return len(self._closed)
 
-    def closed(self, start: int, end: int) -> list[ContextUnit]:
+    def closed_units(self, start: int, end: int) -> list[ContextUnit]:
         """Units that nothing can be added to any more."""
         return self._closed[start:end]
 
@@ -214,7 +214,7 @@ class Thread:
         if step is None or not step.takes(record):
             self._take_stray(record)
             return
-        content = self._lifted(record, read_pieces(record.content))
+        content = self._lift_payloads(record, read_pieces(record.content))
         if _has_lone_surrogates(record.content):
             self._repair("bad-unicode", record)
         if not content:
@@ -247,7 +247,7 @@ class Thread:
     def _tell_late(self, record: ToolResult) -> None:
         """The model was told that the call was interrupted; that stays, and this is news."""
         self._answered.add(record.tool_use_id)
-        content = self._lifted(record, read_pieces(record.content)) or (Text(EMPTY_RESULT),)
+        content = self._lift_payloads(record, read_pieces(record.content)) or (Text(EMPTY_RESULT),)
         label = Text(f"[The result of the interrupted call `{record.tool_use_id}` arrived late:]")
         self._add_said(MessagePart(record.id, "tool_result", "user", (label, *content)))
 
@@ -269,7 +269,7 @@ class Thread:
     def _close(self) -> None:
         assert self._step is not None
         self.repairs += self._step.interruptions()
-        self._closed.append(self._step.finished())
+        self._closed.append(self._step.unit())
         self._closed += self._waiting
         self._waiting.clear()
         self._step = None
@@ -288,14 +288,16 @@ class Thread:
                 blocks = kept
         else:
             blocks = read_blocks(record.content)
-        blocks = self._lifted(record, blocks)
+        blocks = self._lift_payloads(record, blocks)
         if not blocks:
             self._repair("empty-message", record)
         if _has_lone_surrogates(record.content):
             self._repair("bad-unicode", record)
         return blocks
 
-    def _lifted(self, record: Record, blocks: tuple[_B, ...]) -> tuple[_B | Text | Image, ...]:
+    def _lift_payloads(
+        self, record: Record, blocks: tuple[_B, ...]
+    ) -> tuple[_B | Text | Image, ...]:
         """The blocks without payloads in their texts: sent as text, a picture is thousands of
         tokens and shows nothing."""
         if not any(map(has_payload, blocks)):
@@ -386,10 +388,12 @@ class _OpenStep:
             ViewRepair("interrupted-call", said, f"{call.name} {call.id}") for call in self._open()
         ]
 
-    def finished(self) -> ContextUnit:
+    def unit(self) -> ContextUnit:
         """The step as it is now; the same object until something is added to it."""
         if self._finished is None:
-            answers = (self._answers.get(call.id) or _interrupted(call) for call in self._calls)
+            answers = (
+                self._answers.get(call.id) or _interrupted_part(call) for call in self._calls
+            )
             self._finished = ContextUnit((*self._said, *answers))
         return self._finished
 
@@ -437,7 +441,7 @@ def note(text: str) -> ContextUnit:
     return ContextUnit((MessagePart("", "injected", "user", (Text(text),)),))
 
 
-def _interrupted(call: ToolCall) -> MessagePart:
+def _interrupted_part(call: ToolCall) -> MessagePart:
     answer = ToolAnswer(call.id, (Text(INTERRUPTED),), is_error=True, name=call.name)
     return MessagePart("", "injected", "user", (answer,))
 

@@ -14,7 +14,7 @@ from holdfast.core.log.records import Assistant, Compaction, Prune, Undo, User, 
 from holdfast.core.log.replay import Boundaries, undone
 from holdfast.core.models.messages import Text
 from holdfast.core.models.usage import read_usage
-from holdfast.core.projection.prune import cleared, trimmed
+from holdfast.core.projection.prune import clear, trim
 from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.steps import ContextUnit, MessagePart, Thread, ViewRepair
 from holdfast.core.text.cut import scrub
@@ -34,7 +34,7 @@ _REMEMBERED_MAX: Final = 20_000
 
 
 class Form(msgspec.Struct, frozen=True, gc=False):
-    """How a record is shown."""
+    """The form in which a record is shown."""
 
     action: Literal["trim", "clear"]
     keep: int | None = None
@@ -51,11 +51,11 @@ class MeasuredCall(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True):
-    """What a projection starts from."""
+    """The starting point of a projection."""
 
     boundary: Compaction | None
     opening: list[ContextUnit]
-    """What stands for everything before the units: a summary, and the turn the cut fell into."""
+    """The replacement for everything before the units: a summary, and the turn of the cut."""
     units: list[ContextUnit]
     forms: dict[str, Form]
     repairs: list[ViewRepair]
@@ -68,7 +68,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 class ProjectionCache:
-    """What one projection of a session leaves for the next: threads, weights, corrections."""
+    """State that one projection of a session hands to the next: threads, sizes, corrections."""
 
     def __init__(self, scale: Scale | None = None) -> None:
         self.scale = scale or Scale()
@@ -86,8 +86,8 @@ class ProjectionCache:
         return reading.view()
 
     def _let_go(self) -> None:
-        """What was weighed before the view turned is mostly gone from it."""
-        if self.scale.remembered > _REMEMBERED_MAX:
+        """Drop sizes that the view no longer needs after a cut."""
+        if self.scale.cache_size > _REMEMBERED_MAX:
             self.scale.forget()
             self._shapes.clear()
             self._units.clear()
@@ -117,7 +117,7 @@ class ProjectionCache:
 
 
 def _shape(part: MessagePart, form: Form) -> MessagePart:
-    return cleared(part) if form.action == "clear" else trimmed(part, form.keep)
+    return clear(part) if form.action == "clear" else trim(part, form.keep)
 
 
 class _Reading:
@@ -142,7 +142,7 @@ class _Reading:
         self._calibration = scale.base(target.model)
 
     def goes_on_in(self, records: Sequence[Record], window: int, target: Target) -> bool:
-        """Whether these records are the ones read so far and some more."""
+        """Return whether these records are the ones read so far and some more."""
         fed = self._fed
         return (
             window == self._window
@@ -204,18 +204,18 @@ class _Reading:
         call = MeasuredCall(self._thread.position, usage, record.model or "", record.ts)
         before = self._last_call
         if before is not None and before.model == call.model and before.unit < call.unit:
-            added = self._scale.units(self._thread.closed(before.unit, call.unit))
+            added = self._scale.units(self._thread.closed_units(before.unit, call.unit))
             grown = usage.prompt - before.usage.prompt
             self._calibration = self._calibration.learn(added.counted, added.results, grown)
         self._last_call = call
 
     def _forget_size(self) -> None:
-        """What the provider measured before a cut says nothing about what comes after it."""
+        """Forget the measured size: after a cut it says nothing about the view."""
         self._last_call = None
 
 
 def _turns_the_view(record: Record, window: int) -> bool:
-    """Whether what was read before this record has to be read anew."""
+    """Return whether what was read before this record has to be read anew."""
     return type(record) is Undo or Boundaries(window).is_one(record)
 
 
@@ -243,7 +243,7 @@ SUMMARY_LABEL = (
 )
 
 
-def fenced(summary: str) -> str:
+def fence_summary(summary: str) -> str:
     """A summary as data: labelled, and not to be taken for what somebody asks."""
     inner = scrub(summary).replace("</conversation_so_far>", "</conversation_so_far_>")
     return f"{SUMMARY_LABEL}\n<conversation_so_far>\n{inner}\n</conversation_so_far>"
@@ -265,4 +265,6 @@ def opening_of(record: str, summary: str) -> list[ContextUnit]:
     """The unit that a summary becomes."""
     if not summary.strip():
         return []
-    return [ContextUnit((MessagePart(record, "injected", "user", (Text(fenced(summary)),)),))]
+    return [
+        ContextUnit((MessagePart(record, "injected", "user", (Text(fence_summary(summary)),)),))
+    ]

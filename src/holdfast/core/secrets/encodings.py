@@ -9,7 +9,7 @@ import msgspec
 
 _URL_SAFE: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
 _URL_MARKS: Final = frozenset(b"!*'()")
-"""What JavaScript does not encode, and others do."""
+"""Characters that JavaScript does not encode and others do."""
 _HTML: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 _CODE_CHARS: Final = 5
 """A shorter piece of base64 is found everywhere."""
@@ -50,11 +50,11 @@ def _percent_encoded(data: bytes) -> set[str]:
 
 
 def _html(value: str, quote: str) -> str:
-    return "".join(quote if one == "'" else _HTML.get(one, one) for one in value)
+    return "".join(quote if item == "'" else _HTML.get(item, item) for item in value)
 
 
 def _base64(data: bytes) -> set[str]:
-    """What every base64 text that has the bytes in it has in it, wherever they begin."""
+    """Return the texts contained in every base64 encoding of the bytes, at any offset."""
     found = set()
     for before, dropped in ((0, 0), (1, 2), (2, 3)):
         coded = str(msgspec.to_builtins(b"\0" * before + data))

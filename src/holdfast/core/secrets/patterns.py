@@ -1,4 +1,4 @@
-"""What looks like a credential, by its shape: the one table of shapes, and where they stand.
+"""Find credentials by their shape: the one table of shapes.
 
 A shape is a guess, so stored text is never rewritten by it; what leaves the log is
 (`core.secrets.redaction`). Every pattern takes time linear in the text: it begins with something
@@ -33,7 +33,7 @@ SHORTEST_CHARS: Final = 8
 _TOKEN_CHARS: Final = 15
 """No token is; what is shorter is known by its name."""
 _GIVES: Final = lazy_pattern(r"[:=： は是]")
-"""What stands between a name and a value."""
+"""The separator between a name and a value."""
 
 
 class _Shape(NamedTuple):
@@ -198,7 +198,7 @@ _STEMS: Final = (
     *(*_PASSWORDS, "secret", "token", "credential", "credentials", "cvv", "cvc", "key"),
     *("card_number", "cardnumber", "card-number", "connectionstring", "connection_string"),
 )
-"""How names of credentials end, in small letters."""
+"""Endings of names of credentials, in lower case."""
 _BEFORE: Final = {
     "key": lazy_pattern(
         r"(?:api|access|auth|private|signing|encryption|account|subscription|master|secret|service"
@@ -207,7 +207,7 @@ _BEFORE: Final = {
     "pass": lazy_pattern(r"(?:[_-]|db|user|root|admin|smtp|ftp)\Z"),
     "pw": lazy_pattern(r"(?:[_-]|db|user|root|admin)\Z"),
 }
-"""What stands before a word that names a credential only then."""
+"""Prefixes with which a word names a credential."""
 _BEFORE_CHARS: Final = 16
 _SUFFIX: Final = lazy_pattern(r"[_-]?(?:\d{1,2}|prod(?:uction)?|dev|test|staging|live|value)\Z")
 _VALUE: Final = r"""
@@ -224,9 +224,9 @@ _ASSIGNED: Final = lazy_pattern(
     [ \t]{{0,20}} {_VALUE}
     """
 )
-"""What follows a name: a sign or a word, and the value."""
+"""The assignment after a name: a sign or a word, and the value."""
 _REST: Final = lazy_pattern(r"[^\s\"'`,;&<\\]*")
-"""What follows of a value that is longer than is needed to judge it."""
+"""The rest of a value that is longer than needed to judge it."""
 _SPACED: Final = lazy_pattern(rf"(?x)[ \t]{{1,8}}(?!-) {_VALUE}")
 _FLAG: Final = lazy_pattern(r"(?<![\w-])--?[a-z-]{0,24}\Z")
 _FLAG_CHARS: Final = 28
@@ -243,7 +243,7 @@ _BODY: Final = lazy_pattern(
 
 
 def spans(text: str) -> Iterator[Span]:
-    """Where something in a text looks like a credential; in no order, and they may overlap."""
+    """Yield the spans that look like credentials, in no order; they may overlap."""
     if len(text) < SHORTEST_CHARS or (len(text) < _TOKEN_CHARS and not _GIVES.search(text)):
         return
     for shape in _SHAPES:
@@ -251,21 +251,21 @@ def spans(text: str) -> Iterator[Span]:
             yield from _matches(shape, text)
     if "PRIVATE KEY" in text:
         yield from _private_keys(text)
-    lowered = _lowered(text)
+    lowered = _lower_in_place(text)
     for stem in _STEMS:
         if stem in lowered:
-            yield from _named(stem, text, lowered)
+            yield from _values_of(stem, text, lowered)
 
 
 def is_credential(name: str, value: str) -> bool:
-    """Whether a field of that name holds a credential, as it stands there alone."""
+    """Return whether a field of that name holds a credential, as it stands there alone."""
     stem = _stem_of(name)
     return bool(stem) and is_named_secret(value, is_password=stem in _PASSWORDS, is_quoted=True)
 
 
 @lru_cache(maxsize=4_096)
 def _stem_of(name: str) -> str:
-    """What makes the name of a field that of a credential; empty if nothing does."""
+    """Return the stem that makes a field's name that of a credential; empty if none does."""
     lowered = _SUFFIX.sub("", name.lower()) or name.lower()
     for stem in _STEMS:
         if lowered.endswith(stem) and _is_name(stem, lowered, len(lowered) - len(stem)):
@@ -280,29 +280,29 @@ def _is_name(stem: str, lowered: str, place: int) -> bool:
     )
 
 
-def _lowered(text: str) -> str:
+def _lower_in_place(text: str) -> str:
     """In small letters, each at its place: some capitals become two."""
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
-    return "".join(small if len(small := one.lower()) == 1 else one for one in text)
+    return "".join(small if len(small := item.lower()) == 1 else item for item in text)
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_shape(pattern: str) -> re.Pattern[str]:
     """When it is first needed: most of them never are, and together they take a while."""
     return re.compile(pattern, re.ASCII)
 
 
 def _matches(shape: _Shape, text: str) -> Iterator[Span]:
-    pattern = _compiled(shape.pattern)
+    pattern = _compile_shape(shape.pattern)
     group = min(1, pattern.groups)
     for match in pattern.finditer(text):
         if shape.test(match[group]):
             yield Span(*match.span(group))
 
 
-def _named(stem: str, text: str, lowered: str) -> Iterator[Span]:
+def _values_of(stem: str, text: str, lowered: str) -> Iterator[Span]:
     """The values that are given to names which end so."""
     place = lowered.find(stem)
     while place >= 0:
@@ -352,7 +352,7 @@ def _private_keys(text: str) -> Iterator[Span]:
 
 
 def _body_before(text: str) -> int:
-    """How many characters at the end of a text are lines of a key."""
+    """Return the number of characters at the end of a text that are lines of a key."""
     count = 0
     for line in reversed(re.split(rf"({_BREAK})", text)):
         if not re.fullmatch(rf"[A-Za-z0-9+/=]*|{_BREAK}", line):

@@ -1,4 +1,4 @@
-"""Whether a value could be a credential, or only stands for one: a sample, a reference, code.
+"""Judge whether a value is a credential, or a sample, a reference or code.
 
 To mask a sample costs a reader a moment, to show a credential costs more; but a history in which
 every second word is masked is of no use either. These rules are measured: docs/secrets.md.
@@ -38,7 +38,7 @@ _CODE: Final = lazy_pattern(
 _NAME_LIKE: Final = lazy_pattern(
     r"_*(?:[a-z]+(?:[_-][a-z]+)+|[A-Z]+(?:_[A-Z]+)+|[a-z]+(?:[A-Z][a-z]*)+|(?:[A-Z][a-z]+){2,})"
 )
-"""How people and programs name things: words put together, without a digit."""
+"""The shape of names: words joined, without a digit."""
 _RUN: Final = lazy_pattern(r"[A-Za-z0-9]{16,}")
 _CAPITALS: Final = lazy_pattern("(?=[A-Z][A-Z])")
 _RISES: Final = lazy_pattern("(?=[a-z][A-Z])")
@@ -54,7 +54,7 @@ _PHRASE_HYPHENS: Final = 3
 
 
 def is_sample(value: str) -> bool:
-    """Whether a value only shows where one goes, or refers to one."""
+    """Return whether a value only shows where one goes, or refers to one."""
     if _REFERENCE.search(value):
         return True
     if _is_random(value):
@@ -63,7 +63,8 @@ def is_sample(value: str) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Whether it has a part that nobody writes to show something: chance may spell a word in it."""
+    """Return whether it has a part that nobody writes to show something: chance may spell a word
+    in it."""
     return any(
         (_DIGIT.search(run) and len(set(run)) >= 8) or _is_scrambled(run)
         for run in _RUN.findall(value)
@@ -77,7 +78,8 @@ def _is_scrambled(run: str) -> bool:
 
 
 def has_digit(value: str) -> bool:
-    """Whether it has a digit, as nearly every credential has, or is letters thrown together."""
+    """Return whether it has a digit, as nearly every credential has, or is letters thrown
+    together."""
     return (_DIGIT.search(value) is not None or _is_random(value)) and not is_sample(value)
 
 
@@ -87,7 +89,7 @@ def is_mixed(value: str) -> bool:
 
 
 def is_dense(value: str) -> bool:
-    """Whether it has a long part that is not made of words and is not a sample."""
+    """Return whether it has a long part that is not made of words and is not a sample."""
     if is_sample(value):
         return False
     run = max(_RUN.findall(value), key=len, default="")
@@ -97,7 +99,7 @@ def is_dense(value: str) -> bool:
 
 
 def is_named_secret(value: str, *, is_password: bool, is_quoted: bool) -> bool:
-    """Whether a value that stands after the name of a credential is one.
+    """Return whether a value that stands after the name of a credential is one.
 
     In quotes it is a value for certain; bare it may be the next word of a sentence or of a program.
     """

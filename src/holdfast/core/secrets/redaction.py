@@ -16,7 +16,7 @@ from holdfast.core.secrets import patterns as credentials
 from holdfast.core.secrets.encodings import disguises
 from holdfast.core.secrets.patterns import PRIVATE_KEY, PRIVATE_KEY_CHARS
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.core.text.spans import Replacement, Span, places, replaced
+from holdfast.core.text.spans import Replacement, Span, places, replace
 from holdfast.core.text.strings import rewritten
 from holdfast.errors import BadSetting
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     Finder = Callable[[str], Iterable[tuple[int, int]]]
-    """Where a library sees a secret in a text: start and end, in characters."""
+    """Returns the places where a library sees a secret: start and end, in characters."""
 
 MASK: Final = "[masked]"
 SECRET_CHARS_MIN: Final = 4
@@ -41,13 +41,13 @@ _HEAD_CHARS: Final = 512
 _SHORT_CHARS: Final = 48
 """Texts up to here are mostly names of fields, and come again and again."""
 _STEPS: Final = 8
-"""How many times the length of the longest secret is looked at in one go."""
+"""Size of a window of text, in multiples of the longest secret."""
 _STRONG_CHARS: Final = 8
 """A known value of this length, in whatever form, is not in base64 by chance."""
 
 
 def handle(name: str) -> str:
-    """What stands in a log for a secret of that name (`core.secrets.vault`)."""
+    """Return the handle that replaces a secret of that name in a log (`core.secrets.vault`)."""
     return f"<secret:{name}>"
 
 
@@ -72,7 +72,7 @@ def check_secret(name: str, value: str) -> None:
 
 
 def has_secret(text: str) -> bool:
-    """Whether something in a text looks like a credential."""
+    """Return whether something in a text looks like a credential."""
     return next(credentials.spans(text), None) is not None
 
 
@@ -82,7 +82,7 @@ def without_secrets(text: str) -> str:
 
 
 def masks_in(text: str) -> int:
-    """How many masks stand in a text."""
+    """Count the masks in a text."""
     return text.count(_MASKED_SIGN)
 
 
@@ -122,8 +122,8 @@ class Redactor:
         return self._rewritten(pieces)
 
     def _rewritten(self, pieces: list[str]) -> list[str]:
-        while found := self._found(pieces):
-            pieces = replaced(pieces, found)
+        while found := self._find_replacements(pieces):
+            pieces = replace(pieces, found)
         return pieces
 
     def value(self, value: Any) -> Any:
@@ -140,19 +140,19 @@ class Redactor:
             for start in range(0, len(chunk), self._held_chars):
                 held += chunk[start : start + self._held_chars]
                 if len(held) >= _STEPS * self._held_chars:
-                    found = self._found([held])
+                    found = self._find_replacements([held])
                     place = _place_to_part(held, found, len(held) - self._held_chars)
-                    inside = [one for one in found if one.end <= place]
-                    yield self.text(replaced([held[:place]], inside)[0]) if inside else held[:place]
+                    inside = [item for item in found if item.end <= place]
+                    yield self.text(replace([held[:place]], inside)[0]) if inside else held[:place]
                     held = held[place:]
         if held:
             yield self.text(held)
 
     # what `rewritten` asks for
 
-    def named(self, name: str, text: str) -> str:
+    def rewrite_field(self, name: str, text: str) -> str:
         if name and credentials.is_credential(name, text):
-            return replaced([text], [Replacement(0, len(text), self._mask(text, ""))])[0]
+            return replace([text], [Replacement(0, len(text), self._mask(text, ""))])[0]
         return text
 
     def payload(self, text: str) -> str:
@@ -172,18 +172,19 @@ class Redactor:
 
     # finding
 
-    def _found(self, pieces: Sequence[str]) -> list[Replacement]:
-        """What is to be masked, by its place in the pieces put together; no two overlap."""
+    def _find_replacements(self, pieces: Sequence[str]) -> list[Replacement]:
+        """Return the replacements by position in the joined pieces; no two overlap."""
         text = "".join(pieces)
         spans = list(self._spans(text))
         if len(pieces) > 1:
             start = 0
             for piece in pieces:
                 spans += (
-                    Span(start + one.start, start + one.end, one.name) for one in self._spans(piece)
+                    Span(start + span.start, start + span.end, span.name)
+                    for span in self._spans(piece)
                 )
                 start += len(piece)
-        return self._merged(text, spans) if spans else []
+        return self._merge_spans(text, spans) if spans else []
 
     def _spans(self, text: str) -> Iterator[Span]:
         known = [span for form, name in self._forms.items() for span in places(text, form, name)]
@@ -196,11 +197,11 @@ class Redactor:
             return
         masks = [match.span() for match in self._masks.finditer(text)]
         for span in known:
-            yield _widened(span, masks)
+            yield _widen(span, masks)
         for span in guessed:
             yield from _outside(span, masks)
 
-    def _merged(self, text: str, spans: Iterable[Span]) -> list[Replacement]:
+    def _merge_spans(self, text: str, spans: Iterable[Span]) -> list[Replacement]:
         merged: list[list[Span]] = []
         end = -1
         for span in sorted(spans):
@@ -252,9 +253,9 @@ def _name_of(spans: Sequence[Span]) -> str:
     return min(spans, key=lambda one: (one.start - one.end, one.name)).name if spans else ""
 
 
-def _widened(span: Span, masks: Sequence[tuple[int, int]]) -> Span:
+def _widen(span: Span, masks: Sequence[tuple[int, int]]) -> Span:
     """A known value that runs into a mask takes the mask with it."""
-    touched = _touched(span, masks)
+    touched = _masks_touching(span, masks)
     start = min((mask[0] for mask in touched), default=span.start)
     end = max((mask[1] for mask in touched), default=span.end)
     return Span(min(start, span.start), max(end, span.end), span.name)
@@ -263,7 +264,7 @@ def _widened(span: Span, masks: Sequence[tuple[int, int]]) -> Span:
 def _outside(span: Span, masks: Sequence[tuple[int, int]]) -> Iterator[Span]:
     """The parts of a guess that are not masked yet."""
     place = span.start
-    for start, end in _touched(span, masks):
+    for start, end in _masks_touching(span, masks):
         if place < start:
             yield Span(place, start, span.name)
         place = end
@@ -271,7 +272,7 @@ def _outside(span: Span, masks: Sequence[tuple[int, int]]) -> Iterator[Span]:
         yield Span(place, span.end, span.name)
 
 
-def _touched(span: Span, masks: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+def _masks_touching(span: Span, masks: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     """The masks that a place overlaps with; they are in order."""
     first = bisect_right(masks, span.start, key=lambda mask: mask[1])
     last = bisect_left(masks, span.end, key=lambda mask: mask[0])
@@ -279,16 +280,16 @@ def _touched(span: Span, masks: Sequence[tuple[int, int]]) -> Sequence[tuple[int
 
 
 def _place_to_part(text: str, found: Sequence[Replacement], wanted: int) -> int:
-    """Where a text can be parted: after a line or a word if possible, and neither in a secret nor
-    between a secret and what gives it away."""
+    """Return the position to split a text: after a line or a word if possible, and neither
+    inside a secret nor between a secret and its name."""
     limit = wanted
     while limit > 0:
         place = text.rfind("\n", 0, limit) + 1 or text.rfind(" ", 0, limit) + 1 or limit
-        over = [one for one in found if one.start - _CONTEXT_CHARS < place < one.end]
+        over = [item for item in found if item.start - _CONTEXT_CHARS < place < item.end]
         if not over:
             return place
         limit = min(place - 1, over[0].start - _CONTEXT_CHARS)
-    ends = [one.end for one in found if one.end <= wanted]
+    ends = [item.end for item in found if item.end <= wanted]
     return ends[-1] if ends else found[0].end
 
 

@@ -17,7 +17,7 @@ import msgspec
 from holdfast.core.secrets.encodings import escaped_forms
 from holdfast.core.secrets.redaction import check_secret, handle
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.core.text.spans import Replacement, replaced
+from holdfast.core.text.spans import Replacement, replace
 from holdfast.core.text.strings import SIGNATURES, rewritten
 from holdfast.errors import BadSetting
 
@@ -88,7 +88,7 @@ class Vault:
         """Name → value, for a redactor."""
         return {name: secret.value for name, secret in self._secrets.items()}
 
-    def sealed(self, record: _Record) -> _Record:
+    def mask_record(self, record: _Record) -> _Record:
         """A record with handles in place of values; the same object where there are none.
 
         Ids, hashes and signatures stay. Thinking that held a value loses its signature, because
@@ -99,19 +99,19 @@ class Vault:
             value = getattr(record, field.name)
             if field.name in _FIXED or value is None or (field.name == "extra" and not value):
                 continue
-            new = self.sealed_value(value)
+            new = self.mask_value(value)
             if field.name == "content" and isinstance(new, list):
-                new = [_restored(one, old) for one, old in zip(new, value, strict=True)]
+                new = [_restore_ids(one, old) for one, old in zip(new, value, strict=True)]
             if new != value:
                 changes[field.name] = new
         return msgspec.structs.replace(record, **changes) if changes else record
 
-    def sealed_value(self, value: _Value) -> _Value:
+    def mask_value(self, value: _Value) -> _Value:
         """A text or a JSON-like value with handles in place of values."""
         sealed: _Value = rewritten(value, self._sealer) if self._secrets else value
         return sealed
 
-    def opened(self, value: _Value, tool: str) -> _Value:
+    def resolve(self, value: _Value, tool: str) -> _Value:
         """The arguments of a call with values in place of handles, where that tool may have them.
 
         A handle that nobody registered, or that is for other tools, stays as it is.
@@ -126,7 +126,7 @@ class Vault:
 
 
 class _Sealer:
-    """What is done with the strings of a record."""
+    """Replaces the secrets in the strings of a record by handles."""
 
     def __init__(self, forms: Mapping[str, str]) -> None:
         self._forms = forms
@@ -134,12 +134,14 @@ class _Sealer:
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 
     def texts(self, texts: Sequence[str]) -> list[str]:
-        pieces = replaced(texts, self._found("".join(texts)), keeps_lines=False)
+        pieces = replace(texts, self._find_values("".join(texts)), keeps_lines=False)
         if len(pieces) > 1:  # what joining them has hidden in what another value begins with
-            pieces = [replaced([one], self._found(one), keeps_lines=False)[0] for one in pieces]
+            pieces = [
+                replace([piece], self._find_values(piece), keeps_lines=False)[0] for piece in pieces
+            ]
         return pieces
 
-    def named(self, _name: str, text: str) -> str:
+    def rewrite_field(self, _name: str, text: str) -> str:
         return text
 
     def payload(self, text: str) -> str:
@@ -154,7 +156,7 @@ class _Sealer:
         [sealed] = self.texts([text])
         return value if sealed is text else msgspec.json.decode(sealed)
 
-    def _found(self, text: str) -> list[Replacement]:
+    def _find_values(self, text: str) -> list[Replacement]:
         """No two overlap, or they could not be put back."""
         if not any(form in text for form in self._forms):
             return []
@@ -165,7 +167,7 @@ class _Sealer:
 
 
 class _Opener:
-    """What is done with the strings of a call's arguments."""
+    """Resolves the handles in the strings of a call's arguments."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
@@ -173,7 +175,7 @@ class _Opener:
     def texts(self, texts: Sequence[str]) -> list[str]:
         return [self._text(text) for text in texts]
 
-    def named(self, _name: str, text: str) -> str:
+    def rewrite_field(self, _name: str, text: str) -> str:
         return text
 
     def payload(self, text: str) -> str:
@@ -199,7 +201,7 @@ class _Opener:
 
 
 def _is_json(text: str) -> bool:
-    """Whether a text is an object or a list in JSON, where a value must be escaped."""
+    """Return whether a text is an object or a list in JSON, where a value must be escaped."""
     if text.lstrip()[:1] not in ("{", "["):
         return False
     try:
@@ -209,7 +211,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _restored(block: Any, before: Any) -> Any:
+def _restore_ids(block: Any, before: Any) -> Any:
     """A sealed block with its ids as they were, and without a signature that no longer fits."""
     if block is before or not isinstance(block, dict):
         return block

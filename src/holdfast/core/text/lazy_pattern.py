@@ -24,12 +24,12 @@ class _LazyPattern:
         self._flags = flags
 
     @cached_property
-    def _compiled(self) -> re.Pattern[Any]:
+    def _compile(self) -> re.Pattern[Any]:
         return re.compile(self.pattern, self._flags)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # `copy` and `pickle` probe for these on an empty instance
             raise AttributeError(name)
-        value = getattr(self._compiled, name)
+        value = getattr(self._compile, name)
         setattr(self, name, value)
         return value

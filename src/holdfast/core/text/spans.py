@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Span(NamedTuple):
-    """Where something stands in a text, and what it is called if that is known."""
+    """A place in a text, with its name if known."""
 
     start: int
     end: int
@@ -25,7 +25,7 @@ class Replacement(NamedTuple):
 
 
 def places(text: str, form: str, name: str) -> Iterator[Span]:
-    """Where a form stands in a text; two that overlap are one place."""
+    """Yield the places of a form in a text; two that overlap are one place."""
     place = text.find(form)
     while place >= 0:
         end = place + len(form)
@@ -37,7 +37,7 @@ def places(text: str, form: str, name: str) -> Iterator[Span]:
         place = again
 
 
-def replaced(
+def replace(
     pieces: Sequence[str], found: Sequence[Replacement], *, keeps_lines: bool = True
 ) -> list[str]:
     """The pieces of a text with words in place of what was found, by its place in all of them.

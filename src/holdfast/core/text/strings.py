@@ -30,12 +30,12 @@ _TEXT_FIELDS: Final = ("text", "thinking")
 
 
 class Rewriter(Protocol):
-    """What is done with the strings."""
+    """Rewrites strings, pieces of strings and keys."""
 
     def texts(self, texts: Sequence[str]) -> list[str]:
         """Texts that follow each other, rewritten."""
 
-    def named(self, name: str, text: str) -> str:
+    def rewrite_field(self, name: str, text: str) -> str:
         """The same text, unless the name of its field says that it is to be another."""
 
     def payload(self, text: str) -> str:
@@ -44,7 +44,7 @@ class Rewriter(Protocol):
     def number(self, number: float) -> float | str: ...
 
     def too_deep(self, value: Any) -> Any:
-        """What stands for a value that is nested too deeply to be gone through."""
+        """Return the stand-in for a value that is nested too deeply to be read."""
 
 
 def rewritten(value: Any, rewriter: Rewriter, *, name: str = "", depth: int = 0) -> Any:
@@ -56,7 +56,7 @@ def rewritten(value: Any, rewriter: Rewriter, *, name: str = "", depth: int = 0)
             if _is_id(name, value) or _is_payload(name, value):
                 return rewriter.payload(value)
             [text] = rewriter.texts([value])
-            return rewriter.named(name, text)
+            return rewriter.rewrite_field(name, text)
         case bool():
             return value
         case int() | float():
@@ -72,7 +72,7 @@ def rewritten(value: Any, rewriter: Rewriter, *, name: str = "", depth: int = 0)
 def text_field(block: object) -> str:
     """The field of a block that holds what is read as text; empty where there is none."""
     if isinstance(block, dict):
-        return next((one for one in _TEXT_FIELDS if isinstance(block.get(one), str)), "")
+        return next((field for field in _TEXT_FIELDS if isinstance(block.get(field), str)), "")
     return ""
 
 
@@ -99,13 +99,13 @@ def _object(
             name = key if isinstance(key, str) else ""
             new_item = rewritten(item, rewriter, name=name, depth=depth + 1)
         if new_key is not key:
-            new_key = _unused(new_key, value, made)
+            new_key = _unused_key(new_key, value, made)
         is_same = is_same and new_key is key and new_item is item
         made[new_key] = new_item
     return value if is_same else made
 
 
-def _unused(key: str, before: dict[Any, Any], made: dict[Any, Any]) -> str:
+def _unused_key(key: str, before: dict[Any, Any], made: dict[Any, Any]) -> str:
     """A key that no other field has: two that became alike must not become one."""
     number, free = 2, key
     while free in made or free in before:
@@ -119,7 +119,7 @@ def _list(items: Sequence[Any], rewriter: Rewriter, name: str, depth: int) -> An
     texts = {} if name in _ID_FIELDS else _neighbours(items, rewriter)
     for place, item in enumerate(items):
         if place in texts and isinstance(item, str):
-            made[place] = rewriter.named(_name_at(items, place) or name, texts[place])
+            made[place] = rewriter.rewrite_field(_name_at(items, place) or name, texts[place])
         elif place in texts:
             known = {text_field(item): texts[place]}
             made[place] = _object(item, rewriter, depth + 1, texts=known)

@@ -34,7 +34,7 @@ injected reminder must not move the factor for all that follows."""
 
 BASE_TOKENS: Final = 4_000
 BASE_TOKENS_MIN: Final = 400
-"""How much evidence the base is worth, at the beginning and after everything was learned."""
+"""Evidence that the base is worth, at first and after everything was learned."""
 
 CUT_SHARE: Final = 0.75
 """Less than this of what was predicted, and the margin: the request was cut on its way."""
@@ -45,7 +45,7 @@ PER_RESULT_MAX: Final = 1_000.0
 """Nothing that was ever reported may make the correction absurd."""
 
 _ROUNDING: Final = 1e-6
-"""What floating point adds to a whole number of tokens."""
+"""The error of floating point in a whole number of tokens."""
 
 MARGIN_SHARE: Final = 0.02
 """The proportional part of the margin, beside `MARGIN_TOKENS`."""
@@ -57,14 +57,14 @@ UNANCHORED_SHARE: Final = 0.1
 
 
 class Base(msgspec.Struct, frozen=True):
-    """What is assumed of a model before anything was learned."""
+    """The assumption about a model before anything was learned."""
 
     factor: float
     per_result: float
 
 
 CLAUDE_BASE: Final = Base(factor=1.12, per_result=80.0)
-"""Where calibration starts for Claude, counted with o200k; measured in docs/tokens.md."""
+"""The starting point for Claude, counted with o200k; measured in docs/tokens.md."""
 EXACT_BASE: Final = Base(factor=1.0, per_result=4.0)
 UNKNOWN_BASE: Final = Base(factor=1.1, per_result=20.0)
 
@@ -72,7 +72,7 @@ _CLAUDE: Final = lazy_pattern(r"claude|anthropic")
 
 
 def base_for(model: str = "", *, is_exact: bool = False) -> Base:
-    """Where a model's correction starts; `is_exact`: its own vocabulary does the counting."""
+    """Return the starting correction of a model; `is_exact`: its own vocabulary counts."""
     if is_exact:
         return EXACT_BASE
     return CLAUDE_BASE if _CLAUDE.search(model.lower()) else UNKNOWN_BASE
@@ -88,21 +88,21 @@ class Calibration(msgspec.Struct, frozen=True):
     counted_real: float = 0.0
     results_real: float = 0.0
     base_tokens: float = BASE_TOKENS
-    """What the base still weighs."""
+    """The remaining weight of the base."""
     learned_tokens: float = 0.0
-    """What was learned weighs, after forgetting."""
+    """The weight of what was learned, after forgetting."""
 
     @property
     def factor(self) -> float:
-        return self._solved()[0]
+        return self._solve()[0]
 
     @property
     def per_result(self) -> float:
-        return self._solved()[1]
+        return self._solve()[1]
 
     def tokens(self, counted: int, results: int = 0) -> int:
-        """What the provider will count for this much of ours."""
-        factor, per_result = self._solved()
+        """Return the tokens that the provider will count for this much of ours."""
+        factor, per_result = self._solve()
         return math.ceil(factor * counted + per_result * results - _ROUNDING)
 
     def learn(self, added_counted: int, added_results: int, added_real: int) -> Calibration:
@@ -129,11 +129,11 @@ class Calibration(msgspec.Struct, frozen=True):
             learned_tokens=keep * self.learned_tokens + counted,
         )
 
-    def restarted(self) -> Calibration:
+    def restart(self) -> Calibration:
         """Only the base: for a model that changed under its name."""
         return Calibration(base=self.base)
 
-    def _solved(self) -> tuple[float, float]:
+    def _solve(self) -> tuple[float, float]:
         """Weighted least squares, with the base as if it had been seen before anything else."""
         # The base speaks like additions of 1,000 tokens, each number seen apart from the other.
         of_results = self.base_tokens / 1_000_000
@@ -152,13 +152,13 @@ class Calibration(msgspec.Struct, frozen=True):
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """How large the next request will be."""
+    """The predicted size of the next request."""
 
     tokens: int
     margin: int
-    """What must be left free beside it to be right in 99.5 % of calls."""
+    """Tokens to leave free beside it to be right in 99.5 % of calls."""
     is_anchored: bool
-    """Whether a reported usage is in it, or only counting."""
+    """True if a reported usage is in it, or only counting."""
 
     @property
     def upper(self) -> int:
@@ -195,7 +195,7 @@ def predict(
 
 
 def was_cut(made: Prediction, reported: Usage) -> bool:
-    """Whether a server took in far less than was sent, without saying so.
+    """Return whether a server took in far less than was sent, without saying so.
 
     Some local servers drop the beginning of what does not fit. Such a reply answers another
     question than the one asked, and is nothing to learn from.

@@ -1,4 +1,4 @@
-"""How many tokens something is: texts by a counter, pictures by their rule, nothing twice.
+"""Count tokens: texts by a counter, images by their rule, nothing twice.
 
 Every gate asks here. A `Counter` counts plain text; where the model's own vocabulary is installed
 it is exact (holdfast.providers.tokenizers), else `Estimator` stands in. Payloads (data URIs, the
@@ -47,7 +47,7 @@ ANSWER_TOKENS: Final = 8
 TOOL_TOKENS: Final = 12
 """A tool's wrapping, beside its name, description and schema."""
 URI_TOKENS: Final = 4
-"""What is left of a data URI in a text: its scheme and media type."""
+"""Tokens left of a data URI in a text: its scheme and media type."""
 PAYLOAD_TOKENS: Final = 100
 """A payload that is neither a picture nor a document."""
 PAGE_TOKENS: Final = 2_500
@@ -67,7 +67,7 @@ class Counter(Protocol):
 
     @property
     def is_exact(self) -> bool:
-        """Whether these are the model's own tokens."""
+        """Return whether these are the model's own tokens."""
 
     def count(self, text: str) -> int:
         """0 for the empty text and for no other."""
@@ -105,7 +105,7 @@ def count_text(text: str, counter: Counter, images: ImageRule = UNKNOWN_RULE) ->
 
 
 def count_block(block: Block, counter: Counter, images: ImageRule = UNKNOWN_RULE) -> int:
-    """What a block adds to a request."""
+    """Count the tokens that a block adds to a request."""
     match block:
         case Text():
             return count_text(block.text, counter, images)
@@ -127,12 +127,12 @@ def count_block(block: Block, counter: Counter, images: ImageRule = UNKNOWN_RULE
 
 
 def count_message(message: Message, counter: Counter, images: ImageRule = UNKNOWN_RULE) -> int:
-    """What a message adds to a request."""
+    """Count the tokens that a message adds to a request."""
     return MESSAGE_TOKENS + sum(count_block(block, counter, images) for block in message.blocks)
 
 
 def count_tool(tool: Tool, counter: Counter) -> int:
-    """What offering a tool adds to a request."""
+    """Count the tokens that offering a tool adds to a request."""
     schema = msgspec.json.encode(tool.parameters).decode()
     texts = (tool.name, tool.description, schema)
     return TOOL_TOKENS + sum(counter.count(text) for text in texts)
@@ -142,11 +142,13 @@ def count_prompt(prompt: Prompt, counter: Counter, images: ImageRule = UNKNOWN_R
     """A whole request: system text, tools and messages, without the room for the reply."""
     system = count_text(prompt.system, counter, images) + MESSAGE_TOKENS if prompt.system else 0
     tools = sum(count_tool(tool, counter) for tool in prompt.tools)
-    return system + tools + sum(count_message(one, counter, images) for one in prompt.messages)
+    return (
+        system + tools + sum(count_message(message, counter, images) for message in prompt.messages)
+    )
 
 
 def count_results(messages: Iterable[Message]) -> int:
-    """How many tool results there are: the calibration charges something for each."""
+    """Count the tool results: the calibration charges something for each."""
     return sum(isinstance(block, ToolAnswer) for message in messages for block in message.blocks)
 
 
@@ -158,16 +160,18 @@ def count_json(value: object, counter: Counter, images: ImageRule = UNKNOWN_RULE
 
 
 def _count_thinking(block: Thinking, counter: Counter, images: ImageRule) -> int:
-    """What comes back as input: the whole thinking, of which the text may be only a summary."""
+    """Count thinking that is sent back: all of it, of which the text may be only a summary."""
     if block.item is not None:
         encrypted = block.item.get("encrypted_content")
         bare = {name: one for name, one in block.item.items() if name != "encrypted_content"}
-        hidden = _sealed(encrypted) if isinstance(encrypted, str) else 0
+        hidden = _sealed_tokens(encrypted) if isinstance(encrypted, str) else 0
         return hidden + count_json(bare, counter, images)
-    return max(counter.count(block.text), _sealed(block.signature)) + _sealed(block.redacted)
+    return max(counter.count(block.text), _sealed_tokens(block.signature)) + _sealed_tokens(
+        block.redacted
+    )
 
 
-def _sealed(encrypted: str) -> int:
+def _sealed_tokens(encrypted: str) -> int:
     """Tokens of the thinking that a signature or an encrypted block holds."""
     return max(0, math.ceil((len(encrypted) - SEAL_CHARS) / SEALED_CHARS_PER_TOKEN))
 
@@ -183,7 +187,7 @@ _STRIPS: Final = lazy_pattern(
 
 
 def strips_thinking(model: str) -> bool:
-    """Whether the API itself leaves the thinking of earlier turns out, whatever is sent.
+    """Return whether the API itself leaves the thinking of earlier turns out, whatever is sent.
 
     Claude did until Opus 4.5: there, a new user message makes the next request smaller.
     """
@@ -202,17 +206,20 @@ def _without_payloads(value: object, images: ImageRule, payloads: list[int]) -> 
                 (one for name in _MEDIA_NAMES if isinstance(one := value.get(name), str)), ""
             )
             return {
-                name: _kept(name, item, media, images, payloads) for name, item in value.items()
+                name: _without_payload(name, item, media, images, payloads)
+                for name, item in value.items()
             }
         case list() | tuple():
             return [_without_payloads(item, images, payloads) for item in value]
         case str():
-            return _kept("", value, "", images, payloads)
+            return _without_payload("", value, "", images, payloads)
         case _:
             return value
 
 
-def _kept(name: object, item: object, media: str, images: ImageRule, payloads: list[int]) -> object:
+def _without_payload(
+    name: object, item: object, media: str, images: ImageRule, payloads: list[int]
+) -> object:
     """A field without its payload."""
     if not isinstance(item, str):
         return _without_payloads(item, images, payloads)

@@ -140,7 +140,7 @@ _ASSUMED: Final = {
 
 LETTER_RUN: Final = 4
 MARK_RUN: Final = 48
-"""How many times one letter or mark repeats inside one token, on the careful side."""
+"""Repetitions of one letter or mark inside one token, on the safe side."""
 
 
 def estimate(text: str) -> int:
@@ -181,7 +181,7 @@ def _weight(piece: str) -> int:
 
 
 def is_weighed(piece: str) -> bool:
-    """Whether a piece needs guessing.
+    """Return whether a piece needs guessing.
 
     Up to three digits are one token, and so is white space of the lengths that are cut here; of a
     run of one ASCII character it is known how much of it a token takes.
@@ -210,7 +210,7 @@ def _word_features(before: str, word: str, tail: str) -> list[int]:
 
 
 def _word_places(before: str, word: str) -> tuple[int, int]:
-    """Where the weight of a word's looks is, and where those of its pairs begin."""
+    """Return the index of a word's shape weight, and that of its first pair weight."""
     if word.islower():
         case = 0
     elif word.isupper():
@@ -244,7 +244,7 @@ def _script(code: int) -> int:
 
 
 def assumed_weights() -> list[int]:
-    """What the weights are before anything is fitted: where no text was seen, they stay so."""
+    """Return the weights before fitting; they remain where no text was seen."""
     weights = [0] * WEIGHTS_COUNT
     for place in (*range(_PAIRS_AT), *range(_MARKS_AT, _SCRIPTS_AT)):
         weights[place] = 1_000

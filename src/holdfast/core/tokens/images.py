@@ -1,4 +1,4 @@
-"""What a picture costs: by its dimensions and its provider's rule, never by its base64.
+"""Tokens of images: by dimensions and the provider's rule, never by base64.
 
 The dimensions are read from the first bytes of the file; nothing is decoded. A picture whose
 dimensions cannot be known costs what the rule asks for the largest one.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Image
 
 HEAD_CHARS_MAX: Final = 512 * 1024
-"""How much base64 is decoded to find dimensions; in a JPEG they may stand behind large metadata."""
+"""Base64 decoded to find dimensions; in a JPEG they may follow large metadata."""
 
 _HEAD_CHARS: Final = 256
 """Enough for every format but JPEG."""
@@ -110,12 +110,12 @@ def image_rule(model: str = "", provider: str = "") -> ImageRule:
 
 
 def image_tokens(image: Image, rule: ImageRule = UNKNOWN_RULE) -> int:
-    """What a picture costs. Unknown dimensions cost the rule's upper bound."""
+    """Count the tokens of an image. Unknown dimensions cost the rule's upper bound."""
     return size_tokens(image_size(image), rule)
 
 
 def size_tokens(size: Size | None, rule: ImageRule = UNKNOWN_RULE) -> int:
-    """What a picture of a size costs."""
+    """Count the tokens of an image of a size."""
     match rule:
         case FlatRule():
             return rule.tokens
@@ -169,7 +169,7 @@ def _by_crops(size: Size | None, rule: CropRule) -> int:
 
 
 def payload_bytes(data: str) -> int:
-    """How many bytes a base64 payload decodes to."""
+    """Return the number of bytes that a base64 payload decodes to."""
     length = len(data)
     padding = 2 if data.endswith("==") else 1 if data.endswith("=") else 0
     return max(0, length * 3 // 4 - (padding if length % 4 == 0 else 0))
@@ -196,7 +196,7 @@ def sniff_size(data: str) -> Size | None:
 
 
 def is_image(data: str) -> bool:
-    """Whether a base64 payload begins like a picture that the providers know."""
+    """Return whether a base64 payload begins like a picture that the providers know."""
     head = _decode(data[:_HEAD_CHARS])
     return head.startswith((b"\x89PNG\r\n", b"GIF8", b"\xff\xd8\xff")) or (
         head[:4] == b"RIFF" and head[8:12] == b"WEBP"

@@ -232,7 +232,7 @@ class _CompactionRun:
         if isinstance(denied, Deny):
             yield Emit(FlushFinished("skipped", detail=f"denied: {denied.reason}"))
             return
-        before = notes.flushed(self._records)
+        before = notes.saved_notes(self._records)
         found = [note.text for note in notes.durable(covered, known=before)]
         detail, usage = "", None
         if source == "model":

@@ -291,7 +291,7 @@ def cost_of(usage: Usage | None, price: Price | None) -> float | None:
         return None
     hourly = price.cache_write_hour if price.cache_write_hour is not None else price.cache_write
     tokens = (
-        usage.uncached * price.input
+        usage.plain_input * price.input
         + usage.cached_read * price.cache_read
         + (usage.cached_write - usage.cached_write_1h) * price.cache_write
         + usage.cached_write_1h * hourly

@@ -13,7 +13,7 @@ from holdfast.core.flow.effects import CallModel, Cancelled, Deny, Emit, FailedC
 from holdfast.core.flow.events import CallFailed, CallFinished, CallStarted
 from holdfast.core.memory import notes
 from holdfast.core.models.messages import Message, Prompt, Text
-from holdfast.core.models.usage import added_up, read_usage
+from holdfast.core.models.usage import add_up, read_usage
 from holdfast.core.tokens.counting import count_prompt
 from holdfast.core.turn.run import cost_of
 from holdfast.errors import CannotFit
@@ -76,7 +76,7 @@ class Summariser:
 
     @property
     def usage(self) -> Json | None:
-        return added_up(self._usages)
+        return add_up(self._usages)
 
     @property
     def cost(self) -> float | None:

@@ -11,7 +11,7 @@ from holdfast.core.flow.events import ToolFinished, ToolStarted
 from holdfast.core.limits import RESULT_CHARS_MAX
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User, text_of
 from holdfast.core.models.messages import ToolCall, read_blocks
-from holdfast.core.outputs.offload import offloaded
+from holdfast.core.outputs.offload import offload_result
 from holdfast.core.text.cut import cut
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def run_tools(run: RunState, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
 
 def store(run: RunState, result: ToolResult) -> Flow[str]:
     """Append a result to the log, after its payload if that is large; returns its record id."""
-    result = run.vault.sealed(result)  # before any payload of it is stored
+    result = run.vault.mask_record(result)  # before any payload of it is stored
     if run.keeps_outputs:
-        result = yield from offloaded(result, run.output_room())
+        result = yield from offload_result(result, run.output_room())
     result = msgspec.structs.replace(
         result, content=_bound_content(result.content), details=_bound_details(result.details)
     )

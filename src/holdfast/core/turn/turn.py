@@ -23,7 +23,7 @@ from holdfast.core.flow.events import (
 )
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User, text_of
 from holdfast.core.models.messages import INTERRUPTED, ToolCall
-from holdfast.core.outputs.offload import moved_out
+from holdfast.core.outputs.offload import offload_content
 from holdfast.core.turn.compact import save_checkpoint
 from holdfast.core.turn.replies import ask, assistant_record
 from holdfast.core.turn.tool_results import open_calls, run_tools, store
@@ -60,9 +60,9 @@ def add_user(run: RunState, content: Content, name: str | None = None) -> Flow[s
     """Store the user's message, after results for calls that an earlier run left open."""
     if not content or (isinstance(content, str) and not content.strip()):
         raise UsageError("the message is empty", hint="pass a text, or blocks with content")
-    content = run.vault.sealed_value(content)
+    content = run.vault.mask_value(content)
     if run.keeps_outputs:
-        content = yield from moved_out(content)
+        content = yield from offload_content(content)
     interrupted = yield from _interruptions(run)
     hits = yield from _search_memory(run, content)
     stored = yield Append((*interrupted, *hits, User(content=content, name=name)))

@@ -16,7 +16,7 @@ import msgspec
 from holdfast.config import AGENT_DEFAULT
 from holdfast.core.history.access import OPERATOR, Access, Caller, decide
 from holdfast.core.history.capped_json import listing, refusal
-from holdfast.core.history.page import rendered, scope_of
+from holdfast.core.history.page import render_page, scope_of
 from holdfast.core.limits import HISTORY_BYTES_MAX, HISTORY_LIMIT_MESSAGES_MAX, LABEL_CHARS_MAX
 from holdfast.core.text.cut import cut
 from holdfast.engine.history.lookup import CURRENT, SessionLookup
@@ -256,7 +256,7 @@ class History:
             if request.around:
                 raise
             raise RequestRefused("invalid", _REWOUND) from error
-        return rendered(page, key, self._cap)
+        return render_page(page, key, self._cap)
 
 
 def _parse(text: str) -> Json:

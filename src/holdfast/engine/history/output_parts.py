@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from holdfast.core.history.capped_json import first_within, largest, stated
+from holdfast.core.history.capped_json import encode_with_length, first_within, largest
 from holdfast.core.history.page import MASKED, NOTICE
 from holdfast.engine.outputs import Outputs
 
@@ -45,9 +45,13 @@ class OutputReader:
             key, request.output_ref, offset=request.offset or None, max_chars=request.chars
         )
         reply = partial(self._as_json, key, found, part, is_redacted=redactor.is_redacted)
-        chars = largest(len(part.text), lambda count: len(stated(reply(count))) <= self._cap)
+        chars = largest(
+            len(part.text), lambda count: len(encode_with_length(reply(count))) <= self._cap
+        )
         smaller = ({"truncated": True, "messages": []}, {"truncated": True})
-        return first_within((stated(reply(chars)), *map(msgspec.json.encode, smaller)), self._cap)
+        return first_within(
+            (encode_with_length(reply(chars)), *map(msgspec.json.encode, smaller)), self._cap
+        )
 
     def _as_json(
         self, key: SessionKey, found: FoundOutput, part: Excerpt, chars: int, *, is_redacted: bool

@@ -11,7 +11,7 @@ from holdfast.core.history.cursors import record_in
 from holdfast.core.history.page import Gathering, in_turn, units_back, units_forward
 from holdfast.core.history.sanitise import (
     call_names,
-    cleaned,
+    clean_record,
     is_message,
     is_result,
     is_within,
@@ -134,4 +134,4 @@ class PageReader:
 
     def _clean(self, unit: PageUnit) -> Iterator[Clean]:
         names = call_names(unit.records)
-        return (cleaned(record, self._redactor, names) for record in unit.records)
+        return (clean_record(record, self._redactor, names) for record in unit.records)

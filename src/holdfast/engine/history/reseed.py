@@ -51,7 +51,7 @@ def reseed(
     verdict = decide(caller, _subject(store, key, caller), lambda one: _subject(store, one, caller))
     if not verdict.is_allowed:
         _record(audit, caller, _access(key, caller, clock(), verdict))
-        raise _denied(key, caller)
+        raise _denial(key, caller)
     if tokens is None:
         counter = None
         cap = core.cap_for(window) if cap is None else cap
@@ -87,7 +87,7 @@ def _owner(key: SessionKey, name: str) -> Caller:
     return Caller(key.agent, key.session, owner=name, visibility="self")
 
 
-def _denied(key: SessionKey, caller: Caller) -> AccessDenied:
+def _denial(key: SessionKey, caller: Caller) -> AccessDenied:
     whom = f"`{caller.owner}`" if caller.owner else "a caller without an owner"
     return AccessDenied(
         f"session `{key}` is not retold for {whom}: there is no such session, or it is not theirs",

@@ -103,7 +103,7 @@ def history_tool(text: Callable[..., str]) -> ToolFunction:
         return text(asked.pop("session"), **asked)
 
     properties = {name: schema for name, (_ours, schema) in _PARAMETERS.items()}
-    return _made(sessions_history, "sessions_history", _HISTORY, properties, ("sessionKey",))
+    return _make_tool(sessions_history, "sessions_history", _HISTORY, properties, ("sessionKey",))
 
 
 def list_tool(text: Callable[..., str]) -> ToolFunction:
@@ -113,10 +113,10 @@ def list_tool(text: Callable[..., str]) -> ToolFunction:
         return text(**given)
 
     limit = {**_LIMIT, "description": "How many at most."}
-    return _made(sessions_list, "sessions_list", _LIST, {"limit": limit}, ())
+    return _make_tool(sessions_list, "sessions_list", _LIST, {"limit": limit}, ())
 
 
-def _made(
+def _make_tool(
     function: Callable[..., str],
     name: str,
     description: str,
@@ -124,7 +124,7 @@ def _made(
     required: tuple[str, ...],
 ) -> ToolFunction:
     """Any value is taken: what cannot be meant is refused in the tool's own words."""
-    fields: list[Any] = [(one, Any, None) for one in properties]
+    fields: list[Any] = [(item, Any, None) for item in properties]
     arguments = msgspec.defstruct(name, fields, forbid_unknown_fields=True, kw_only=True)
     schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
     if required:

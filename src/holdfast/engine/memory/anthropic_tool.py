@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.limits import MEMORY_FILE_CHARS_MAX, MEMORY_LINES_MAX, MEMORY_VIEW_CHARS
-from holdfast.core.memory.note_files import forged
+from holdfast.core.memory.note_files import forges_comments
 from holdfast.core.models.messages import Tool
 from holdfast.core.secrets.redaction import masks_in
 from holdfast.core.text.cut import cut, scrub
@@ -119,7 +119,7 @@ class _Memory:
         try:
             if command is None:
                 raise _Refusal(
-                    f"Error: There is no command {_quoted(name)}. "
+                    f"Error: There is no command {_quote(name)}. "
                     f"Commands: {', '.join(self._commands)}."
                 )
             return ToolOutput(command(_Given(given)))
@@ -138,10 +138,10 @@ class _Memory:
         if kind == "nothing":
             raise _Refusal(f"The path {shown} does not exist. Please provide a valid path.")
         if kind == "folder":
-            return _listed(shown, path, self._notes.tree())
+            return _list_files(shown, path, self._notes.tree())
         lines = self._lines(shown, self._file(shown).decode(errors="replace"))
         first, last = given.lines("view_range", len(lines))
-        numbered = _numbered(lines[first - 1 : last], first)
+        numbered = _number_lines(lines[first - 1 : last], first)
         head = f"Here's the content of {shown} with line numbers:\n"
         return head + cut(numbered, MEMORY_VIEW_CHARS - len(head), keep="head", marker=_more).text
 
@@ -169,7 +169,7 @@ class _Memory:
 
     def _create(self, given: _Given) -> str:
         shown, text = given.text("path"), given.text("file_text")
-        path = _named(shown)
+        path = _path_name(shown)
         if self._notes.kind(path) != "nothing":
             raise _Refusal(f"Error: File {shown} already exists")
         self._put(shown, None, text)
@@ -178,7 +178,7 @@ class _Memory:
     def _str_replace(self, given: _Given) -> str:
         shown, old, new = given.text("path"), given.text("old_str"), given.text("new_str", "")
         before = self._file(shown)
-        text = _decoded(shown, before)
+        text = _decode_file(shown, before)
         if not old:
             raise _Refusal("Error: `old_str` is empty. Say what is to be replaced.")
         if old not in text and "\r\n" in text:  # its lines are shown without the `\r`
@@ -186,13 +186,13 @@ class _Memory:
         count = text.count(old)
         if count == 0:
             raise _Refusal(
-                f"No replacement was performed, old_str {_quoted(old)} did not appear verbatim "
+                f"No replacement was performed, old_str {_quote(old)} did not appear verbatim "
                 f"in {shown}."
             )
         if count > 1:
             places = ", ".join(map(str, _places(text, old)))
             raise _Refusal(
-                f"No replacement was performed. Multiple occurrences of old_str {_quoted(old)} in "
+                f"No replacement was performed. Multiple occurrences of old_str {_quote(old)} in "
                 f"lines: {places}. Please ensure it is unique"
             )
         after = text.replace(old, new)
@@ -203,7 +203,7 @@ class _Memory:
     def _insert(self, given: _Given) -> str:
         shown, added = given.text("path"), given.text("insert_text")
         before = self._file(shown, f"Error: The path {shown} does not exist")
-        text = _decoded(shown, before)
+        text = _decode_file(shown, before)
         lines = _LINE.findall(text)
         place = given.number("insert_line")
         if not 0 <= place <= len(lines):
@@ -229,7 +229,7 @@ class _Memory:
         old = before.decode(errors="replace") if before is not None else ""
         if "\0" in text:
             raise _Refusal(f"Error: {shown} would not be a text. Nothing was written.")
-        if forged(old, text):
+        if forges_comments(old, text):
             raise _Refusal(
                 "Error: Comments that begin with `<!-- hf:` say where a note came from, and only "
                 "Holdfast writes them. Nothing was written. Leave them out."
@@ -240,7 +240,7 @@ class _Memory:
                 "Error: This holds what looks like a password, key or token, and notes are no "
                 "place for it. Nothing was written. Leave it out."
             )
-        self._notes.put(_named(shown), before, text.encode())
+        self._notes.put(_path_name(shown), before, text.encode())
 
     # Moving
 
@@ -279,13 +279,13 @@ class _Given:
         if value is None and default is not None:
             return default
         if not isinstance(value, str):
-            raise _Refusal(f"Error: `{name}` must be a text, and is {_quoted(value)}.")
+            raise _Refusal(f"Error: `{name}` must be a text, and is {_quote(value)}.")
         return scrub(value)
 
     def number(self, name: str) -> int:
         value = self._values.get(name)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise _Refusal(f"Error: `{name}` must be a whole number, and is {_quoted(value)}.")
+            raise _Refusal(f"Error: `{name}` must be a whole number, and is {_quote(value)}.")
         return value
 
     def lines(self, name: str, count: int) -> tuple[int, int]:
@@ -293,13 +293,13 @@ class _Given:
         value = self._values.get(name)
         if value is None:
             return 1, count
-        are_numbers = isinstance(value, list) and all(type(one) is int for one in value)
+        are_numbers = isinstance(value, list) and all(type(item) is int for item in value)
         if are_numbers and len(value) == 2:
             first, last = value[0], count if value[1] == -1 else value[1]
             if 1 <= first <= count and first <= last:
                 return first, min(last, count)
         raise _Refusal(
-            f"Error: Invalid `{name}` parameter: {_quoted(value)}. It is [first line, last line], "
+            f"Error: Invalid `{name}` parameter: {_quote(value)}. It is [first line, last line], "
             f"within [1, {count}], and -1 as the last line is the end."
         )
 
@@ -309,22 +309,22 @@ def _below(shown: str) -> str:
     top, _slash, path = shown.removeprefix("/").partition("/")
     if top != TOP[1:]:
         raise PathRejected(
-            f"{_quoted(shown)} is not below {TOP}", hint=f"paths look like {TOP}/notes.md"
+            f"{_quote(shown)} is not below {TOP}", hint=f"paths look like {TOP}/notes.md"
         )
     return path.removesuffix("/")
 
 
-def _named(shown: str) -> str:
+def _path_name(shown: str) -> str:
     """The path of a file."""
     path = _below(shown)
     if not path or shown.endswith("/"):
         raise PathRejected(
-            f"{_quoted(shown)} is no path of a file", hint=f"paths look like {TOP}/notes.md"
+            f"{_quote(shown)} is no path of a file", hint=f"paths look like {TOP}/notes.md"
         )
     return path
 
 
-def _decoded(shown: str, data: bytes) -> str:
+def _decode_file(shown: str, data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -338,17 +338,17 @@ def _with_returns(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
-def _listed(shown: str, path: str, files: Sequence[NoteFile]) -> str:
+def _list_files(shown: str, path: str, files: Sequence[NoteFile]) -> str:
     top = f"{path}/" if path else ""
-    inside = [one for one in files if one.path.startswith(top)]
+    inside = [file for file in files if file.path.startswith(top)]
     name = shown.rstrip("/")
-    total = sum(one.size for one in inside if not one.is_folder)
+    total = sum(item.size for item in inside if not item.is_folder)
     lines = [f"{_size(total)}\t{name}"]
-    for one in inside:
-        below = one.path[len(top) :]
+    for entry in inside:
+        below = entry.path[len(top) :]
         if below.count("/") < LEVELS and "node_modules" not in below.split("/"):
-            size = _size_of(one, inside)
-            lines.append(f"{_size(size)}\t{name}/{below}{'/' if one.is_folder else ''}")
+            size = _size_of(entry, inside)
+            lines.append(f"{_size(size)}\t{name}/{below}{'/' if entry.is_folder else ''}")
     head = (
         f"Here're the files and directories up to {LEVELS} levels deep in {name}, "
         "excluding hidden items and node_modules:\n"
@@ -369,7 +369,7 @@ def _size(count: int) -> str:
     return f"{count / 1_024:.1f}K" if count < 1_024**2 else f"{count / 1_024**2:.1f}M"
 
 
-def _numbered(lines: Iterable[str], first: int) -> str:
+def _number_lines(lines: Iterable[str], first: int) -> str:
     return "\n".join(
         f"{number:>6}\t{line.removesuffix(chr(13))}" for number, line in enumerate(lines, first)
     )
@@ -380,7 +380,7 @@ def _snippet(text: str, line: int, more: int) -> str:
     lines = text.removesuffix("\n").split("\n")
     first = max(1, line - SNIPPET_LINES)
     shown = lines[first - 1 : line + more + SNIPPET_LINES]
-    return cut(_numbered(shown, first), MEMORY_VIEW_CHARS // 4, marker=_some).text
+    return cut(_number_lines(shown, first), MEMORY_VIEW_CHARS // 4, marker=_some).text
 
 
 def _places(text: str, part: str) -> list[int]:
@@ -393,7 +393,7 @@ def _places(text: str, part: str) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
     said = value if isinstance(value, str) else repr(value)
     return f"`{cut(said, _QUOTED_CHARS).text}`"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.core.history.access import decide, subject_of
-from holdfast.core.log.speakers import answered, said
+from holdfast.core.log.speakers import assistant_text, user_text
 from holdfast.core.memory.passages import passages
 from holdfast.core.memory.search_terms import terms
 from holdfast.core.secrets.redaction import without_secrets
@@ -143,9 +143,9 @@ def _record_passages(records: Iterable[Record]) -> Iterator[IndexPassage]:
     """The words of people and models, in passages."""
     for record in records:
         role: Role = "user"
-        words = said(record)
+        words = user_text(record)
         if not words:
-            words, role = answered(record), "assistant"
+            words, role = assistant_text(record), "assistant"
         for text in passages(without_secrets(words)) if words else ():
             yield IndexPassage(text, terms(text), role, record=record.id, ts=record.ts or None)
 

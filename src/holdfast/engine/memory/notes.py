@@ -45,7 +45,7 @@ def save_flushes(notes: Notes, records: Iterable[Record], key: SessionKey) -> Sa
     kept = SavedNotes()
     for record in records:
         if isinstance(record, Flush) and record.notes:
-            kept = _joined(kept, _tried(notes, record, key))
+            kept = _join_results(kept, _try_append(notes, record, key))
     return kept
 
 
@@ -56,7 +56,7 @@ def newest(notes: Iterable[Note], *, last: int | None = None, words: str = "") -
     `MEMORY.md`, comes last: nobody knows how old it is.
     """
     wanted = words.casefold().split()
-    found = [one for one in notes if all(word in one.text.casefold() for word in wanted)]
+    found = [note for note in notes if all(word in note.text.casefold() for word in wanted)]
     found.sort(key=_age, reverse=True)
     return found if last is None else found[: max(0, last)]
 
@@ -79,12 +79,12 @@ def _mark(flush: Flush, key: SessionKey) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-def _tried(notes: Notes, flush: Flush, key: SessionKey) -> SavedNotes:
+def _try_append(notes: Notes, flush: Flush, key: SessionKey) -> SavedNotes:
     try:
         return save_flush(notes, flush, key)
     except HoldfastError as error:
         return SavedNotes(refused=(RefusedNote(f"record {flush.id}", str(error)),))
 
 
-def _joined(one: SavedNotes, other: SavedNotes) -> SavedNotes:
+def _join_results(one: SavedNotes, other: SavedNotes) -> SavedNotes:
     return SavedNotes(one.saved + other.saved, one.known + other.known, one.refused + other.refused)

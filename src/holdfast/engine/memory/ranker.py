@@ -11,12 +11,12 @@ from holdfast.core.memory.ranking import (
     Candidate,
     Ranked,
     Weights,
-    asked,
     essential,
     is_rare_identifier,
     leaders,
     often_said,
-    ranked,
+    query_terms,
+    rank,
     rarity,
     telling,
     weight,
@@ -50,7 +50,7 @@ class Ranker:
         before: float | None,
     ) -> list[tuple[Ranked, FoundPassage]]:
         """The passages that answer among sources of one kind, best first."""
-        wanted = asked(query)
+        wanted = query_terms(query)
         total = max(1, sum(source.passages for source in part.values()))
         matches = self._index.matches(wanted, terms(query), part)
         near = self._vectors.nearest(vector, part)
@@ -78,7 +78,7 @@ class Ranker:
         if not is_notes:
             best = leaders(candidates, words, means=means, newest=newest, weights=weights)
             alike = self._alike(best, vector, part, before)
-        order = ranked(candidates, words, means=means, alike=alike, newest=newest, weights=weights)
+        order = rank(candidates, words, means=means, alike=alike, newest=newest, weights=weights)
         by_id = {row.id: row for row in rows}
         return [(candidate, by_id[candidate.id]) for candidate in order]
 

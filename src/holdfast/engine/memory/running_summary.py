@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.ports import RunningSummaries, SessionStore
 
 
-def refreshed(
+def refresh(
     store: SessionStore,
     key: SessionKey,
     sidecars: RunningSummaries | None = None,
@@ -28,13 +28,13 @@ def refreshed(
     `known` is one that the caller still holds; it saves reading the file.
     """
     before = known or (sidecars.load(key) if sidecars is not None else None) or Sidecar()
-    after = _advanced(store, key, before)
+    after = _advance_from_store(store, key, before)
     if sidecars is not None and after != before:
         sidecars.save(key, after)
     return after
 
 
-def _advanced(store: SessionStore, key: SessionKey, before: Sidecar) -> Sidecar:
+def _advance_from_store(store: SessionStore, key: SessionKey, before: Sidecar) -> Sidecar:
     if before.upto:
         try:
             return advance(before, store.read(key, start=before.upto))

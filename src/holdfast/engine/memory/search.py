@@ -22,13 +22,13 @@ from holdfast.core.limits import (
     RECALL_LIMIT_MAX,
     RECALL_QUERY_CHARS_MAX,
 )
-from holdfast.core.log.speakers import answered, said
+from holdfast.core.log.speakers import assistant_text, user_text
 from holdfast.core.memory.hits import (
     Hit,
     NoteCitation,
     RecordCitation,
-    cited_note,
-    cited_record,
+    cite_note,
+    cite_record,
     injection,
     read_citation,
 )
@@ -212,13 +212,13 @@ class Memory:
         text = self._redactor.text(row.text)
         score = round(rank.score, 4)
         if source.kind == "session":
-            citation = cited_record(source.name, row.record)
+            citation = cite_record(source.name, row.record)
             return Hit(score, citation, text, row.role, source.name, row.record, ts=row.ts)
         path = source.name.removeprefix(self._indexer.prefix)
         session, _, record = row.record.partition(" ")
         return Hit(
             score,
-            cited_note(path, row.first_line, row.last_line),
+            cite_note(path, row.first_line, row.last_line),
             text,
             row.role,
             session or None,
@@ -261,7 +261,7 @@ def _read_record(store: SessionStore | None, caller: Caller, cited: RecordCitati
     if not verdict.is_allowed:
         raise AccessDenied(verdict.reason)
     record = store.find(cited.key, cited.record)
-    text = said(record) or answered(record)
+    text = user_text(record) or assistant_text(record)
     if not text:
         raise NoSuchRecord(cited.record, cited.key.session)
     return text

@@ -35,7 +35,7 @@ def memory_tools(
         try:
             hits = memory.search(query, limit=limit, scope=scope)  # type: ignore[arg-type]
         except HoldfastError as error:
-            return _refused(error)
+            return _refusal(error)
         if not hits:
             return ToolOutput("Nothing was found. Other words may find more.")
         notice = f"\n[{memory.notice}]" if memory.notice else ""
@@ -52,11 +52,11 @@ def memory_tools(
         try:
             return ToolOutput(memory.get(citation, max_chars=EXCERPT_CHARS))
         except HoldfastError as error:
-            return _refused(error)
+            return _refusal(error)
 
     return tool_function(memory_search), tool_function(memory_get)
 
 
-def _refused(error: HoldfastError) -> ToolOutput:
+def _refusal(error: HoldfastError) -> ToolOutput:
     said = f"{error}. {error.hint}." if error.hint else f"{error}."
     return ToolOutput(said, is_error=True)

@@ -105,4 +105,4 @@ class SessionBase:
     def resolve(self, arguments: Json, tool: str) -> Json:
         """Put the values of registered secrets into the arguments of a tool call, in place of
         their handles, for callers who run the tools themselves."""
-        return self._vault.opened(arguments, tool)
+        return self._vault.resolve(arguments, tool)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.checkpoint.render import render
 from holdfast.core.flow.effects import Append, Read, RunBlocking
 from holdfast.core.log.records import Assistant, Checkpoint, Compaction, Flush, Label, Mode, User
-from holdfast.core.memory.notes import durable, flushed
+from holdfast.core.memory.notes import durable, saved_notes
 from holdfast.core.text.cut import cut
 from holdfast.engine.session.checkpoints import record_of
 from holdfast.engine.session.opening import new_key
@@ -82,7 +82,7 @@ def reset(state: SessionState, label: str) -> Flow[SessionKey]:
         reason = f"reset of {state.key.session}"
         seeds.append(Compaction(summary=text, method="extract", reason=reason))
     seeds += state.run.boundary_records()  # after the boundary, where the next run looks
-    masked = [state.vault.sealed(record) for record in seeds]
+    masked = [state.vault.mask_record(record) for record in seeds]
     yield RunBlocking(lambda: state.store.append(new, masked, expect=head))
     return new
 
@@ -105,6 +105,6 @@ def _save_notes(state: SessionState, trigger: str) -> Flow[None]:
     if state.run.options.notes == "off":
         return
     records: Sequence[Record] = yield Read(state.run.window.tokens)
-    found = [note.text for note in durable(records, known=flushed(records))]
+    found = [note.text for note in durable(records, known=saved_notes(records))]
     if found:
         yield Append((Flush(notes=found, trigger=trigger),))

@@ -12,7 +12,7 @@ from holdfast.core.projection.policy import Policy
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.text.cut import cut
 from holdfast.core.turn.run import RunOptions, RunSettings
-from holdfast.engine.tools import made_tools
+from holdfast.engine.tools import make_tools
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def read_options(given: OptionKeywords) -> SessionOptions:
             hint=f"options: {', '.join(sorted(OptionKeywords.__annotations__))}",
         )
     values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    values["tools"] = tuple(made_tools(values.get("tools", ())))
+    values["tools"] = tuple(make_tools(values.get("tools", ())))
     return SessionOptions(**values)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.log.records import Compaction, Rewind, Undo
-from holdfast.core.log.refs import restored
+from holdfast.core.log.refs import restore
 from holdfast.core.secrets.vault import Vault
 from holdfast.engine.outputs import payload_of
 from holdfast.errors import LogConflict, NoSuchRecord
@@ -76,7 +76,7 @@ class SessionLog:
             if not self._head:
                 self._load(self._window)
             now = round(self._clock(), 3)
-            sealed = map(self._vault.sealed, records)
+            sealed = map(self._vault.mask_record, records)
             ready = [msgspec.structs.replace(rec, ts=rec.ts or now) for rec in sealed]
             for _ in range(_RACES_MAX):
                 if unless_cut and self._was_cut(since):
@@ -124,7 +124,7 @@ class SessionLog:
 
     def _with_payloads(self, record: Record) -> Record:
         """A record as a model sees it: with the pictures that were moved out of it."""
-        return record if self._blobs is None else restored(record, payload_of(self._blobs))
+        return record if self._blobs is None else restore(record, payload_of(self._blobs))
 
     def _load(self, window: int | None) -> None:
         live = self.store.live(self.key, window=window)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.core.log.records import Assistant, Flush, Rewind, tool_calls
 from holdfast.core.memory.running_summary import Sidecar, advance
 from holdfast.engine.memory import notes
-from holdfast.engine.memory.running_summary import refreshed
+from holdfast.engine.memory.running_summary import refresh
 from holdfast.engine.session import checkpoints
 from holdfast.errors import HoldfastError, HoldfastWarning
 
@@ -76,7 +76,7 @@ class SideFiles:
     def update_summary(self) -> None:
         """Bring the running summary up to date, and its file as well."""
         try:
-            self._sidecar = refreshed(self._store, self._key, self._sidecars, known=self._sidecar)
+            self._sidecar = refresh(self._store, self._key, self._sidecars, known=self._sidecar)
         except _FAILURES as error:
             _warn(f"the running summary of session `{self._key}` was not updated: {error}")
 

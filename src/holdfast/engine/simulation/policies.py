@@ -17,7 +17,7 @@ from holdfast.core.models.messages import Text
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import project
-from holdfast.core.projection.prune import can_clear, cleared
+from holdfast.core.projection.prune import can_clear, clear
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.steps import ContextUnit, turns_of
@@ -42,16 +42,16 @@ class Terms(msgspec.Struct, frozen=True):
     static: int
     """Tokens of the system prompt and the tools."""
     output: int | None
-    """What the reply may take; None for the default share of the window."""
+    """Tokens that the reply may take; None for the default share of the window."""
     budget: int
-    """What is left for messages."""
+    """Tokens left for messages."""
     rules: CacheRules
     output_price: float
     """Of a token that a model writes, in plain input tokens."""
 
 
 class PolicyRequest(msgspec.Struct, frozen=True):
-    """What a policy would send."""
+    """The request that a policy would send."""
 
     pieces: Sequence[TranscriptPiece]
     injected: str = ""
@@ -69,7 +69,7 @@ class Course(Protocol):
     """One policy on its way through one transcript."""
 
     def request(self, call: ReplayCall, *, idle: float | None) -> PolicyRequest:
-        """What is sent for a call; `idle` is how long ago the one before was."""
+        """Build the request for a call; `idle` is the time since the one before."""
 
 
 class Plays(Protocol):
@@ -138,7 +138,7 @@ class ClearResults(msgspec.Struct, frozen=True):
     engage: float = 0.9
     older_than: int = 8
     low: float = 0.6
-    """Where dropping ends, when clearing was not enough."""
+    """The level at which dropping ends, when clearing was not enough."""
     name: str = "clear tool results"
 
     def start(self, transcript: Transcript, terms: Terms) -> Course:
@@ -167,11 +167,11 @@ class Compact(msgspec.Struct, frozen=True):
 
 
 class Holdfast(msgspec.Struct, frozen=True):
-    """What a session with Holdfast sends: the projection itself, decisions written to a log."""
+    """The policy of a Holdfast session: the projection itself, with decisions written to a log."""
 
     policy: Policy = Policy()
     is_judged: bool = True
-    """Whether every request is rendered and judged by the provider's rules."""
+    """True if every request is rendered and judged by the provider's rules."""
     name: str = "holdfast"
 
     def start(self, transcript: Transcript, terms: Terms) -> Course:
@@ -208,29 +208,29 @@ class _Clearing:
     def request(self, call: ReplayCall, *, idle: float | None) -> PolicyRequest:
         del idle
         budget, prunes, cuts = self._terms.budget, 0, 0
-        total = self._transcript.tokens(self._shown(call.units))
+        total = self._transcript.tokens(self._clear_units(call.units))
         if total > self._policy.engage * budget:
             before = self._cleared
             self._cleared = max(before, len(call.units) - self._policy.older_than)
             prunes = int(self._cleared > before)
-            shown = self._shown(call.units)
+            shown = self._clear_units(call.units)
             if self._transcript.tokens(shown) > self._policy.engage * budget:
                 room = int(self._policy.low * budget)
                 self._dropped += _tail(self._transcript, shown, room)
                 cuts = 1
-        units = self._shown(call.units)
+        units = self._clear_units(call.units)
         is_valid = _is_valid(units, call)
         pieces = self._transcript.pieces(units)
         return PolicyRequest(pieces, is_valid=is_valid, prunes=prunes, cuts=cuts)
 
-    def _shown(self, units: Sequence[ContextUnit]) -> list[ContextUnit]:
+    def _clear_units(self, units: Sequence[ContextUnit]) -> list[ContextUnit]:
         old = [self._clear(unit) for unit in units[self._dropped : self._cleared]]
         return [*old, *units[max(self._dropped, self._cleared) :]]
 
     def _clear(self, unit: ContextUnit) -> ContextUnit:
         found = self._forms.get(id(unit))
         if found is None:
-            parts = tuple(cleared(part) if can_clear(part) else part for part in unit.parts)
+            parts = tuple(clear(part) if can_clear(part) else part for part in unit.parts)
             found = self._forms[id(unit)] = (unit, ContextUnit(parts))
         return found[1]
 
@@ -322,10 +322,10 @@ class _Projecting:
             self._decided += 1
             named = msgspec.structs.replace(decision, id=f"decision-{self._decided}", ts=call.at)
             self._log.append(named)
-        cuts = sum(isinstance(one, Compaction) for one in plan.decisions)
+        cuts = sum(isinstance(item, Compaction) for item in plan.decisions)
         return PolicyRequest(
-            [self._transcript.piece(b) for one in plan.prompt.messages for b in one.blocks],
-            injected=_injected(plan.prompt.messages),
+            [self._transcript.piece(b) for message in plan.prompt.messages for b in message.blocks],
+            injected=_injected_text(plan.prompt.messages),
             is_valid=not self._policy.is_judged
             or not requests.validate(requests.render(plan.prompt, plan.target), plan.target),
             cuts=cuts,
@@ -342,7 +342,7 @@ def _filler(transcript: Transcript, tokens: int) -> str:
     return _WORD * int(tokens / each)
 
 
-def _injected(messages: Sequence[Message]) -> str:
+def _injected_text(messages: Sequence[Message]) -> str:
     first = messages[0].blocks[0] if messages else None
     is_ours = isinstance(first, Text) and first.text.startswith(SUMMARY_LABEL)
     return first.text if is_ours and isinstance(first, Text) else ""
@@ -361,7 +361,7 @@ def _tail(transcript: Transcript, units: Sequence[ContextUnit], room: int) -> in
 
 
 def _is_valid(units: Sequence[ContextUnit], call: ReplayCall, *, has_opening: bool = False) -> bool:
-    """Whether a provider would take units that nobody repaired."""
+    """Return whether a provider would take units that nobody repaired."""
     if not units or not (has_opening or units[0].is_user):
         return False
     if not call.broken:

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class CacheRules(msgspec.Struct, frozen=True):
-    """How the cache behaves. Costs are shares of the price of a plain input token."""
+    """The behaviour of a cache. Costs are shares of the price of a plain input token."""
 
     ttl_seconds: float | None = 300.0
-    """How long a prefix lives after its last use; None for ever."""
+    """Seconds that a prefix lives after its last use; None for ever."""
     read: float = 0.1
     write: float = 1.25
     marks: int = 4
-    """How many places of a request may be marked. 0 is no cache."""
+    """Cache marks allowed in a request. 0 means no cache."""
     look_back: int = 20
-    """How many blocks before a mark are tried."""
+    """Blocks before a mark that are tried."""
     minimum_tokens: int = 1_024
 
     def __post_init__(self) -> None:
@@ -62,14 +62,14 @@ class SimulatedPromptCache:
         self._kept: dict[int, float] = {}
         """Length of a prefix in blocks → when it was last used."""
         self._ended = 0
-        """Where the request before this one ended, as far as it still stands."""
+        """The end of the previous request, as far as it is unchanged."""
 
     def is_warm(self, beyond: int, now: float) -> bool:
-        """Whether a prefix longer than `beyond` blocks could still be read."""
+        """Return whether a prefix longer than `beyond` blocks could still be read."""
         return any(length > beyond and self._lives(length, now) for length in self._kept)
 
     def change_after(self, length: int) -> None:
-        """What comes after the first `length` blocks is no longer as it was."""
+        """Mark everything after the first `length` blocks as changed."""
         self._kept = {kept: used for kept, used in self._kept.items() if kept <= length}
         self._ended = min(self._ended, length)
 

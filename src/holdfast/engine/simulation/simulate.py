@@ -83,7 +83,7 @@ class Run(msgspec.Struct, frozen=True):
     model_cost: float = 0.0
     """The part of it for those model calls."""
     breaks: int = 0
-    """How often a prefix that was still warm was changed."""
+    """Number of changes to a prefix that was still warm."""
     cuts: int = 0
     prunes: int = 0
     overflows: int = 0
@@ -92,7 +92,7 @@ class Run(msgspec.Struct, frozen=True):
     """Requests that the provider would refuse for their shape."""
     recall: FactRecall = FactRecall()
     said_chars: float = 0.0
-    """What the user had said, summed over the requests."""
+    """Characters that the user had said, summed over the requests."""
     said_chars_seen: float = 0.0
     said: int = 0
     said_seen: int = 0
@@ -286,13 +286,13 @@ class _InView:
                 seen += one.chars
                 whole += 1
             elif injected:
-                shown = self._shown_in(injected, place)
+                shown = self._count_shown(injected, place)
                 seen += shown
                 whole += shown >= one.chars
         return chars, seen, len(sayings), whole
 
-    def _shown_in(self, injected: str, place: int) -> int:
-        """How many characters of a saying are in a text, counted by whole lines."""
+    def _count_shown(self, injected: str, place: int) -> int:
+        """Count the characters of a statement that are in a text, by whole lines."""
         known = self._quoted.setdefault(injected, [])
         while len(known) <= place:
             one = self._transcript.sayings[len(known)]
@@ -301,7 +301,7 @@ class _InView:
 
 
 def _common(these: Sequence[bytes], those: Sequence[bytes]) -> int:
-    """How many keys two requests have in common from the start."""
+    """Count the keys that two requests share from the start."""
     for place, (a, b) in enumerate(zip(these, those, strict=False)):
         if a != b:
             return place

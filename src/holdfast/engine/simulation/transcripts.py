@@ -40,7 +40,7 @@ _BROKEN: Final = frozenset(
 """Flaws for which a provider refuses a request that was not repaired."""
 
 _PUT_IN: Final = (SUMMARY_LABEL, "[Cleared:")
-"""How texts begin that Holdfast puts in the place of others."""
+"""Openings of texts with which Holdfast replaces others."""
 
 # What counts as a fact is defined here and not taken from the carry: a list of names must not be
 # judged by its own idea of a name.
@@ -75,7 +75,7 @@ class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
     tokens: int
     facts: frozenset[int]
     is_original: bool = True
-    """What was said or found, whole or in part; not a summary or list that was put in its place."""
+    """True for what was said or found, whole or in part; not for a summary or list in its place."""
 
 
 class Use(msgspec.Struct, frozen=True, gc=False):
@@ -89,13 +89,13 @@ class ReplayCall(msgspec.Struct, frozen=True):
     """A call to the model that was made."""
 
     records: int
-    """How many records came before it."""
+    """Number of records before it."""
     at: float
     """When it was sent; 0 where the transcript does not say."""
     units: tuple[ContextUnit, ...]
     uses: tuple[Use, ...]
     said: int
-    """How many of the user's messages there were."""
+    """Number of the user's messages."""
     broken: frozenset[str]
     """Records that a provider would refuse as they are."""
 
@@ -125,7 +125,7 @@ class Transcript:
         self.correction = correction or Correction(1.12, 90.0)
         self.target = to or _target_of(self.records)
         self._pieces: dict[int, tuple[Block, TranscriptPiece]] = {}
-        self._facts = _used_facts(self.records)
+        self._facts = _count_used_facts(self.records)
         self.sayings: list[Saying] = []
         self.calls = self._read_calls()
 
@@ -154,7 +154,7 @@ class Transcript:
     def correction_tokens(self, counted: int, *, is_result: bool = False) -> int:
         return round(self.correction.factor * counted + self.correction.per_result * is_result)
 
-    def numbered(self, text: str) -> frozenset[int]:
+    def number_facts(self, text: str) -> frozenset[int]:
         """The facts in a text that some call uses."""
         return frozenset(self._facts[fact] for fact in facts_in(text) if fact in self._facts)
 
@@ -164,7 +164,7 @@ class Transcript:
         is_result = isinstance(block, ToolAnswer)
         tokens = self.correction_tokens(counted, is_result=is_result)
         text = text_in(block)
-        return TranscriptPiece(key, tokens, self.numbered(text), not text.startswith(_PUT_IN))
+        return TranscriptPiece(key, tokens, self.number_facts(text), not text.startswith(_PUT_IN))
 
     def _read_calls(self) -> list[ReplayCall]:
         thread = Thread(self.target.takes_back)
@@ -180,7 +180,9 @@ class Transcript:
                         seen.update(dict.fromkeys(piece.facts, len(calls)))
                 # The last unit may still get answers, so it is looked at again.
                 read = max(0, len(units) - 1)
-                broken = {one.record for one in thread.all_repairs() if one.flaw in _BROKEN}
+                broken = {
+                    repair.record for repair in thread.all_repairs() if repair.flaw in _BROKEN
+                }
                 uses = self._uses(record, seen, len(calls))
                 calls.append(
                     ReplayCall(place, at, units, uses, len(self.sayings), frozenset(broken))
@@ -192,7 +194,7 @@ class Transcript:
         return calls
 
     def _uses(self, record: Assistant, seen: dict[int, int], step: int) -> tuple[Use, ...]:
-        used = self.numbered(_calls_text(record))
+        used = self.number_facts(_calls_text(record))
         return tuple(
             Use(fact, step - seen[fact] > FAR_STEPS) for fact in sorted(used) if fact in seen
         )
@@ -238,7 +240,7 @@ def _bare(record: Record) -> Record | None:
 
 
 def _target_of(records: Sequence[Record]) -> Target:
-    models = [one for one in records if isinstance(one, Assistant) and one.model]
+    models = [record for record in records if isinstance(record, Assistant) and record.model]
     if not models:
         return target("anthropic")
     last = models[-1]
@@ -253,7 +255,7 @@ def _calls_text(record: Assistant) -> str:
     return "\n".join(map(arguments_text, inputs))
 
 
-def _used_facts(records: Sequence[Record]) -> dict[str, int]:
+def _count_used_facts(records: Sequence[Record]) -> dict[str, int]:
     used: set[str] = set()
     for record in records:
         if isinstance(record, Assistant):

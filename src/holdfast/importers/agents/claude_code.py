@@ -64,7 +64,7 @@ _SYSTEM_WHY: Final = {
 _TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle"}
 
 
-def _attached_file(attachment: Json) -> object:
+def _attachment_file(attachment: Json) -> object:
     content = mapping(attachment.get("content"))
     file = mapping(content.get("file"))
     if content.get("type") == "image" and is_text(file.get("base64")):
@@ -72,23 +72,23 @@ def _attached_file(attachment: Json) -> object:
     return file.get("content")
 
 
-def _attached_skills(attachment: Json) -> object:
-    return [one.get("content") for one in mappings(attachment.get("skills"))]
+def _attachment_skills(attachment: Json) -> object:
+    return [item.get("content") for item in mappings(attachment.get("skills"))]
 
 
 _ATTACHED: Final[dict[str, Callable[[Json], object]]] = {
     "queued_command": lambda one: one.get("prompt"),
-    "file": _attached_file,
+    "file": _attachment_file,
     "nested_memory": lambda one: mapping(one.get("content")).get("content"),
     "edited_text_file": lambda one: one.get("snippet"),
     "hook_additional_context": lambda one: one.get("content"),
     "skill_listing": lambda one: one.get("content"),
-    "invoked_skills": _attached_skills,
+    "invoked_skills": _attachment_skills,
     "total_tokens_reminder": lambda one: one.get("text"),
     "silent_turn_reminder": lambda one: one.get("text"),
     "batching_reminder_sent": lambda one: one.get("text"),
 }
-"""Where the text of an attachment is, for the kinds that hold any."""
+"""Fields that hold the text of an attachment, by kind."""
 
 
 class _Node(msgspec.Struct, gc=False):
@@ -102,11 +102,12 @@ class _Node(msgspec.Struct, gc=False):
     @property
     def kind(self) -> str:
         kind = text_or_empty(self.value.get("type"))
-        return "attached" if kind == "attachment" and self.attached else kind
+        return "attached" if kind == "attachment" and self.attachment else kind
 
     @property
-    def attached(self) -> list[Json]:
-        """What an attachment put before the model; many are only notes of the program."""
+    def attachment(self) -> list[Json]:
+        """Return the content that an attachment gave the model; many are only notes of the
+        program."""
         attachment = mapping(self.value.get("attachment"))
         read = _ATTACHED.get(text_or_empty(attachment.get("type")))
         return blocks.blocks_of(read(attachment)) if read else []
@@ -130,11 +131,11 @@ class _Node(msgspec.Struct, gc=False):
     @property
     def answered_ids(self) -> list[str]:
         answers = self._blocks("tool_result")
-        return [one["tool_use_id"] for one in answers if is_text(one.get("tool_use_id"))]
+        return [answer["tool_use_id"] for answer in answers if is_text(answer.get("tool_use_id"))]
 
     def _blocks(self, kind: str) -> list[Json]:
         content = listing(self.message.get("content"))
-        return [one for one in content if isinstance(one, dict) and one.get("type") == kind]
+        return [item for item in content if isinstance(item, dict) and item.get("type") == kind]
 
 
 def detect(source: Source) -> bool:
@@ -172,7 +173,7 @@ def read(source: Source) -> list[Imported]:
     first = done[0]
     draft = Draft()
     label = _skip_loose(draft, loose, nodes)
-    extra = draft.done(source, "claude-code").skipped
+    extra = draft.finish(source, "claude-code").skipped
     done[0] = msgspec.structs.replace(
         first, label=label or first.label, skipped=[*first.skipped, *extra]
     )
@@ -210,16 +211,16 @@ def _read_tree(
     source: Source, tree: list[_Node], nodes: list[_Node], parents: list[int | None], name: str
 ) -> Imported:
     draft = Draft()
-    kept = _kept(tree, parents)
+    kept = _newest_branch(tree, parents)
     draft.skip("abandoned branch", "a newer branch took its place", len(tree) - len(kept))
     for group in _calls(kept):
         _carry(draft, group, nodes)
     copies = sum("toolUseResult" in node.value for node in kept)
     draft.skip("toolUseResult", "the screen's copy of a result; the model's is carried", copies)
-    return draft.done(source, "claude-code", name, tells_flaws=False)
+    return draft.finish(source, "claude-code", name, tells_flaws=False)
 
 
-def _kept(tree: list[_Node], parents: list[int | None]) -> list[_Node]:
+def _newest_branch(tree: list[_Node], parents: list[int | None]) -> list[_Node]:
     """The lines of the newest branch, with all that belongs to its messages."""
     path = path_to(tree[-1].index, parents)
     messages = {_message_id(node) for node in tree if node.index in path} - {""}
@@ -261,7 +262,7 @@ def _carry(draft: Draft, group: list[_Node], nodes: list[_Node]) -> None:
             extra = {} if kind == "queued_command" else {"attachment": kind}
             extra |= {"path": path} if path else {}
             uuid = text_or_empty(node.value.get("uuid"))
-            draft.user(node.attached, record_id=uuid, ts=node.ts, extra=extra)
+            draft.user(node.attachment, record_id=uuid, ts=node.ts, extra=extra)
         case "tool_use":
             call_id = text_or_empty(node.value.get("id") or node.value.get("uuid"))
             name = text_or_empty(node.value.get("name"))
@@ -280,7 +281,7 @@ def _carry_assistant(draft: Draft, group: list[_Node]) -> None:
     is_synthetic = model == "<synthetic>"
     extra: Json = {"message_id": _message_id(first)} if _message_id(first) else {}
     draft.assistant(
-        _merged(draft, group),
+        _merge_blocks(draft, group),
         record_id=text_or_empty(first.value.get("uuid")),
         ts=first.ts,
         provider=None if is_synthetic else "anthropic",
@@ -303,7 +304,7 @@ def _carry_user(draft: Draft, node: _Node, nodes: list[_Node]) -> None:
         said = [block for block in content if block.get("type") != "tool_result"]
         for answer in answers:
             draft.result(
-                draft.answered(answer.get("tool_use_id")),
+                draft.answer_id(answer.get("tool_use_id")),
                 blocks.content_of(answer.get("content")),
                 record_id=uuid,
                 ts=node.ts,
@@ -337,7 +338,7 @@ def _carry_compaction(draft: Draft, node: _Node, nodes: list[_Node], summary: st
 def _carry_loose_result(draft: Draft, node: _Node) -> None:
     """An old kind of line: a result that names its tool and not its call."""
     name = text_or_empty(node.value.get("name"))
-    call_id = draft.answered(node.value.get("tool_use_id"), name)
+    call_id = draft.answer_id(node.value.get("tool_use_id"), name)
     output = node.value.get("output", node.value.get("content"))
     draft.result(
         call_id,
@@ -348,7 +349,7 @@ def _carry_loose_result(draft: Draft, node: _Node) -> None:
     )
 
 
-def _merged(draft: Draft, group: list[_Node]) -> Content:
+def _merge_blocks(draft: Draft, group: list[_Node]) -> Content:
     """The blocks of a message's lines; a line that repeats an earlier one adds nothing."""
     if len(group) == 1:
         return blocks.with_ids(draft, blocks.content_of(group[0].message.get("content")))
@@ -360,7 +361,7 @@ def _merged(draft: Draft, group: list[_Node]) -> Content:
 
 
 def _usage(group: list[_Node]) -> Json | None:
-    """What the provider reported: early lines hold a placeholder for the output."""
+    """Return the reported usage: early lines hold a placeholder for the output."""
     reported = [usage for node in group if (usage := mapping(node.message.get("usage")))]
     if not reported:
         return None
@@ -394,7 +395,7 @@ def _skip_loose(draft: Draft, loose: list[_Node], nodes: list[_Node]) -> str:
 def _nothing_said(source: Source, loose: list[_Node], base: str) -> Imported:
     draft = Draft()
     draft.label = _skip_loose(draft, loose, loose)
-    return draft.done(source, "claude-code", session_name(base))
+    return draft.finish(source, "claude-code", session_name(base))
 
 
 def _session_id(nodes: list[_Node]) -> str:

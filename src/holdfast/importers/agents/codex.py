@@ -58,7 +58,7 @@ def read(source: Source) -> list[Imported]:
     for line in source.lines:
         reader.line(line.value)
     reader.reply.end()
-    return [reader.draft.done(source, "codex", reader.session)]
+    return [reader.draft.finish(source, "codex", reader.session)]
 
 
 def _is_said(value: Json) -> bool:
@@ -91,7 +91,7 @@ class _Reader:
         elif kind == "event_msg":
             self._event(payload, ts)
         elif kind == "compacted":
-            self._compacted(payload, ts)
+            self._read_compaction(payload, ts)
         elif kind is None and "instructions" in value and "role" not in value:
             self._meta(value)
         elif kind is None and "role" not in value:
@@ -156,7 +156,7 @@ class _Reader:
         if not self.draft.give_usage(usage):
             self.draft.skip("event `token_count`", "there is no reply that it is about")
 
-    def _compacted(self, payload: Json, ts: float) -> None:
+    def _read_compaction(self, payload: Json, ts: float) -> None:
         self.reply.end()
         history = mappings(payload.get("replacement_history"))
         summary = text_or_empty(payload.get("message"))

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 def detect_copilot(source: Source) -> bool:
     return any(
-        is_text(one.get("type"))
-        and "." in one["type"]
-        and isinstance(one.get("data"), dict)
-        and ("parentId" in one or one["type"] == "session.start")
-        for one in source.head
+        is_text(item.get("type"))
+        and "." in item["type"]
+        and isinstance(item.get("data"), dict)
+        and ("parentId" in item or item["type"] == "session.start")
+        for item in source.head
     )
 
 
@@ -56,7 +56,7 @@ def read_copilot(source: Source) -> list[Imported]:
             draft.skip(f"sub-agent's {kind}", "a conversation of its own; its result is carried")
         else:
             _carry_copilot(draft, kind, event, data, model)
-    return [draft.done(source, "copilot", session)]
+    return [draft.finish(source, "copilot", session)]
 
 
 def _carry_copilot(draft: Draft, kind: str, event: Json, data: Json, model: str) -> None:
@@ -70,11 +70,11 @@ def _carry_copilot(draft: Draft, kind: str, event: Json, data: Json, model: str)
             block = [blocks.thinking(thought)] if thought else []
             calls = [
                 blocks.call(
-                    draft.call_id(one.get("toolCallId")),
-                    text_or_empty(one.get("name")),
-                    one.get("arguments"),
+                    draft.call_id(item.get("toolCallId")),
+                    text_or_empty(item.get("name")),
+                    item.get("arguments"),
                 )
-                for one in mappings(data.get("toolRequests"))
+                for item in mappings(data.get("toolRequests"))
             ]
             count = integer(data.get("outputTokens"))
             draft.assistant(
@@ -88,7 +88,7 @@ def _carry_copilot(draft: Draft, kind: str, event: Json, data: Json, model: str)
             failed = data.get("success") is False
             content = result.get("content", mapping(data.get("error")).get("message"))
             draft.result(
-                draft.answered(data.get("toolCallId")),
+                draft.answer_id(data.get("toolCallId")),
                 output_content(content),
                 is_error=failed,
                 **about,
@@ -119,9 +119,9 @@ COPILOT: Final = Importer(
 
 def detect_kimi(source: Source) -> bool:
     return any(
-        (one.get("type") == "metadata" and "protocol_version" in one)
-        or (is_text(one.get("type")) and one["type"].startswith("context.append_"))
-        for one in source.head
+        (item.get("type") == "metadata" and "protocol_version" in item)
+        or (is_text(item.get("type")) and item["type"].startswith("context.append_"))
+        for item in source.head
     )
 
 
@@ -130,11 +130,11 @@ def read_kimi(source: Source) -> list[Imported]:
     for line in source.lines:
         reader.line(line.value)
     reader.end_step({})
-    return [reader.draft.done(source, "kimi", _kimi_name(source))]
+    return [reader.draft.finish(source, "kimi", _kimi_name(source))]
 
 
 def _kimi_name(source: Source) -> str:
-    named = [one for one in source.folders if one.startswith("session_")]
+    named = [folder for folder in source.folders if folder.startswith("session_")]
     return "-".join([*named, source.stem]) if named else source.stem
 
 
@@ -209,7 +209,7 @@ class _Kimi:
             result = mapping(event.get("result"))
             output = result.get("output", result.get("error", result or None))
             self.draft.result(
-                self.draft.answered(event.get("toolCallId")),
+                self.draft.answer_id(event.get("toolCallId")),
                 output_content(output),
                 is_error=result.get("isError") is True or "error" in result,
                 ts=ts,
@@ -234,14 +234,14 @@ KIMI: Final = Importer("kimi", "Kimi CLI wire files (wire.jsonl)", detect_kimi, 
 
 
 def detect_antigravity(source: Source) -> bool:
-    return any("step_index" in one and "source" in one for one in source.head)
+    return any("step_index" in item and "source" in item for item in source.head)
 
 
 def read_antigravity(source: Source) -> list[Imported]:
     draft = Draft()
     for line in source.lines:
         _carry_step(draft, line.value)
-    return [draft.done(source, "antigravity")]
+    return [draft.finish(source, "antigravity")]
 
 
 def _carry_step(draft: Draft, step: Json) -> None:
@@ -257,8 +257,12 @@ def _carry_step(draft: Draft, step: Json) -> None:
         said = [blocks.thinking(thought)] if thought else []
         said += blocks.blocks_of(content)
         said += [
-            blocks.call(draft.call_id(), text_or_empty(one.get("name")), _unquoted(one.get("args")))
-            for one in mappings(step.get("tool_calls"))
+            blocks.call(
+                draft.call_id(),
+                text_or_empty(item.get("name")),
+                _unquote_arguments(item.get("args")),
+            )
+            for item in mappings(step.get("tool_calls"))
         ]
         draft.assistant(said, provider="google", ts=ts)
     elif kind == "CHECKPOINT" and content.strip():
@@ -266,13 +270,13 @@ def _carry_step(draft: Draft, step: Json) -> None:
     elif kind == "SYSTEM_MESSAGE":
         draft.user(content, ts=ts, extra={"role": "system"})
     elif origin == "MODEL" and content:
-        call_id = draft.answered() or f"step-{step.get('step_index')}"
+        call_id = draft.answer_id() or f"step-{step.get('step_index')}"
         draft.result(call_id, content, name=kind.lower(), ts=ts)
     else:
         draft.skip(f"step `{kind}`", "no text")
 
 
-def _unquoted(arguments: object) -> Json:
+def _unquote_arguments(arguments: object) -> Json:
     """Each argument is JSON in a text."""
     return {name: _value(value) for name, value in mapping(arguments).items()}
 

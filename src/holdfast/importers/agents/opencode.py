@@ -45,14 +45,14 @@ def _sessions(source: Source) -> list[Json]:
 
 def _is_session(value: Json) -> bool:
     return isinstance(value.get("info"), dict) and any(
-        isinstance(one.get("parts"), list) and "info" in one
-        for one in mappings(value.get("messages"))[:4]
+        isinstance(item.get("parts"), list) and "info" in item
+        for item in mappings(value.get("messages"))[:4]
     )
 
 
 def read(source: Source) -> list[Imported]:
     sessions: list[tuple[str, Draft]] = []
-    found = [one for one in _sessions(source) if isinstance(one.get("info"), dict)]
+    found = [session for session in _sessions(source) if isinstance(session.get("info"), dict)]
     for value, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
         info = mapping(value.get("info"))
@@ -65,7 +65,7 @@ def read(source: Source) -> list[Imported]:
 
 
 def is_storage(names: Iterable[str]) -> bool:
-    """Whether a folder with these names in it is OpenCode's storage."""
+    """Return whether a folder with these names in it is OpenCode's storage."""
     return {"session", "message", "part"} <= set(names)
 
 
@@ -100,7 +100,7 @@ def _carry_message(draft: Draft, info: Json, parts: list[Json]) -> None:
         body = text_or_empty(mapping(info.get("summary")).get("body"))
         parts = [{"type": "text", "text": body}] if body else []
     if info.get("role") == "user":
-        draft.user([block for part in parts for block in _said(draft, part)], **about)
+        draft.user([block for part in parts for block in _read_text_part(draft, part)], **about)
     elif info.get("summary") is True:
         said = [text_or_empty(part.get("text")) for part in parts if part.get("type") == "text"]
         draft.add(
@@ -118,7 +118,7 @@ def _carry_reply(draft: Draft, info: Json, parts: list[Json], about: dict[str, A
     for step in steps:
         tokens = _step_tokens(step) or (mapping(info.get("tokens")) if len(steps) == 1 else {})
         draft.assistant(
-            [block for part in step for block in _said(draft, part)],
+            [block for part in step for block in _read_text_part(draft, part)],
             provider=text_or_empty(info.get("providerID") or model.get("providerID")) or None,
             model=text_or_empty(info.get("modelID") or model.get("modelID")) or None,
             usage=_usage(tokens),
@@ -145,7 +145,7 @@ def _steps(parts: list[Json]) -> list[list[Json]]:
     return [step for step in steps if any(part.get("type") not in _FRAME for part in step)]
 
 
-def _said(draft: Draft, part: Json) -> list[Json]:
+def _read_text_part(draft: Draft, part: Json) -> list[Json]:
     kind = part.get("type")
     if kind == "text":
         return blocks.blocks_of(part.get("text"))
@@ -172,7 +172,7 @@ def _carry_result(draft: Draft, part: Json) -> None:
         return
     failed = status == "error"
     draft.result(
-        draft.answered(part.get("callID"), text_or_empty(part.get("tool"))),
+        draft.answer_id(part.get("callID"), text_or_empty(part.get("tool"))),
         output_content(state.get("error") if failed else state.get("output")),
         name=text_or_empty(part.get("tool")),
         is_error=failed,

@@ -45,7 +45,7 @@ def detect(source: Source) -> bool:
     is_ours = any(map(_is_entry, head))
     if head[0].get("type") != "session":
         # The header is lost; Droid's lines look the same, and have a header of another name.
-        return is_ours and not any(one.get("type") == "session_start" for one in head)
+        return is_ours and not any(item.get("type") == "session_start" for item in head)
     if head[0].get("format") == "holdfast":
         return False
     return is_ours or (len(head) == 1 and "timestamp" in head[0] and "cwd" in head[0])
@@ -62,7 +62,7 @@ def _is_entry(value: Json) -> bool:
 def detect_openclaw(source: Source) -> bool:
     if not detect(source):
         return False
-    marks = (one.get("customType") for one in source.head)
+    marks = (item.get("customType") for item in source.head)
     is_marked = any(is_text(mark) and mark.startswith("openclaw") for mark in marks)
     places = [*source.folders, text_or_empty(source.head[0].get("id"))]
     return is_marked or any("openclaw" in place for place in places)
@@ -87,7 +87,7 @@ def _read(source: Source, kind: str) -> list[Imported]:
     for place, entry in enumerate(entries):
         if place in path:
             _carry(draft, entry)
-    return [draft.done(source, kind, text_or_empty(header.get("id")))]
+    return [draft.finish(source, kind, text_or_empty(header.get("id")))]
 
 
 def _path(entries: list[Json], header_id: str) -> set[int]:
@@ -159,7 +159,7 @@ def _carry_message(draft: Draft, message: Json, about: dict[str, Any]) -> None:
             draft.user(blocks.content_of(content), **about)
         case "assistant":
             draft.assistant(
-                blocks.with_ids(draft, _said(content)),
+                blocks.with_ids(draft, _read_content(content)),
                 provider=text_or_empty(message.get("provider")) or None,
                 model=text_or_empty(message.get("model")) or None,
                 usage=mapping(message.get("usage")) or None,
@@ -168,7 +168,7 @@ def _carry_message(draft: Draft, message: Json, about: dict[str, Any]) -> None:
             )
         case "toolResult":
             draft.result(
-                draft.answered(message.get("toolCallId")),
+                draft.answer_id(message.get("toolCallId")),
                 blocks.content_of(content),
                 name=text_or_empty(message.get("toolName")),
                 is_error=message.get("isError") is True,
@@ -196,7 +196,7 @@ def _carry_shell(draft: Draft, message: Json, about: dict[str, Any]) -> None:
     draft.user(f"Ran `{command}`\n{shown}{ending}", extra={"role": "bashExecution"}, **about)
 
 
-def _said(content: object) -> Any:
+def _read_content(content: object) -> Any:
     if not isinstance(content, list):
         return blocks.content_of(content)
     said: list[Json] = []

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 def detect_cursor(source: Source) -> bool:
     return any(
-        one.get("role") in ("user", "assistant")
-        and "content" in mapping(one.get("message"))
-        and "type" not in one
-        for one in source.head
+        item.get("role") in ("user", "assistant")
+        and "content" in mapping(item.get("message"))
+        and "type" not in item
+        for item in source.head
     )
 
 
@@ -46,7 +46,7 @@ def read_cursor(source: Source) -> list[Imported]:
         anthropic.carry_message(
             draft, {**message, "role": role}, provider=None, model=model, **about_line(value)
         )
-    return [draft.done(source, "cursor")]
+    return [draft.finish(source, "cursor")]
 
 
 CURSOR: Final = Importer("cursor", "Cursor agent transcripts (*.jsonl)", detect_cursor, read_cursor)
@@ -84,7 +84,7 @@ def read_droid(source: Source) -> list[Imported]:
             draft.label = text_or_empty(title)
         session = session or text_or_empty(named)
         _carry_droid(draft, value, model or None)
-    return [draft.done(source, "droid", session)]
+    return [draft.finish(source, "droid", session)]
 
 
 def _carry_droid(draft: Draft, value: Json, model: str | None) -> None:
@@ -101,7 +101,7 @@ def _carry_droid(draft: Draft, value: Json, model: str | None) -> None:
         draft.assistant([blocks.call(call_id, name, value.get("parameters"))], model=model, **about)
     elif kind == "tool_result":
         draft.result(
-            draft.answered(value.get("toolCallId") or value.get("id")),
+            draft.answer_id(value.get("toolCallId") or value.get("id")),
             output_content(value.get("value")),
             is_error=value.get("isError") is True,
             ts=about["ts"],
@@ -124,10 +124,10 @@ _GROK: Final = ("prompt_index", "synthetic_reason", "model_id", "tool_call_id", 
 
 def detect_grok(source: Source) -> bool:
     return any(
-        one.get("type") in ("system", "user", "assistant", "tool_result")
-        and any(name in one for name in _GROK)
-        and "uuid" not in one
-        for one in source.head
+        item.get("type") in ("system", "user", "assistant", "tool_result")
+        and any(name in item for name in _GROK)
+        and "uuid" not in item
+        for item in source.head
     )
 
 
@@ -143,11 +143,11 @@ def read_grok(source: Source) -> list[Imported]:
         if kind == "assistant":
             calls = [
                 blocks.call(
-                    draft.call_id(one.get("id")),
-                    text_or_empty(one.get("name")),
-                    one.get("arguments"),
+                    draft.call_id(item.get("id")),
+                    text_or_empty(item.get("name")),
+                    item.get("arguments"),
                 )
-                for one in mappings(value.get("tool_calls"))
+                for item in mappings(value.get("tool_calls"))
             ]
             draft.assistant(
                 [*waiting, *blocks.blocks_of(value.get("content")), *calls],
@@ -165,13 +165,13 @@ def read_grok(source: Source) -> list[Imported]:
             extra = {"role": reason} if reason else {}
             draft.user(blocks.content_of(value.get("content")), extra=extra)
         elif kind == "tool_result":
-            call_id = draft.answered(value.get("tool_call_id"))
+            call_id = draft.answer_id(value.get("tool_call_id"))
             draft.result(call_id, output_content(value.get("content")))
         else:
             draft.skip(f"line `{kind}`", "no message")
     _flush(draft, waiting)
     name = source.folders[-1] if source.stem == "chat_history" and source.folders else source.stem
-    return [draft.done(source, "grok", name)]
+    return [draft.finish(source, "grok", name)]
 
 
 def _flush(draft: Draft, waiting: list[Json]) -> None:
@@ -206,7 +206,7 @@ def read_hermes(source: Source) -> list[Imported]:
             draft.skip("session_meta", "the program's bookkeeping")
         else:
             chat.carry_message(draft, message, model=model)
-    return [draft.done(source, "hermes", text_or_empty(value.get("session_id")))]
+    return [draft.finish(source, "hermes", text_or_empty(value.get("session_id")))]
 
 
 HERMES: Final = Importer("hermes", "Hermes sessions (*.json)", detect_hermes, read_hermes)

@@ -1,4 +1,4 @@
-"""What one gets from a chat on the web, or out of a framework: exports and message dumps.
+"""Exports of web chats, and message dumps of frameworks.
 
 ChatGPT and Claude exports, ShareGPT lists, LangChain messages.
 """
@@ -54,7 +54,9 @@ def _has_tree(talk: Json) -> bool:
 
 def read_chatgpt(source: Source) -> list[Imported]:
     sessions: list[tuple[str, Draft]] = []
-    found = [one for one in _documents(source) if isinstance(one.get("mapping"), dict)]
+    found = [
+        document for document in _documents(source) if isinstance(document.get("mapping"), dict)
+    ]
     for talk, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
         draft.label = text_or_empty(talk.get("title"))
@@ -118,14 +120,18 @@ CHATGPT: Final = Importer(
 
 def detect_claude(source: Source) -> bool:
     return any(
-        isinstance(one.get("chat_messages"), list) and "uuid" in one
-        for one in _first_documents(source)
+        isinstance(document.get("chat_messages"), list) and "uuid" in document
+        for document in _first_documents(source)
     )
 
 
 def read_claude(source: Source) -> list[Imported]:
     sessions: list[tuple[str, Draft]] = []
-    found = [one for one in _documents(source) if isinstance(one.get("chat_messages"), list)]
+    found = [
+        document
+        for document in _documents(source)
+        if isinstance(document.get("chat_messages"), list)
+    ]
     for talk, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
         draft.label = text_or_empty(talk.get("name"))
@@ -140,11 +146,11 @@ def _carry_claude(draft: Draft, message: Json) -> None:
         "record_id": text_or_empty(message.get("uuid")),
         "ts": seconds(message.get("created_at")),
     }
-    said = [one for one in blocks.blocks_of(message.get("content")) if one.get("type") == "text"]
+    said = [item for item in blocks.blocks_of(message.get("content")) if item.get("type") == "text"]
     said = said or blocks.blocks_of(message.get("text"))
-    others = [one for one in mappings(message.get("content")) if one.get("type") != "text"]
-    for one in others:
-        draft.skip(f"block `{one.get('type')}`", "the export keeps no ids to pair it by")
+    others = [item for item in mappings(message.get("content")) if item.get("type") != "text"]
+    for other in others:
+        draft.skip(f"block `{other.get('type')}`", "the export keeps no ids to pair it by")
     for file in mappings(message.get("attachments")):
         said += blocks.blocks_of(file.get("extracted_content"))
     draft.skip("file", "the export only names it", len(listing(message.get("files"))))
@@ -189,7 +195,7 @@ def detect_sharegpt(source: Source) -> bool:
 
 def read_sharegpt(source: Source) -> list[Imported]:
     sessions: list[tuple[str, Draft]] = []
-    found = [one for one in _documents(source) if _speeches(one)]
+    found = [document for document in _documents(source) if _speeches(document)]
     for talk, name in zip(found, names_for(source.stem, len(found)), strict=True):
         draft = Draft()
         draft.system = text_or_empty(talk.get("system"))
@@ -236,7 +242,7 @@ def _langchain(value: Json) -> Json:
     used = mapping(about.get("token_usage") or about.get("usage") or inner.get("usage_metadata"))
     content = inner.get("content")
     if isinstance(content, list):  # calls stand among the blocks and again beside them
-        content = [one for one in content if mapping(one).get("type") != "tool_use"]
+        content = [item for item in content if mapping(item).get("type") != "tool_use"]
     return {
         "role": role,
         "content": content,
@@ -251,7 +257,7 @@ def _langchain(value: Json) -> Json:
     }
 
 
-def _dumped(source: Source) -> list[Any]:
+def _read_dump(source: Source) -> list[Any]:
     value = source.value
     if isinstance(value, dict):
         return listing(value.get("messages")) or [value]
@@ -260,17 +266,17 @@ def _dumped(source: Source) -> list[Any]:
 
 def detect_langchain(source: Source) -> bool:
     value = source.value
-    found = source.head if not isinstance(value, dict | list) else mappings(_dumped(source))[:8]
-    return any(map(_langchain, found)) and not any("role" in one for one in found)
+    found = source.head if not isinstance(value, dict | list) else mappings(_read_dump(source))[:8]
+    return any(map(_langchain, found)) and not any("role" in item for item in found)
 
 
 def read_langchain(source: Source) -> list[Imported]:
     draft = Draft()
-    found = _dumped(source)
-    shaped = [_langchain(one) for one in mappings(found)]
+    found = _read_dump(source)
+    shaped = [_langchain(item) for item in mappings(found)]
     carry_messages(draft, filter(None, shaped))
     draft.skip("item that is no message", "no content", len(found) - sum(map(bool, shaped)))
-    return [draft.done(source, "langchain")]
+    return [draft.finish(source, "langchain")]
 
 
 LANGCHAIN: Final = Importer(

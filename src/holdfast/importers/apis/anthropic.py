@@ -73,7 +73,7 @@ def carry_user(draft: Draft, content: Any, **about: Any) -> None:
     answers = [block for block in content if block.get("type") in ("tool_result", "tool-result")]
     for answer in answers:
         draft.result(
-            draft.answered(answer.get("tool_use_id"), text_or_empty(answer.get("name"))),
+            draft.answer_id(answer.get("tool_use_id"), text_or_empty(answer.get("name"))),
             blocks.content_of(answer.get("content")),
             name=text_or_empty(answer.get("name")),
             is_error=answer.get("is_error") is True,
@@ -89,9 +89,9 @@ def detect(source: Source) -> bool:
     value = source.value
     body = value if isinstance(value, dict) else {}
     messages = first_messages(source)
-    if not messages or any(one.get("role") not in ("user", "assistant") for one in messages):
+    if not messages or any(item.get("role") not in ("user", "assistant") for item in messages):
         return False
-    if any("tool_calls" in one or "function_call" in one for one in messages):
+    if any("tool_calls" in item or "function_call" in item for item in messages):
         return False
     if "system" in body or any("input_schema" in tool for tool in mappings(body.get("tools"))):
         return True

@@ -82,13 +82,13 @@ def tools_of(value: object) -> list[Json]:
     found: list[Json] = []
     for tool in mappings(value):
         about = mapping(tool.get("function")) or tool
-        for one in mappings(tool.get("functionDeclarations")) or [about]:
-            schema = one.get("parameters") or one.get("input_schema") or one.get("inputSchema")
-            if is_text(one.get("name")):
+        for item in mappings(tool.get("functionDeclarations")) or [about]:
+            schema = item.get("parameters") or item.get("input_schema") or item.get("inputSchema")
+            if is_text(item.get("name")):
                 found.append(
                     {
-                        "name": one["name"],
-                        "description": text_or_empty(one.get("description")),
+                        "name": item["name"],
+                        "description": text_or_empty(item.get("description")),
                         "parameters": mapping(schema),
                     }
                 )
@@ -151,7 +151,7 @@ def _carry_result(draft: Draft, message: Json, about: dict[str, Any]) -> None:
     given = message.get("tool_call_id") or (ids[0] if ids else "")
     error = message.get("error")
     draft.result(
-        draft.answered(given, name),
+        draft.answer_id(given, name),
         blocks.content_of(message.get("content")),
         name=name or text_or_empty(message.get("function")),
         is_error=bool(error) or message.get("is_error") is True,
@@ -179,8 +179,8 @@ def lists_in(source: Source) -> list[Json]:
     if isinstance(value, dict) and isinstance(value.get("messages"), list):
         return [value]
     lines = [line.value for line in source.lines]
-    if any(isinstance(one.get("messages"), list) for one in lines):
-        return [one for one in lines if isinstance(one.get("messages"), list)]
+    if any(isinstance(entry.get("messages"), list) for entry in lines):
+        return [entry for entry in lines if isinstance(entry.get("messages"), list)]
     return [{"messages": lines}] if lines else []
 
 
@@ -192,10 +192,10 @@ def first_messages(source: Source) -> list[Json]:
         return messages or [value]
     if isinstance(value, list):
         found = mappings(value[:64])
-        nested = [message for one in found for message in mappings(one.get("messages"))[:64]]
-        inner = [message for one in value[:8] for message in mappings(one)[:64]]
+        nested = [message for item in found for message in mappings(item.get("messages"))[:64]]
+        inner = [message for item in value[:8] for message in mappings(item)[:64]]
         return nested or found or inner
-    nested = [message for one in source.head for message in mappings(one.get("messages"))[:64]]
+    nested = [message for item in source.head for message in mappings(item.get("messages"))[:64]]
     return nested or source.head
 
 
@@ -204,7 +204,7 @@ def detect(source: Source) -> bool:
     roles = [message.get("role") for message in messages]
     known = sum(role in _ROLES for role in roles if is_text(role))
     is_said = any(
-        "content" in one or "tool_calls" in one or "function_call" in one for one in messages
+        "content" in item or "tool_calls" in item or "function_call" in item for item in messages
     )
     return known > 0 and is_said and known * 2 >= len(roles)
 

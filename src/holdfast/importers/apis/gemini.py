@@ -35,7 +35,7 @@ def carry_content(draft: Draft, role: object, parts: object, **about: Any) -> No
     """One content: what the model said, or results and words for it."""
     items = parts if isinstance(parts, list) else [parts]
     if role in _MODEL_ROLES:
-        said = [block for item in items for block in _said(draft, item)]
+        said = [block for item in items for block in _read_text_part(draft, item)]
         draft.assistant(said, **{"provider": "google", **about})
         return
     about = {name: about[name] for name in ("record_id", "ts", "extra") if name in about}
@@ -46,14 +46,14 @@ def carry_content(draft: Draft, role: object, parts: object, **about: Any) -> No
             _carry_answer(draft, answer, **about)
             about["record_id"] = ""
         else:
-            said += _said(draft, item)
+            said += _read_text_part(draft, item)
     if said:
         draft.user(said, **about)
     elif not items:
         draft.skip("empty content", "it says nothing")
 
 
-def _said(draft: Draft, part: object) -> list[Json]:
+def _read_text_part(draft: Draft, part: object) -> list[Json]:
     if not isinstance(part, dict):
         return blocks.blocks_of(part)
     signature = text_or_empty(part.get("thoughtSignature") or part.get("thought_signature"))
@@ -99,12 +99,14 @@ def _carry_answer(draft: Draft, answer: Json, **about: Any) -> None:
     is_error = "error" in inner and "output" not in inner
     text = inner.get("error") if is_error else inner.get("output", inner.get("result"))
     is_whole = is_text(text) and len(inner) == 1
-    pictures = [block for part in listing(answer.get("parts")) for block in _said(draft, part)]
+    pictures = [
+        block for part in listing(answer.get("parts")) for block in _read_text_part(draft, part)
+    ]
     content: Any = text if is_whole else blocks.as_text(response)
     if pictures:
         content = [*blocks.blocks_of(content), *pictures]
     draft.result(
-        draft.answered(answer.get("id"), name), content, name=name, is_error=is_error, **about
+        draft.answer_id(answer.get("id"), name), content, name=name, is_error=is_error, **about
     )
 
 
@@ -124,7 +126,7 @@ def _contents(source: Source) -> list[Json]:
 
 def detect(source: Source) -> bool:
     found = _contents(source)
-    return bool(found) and any("parts" in one for one in found)
+    return bool(found) and any("parts" in item for item in found)
 
 
 def read(source: Source) -> list[Imported]:
@@ -132,7 +134,7 @@ def read(source: Source) -> list[Imported]:
     draft = Draft()
     system = body.get("systemInstruction") or body.get("system_instruction")
     parts = mapping(system).get("parts") if isinstance(system, dict) else [system]
-    said = [block for part in listing(parts) for block in _said(draft, part)]
+    said = [block for part in listing(parts) for block in _read_text_part(draft, part)]
     draft.system = "\n".join(text_or_empty(block.get("text")) for block in said)
     draft.tools = tools_of(body.get("tools"))
     for content in _contents(source):
@@ -142,7 +144,7 @@ def read(source: Source) -> list[Imported]:
             content.get("parts"),
             model=text_or_empty(body.get("model")) or None,
         )
-    return [draft.done(source, "gemini")]
+    return [draft.finish(source, "gemini")]
 
 
 IMPORTER: Final = Importer("gemini", "Gemini contents or request bodies", detect, read)
@@ -156,8 +158,8 @@ def detect_cli(source: Source) -> bool:
     if isinstance(value, dict) and "sessionId" in value and "projectHash" in value:
         return True
     if isinstance(value, dict) and isinstance(value.get("history"), list):
-        return any("parts" in one for one in mappings(value["history"]))
-    return any("sessionId" in one and "projectHash" in one for one in source.head[:1])
+        return any("parts" in item for item in mappings(value["history"]))
+    return any("sessionId" in item and "projectHash" in item for item in source.head[:1])
 
 
 def read_cli(source: Source) -> list[Imported]:
@@ -167,8 +169,8 @@ def read_cli(source: Source) -> list[Imported]:
         header, messages = value, mappings(value.get("messages"))
     else:
         lines = [line.value for line in source.lines]
-        header = next((one for one in lines if "projectHash" in one), {})
-        messages = [one for one in lines if is_text(one.get("type"))]
+        header = next((item for item in lines if "projectHash" in item), {})
+        messages = [item for item in lines if is_text(item.get("type"))]
         others = len(lines) - len(messages) - bool(header)
         draft.skip("update of the header", "no message", others)
     draft.label = text_or_empty(header.get("summary"))
@@ -177,18 +179,18 @@ def read_cli(source: Source) -> list[Imported]:
         carry_content(draft, content.get("role"), content.get("parts"), ts=ts)
     for message in _newest(messages):
         _carry_cli(draft, message)
-    return [draft.done(source, "gemini-cli", text_or_empty(header.get("sessionId")))]
+    return [draft.finish(source, "gemini-cli", text_or_empty(header.get("sessionId")))]
 
 
 def _newest(messages: list[Json]) -> list[Json]:
     """In the line format a message is written again when it grows; the last one counts."""
-    last = {one["id"]: one for one in messages if is_text(one.get("id"))}
+    last = {message["id"]: message for message in messages if is_text(message.get("id"))}
     seen: set[str] = set()
     kept: list[Json] = []
-    for one in messages:
-        key = one.get("id")
+    for item in messages:
+        key = item.get("id")
         if not is_text(key):
-            kept.append(one)
+            kept.append(item)
         elif key not in seen:
             seen.add(key)
             kept.append(last[key])
@@ -211,10 +213,10 @@ def _carry_cli(draft: Draft, message: Json) -> None:
 
 
 def _carry_reply(draft: Draft, message: Json, about: dict[str, Any]) -> None:
-    said = [_thought(one) for one in mappings(message.get("thoughts"))]
+    said = [_read_thought(entry) for entry in mappings(message.get("thoughts"))]
     content = message.get("parts", message.get("content"))
     items = content if isinstance(content, list) else [content]
-    said += [block for item in items for block in _said(draft, item)]
+    said += [block for item in items for block in _read_text_part(draft, item)]
     made = mappings(message.get("toolCalls"))
     ids = [draft.call_id(call.get("id")) for call in made]
     said += [
@@ -237,7 +239,7 @@ def _carry_reply(draft: Draft, message: Json, about: dict[str, Any]) -> None:
             _carry_answer(draft, {**answer, "id": answer.get("id") or call_id}, ts=ts)
 
 
-def _thought(thought: Json) -> Json:
+def _read_thought(thought: Json) -> Json:
     texts = [text_or_empty(thought.get(name)) for name in ("subject", "description")]
     return blocks.thinking("\n".join(filter(None, texts)))
 
@@ -266,10 +268,10 @@ CLI: Final = Importer(
 
 def detect_qwen(source: Source) -> bool:
     return any(
-        "uuid" in one
-        and "sessionId" in one
-        and ("parts" in mapping(one.get("message")) or "systemPayload" in one)
-        for one in source.head
+        "uuid" in item
+        and "sessionId" in item
+        and ("parts" in mapping(item.get("message")) or "systemPayload" in item)
+        for item in source.head
     )
 
 
@@ -282,8 +284,8 @@ def read_qwen(source: Source) -> list[Imported]:
     for place, line in enumerate(lines):
         if place in path:
             _carry_qwen(draft, line)
-    session = next((one["sessionId"] for one in lines if is_text(one.get("sessionId"))), "")
-    return [draft.done(source, "qwen", session)]
+    session = next((item["sessionId"] for item in lines if is_text(item.get("sessionId"))), "")
+    return [draft.finish(source, "qwen", session)]
 
 
 def _qwen_path(lines: list[Json]) -> set[int]:
@@ -339,8 +341,8 @@ def _carry_compression(draft: Draft, payload: Json, about: dict[str, Any]) -> No
     history = mappings(payload.get("compressedHistory"))
     texts = [
         text_or_empty(part.get("text"))
-        for one in history[:1]
-        for part in mappings(one.get("parts"))
+        for item in history[:1]
+        for part in mappings(item.get("parts"))
     ]
     summary = "\n".join(filter(None, texts))
     if not summary.strip():

@@ -34,10 +34,10 @@ def detect(source: Source) -> bool:
         return False
     if head[0].get("type") == "session" and head[0].get("format") == "holdfast":
         return True
-    kinds = {one.get("type") for one in head if is_text(one.get("type"))}
+    kinds = {item.get("type") for item in head if is_text(item.get("type"))}
     is_ours = kinds <= BY_TYPE.keys() and bool(kinds & _SEED)
-    has_fields = any("content" in one or "tool_use_id" in one for one in head)
-    return is_ours and has_fields and not any(name in one for one in head for name in _FOREIGN)
+    has_fields = any("content" in item or "tool_use_id" in item for item in head)
+    return is_ours and has_fields and not any(name in item for item in head for name in _FOREIGN)
 
 
 def read(source: Source) -> list[Imported]:
@@ -63,7 +63,7 @@ def read(source: Source) -> list[Imported]:
             draft.skip("rewind", "only the branch that it leads to is carried")
         else:
             draft.carry(record)
-    return [draft.done(source, "holdfast", name)]
+    return [draft.finish(source, "holdfast", name)]
 
 
 def _path(records: list[Record]) -> list[Record]:
@@ -72,7 +72,7 @@ def _path(records: list[Record]) -> list[Record]:
         outline.add(place, 1, record)
     outline.end()
     places: dict[str, list[Place]] = {}
-    wanted = outline.wanted
+    wanted = outline.missing_ids
     for place, record in enumerate(records):
         if record.id in wanted:
             places.setdefault(record.id, []).append(Place(place, hash(encode(record))))

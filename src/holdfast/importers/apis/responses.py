@@ -65,7 +65,7 @@ class Reply:
         elif kind in ("compaction", "compaction_summary"):
             self.draft.skip("encrypted compaction", "only its provider can read it")
         elif role == "assistant":
-            self._say(blocks.blocks_of(_said(item)), item, ts)
+            self._say(blocks.blocks_of(_read_text_item(item)), item, ts)
         elif is_text(role):
             self._message(item, role, ts)
         else:
@@ -106,7 +106,7 @@ class Reply:
             None,
         )
         self.draft.result(
-            self.draft.answered(item.get("call_id"), name),
+            self.draft.answer_id(item.get("call_id"), name),
             output_content(output),
             name=name,
             is_error=item.get("status") == "failed",
@@ -116,7 +116,7 @@ class Reply:
 
     def _message(self, item: Json, role: str, ts: float) -> None:
         self.end()
-        content = blocks.content_of(_said(item))
+        content = blocks.content_of(_read_text_item(item))
         about: dict[str, Any] = {"record_id": text_or_empty(item.get("id")), "ts": ts}
         if role in ("system", "developer"):
             carry_system(self.draft, content, about)
@@ -132,12 +132,14 @@ def output_content(output: object) -> Any:
         output = [output]
     if output is None or isinstance(output, str):
         return output
-    if isinstance(output, list) and all(isinstance(one, dict) and "type" in one for one in output):
+    if isinstance(output, list) and all(
+        isinstance(item, dict) and "type" in item for item in output
+    ):
         return blocks.content_of(output)
     return blocks.as_text(output)
 
 
-def _said(item: Json) -> object:
+def _read_text_item(item: Json) -> object:
     return next((item[name] for name in ("content", "message", "text") if name in item), None)
 
 
@@ -176,7 +178,7 @@ def read(source: Source) -> list[Imported]:
         _take(reply, item)
     reply.end(mapping(body.get("usage")) or None)
     name = text_or_empty(body.get("id")) if body.get("object") == "response" else ""
-    return [draft.done(source, "openai-responses", name)]
+    return [draft.finish(source, "openai-responses", name)]
 
 
 def _take(reply: Reply, item: object) -> None:

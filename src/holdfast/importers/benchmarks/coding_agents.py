@@ -49,7 +49,7 @@ def read_mini(source: Source) -> list[Imported]:
         if reply:
             draft.skip("extra.response", "the provider's own copy of a message; usage is carried")
     name = text_or_empty(value.get("instance_id")) or source.stem
-    return [draft.done(source, "mini-swe-agent", name)]
+    return [draft.finish(source, "mini-swe-agent", name)]
 
 
 MINI: Final = Importer(
@@ -72,7 +72,7 @@ def read_swe(source: Source) -> list[Imported]:
         carry_message(draft, message)
     steps = len(listing(value.get("trajectory")))
     draft.skip("trajectory step", "it repeats the history", steps)
-    return [draft.done(source, "swe-agent", source.stem)]
+    return [draft.finish(source, "swe-agent", source.stem)]
 
 
 SWE: Final = Importer("swe-agent", "SWE-agent trajectories (*.traj)", detect_swe, read_swe)
@@ -152,7 +152,7 @@ class _Events:
             self._reply(mapping(event["tool_call_metadata"]), about)
         elif action == "message" and self._is_user(event):
             pictures = listing(arguments.get("image_urls") or arguments.get("images_urls"))
-            images = [blocks.image_at(one) for one in pictures if is_text(one)]
+            images = [blocks.image_at(picture) for picture in pictures if is_text(picture)]
             self.draft.user([blocks.text(said), *images] if images else said, **about)
         elif action == "message":
             self.draft.assistant(said, model=self._model, **about)
@@ -194,7 +194,7 @@ class _Events:
 
     def _observation(self, event: Json, seen: str, about: dict[str, Any]) -> None:
         about_call = mapping(event.get("tool_call_metadata"))
-        call_id = self.draft.answered(about_call.get("tool_call_id"), "" if about_call else seen)
+        call_id = self.draft.answer_id(about_call.get("tool_call_id"), "" if about_call else seen)
         content = text_or_empty(event.get("content"))
         if not about_call and not call_id:
             self.draft.user(content, extra={"role": "environment"}, **about)

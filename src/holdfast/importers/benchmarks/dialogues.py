@@ -38,7 +38,7 @@ def _date(value: object) -> float:
 
 def detect_longmemeval(source: Source) -> bool:
     found = mappings(source.value) if isinstance(source.value, list) else []
-    return any("haystack_sessions" in one for one in found[:4])
+    return any("haystack_sessions" in item for item in found[:4])
 
 
 def read_longmemeval(source: Source) -> list[Imported]:
@@ -82,7 +82,7 @@ LONGMEMEVAL: Final = Importer(
 
 def detect_realmem(source: Source) -> bool:
     found = mappings(mapping(source.value).get("dialogues"))
-    return any("dialogue_turns" in one for one in found[:4])
+    return any("dialogue_turns" in item for item in found[:4])
 
 
 def read_realmem(source: Source) -> list[Imported]:
@@ -112,7 +112,7 @@ REALMEM: Final = Importer("realmem", "RealMem dialogues", detect_realmem, read_r
 
 
 def detect_qmsum(source: Source) -> bool:
-    return any("meeting_transcripts" in one for one in source.head[:4])
+    return any("meeting_transcripts" in item for item in source.head[:4])
 
 
 def read_qmsum(source: Source) -> list[Imported]:
@@ -185,7 +185,7 @@ MEMORYCODE: Final = Importer(
 
 
 def detect_memorybank(source: Source) -> bool:
-    people = [one for one in mapping(source.value).values() if isinstance(one, dict)]
+    people = [item for item in mapping(source.value).values() if isinstance(item, dict)]
     return any(
         isinstance(person.get("history"), dict) and "name" in person for person in people[:4]
     )
@@ -217,8 +217,10 @@ _SENT, _ANSWERED = (0, 3), (4, 5)
 
 def detect_goodai(source: Source) -> bool:
     return any(
-        isinstance(one.get("type"), int) and "test_id" in one and isinstance(one.get("data"), dict)
-        for one in source.head[:8]
+        isinstance(item.get("type"), int)
+        and "test_id" in item
+        and isinstance(item.get("data"), dict)
+        for item in source.head[:8]
     )
 
 
@@ -238,7 +240,7 @@ def read_goodai(source: Source) -> list[Imported]:
             draft.assistant(message, ts=ts, extra=extra)
         else:
             draft.skip(f"event of type {event.get('type')}", "the test's own bookkeeping")
-    return [draft.done(source, "goodai-ltm")]
+    return [draft.finish(source, "goodai-ltm")]
 
 
 GOODAI: Final = Importer("goodai-ltm", "GoodAI LTM logs", detect_goodai, read_goodai)

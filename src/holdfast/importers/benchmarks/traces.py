@@ -82,7 +82,7 @@ def _read_run(spans: list[Json]) -> Draft:
     waiting = {_plain_text(reply): reply for reply in replies[:last]}
     draft = Draft()
     draft.skip("request that a later one repeats", "it is there whole in the last", last)
-    for message in _joined(requests[last]):
+    for message in _join_messages(requests[last]):
         said = waiting.get(_plain_text(message)) if message.get("role") == "assistant" else None
         about = {name: said[name] for name in ("usage", "timestamp", "model")} if said else {}
         carry_message(draft, {**message, **about})
@@ -119,12 +119,12 @@ def _reply(span: Json) -> Json:
     }
 
 
-def _joined(messages: list[Json]) -> list[Json]:
+def _join_messages(messages: list[Json]) -> list[Json]:
     """smolagents writes calls and results as messages of their own; they go where they belong."""
     joined: list[Json] = []
     for message in messages:
         role, text = message.get("role"), _plain_text(message)
-        calls = _written_calls(text) if role == "tool-call" else []
+        calls = _read_written_calls(text) if role == "tool-call" else []
         if calls and joined and joined[-1].get("role") == "assistant":
             joined[-1] = {**joined[-1], "tool_calls": calls}
         elif role == "tool-call":
@@ -139,7 +139,7 @@ def _joined(messages: list[Json]) -> list[Json]:
     return joined
 
 
-def _written_calls(text: str) -> list[Json]:
+def _read_written_calls(text: str) -> list[Json]:
     """Calls as Python wrote them into a text."""
     _words, _colon, written = text.partition("Calling tools:")
     try:
@@ -218,7 +218,7 @@ INSPECT: Final = Importer(
 
 def detect_tau(source: Source) -> bool:
     found = mappings(source.value) if isinstance(source.value, list) else []
-    return any("task_id" in one and isinstance(one.get("traj"), list) for one in found[:8])
+    return any("task_id" in item and isinstance(item.get("traj"), list) for item in found[:8])
 
 
 def read_tau(source: Source) -> list[Imported]:
@@ -247,7 +247,7 @@ def read_toolbench(source: Source) -> list[Imported]:
     answer = mapping(mapping(source.value).get("answer_generation"))
     draft = Draft()
     draft.tools = tools_of(answer.get("function"))
-    chains: list[list[Json]] = [mappings(one) for one in listing(answer.get("train_messages"))]
+    chains: list[list[Json]] = [mappings(item) for item in listing(answer.get("train_messages"))]
     longest = max(chains, key=len, default=[])
     if longest:
         carry_messages(draft, longest)
@@ -255,7 +255,7 @@ def read_toolbench(source: Source) -> list[Imported]:
     elif is_text(answer.get("query")):
         draft.user(answer["query"])
     draft.skip("search tree", "attempts that were not chosen")
-    return [draft.done(source, "toolbench")]
+    return [draft.finish(source, "toolbench")]
 
 
 TOOLBENCH: Final = Importer(

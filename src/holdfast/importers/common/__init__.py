@@ -1,1 +1,1 @@
-"""What every importer is built from: sources, drafts, content blocks and parsing."""
+"""Building blocks of importers: sources, drafts, content blocks and parsing."""

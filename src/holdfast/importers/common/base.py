@@ -1,4 +1,4 @@
-"""What every importer is made of: the source it reads, the session it drafts, what it left out.
+"""Parts of an importer: the source it reads, the session it drafts, what it left out.
 
 Importers are pure: bytes in, records out. They never repair a conversation. Unanswered calls,
 orphan results and blank ids are carried as they are found, because a projection repairs its own
@@ -46,7 +46,7 @@ _PIECE_BYTES: Final = 64 * 1024
 """Packed data is taken in pieces, so that damage costs only what comes after it."""
 
 HEAD_LINES: Final = 64
-"""How many lines a detector may look at."""
+"""Lines that a detector may look at."""
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ class Source:
     def __init__(self, data: bytes, name: str) -> None:
         self.name = name
         self.flaws: Counter[tuple[str, str]] = Counter()
-        self.data: Final = self._decoded(self._unpacked(data))
+        self.data: Final = self._decode(self._unpack(data))
 
     @property
     def stem(self) -> str:
@@ -135,20 +135,20 @@ class Source:
         return self.data.decode(errors="replace")
 
     def describe(self) -> str:
-        """What the bytes look like, for an error message."""
+        """Describe the bytes, for an error message."""
         if not self.data.strip():
             return "it is empty"
         if isinstance(self.value, dict):
-            return f"a JSON object with {_named(self.value)}"
+            return f"a JSON object with {_clean_name(self.value)}"
         if isinstance(self.value, list):
             first = next(iter(mappings(self.value)), {})
-            kind = f"of objects with {_named(first)}" if first else "without objects"
+            kind = f"of objects with {_clean_name(first)}" if first else "without objects"
             return f"a JSON list of {len(self.value):,} items, {kind}"
         if self.head:
-            return f"JSON lines, the first with {_named(self.head[0])}"
+            return f"JSON lines, the first with {_clean_name(self.head[0])}"
         return f"it begins with {preview(self.data)!r}"
 
-    def _unpacked(self, data: bytes) -> bytes:
+    def _unpack(self, data: bytes) -> bytes:
         if data[:2] != b"\x1f\x8b":
             return data
         unpacked = bytearray()
@@ -174,7 +174,7 @@ class Source:
             self.flaws["cut-off gzip data", "the file ends early; what is there was read"] += 1
         return bytes(unpacked)
 
-    def _decoded(self, data: bytes) -> bytes:
+    def _decode(self, data: bytes) -> bytes:
         """UTF-8 without a byte order mark, whatever the file had."""
         for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
             if data.startswith(mark):
@@ -243,13 +243,13 @@ class Draft:
         self._invented.add(made)
         return made
 
-    def answered(self, given: object = "", name: str = "") -> str:
+    def answer_id(self, given: object = "", name: str = "") -> str:
         """Which call a result answers: the one it names, else the oldest that has no id."""
         named = text_or_empty(given)
         if named in self._names:
             return named
-        waiting = [one for one in self._open if one in self._invented or not named]
-        return next((one for one in waiting if name in ("", self._open[one])), "") or named
+        waiting = [item for item in self._open if item in self._invented or not named]
+        return next((item for item in waiting if name in ("", self._open[item])), "") or named
 
     def carry(self, record: Record) -> None:
         """A record that is one already: only its place in the tree is new."""
@@ -276,7 +276,7 @@ class Draft:
     def has(self, record_id: str) -> bool:
         return record_id in self._ids
 
-    def done(
+    def finish(
         self, source: Source, kind: str, name: str = "", *, tells_flaws: bool = True
     ) -> Imported:
         """The finished session; of several in one file, the first tells the file's flaws."""
@@ -364,13 +364,13 @@ def finish(source: Source, kind: str, sessions: list[tuple[str, Draft]]) -> list
     """The sessions of a file that holds many, under names of their own."""
     names = unique_names([name for name, _draft in sessions])
     return [
-        draft.done(source, kind, name, tells_flaws=number == 0)
+        draft.finish(source, kind, name, tells_flaws=number == 0)
         for number, (name, (_name, draft)) in enumerate(zip(names, sessions, strict=True))
     ]
 
 
 def about_line(value: Json, time: str = "timestamp") -> dict[str, Any]:
-    """What a record takes over from its line: the id and the time."""
+    """Return the fields that a record takes from its line: the id and the time."""
     return {"record_id": text_or_empty(value.get("id")), "ts": seconds(value.get(time))}
 
 
@@ -401,7 +401,7 @@ def is_text(value: object) -> TypeGuard[str]:
     return isinstance(value, str)
 
 
-def _named(value: Json) -> str:
+def _clean_name(value: Json) -> str:
     shown = ", ".join(f"`{cut(str(name), 40, marker=ellipsis).text}`" for name in list(value)[:8])
     more = f" and {len(value) - 8} more" if len(value) > 8 else ""
     return f"the fields {shown}{more}" if value else "no fields"

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections import Counter
 
 NOT_JSON: Final = object()
-"""What `parse` returns for text that is no JSON; `None` is a value of its own."""
+"""The value that `parse` returns for text that is no JSON; `None` is a JSON value."""
 
 _LEVELS_MAX: Final = 2 * NESTING_MAX
-"""What is nested deeper is no conversation; up to here its deepest part alone is left out."""
+"""The depth up to which only the deepest part is left out; anything deeper is no conversation."""
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 _FRACTION: Final = lazy_pattern(r"(\.\d{6})\d+")
 
@@ -79,20 +79,20 @@ def read_lines(data: bytes, flaws: Counter[tuple[str, str]]) -> list[Line]:
         if isinstance(value, dict):
             lines.append(Line(number, value))
         elif value is NOT_JSON:
-            lines += [Line(number, one) for one in _glued(raw, flaws)]
+            lines += [Line(number, item) for item in _split_glued(raw, flaws)]
         else:
             flaws["line that is no object", f"found {type(value).__name__}"] += 1
     return lines
 
 
-def _glued(raw: bytes, flaws: Counter[tuple[str, str]]) -> list[Json]:
+def _split_glued(raw: bytes, flaws: Counter[tuple[str, str]]) -> list[Json]:
     """Objects on one line that lost the newline between them; what is left over is counted."""
     text = raw.decode(errors="replace").strip()
     found: list[Json] = []
     while text.startswith("{"):
         try:
             value, end = _lenient.raw_decode(text)
-            found.append(_mended(value))
+            found.append(_mend_object(value))
         except (ValueError, RecursionError):
             break
         text = text[end:].lstrip()
@@ -101,7 +101,7 @@ def _glued(raw: bytes, flaws: Counter[tuple[str, str]]) -> list[Json]:
     return found
 
 
-def _mended(value: Json) -> Json:
+def _mend_object(value: Json) -> Json:
     mended = scrub_deep(value)
     assert isinstance(mended, dict)
     return mended

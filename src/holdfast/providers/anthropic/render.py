@@ -89,7 +89,8 @@ def _budget(target: Target, output: int) -> int:
 
 
 def _lacks_thinking(messages: Sequence[Json]) -> bool:
-    """Whether the model is amid a turn that it began without thinking: it cannot start now."""
+    """Return whether the model is amid a turn that it began without thinking: it cannot start
+    now."""
     if len(messages) < 2:
         return False
     blocks = messages[-2]["content"]
@@ -113,22 +114,24 @@ def _message(message: Message, ids: CallIds, target: Target, *, thinks: bool) ->
         # Where a model always thinks first, thinking that stands elsewhere was moved.
         blocks = [block for block in blocks if not isinstance(block, Thinking)] or [Text(SILENT)]
     if message.role == "assistant":
-        served = _served(blocks)
+        served = _server_call_indexes(blocks)
         content = [
-            _raw(block) if at in served and isinstance(block, Other) else _said(block, ids, target)
+            _raw(block)
+            if at in served and isinstance(block, Other)
+            else _render_assistant_block(block, ids, target)
             for at, block in enumerate(blocks)
         ]
     else:
-        content = [_asked(block, ids, target) for block in blocks]
+        content = [_render_user_block(block, ids, target) for block in blocks]
     return {"role": message.role, "content": content}
 
 
-def _served(blocks: Sequence[Block]) -> frozenset[int]:
-    """Where server tool calls and their results stand in a message, both and in order."""
+def _server_call_indexes(blocks: Sequence[Block]) -> frozenset[int]:
+    """Return the positions of server tool calls and their results in a message, in order."""
     called: dict[str, int] = {}
     served: set[int] = set()
     for at, block in enumerate(blocks):
-        call_id = _served_id(block)
+        call_id = _server_call_id(block)
         if isinstance(block, Other) and call_id:
             if block.kind == "server_tool_use":
                 called.setdefault(call_id, at)
@@ -137,7 +140,7 @@ def _served(blocks: Sequence[Block]) -> frozenset[int]:
     return frozenset(served)
 
 
-def _served_id(block: Block) -> str:
+def _server_call_id(block: Block) -> str:
     """The id that joins a server tool's call and its result; empty for other blocks."""
     if not isinstance(block, Other) or block.raw.get("type") != block.kind:
         return ""
@@ -148,7 +151,7 @@ def _served_id(block: Block) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _said(block: Block, ids: CallIds, target: Target) -> Json:
+def _render_assistant_block(block: Block, ids: CallIds, target: Target) -> Json:
     match block:
         case ToolCall():
             return {
@@ -167,7 +170,7 @@ def _said(block: Block, ids: CallIds, target: Target) -> Json:
             return _piece(block, target)
 
 
-def _asked(block: Block, ids: CallIds, target: Target) -> Json:
+def _render_user_block(block: Block, ids: CallIds, target: Target) -> Json:
     match block:
         case ToolAnswer():
             return _answer(block, ids, target)
@@ -245,7 +248,7 @@ def _mark(
     if head:
         head[-1] = {**head[-1], "cache_control": mark}
         left -= 1
-    for index in _marked_messages(messages, stable, left, target.dialect.cache_lookback):
+    for index in _choose_marks(messages, stable, left, target.dialect.cache_lookback):
         content = messages[index]["content"]
         place = max(
             (at for at, block in enumerate(content) if block["type"] not in _UNMARKABLE),
@@ -255,7 +258,7 @@ def _mark(
             content[place] = {**content[place], "cache_control": mark}
 
 
-def _marked_messages(
+def _choose_marks(
     messages: Sequence[Json], stable: Sequence[int], room: int, lookback: int
 ) -> list[int]:
     """The messages to mark, most useful first, at most `room` of them."""

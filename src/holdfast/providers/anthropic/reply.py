@@ -9,7 +9,7 @@ from holdfast.providers.wire.reading import (
     ReplyFailed,
     arguments,
     is_whole,
-    settled,
+    settle_stop,
     with_call_ids,
 )
 from holdfast.providers.wire.values import as_dict, as_dicts, as_text
@@ -50,7 +50,7 @@ def read(body: Json, target: Target) -> Reply:
     content = with_call_ids([_block(block) for block in content])
     return Reply(
         content=content,
-        stop=settled(_STOPS.get(reason, "other" if reason else "end"), content),
+        stop=settle_stop(_STOPS.get(reason, "other" if reason else "end"), content),
         stop_reason=reason,
         usage=as_dict(body.get("usage")) or None,
         provider=target.provider,
@@ -83,7 +83,7 @@ class AnthropicStream:
             case "content_block_start":
                 block = as_dict(event.get("content_block"))
                 self._blocks[_index(event)] = _Growing(block)
-                return _opened(block)
+                return _open_block(block)
             case "content_block_delta":
                 growing = self._blocks.setdefault(_index(event), _Growing({"type": "text"}))
                 return growing.add(as_dict(event.get("delta")))
@@ -165,7 +165,7 @@ class _Growing:
         return [Delta("thinking" if kind == "thinking" else "text", said)]
 
 
-def _opened(block: Json) -> list[Delta]:
+def _open_block(block: Json) -> list[Delta]:
     match block.get("type"):
         case "tool_use" | "server_tool_use" | "mcp_tool_use":
             return [Delta("call", as_text(block.get("name")))]

@@ -1,4 +1,4 @@
-"""What Anthropic's Messages API refuses, and Bedrock with it.
+"""Rules of Anthropic's Messages API, and of Bedrock.
 
 The words of each rule are the provider's; docs/dialects.md lists them all.
 """
@@ -215,6 +215,7 @@ RULES: Final = (
 
 
 def is_adaptive(model: str) -> bool:
-    """Whether a model decides by itself how much it thinks; the same ones refuse a prefill."""
+    """Return whether a model decides by itself how much it thinks; the same ones refuse a
+    prefill."""
     found = _VERSION.search(model)
     return found is not None and (int(found[1]), int(found[2] or 0)) >= _ADAPTIVE_SINCE

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Block, Message, Prompt, Tool
 
 LOST_SIGNATURE: Final = "skip_thought_signature_validator"
-"""What the API documents for a call whose signature is not to be had."""
+"""The signature that the API documents for a call whose own is missing."""
 
 
 def render(prompt: Prompt, target: Target) -> Json:
@@ -64,7 +64,7 @@ def _tool(tool: Tool) -> Json:
 def _content(message: Message, ids: CallIds, names: dict[str, str], target: Target) -> Json:
     blocks = sendable(message, target)
     if message.role == "assistant":
-        return {"role": "model", "parts": _said(blocks, ids, names, target)}
+        return {"role": "model", "parts": _render_parts(blocks, ids, names, target)}
     answers = [block for block in blocks if isinstance(block, ToolAnswer)]
     parts = [
         *(_answer(answer, ids, names, target) for answer in answers),
@@ -74,7 +74,7 @@ def _content(message: Message, ids: CallIds, names: dict[str, str], target: Targ
     return {"role": "user", "parts": parts}
 
 
-def _said(
+def _render_parts(
     blocks: Sequence[Block], ids: CallIds, names: dict[str, str], target: Target
 ) -> list[Json]:
     parts: list[Json] = []

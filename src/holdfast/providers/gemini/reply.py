@@ -8,7 +8,7 @@ from holdfast.core.models.replies import Delta, Reply
 from holdfast.providers.wire.reading import (
     ReplyFailed,
     call_block,
-    settled,
+    settle_stop,
     with_call_ids,
 )
 from holdfast.providers.wire.values import as_dict, as_dicts, as_text
@@ -53,7 +53,7 @@ def read(body: Json, target: Target) -> Reply:
         stop, reason = "refusal", why
     return Reply(
         content=content,
-        stop=settled(stop, content),
+        stop=settle_stop(stop, content),
         stop_reason=reason,
         usage=as_dict(_either(body, "usageMetadata", "usage_metadata")) or None,
         provider=target.provider,
@@ -116,7 +116,7 @@ class GeminiStream:
         self.is_complete |= bool(_either(candidate, "finishReason", "finish_reason"))
         heard: list[Delta] = []
         for part in as_dicts(as_dict(candidate.get("content")).get("parts")):
-            heard += _heard(part)
+            heard += _read_part(part)
             self._add(part)
         return heard
 
@@ -135,13 +135,14 @@ class GeminiStream:
 
 
 def _continues(last: Json, part: Json) -> bool:
-    """Whether a part is more of the text before it: of one kind, and that one not sealed yet."""
+    """Return whether a part is more of the text before it: of one kind, and that one not sealed
+    yet."""
     is_text = isinstance(last.get("text"), str) and isinstance(part.get("text"), str)
     is_sealed = bool(_either(last, "thoughtSignature", "thought_signature"))
     return is_text and not is_sealed and bool(last.get("thought")) == bool(part.get("thought"))
 
 
-def _heard(part: Json) -> list[Delta]:
+def _read_part(part: Json) -> list[Delta]:
     call = _either(part, "functionCall", "function_call")
     if isinstance(call, dict):
         return [Delta("call", as_text(call.get("name")))]

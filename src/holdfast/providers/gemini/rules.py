@@ -112,5 +112,5 @@ _UNSIGNED_MODELS: Final = lazy_pattern(r"gemini-(1|2|exp|pro|flash)\b|gemini-[12
 
 
 def wants_signatures(model: str) -> bool:
-    """Whether a model refuses calls without their thought signature; unknown ones may."""
+    """Return whether a model refuses calls without their thought signature; unknown ones may."""
     return _UNSIGNED_MODELS.search(model) is None

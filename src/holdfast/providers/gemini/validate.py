@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.log.records import Json  # noqa: TC001  (a struct's field)
 from holdfast.providers.gemini import rules
-from holdfast.providers.wire.rule import Picture, Violation, bracketed, dicts
+from holdfast.providers.wire.rule import Picture, Violation, bracket_path, dicts
 from holdfast.providers.wire.values import as_dict, as_list, as_number, as_text
 
 if TYPE_CHECKING:
@@ -101,10 +101,10 @@ def _judge_parts(body: Json, target: Target) -> Iterator[Violation]:
         parts = content.get("parts")
         if not isinstance(parts, list) or not parts:
             rule = rules.VERTEX_PARTS if target.flavour == "vertex" else rules.PARTS
-            yield rule.broken(where, spot=bracketed(where))
+            yield rule.broken(where, spot=bracket_path(where))
         for place, part in dicts(parts, f"{where}.parts"):
             if not _has_data(part):
-                yield rules.DATA.broken(place, spot=bracketed(place))
+                yield rules.DATA.broken(place, spot=bracket_path(place))
 
 
 def _has_data(part: Json) -> bool:
@@ -139,7 +139,7 @@ def _judge_names(body: Json, turns: list[_Turn], target: Target) -> Iterator[Vio
         for where, response in turn.having("functionResponse"):
             name = as_text(response.get("name"))
             if not name:
-                yield rules.NAMED.broken(where, spot=bracketed(where))
+                yield rules.NAMED.broken(where, spot=bracket_path(where))
             elif called and name not in called:
                 yield rules.MATCHED.broken(where, name=name)
         called = [as_text(call.get("name")) for _where, call in turn.having("functionCall")]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CACHED_TOKENS_MIN: Final = 1_024
 """A shorter prefix is not cached, as with the large providers."""
 _REMEMBERED: Final = 8
-"""How many requests the simulated cache has in mind."""
+"""Requests that the simulated cache remembers."""
 _MESSAGES: Final = ("messages", "input", "contents")
 
 
@@ -38,7 +38,7 @@ class RequestPart(msgspec.Struct, frozen=True):
 
 
 class PromptTooLong(Exception):
-    """What Anthropic's SDK raises for a request over the limit, without it."""
+    """Stands in for the error of Anthropic's SDK for a request over the limit."""
 
     status_code: Final = 400
 
@@ -59,11 +59,11 @@ def parts_of(request: Json, counter: Counter) -> list[RequestPart]:
     """The tools, the system prompt and each message, in the order a cache sees them."""
     return [
         RequestPart(hashlib.sha256(msgspec.json.encode(_bare(value))).digest(), tokens)
-        for value, tokens in _counted(request, counter)
+        for value, tokens in _count_parts(request, counter)
     ]
 
 
-def _counted(request: Json, counter: Counter) -> Iterator[tuple[object, int]]:
+def _count_parts(request: Json, counter: Counter) -> Iterator[tuple[object, int]]:
     tools = request.get("tools")
     if tools:
         yield tools, sum(count_tool(tool, counter) for tool in read_tools(tools))
@@ -110,10 +110,10 @@ class Meter:
         self._seen: list[tuple[RequestPart, ...]] = []
 
     def usage(self, request: Json, content: Sequence[Json]) -> Json:
-        """What a request and its reply come to, and what a cache would have had of it."""
+        """Return the usage of a request and its reply, cache included."""
         parts = tuple(parts_of(request, self._counter))
         prompt = sum(part.tokens for part in parts)
-        read = self._cached(parts)
+        read = self._cached_tokens(parts)
         self._seen = [*self._seen, parts][-_REMEMBERED:]
         blocks = read_blocks(list(content))
         output = max(1, sum(count_block(block, self._counter) for block in blocks))
@@ -122,7 +122,7 @@ class Meter:
         counts = TokenCounts(prompt=prompt, read=read, written=written, output=output)
         return find_provider(self._target.dialect.name).report_usage(counts)
 
-    def _cached(self, parts: tuple[RequestPart, ...]) -> int:
+    def _cached_tokens(self, parts: tuple[RequestPart, ...]) -> int:
         """The longest beginning shared with an earlier request."""
         if self._target.cache == "none":
             return 0

@@ -77,7 +77,7 @@ NOTHING: Final = "I do not know: nothing that I can see of this conversation is 
 NOTED: Final = "Noted. It is in the log, and I can quote it."
 BACK: Final = "Back from "
 _OWN: Final = (ABOUT, QUOTING, NOTHING, NOTED, BACK)
-"""How this model's own messages begin: it does not quote itself."""
+"""Openings of this model's own messages: it does not quote itself."""
 
 _NOTES: Final = ask_for_notes().partition("\n")[0].partition(":")[0]
 _QUESTION: Final = lazy_pattern(
@@ -96,7 +96,7 @@ _GREETING: Final = lazy_pattern(
 _JOINT: Final = lazy_pattern(r"^\W*(?:and|then)\b", re.IGNORECASE)
 """What joins a call and the rest of a message."""
 _REMARK: Final = lazy_pattern(r"\[[^\]\n]*\]")
-"""What the projection puts in for a user who has said nothing."""
+"""The projection's stand-in for a missing user message."""
 
 
 class OfflineModel:
@@ -125,7 +125,7 @@ class OfflineModel:
             model=self.target.model,
         )
         reply = _within(reply, request, self._counter)
-        return reply if hear is None else _told(reply, hear)
+        return reply if hear is None else _stream_reply(reply, hear)
 
     def as_async(self) -> AsyncOfflineModel:
         """The same model for asynchronous callers."""
@@ -159,18 +159,18 @@ def _content(request: Json, counter: Counter) -> list[Json]:
             previous=summary.previous or prose_of("\n".join(earlier)),
             focus=summary.focus,
         )
-        return _said(text or NOTHING)
+        return _text_content(text or NOTHING)
     if order.startswith(_NOTES):
-        return _said(_notes(order, before))
+        return _text_content(_notes(order, before))
     asked = newest_words(messages)
     results = newest_results(messages)
     if results and not asked:
-        return _said(_report(results, messages, tools))
+        return _text_content(_report(results, messages, tools))
     return _answer(asked, messages, tools)
 
 
 def _is_chatter(entry: TranscriptEntry) -> bool:
-    """What is no matter for a summary: greetings, and what this model said itself."""
+    """Return whether an entry is a greeting, or this model's own words."""
     if entry.kind == "user":
         is_greeting = bool(_GREETING.match(entry.text)) and len(entry.text) < GREETING_CHARS
         return is_greeting or _REMARK.fullmatch(entry.text.strip()) is not None
@@ -181,21 +181,20 @@ def _answer(asked: str, messages: Sequence[Json], tools: Sequence[Tool]) -> list
     """A reply to a message: calls where it asks for tools, else words."""
     found = read_orders(asked, tools)
     if found.calls:
-        doubts = _said(" ".join(found.doubts))
+        doubts = _text_content(" ".join(found.doubts))
         return [*doubts, *_calls(found.calls, messages)]
     if found.doubts:
-        return _said(" ".join(found.doubts))
+        return _text_content(" ".join(found.doubts))
     if _GREETING.match(asked) or not has_terms(asked):
-        return _said(f"{ABOUT}{_offer(tools)}")
+        return _text_content(f"{ABOUT}{_offer(tools)}")
     if not _is_question(asked):
-        return _said(NOTED)
-    quotes = _quotes(asked, _said_before(_known(messages), tools))
-    return _said(quotes or f"{NOTHING} {ABOUT}{_offer(tools)}")
+        return _text_content(NOTED)
+    quotes = _quotes(asked, _said_before(_known_messages(messages), tools))
+    return _text_content(quotes or f"{NOTHING} {ABOUT}{_offer(tools)}")
 
 
-def _known(messages: Sequence[Json]) -> list[Json]:
-    """What was there before the question: where a session begins with a summary, that stands in
-    the same message."""
+def _known_messages(messages: Sequence[Json]) -> list[Json]:
+    """Return the messages before the question; a leading summary stands in the same message."""
     last = messages[-1]
     given = [block for block in blocks_of(last) if find_summary(str(block.get("text", "")))]
     return [*messages[:-1], *([{**last, "content": given}] if given else [])]
@@ -251,8 +250,8 @@ def _between(tag: str, text: str) -> str:
 
 
 def _report(results: Sequence[ShownResult], messages: Sequence[Json], tools: Sequence[Tool]) -> str:
-    """What came back, and what of it answers the rest of what was asked."""
-    told = [_told_result(result) for result in results]
+    """Report the results, and the passages that answer the question."""
+    told = [_describe_result(result) for result in results]
     question = _JOINT.sub("", read_orders(asked_before(messages), tools).rest)
     if _is_question(question) and has_terms(question):
         passages = [
@@ -265,7 +264,7 @@ def _report(results: Sequence[ShownResult], messages: Sequence[Json], tools: Seq
     return "\n\n".join(told)
 
 
-def _told_result(result: ShownResult) -> str:
+def _describe_result(result: ShownResult) -> str:
     opening = f"{BACK}`{result.call}`: "
     lines = [line for line in result.text.splitlines() if line.strip()]
     if result.is_error:
@@ -312,7 +311,7 @@ def _said_before(messages: Sequence[Json], tools: Sequence[Tool]) -> list[Senten
 
 
 def _words_of_user(text: str, place: int, tools: Sequence[Tool]) -> Iterator[Sentence]:
-    """What a person said counts for more than what a file says; what they asked tells nothing."""
+    """Yield the user's statements as passages; they count more than files, questions not at all."""
     summary = find_summary(text)
     source = "the summary of what came before" if summary else f"you, message {place + 1}"
     for sentence in sentences(summary or text):
@@ -329,7 +328,7 @@ def _quotes(question: str, known: Sequence[Sentence]) -> str:
     return "\n".join((QUOTING, *lines)) if lines else ""
 
 
-def _said(text: str) -> list[Json]:
+def _text_content(text: str) -> list[Json]:
     return [{"type": "text", "text": text}] if text else []
 
 
@@ -342,11 +341,11 @@ def _within(reply: Reply, request: Json, counter: Counter) -> Reply:
     while text and counter.count(text) > limit:
         text = text[: len(text) * 9 // 10]
     return msgspec.structs.replace(
-        reply, content=_said(text), stop="length", stop_reason="max_tokens"
+        reply, content=_text_content(text), stop="length", stop_reason="max_tokens"
     )
 
 
-def _told(reply: Reply, hear: Hear) -> Reply:
+def _stream_reply(reply: Reply, hear: Hear) -> Reply:
     told: list[Json] = []
     try:
         for block in reply.content:

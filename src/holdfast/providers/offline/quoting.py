@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.extract.phrases import SENTENCE_END
-from holdfast.core.memory.ranking import Candidate, Weights, asked, ranked, rarity, weight
+from holdfast.core.memory.ranking import Candidate, Weights, query_terms, rank, rarity, weight
 from holdfast.core.memory.search_terms import is_common, terms
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def find_quotes(question: str, known: Sequence[Sentence], count: int) -> list[Se
             worth[term] * weight(times, counts.total(), average) for term, times in own.items()
         )
         candidates.append(Candidate(at, known[at].place, at, score, is_user=known[at].is_user))
-    order = ranked(candidates, {}, weights=_WEIGHTS)
+    order = rank(candidates, {}, weights=_WEIGHTS)
     best = order[0].score if order else 0.0
     found: dict[str, Sentence] = {}
     for hit in order:
@@ -91,7 +91,7 @@ def _telling_terms(text: str) -> dict[str, float]:
     left_out = {term for word in _ASKING for term in terms(word)}
     return {
         term: worth
-        for term, worth in asked(text).items()
+        for term, worth in query_terms(text).items()
         if not is_common(term) and term not in left_out
     }
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
 
 _SUMMARY: Final = lazy_pattern(r"<conversation_so_far>\n(.*)\n</conversation_so_far>", re.DOTALL)
-"""What stands in for messages that were cut."""
+"""The stand-in for messages that were cut."""
 
 
 def find_summary(text: str) -> str:
@@ -33,7 +33,7 @@ def blocks_of(message: Json) -> list[Json]:
 
 
 def newest_words(messages: Sequence[Json]) -> str:
-    """What the user said since the last results; empty where those are the newest."""
+    """Return the user's words since the last results; empty if those are the newest."""
     blocks = blocks_of(messages[-1]) if messages else []
     last = max(
         (at for at, block in enumerate(blocks) if block.get("type") == "tool_result"), default=-1
@@ -53,7 +53,7 @@ def last_order(messages: Sequence[Json]) -> tuple[str, list[Json]]:
 
 class ShownResult(msgspec.Struct, frozen=True):
     call: str
-    """What was called, as a person would write it."""
+    """The call, as a person would write it."""
     name: str
     text: str
     is_error: bool

@@ -12,7 +12,7 @@ from holdfast.core.extract.fair_share import within_tokens
 from holdfast.core.extract.phrases import says_nothing
 from holdfast.core.log.records import Assistant, User
 from holdfast.core.memory.notes import durable
-from holdfast.core.projection.fences import unescaped, unwrapped
+from holdfast.core.projection.fences import unescape, unwrap
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.providers.offline.quoting import Sentence, find_quotes, sentences
@@ -62,7 +62,7 @@ _FAILED: Final = lazy_pattern(
     re.IGNORECASE,
 )
 _LEFT_OUT: Final = lazy_pattern(r"\[…[^\]\n]*\]")
-"""What says that an earlier summary was shortened: the next one is not made of it."""
+"""The marker of a shortened summary; the next one is not made from it."""
 _FILE: Final = lazy_pattern(
     r"(?<![\w/.:])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w|(?<![\w/.@])[\w-]+\.[A-Za-z]\w{0,4}\b"
 )
@@ -86,7 +86,7 @@ def read_transcript(text: str) -> list[TranscriptEntry]:
     labels = list(_LABEL.finditer(text))
     for at, label in enumerate(labels):
         end = labels[at + 1].start() if at + 1 < len(labels) else len(text)
-        said = unescaped(text[label.end() : end]).strip()
+        said = unescape(text[label.end() : end]).strip()
         found.append(TranscriptEntry(_kind(label[1], label[2]), said, label[2].strip()))
     return found
 
@@ -106,7 +106,7 @@ def _kind(speaker: str, rest: str) -> Kind:
 def notes_from(
     entries: Iterable[TranscriptEntry], known: Iterable[str], notes_max: int
 ) -> list[str]:
-    """What the user laid down and what was decided, sentence by sentence."""
+    """Return the user's instructions and the decisions, sentence by sentence."""
     records: list[Record] = []
     for entry in entries:
         if entry.kind == "user":
@@ -134,14 +134,14 @@ def summarise(
         for heading, found in zip(HEADINGS, news, strict=True)
     ]
     for items in range(_ITEMS_MAX, 0, -1):
-        text = _written([_kept(section, items) for section in sections])
+        text = _write_sections([_first_and_newest(section, items) for section in sections])
         if counter.count(text) <= room:
             return text
-    text = _written([_kept(section, 1) for section in sections])
+    text = _write_sections([_first_and_newest(section, 1) for section in sections])
     return within_tokens(text, max(cap_tokens, 1), counter, keep="head")
 
 
-def _written(sections: Iterable[Sequence[str]]) -> str:
+def _write_sections(sections: Iterable[Sequence[str]]) -> str:
     return "\n".join(
         line
         for heading, items in zip(HEADINGS, sections, strict=True)
@@ -150,7 +150,7 @@ def _written(sections: Iterable[Sequence[str]]) -> str:
     )
 
 
-def _kept(items: Sequence[str], count: int) -> list[str]:
+def _first_and_newest(items: Sequence[str], count: int) -> list[str]:
     """The first, which often says what all is about, and the newest."""
     if count >= len(items):
         return list(items)
@@ -159,30 +159,35 @@ def _kept(items: Sequence[str], count: int) -> list[str]:
 
 def _sections(entries: Sequence[TranscriptEntry], focus: str) -> list[list[str]]:
     users = [entry.text for entry in entries if entry.kind == "user"]
-    spoken = [line for entry in entries if entry.kind == "assistant" for line in _said(entry.text)]
-    asked = [line for text in users for line in _said(text)]
-    goals = [next(_said(text), "") for text in dict.fromkeys([*users[:1], *users[-2:]])]
+    spoken = [
+        line
+        for entry in entries
+        if entry.kind == "assistant"
+        for line in _statements_in(entry.text)
+    ]
+    asked = [line for text in users for line in _statements_in(text)]
+    goals = [next(_statements_in(text), "") for text in dict.fromkeys([*users[:1], *users[-2:]])]
     progress = [f"Done: {line}" for line in spoken if _DONE.search(line)]
     progress = progress or [f"In progress: {line}" for line in spoken[-3:]]
     return [
         [*filter(None, goals)],
         [line for line in asked if _RULE.search(line)],
-        [*_focused(entries, focus), *progress, *_blocked(entries)],
+        [*_focus_lines(entries, focus), *progress, *_failure_lines(entries)],
         [line for line in (*asked, *spoken) if _DECIDED.search(line)],
         [line for line in (*asked, *spoken) if _OPEN.search(line)],
-        _named(_FILE, entries, kinds=("user", "assistant", "call")),
-        _named(_NAME, entries, kinds=("user", "assistant", "call")),
+        _find_names(_FILE, entries, kinds=("user", "assistant", "call")),
+        _find_names(_NAME, entries, kinds=("user", "assistant", "call")),
     ]
 
 
-def _said(text: str) -> Iterator[str]:
+def _statements_in(text: str) -> Iterator[str]:
     for sentence in sentences(text):
         line = " ".join(sentence.lstrip("#>*- ").split())
         if sum(letter.isalnum() for letter in line) > 2 and not says_nothing(line):
             yield cut(line, ITEM_CHARS, marker=ellipsis).text
 
 
-def _blocked(entries: Sequence[TranscriptEntry]) -> list[str]:
+def _failure_lines(entries: Sequence[TranscriptEntry]) -> list[str]:
     """The line that says what went wrong, of each result that went wrong."""
     found = []
     for entry in entries:
@@ -197,16 +202,16 @@ def _blocked(entries: Sequence[TranscriptEntry]) -> list[str]:
     return found
 
 
-def _focused(entries: Sequence[TranscriptEntry], focus: str) -> list[str]:
+def _focus_lines(entries: Sequence[TranscriptEntry], focus: str) -> list[str]:
     passages = [
         Sentence(sentence, entry.kind, place)
         for place, entry in enumerate(entries)
-        for sentence in _said(entry.text)
+        for sentence in _statements_in(entry.text)
     ]
     return [quote.text for quote in find_quotes(focus, passages, _FOCUS_MAX)] if focus else []
 
 
-def _named(
+def _find_names(
     pattern: re.Pattern[str], entries: Sequence[TranscriptEntry], kinds: Sequence[Kind]
 ) -> list[str]:
     """The names that came up, the most recent last."""
@@ -223,7 +228,7 @@ def _read_previous(previous: str) -> dict[str, list[str]]:
     """An earlier summary's items by heading; what stands under no heading is progress."""
     sections: dict[str, list[str]] = {}
     heading = "progress"
-    for line in unwrapped(previous).splitlines():
+    for line in unwrap(previous).splitlines():
         title = re.match(r"\s*#{1,6}\s+(.+?)\s*#*$", line)
         if title:
             heading = title[1].lower()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import Block, Message, Prompt, Tool
 
 BRIDGE: Final = "(The results are in.)"
-"""What the assistant says between results and a user's words, for hosts that insist."""
+"""The assistant's message between results and a user message, for hosts that require one."""
 
 NO_REASONING: Final = " "
 """Passes where a reasoning text must not be missing or empty, and says nothing."""
@@ -86,7 +86,7 @@ def _messages(message: Message, ids: CallIds, target: Target) -> Iterator[Json]:
     parts = [*_pictures(answers, ids, target), *_parts(blocks, target)]
     if parts:
         if answers and target.flavour in _NEEDS_BRIDGE:
-            yield _spoken({"role": "assistant", "content": BRIDGE}, "", target)
+            yield _assistant_message({"role": "assistant", "content": BRIDGE}, "", target)
         yield {"role": "user", "content": _content(parts, target)}
 
 
@@ -101,13 +101,13 @@ def _assistant(blocks: Sequence[Block], ids: CallIds, target: Target) -> Json:
     silent = "" if target.flavour in _PLAIN_TEXT else None
     spoken = _text(words, target) if words else (silent if calls else SILENT)
     said: Json = {"role": "assistant", "content": spoken}
-    said = _spoken(said, thought, target)
+    said = _assistant_message(said, thought, target)
     if calls:
         said["tool_calls"] = [_call(call, ids, target) for call in calls]
     return said
 
 
-def _spoken(said: Json, thought: str, target: Target) -> Json:
+def _assistant_message(said: Json, thought: str, target: Target) -> Json:
     """An assistant's message with its reasoning, for hosts that want it back."""
     if target.flavour == "kimi" or (target.flavour == "deepseek" and target.thinking):
         return {**said, "reasoning_content": thought or NO_REASONING}

@@ -9,7 +9,7 @@ from holdfast.providers.wire.reading import (
     ReplyFailed,
     call_block,
     is_whole,
-    settled,
+    settle_stop,
     text_block,
     thinking_block,
     with_call_ids,
@@ -36,7 +36,7 @@ _STOPS: Final[Mapping[str, Stop]] = {
     "content_filter": "refusal",
 }
 _THOUGHTS: Final = ("reasoning_content", "reasoning")
-"""Where hosts put a model's reasoning; the first is DeepSeek's and Kimi's."""
+"""Fields in which hosts put a model's reasoning; the first is DeepSeek's and Kimi's."""
 
 
 def is_reply(body: Json) -> bool:
@@ -56,8 +56,8 @@ def read(body: Json, target: Target) -> Reply:
     refused = as_text(message.get("refusal"))
     content = with_call_ids(
         [
-            *thinking_block(_thought(message)),
-            *_said(message.get("content")),
+            *thinking_block(_reasoning_of(message)),
+            *_text_blocks(message.get("content")),
             *text_block(refused),
             *_calls(message, is_cut=reason in ("length", "max_tokens", "model_length")),
         ]
@@ -65,7 +65,7 @@ def read(body: Json, target: Target) -> Reply:
     stop = "refusal" if refused else _STOPS.get(reason, "other" if reason else "end")
     return Reply(
         content=content,
-        stop=settled(stop, content),
+        stop=settle_stop(stop, content),
         stop_reason=reason,
         usage=as_dict(body.get("usage")) or None,
         provider=target.provider,
@@ -73,13 +73,13 @@ def read(body: Json, target: Target) -> Reply:
     )
 
 
-def _thought(message: Json) -> str:
+def _reasoning_of(message: Json) -> str:
     return next(
         (as_text(message.get(name)) for name in _THOUGHTS if as_text(message.get(name))), ""
     )
 
 
-def _said(content: object) -> list[Json]:
+def _text_blocks(content: object) -> list[Json]:
     """A message's words; some hosts answer in parts."""
     if isinstance(content, str):
         return text_block(content)
@@ -111,7 +111,7 @@ def _calls(message: Json, *, is_cut: bool) -> list[Json]:
 
 
 def _function(call: Json) -> Json:
-    """What is called; a `custom` tool takes a text instead of an object."""
+    """Return the function of a call; a `custom` tool takes text instead of an object."""
     custom = as_dict(call.get("custom"))
     if custom:
         return {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
@@ -228,7 +228,8 @@ class _Call:
         self._object: Any = None
 
     def is_another(self, piece: Json) -> bool:
-        """Whether a piece begins a new call: hosts without an index give a new id and name."""
+        """Return whether a piece begins a new call: hosts without an index give a new id and
+        name."""
         given = as_text(piece.get("id"))
         return bool(self._id and given and given != self._id and _function(piece).get("name"))
 

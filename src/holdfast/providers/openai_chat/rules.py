@@ -1,4 +1,4 @@
-"""What Chat Completions refuses: OpenAI's, and that of the hosts which imitate it.
+"""Rules of Chat Completions: OpenAI's, and those of compatible hosts.
 
 The words of each rule are the provider's; docs/dialects.md lists them all.
 """

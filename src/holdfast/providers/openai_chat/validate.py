@@ -10,7 +10,7 @@ from holdfast.providers.openai_chat import rules
 from holdfast.providers.wire.rule import (
     Picture,
     Violation,
-    bracketed,
+    bracket_path,
     dicts,
     judge_length,
     picture_of_uri,
@@ -173,7 +173,7 @@ def _judge_pictures(messages: Messages, target: Target) -> Iterator[Violation]:
             uri = as_text(address) or as_text(as_dict(address).get("url"))
             found.append(picture_of_uri(uri, place))
             if role != "user":
-                yield rules.PICTURE_PLACE.broken(place, spot=bracketed(place), role=role)
+                yield rules.PICTURE_PLACE.broken(place, spot=bracket_path(place), role=role)
     yield from rules.COMMON.pictures.judge(found, target.dialect)
 
 

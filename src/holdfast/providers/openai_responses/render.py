@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ENCRYPTED: Final = "reasoning.encrypted_content"
 
 _REASONING_FIELDS: Final = ("type", "id", "summary", "encrypted_content")
-"""What the API takes back of a reasoning item; `status` and others are refused."""
+"""Fields of a reasoning item that the API accepts back; `status` and others are refused."""
 
 
 def render(prompt: Prompt, target: Target) -> Json:
@@ -80,7 +80,7 @@ def _items(message: Message, ids: CallIds, target: Target, seen: set[str]) -> It
     found = (plain(block, target.dialect) for block in blocks)
     parts = [part for part in found if part is not None]
     if parts:
-        content = [item for part in parts for item in _written(part, target)]
+        content = [item for part in parts for item in _render_content(part, target)]
         yield {"type": "message", "role": "user", "content": content}
 
 
@@ -96,7 +96,7 @@ def _assistant(
             continue
         yield from reasoning
         reasoning, silent = [], False
-        yield from _said(block, ids, target)
+        yield from _render_assistant_block(block, ids, target)
     if silent:
         yield {"type": "message", "role": "assistant", "content": SILENT}
 
@@ -110,7 +110,7 @@ def _reasoning(block: Thinking, target: Target, seen: set[str]) -> list[Json]:
     return [{"summary": [], **known}]
 
 
-def _said(block: Block, ids: CallIds, target: Target) -> Iterator[Json]:
+def _render_assistant_block(block: Block, ids: CallIds, target: Target) -> Iterator[Json]:
     if isinstance(block, ToolCall):
         yield {
             "type": "function_call",
@@ -126,13 +126,13 @@ def _said(block: Block, ids: CallIds, target: Target) -> Iterator[Json]:
 
 def _output(answer: ToolAnswer, target: Target) -> str | list[Json]:
     text = answer_text(answer, target.dialect)
-    parts = _written(text, target)
+    parts = _render_content(text, target)
     for image in answer_images(answer, target.dialect):
-        parts += _written(image, target)
+        parts += _render_content(image, target)
     return text if len(parts) == 1 else parts
 
 
-def _written(part: str | Image, target: Target) -> list[Json]:
+def _render_content(part: str | Image, target: Target) -> list[Json]:
     if isinstance(part, str):
         return [{"type": "input_text", "text": text} for text in split(part, target.dialect)]
     return [{"type": "input_image", "image_url": data_uri(part), "detail": "auto"}]

@@ -9,7 +9,7 @@ from holdfast.providers.wire.reading import (
     ReplyFailed,
     call_block,
     is_whole,
-    settled,
+    settle_stop,
     text_block,
     with_call_ids,
 )
@@ -56,7 +56,7 @@ def read(body: Json, target: Target) -> Reply:
         stop = "refusal"
     return Reply(
         content=content,
-        stop=settled(stop, content),
+        stop=settle_stop(stop, content),
         stop_reason=reason,
         usage=as_dict(body.get("usage")) or None,
         provider=target.provider,
@@ -77,7 +77,7 @@ def _parts(item: Json) -> list[Json]:
 def _blocks(item: Json) -> list[Json]:
     match item.get("type"):
         case "message":
-            return [block for part in _parts(item) for block in _said(part)]
+            return [block for part in _parts(item) for block in _text_blocks(part)]
         case "function_call":
             call_id = item.get("call_id") or item.get("id")
             return [call_block(call_id, item.get("name"), item.get("arguments"))]
@@ -88,7 +88,7 @@ def _blocks(item: Json) -> list[Json]:
             return [{name: value for name, value in item.items() if value is not None}]
 
 
-def _said(part: Json) -> list[Json]:
+def _text_blocks(part: Json) -> list[Json]:
     match part.get("type"):
         case "output_text" | "text":
             notes = as_dicts(part.get("annotations"))

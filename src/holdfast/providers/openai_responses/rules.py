@@ -1,4 +1,4 @@
-"""What OpenAI's Responses API refuses.
+"""Rules of OpenAI's Responses API.
 
 The words of each rule are the provider's; docs/dialects.md lists them all.
 """

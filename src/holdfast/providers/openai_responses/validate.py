@@ -157,7 +157,7 @@ def _judge_followers(items: Items) -> Iterator[Violation]:
 
 
 def _is_said(item: Json) -> bool:
-    """Whether the model made an item."""
+    """Return whether the model made an item."""
     kind = _kind(item)
     if kind == "message":
         return item.get("role") == "assistant"

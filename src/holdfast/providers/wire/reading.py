@@ -1,4 +1,4 @@
-"""What all readers of replies share: plain JSON from whatever a client hands out, and calls."""
+"""Shared by all readers of replies: plain JSON from any client's objects, and calls."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class StreamReader(Protocol):
     """Puts the events of one dialect together again."""
 
     is_complete: bool
-    """Whether the provider has said that this was all."""
+    """True if the provider has said that this was all."""
 
     def take(self, event: Json) -> list[Delta]:
         """Add an event; what it brought, for those who listen."""
@@ -55,15 +55,15 @@ class StreamReader(Protocol):
 
 def as_json(value: object) -> Any:
     """Plain JSON from an SDK's object, however deep it is inside dicts and lists."""
-    return msgspec.to_builtins(_dumped(value), enc_hook=_dumped, str_keys=True)
+    return msgspec.to_builtins(_dump_model(value), enc_hook=_dump_model, str_keys=True)
 
 
 def is_model(value: object) -> bool:
-    """Whether a value is an SDK's object: those can be iterated over and are no streams."""
+    """Return whether a value is an SDK's object: those can be iterated over and are no streams."""
     return callable(getattr(value, "model_dump", None)) or callable(getattr(value, "to_dict", None))
 
 
-def _dumped(value: object) -> object:
+def _dump_model(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         # What the provider left out stays out; SDKs keep what they do not know, and may warn of it.
@@ -101,19 +101,19 @@ def arguments(given: object) -> Any:
         if is_too_deep(given):
             return msgspec.json.encode(given).decode()
         return {} if given is None else given
-    read = _parsed(given)
+    read = _parse_arguments(given)
     return read if isinstance(read, dict) else (given if given.strip() else {})
 
 
 def is_whole(given: object) -> bool:
-    """Whether arguments are complete; half of an object is no JSON."""
-    return not isinstance(given, str) or not given.strip() or _parsed(given) is not _BROKEN
+    """Return whether arguments are complete; half of an object is no JSON."""
+    return not isinstance(given, str) or not given.strip() or _parse_arguments(given) is not _BROKEN
 
 
 _BROKEN: Final = object()
 
 
-def _parsed(given: str) -> object:
+def _parse_arguments(given: str) -> object:
     try:
         read = json.loads(given)
         msgspec.json.encode(read)  # what cannot be stored stays the text it was
@@ -135,7 +135,7 @@ def with_call_ids(content: Sequence[Json]) -> list[Json]:
     return named
 
 
-def settled(stop: Stop, content: Iterable[Json]) -> Stop:
+def settle_stop(stop: Stop, content: Iterable[Json]) -> Stop:
     """The reason as the content bears it out: hosts say `stop` beside calls, and the reverse."""
     has_calls = any(block.get("type") == "tool_use" for block in content)
     if has_calls and stop in ("end", "other"):

@@ -46,17 +46,17 @@ class ProviderRule(msgspec.Struct, frozen=True):
 
     id: str
     quote: str
-    """What the provider says; the names in braces are filled with what was found."""
+    """The provider's words; names in braces are filled with the findings."""
     seen: str = RECALLED
-    """Where somebody reported it."""
+    """The place where it was reported."""
 
     def broken(self, where: str, /, **found: object) -> Violation:
         """A violation; in the quote, `{where}` is its place unless something else is given."""
-        shown = {"where": where, **{name: _shown(value) for name, value in found.items()}}
+        shown = {"where": where, **{name: _show_value(value) for name, value in found.items()}}
         return Violation(self.id, self.quote.format(**shown), where)
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     text = scrub(value if isinstance(value, str) else str(value))
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
 
@@ -68,7 +68,7 @@ def dicts(value: object, where: str) -> Iterator[tuple[str, Json]]:
             yield f"{where}.{index}", item
 
 
-def bracketed(where: str) -> str:
+def bracket_path(where: str) -> str:
     """A place as OpenAI and Google write it: `messages[2].tool_calls[0].id`."""
     return re.sub(r"\.(\d+)", r"[\1]", where)
 
@@ -88,8 +88,10 @@ def _lone_surrogates(request: object) -> Iterator[tuple[str, int]]:
                 if found:
                     yield where, found.start()
             case dict():
-                waiting += [(f"{where}.{_shown(key)}".lstrip("."), key) for key in value]
-                waiting += [(f"{where}.{_shown(k)}".lstrip("."), item) for k, item in value.items()]
+                waiting += [(f"{where}.{_show_value(key)}".lstrip("."), key) for key in value]
+                waiting += [
+                    (f"{where}.{_show_value(k)}".lstrip("."), item) for k, item in value.items()
+                ]
             case list() | tuple():
                 waiting += [(f"{where}.{i}".lstrip("."), item) for i, item in enumerate(value)]
 
@@ -97,7 +99,7 @@ def _lone_surrogates(request: object) -> Iterator[tuple[str, int]]:
 def judge_length(rule: ProviderRule, where: str, length: int, limit: int) -> Iterator[Violation]:
     """Judge a length by a limit; 0 is none."""
     if limit and length > limit:
-        yield rule.broken(where, spot=bracketed(where), limit=limit, length=length)
+        yield rule.broken(where, spot=bracket_path(where), limit=limit, length=length)
 
 
 class Picture(msgspec.Struct, frozen=True):
@@ -212,4 +214,4 @@ class CommonRules(msgspec.Struct, frozen=True, kw_only=True):
         limit = dialect.tool_name_chars
         text = as_text(name)
         if not re.fullmatch(self.name_pattern, text) or len(text) > limit:
-            yield self.name.broken(where, spot=bracketed(where), limit=limit)
+            yield self.name.broken(where, spot=bracket_path(where), limit=limit)

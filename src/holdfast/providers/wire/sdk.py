@@ -21,7 +21,7 @@ the provider and must not reach another server."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """What a caller may set on the client that we make."""
+    """Settings of a client that we create."""
 
     is_async: bool = False
     base_url: str | None = None
@@ -47,7 +47,7 @@ def _never(_request: Json) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sdk:
-    """How a request goes through a provider's package."""
+    """Sends requests through a provider's package."""
 
     connect: Callable[[ClientOptions, Target], Any]
     """Makes a client. Raises `BadSetting` where the package or the key is missing."""

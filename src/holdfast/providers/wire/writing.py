@@ -1,4 +1,4 @@
-"""What the dialects have in common when they write a request."""
+"""Shared by the dialects when they write a request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAGIC: Final = {
     "R0lGOD": "image/gif",
     "UklGR": "image/webp",
 }
-"""How the base64 of a picture starts."""
+"""Openings of an image's base64, by media type."""
 _ADDRESSES: Final = ("https://", "http://", "gs://")
 
 
@@ -54,7 +54,7 @@ def split(text: str, dialect: Dialect) -> list[str]:
 
 
 def output_tokens(prompt: Prompt, target: Target) -> int:
-    """What the reply may take, within what the model can give; 0 where nobody said."""
+    """Return the tokens of the reply, within what the model can give; 0 if unspecified."""
     if not target.output_max:
         return prompt.output_tokens
     return min(prompt.output_tokens, target.output_max)
@@ -66,7 +66,7 @@ def schema_of(tool: Tool) -> Json:
 
 
 def media_type(image: Image) -> str:
-    """What the picture really is; a wrong label is refused, and labels are often wrong."""
+    """Return the real media type of an image; providers refuse a wrong label."""
     for start, kind in _MAGIC.items():
         if image.data.startswith(start):
             return kind
@@ -78,7 +78,8 @@ def data_uri(image: Image) -> str:
 
 
 def is_sendable_image(image: Image, dialect: Dialect) -> bool:
-    """Whether the API takes a picture: of its types, and really one, or somewhere to fetch it."""
+    """Return whether the API takes a picture: of its types, and really one, or somewhere to
+    fetch it."""
     if dialect.images_max == 0:
         return False
     if image.url:

@@ -19,7 +19,7 @@ from holdfast.core.limits import (
     NOTE_FILES_MAX,
     READ_BLOCK_BYTES,
 )
-from holdfast.core.memory.note_files import checked_path
+from holdfast.core.memory.note_files import check_path
 from holdfast.core.memory.note_types import NoteFile
 from holdfast.errors import NoSuchNote, NoteChanged, PathRejected, UsageError
 from holdfast.stores.files import (
@@ -93,7 +93,7 @@ class NoteFolder:
 
     def path_parts(self, path: str) -> tuple[str, ...]:
         """Return the parts of a path; raises `PathRejected` where no note may be."""
-        return checked_path(path, hidden=self._hidden)
+        return check_path(path, hidden=self._hidden)
 
     @contextmanager
     def parent(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.log.records import Assistant, Header, Model, Record
-from holdfast.core.log.refs import restored
+from holdfast.core.log.refs import restore
 from holdfast.core.log.replay import with_ids
 from holdfast.core.models.catalog import family_of, window_of
 from holdfast.core.models.messages import Tool, read_tools
@@ -100,7 +100,7 @@ def _of_session(app: App, name: str, window: int | None) -> Conversation:
             app.store.read(key) if window is None else app.store.live(key, window=window).records
         )
         records = [
-            restored(each, payload_of(app.blobs)) for each in found if not isinstance(each, Header)
+            restore(each, payload_of(app.blobs)) for each in found if not isinstance(each, Header)
         ]
     provider, model = _model_in(records)
     return Conversation(str(key), records, provider=provider, model=model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.log.listing import checked_label, title_of
+from holdfast.core.log.listing import check_label, title_of
 from holdfast.core.log.records import Compaction
 from holdfast.errors import AmbiguousName, NoSuchSession
 from holdfast.providers.models import NAMES
@@ -24,7 +24,7 @@ _LISTED_MAX: Final = 50
 
 def _new(chat: ChatContext, label: str) -> CommandAnswer:
     session = chat.start(label)
-    name = checked_label(label)
+    name = check_label(label)
     suffix = f" ({name})" * bool(name)
     return answer(line("Created new session: ", Cell(session.id, "name"), suffix))
 
@@ -71,8 +71,8 @@ def _label(chat: ChatContext, label: str) -> CommandAnswer:
     if not label:
         known = chat.label
         return answer(f"Label: {known}" if known else "This session has no label: /label <words>")
-    chat.session.rename(checked_label(label))
-    return answer(f"Session {chat.session.id} is now called: {checked_label(label)}")
+    chat.session.rename(check_label(label))
+    return answer(f"Session {chat.session.id} is now called: {check_label(label)}")
 
 
 def _mode(chat: ChatContext, argument: str) -> CommandAnswer:
@@ -90,7 +90,7 @@ def _mode(chat: ChatContext, argument: str) -> CommandAnswer:
 
 def _reset(chat: ChatContext, label: str) -> CommandAnswer:
     old = chat.session
-    fresh = chat.take(old.reset(checked_label(label)))
+    fresh = chat.take(old.reset(check_label(label)))
     records = fresh.store.read(fresh.key)
     seed = next((record for record in records if isinstance(record, Compaction)), None)
     carried = f"{len(seed.summary):,} characters" if seed else "nothing: the session was empty"

@@ -64,12 +64,12 @@ class AnthropicWire:
     def error_event(self, failure: Failure, _spoken: Spoken, _sent: int) -> bytes:
         return sse({"type": "error", "error": _error(failure)}, "error")
 
-    def refused(self, violation: Violation) -> Failure:
+    def refusal(self, violation: Violation) -> Failure:
         return Failure(violation.quote)
 
     def over_limit(self, tokens: int, output: int, limit: int) -> Failure:
         host = "anthropic" if tokens > limit else "anthropic-output"
-        return OVERFLOWS[host].told(Sizes(tokens, output, limit))
+        return OVERFLOWS[host].with_sizes(Sizes(tokens, output, limit))
 
     def too_large(self) -> Failure:
         return Failure("Request exceeds the maximum size", 413)

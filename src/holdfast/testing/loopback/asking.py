@@ -1,4 +1,4 @@
-"""What reached the loopback, what it answers, and who decides that: its brain."""
+"""Requests to the loopback, its answers, and the brain that decides them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     """All input, as the loopback counts it."""
     output_max: int
-    """What the reply may take; 0 where the request does not say."""
+    """Tokens that the reply may take; 0 if the request does not say."""
     is_streamed: bool = False
     thinks: bool = False
-    """Whether the model was asked to think first."""
+    """True if the model was asked to think first."""
 
     @property
     def system(self) -> str:
@@ -70,7 +70,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the model says."""
+    """An answer of the model."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
@@ -87,7 +87,7 @@ class Answer(msgspec.Struct, frozen=True):
 Brain: TypeAlias = Callable[[Asked], Answer]
 """Decides the answer to each request."""
 Line: TypeAlias = Answer | str | Callable[[Asked], Answer | str]
-"""What a script holds: an answer, its text, or something that makes one of the request."""
+"""A line of a script: an answer, its text, or a function of the request."""
 
 
 def echo(asked: Asked) -> Answer:
@@ -113,13 +113,13 @@ class Scripted:
         self._lock = Lock()
 
     @property
-    def left(self) -> int:
-        """How many lines nobody has heard yet."""
+    def remaining(self) -> int:
+        """Return the number of lines that are left."""
         return len(self._lines) - self._said
 
     def __call__(self, asked: Asked) -> Answer:
         with self._lock:
-            line = self._lines[self._said] if self.left else None
+            line = self._lines[self._said] if self.remaining else None
             self._said += line is not None
         if line is None:
             if self._then is None:

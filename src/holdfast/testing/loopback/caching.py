@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SECONDS: Final = {"5m": 300.0, "1h": 3_600.0, "24h": 86_400.0}
 AUTOMATIC_SECONDS: Final = 600.0
-"""How long OpenAI keeps what nobody uses: five to ten minutes, by its own account."""
+"""Seconds that OpenAI keeps an unused prefix: five to ten minutes, by its own account."""
 AUTOMATIC_STEP: Final = 128
 AUTOMATIC_MIN: Final = 1_024
 
@@ -64,10 +64,10 @@ class Caches:
         with self._lock:
             self._kept = {key: one for key, one in self._kept.items() if _lives(one, now)}
             if heard.dialect == "anthropic":
-                return self._marked(heard, chain, sums, now)
+                return self._read_marked(heard, chain, sums, now)
             return self._automatic(heard, chain, sums, now)
 
-    def _marked(
+    def _read_marked(
         self, heard: Heard, chain: Sequence[bytes], sums: Sequence[int], now: float
     ) -> Cached:
         marks = [
@@ -77,7 +77,7 @@ class Caches:
         ][: self.rules.marks]
         if not marks:
             return Cached()
-        hit = max(self._found(at, chain) for at, _mark in marks)
+        hit = max(self._longest_prefix(at, chain) for at, _mark in marks)
         if hit >= 0:
             self._kept[chain[hit]].used = now
         for at, mark in marks:
@@ -89,7 +89,7 @@ class Caches:
         hour = max((sums[at] for at, mark in marks if mark == "1h"), default=0)
         return Cached(read, max(0, last - read), max(0, hour - read))
 
-    def _found(self, mark: int, chain: Sequence[bytes]) -> int:
+    def _longest_prefix(self, mark: int, chain: Sequence[bytes]) -> int:
         """The last piece of the longest known prefix in sight of a mark, or -1."""
         for at in range(mark, max(-1, mark - self.rules.look_back), -1):
             if chain[at] in self._kept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.models.messages import arguments_json
-from holdfast.providers.wire.rule import bracketed
+from holdfast.providers.wire.rule import bracket_path
 from holdfast.providers.wire.values import as_dict
 from holdfast.testing.loopback.faults import OVERFLOWS, Failure, Sizes
 from holdfast.testing.loopback.speaking import Event, in_pieces, sse
@@ -78,20 +78,20 @@ class ChatWire:
     def error_event(self, failure: Failure, _spoken: Spoken, _sent: int) -> bytes:
         return sse({"error": openai_error(failure)})
 
-    def refused(self, violation: Violation) -> Failure:
+    def refusal(self, violation: Violation) -> Failure:
         return openai_refused(violation)
 
     def over_limit(self, tokens: int, output: int, limit: int) -> Failure:
         sizes = Sizes(tokens, output, limit)
         if self._host and (tokens > limit or self._host not in _COUNTS_INPUT_ONLY):
-            return OVERFLOWS[self._host].told(sizes)
+            return OVERFLOWS[self._host].with_sizes(sizes)
         if output:
-            return OVERFLOWS["openai"].told(sizes)
+            return OVERFLOWS["openai"].with_sizes(sizes)
         message = (
             "This model's maximum context length is {limit} tokens. However, your messages "
             "resulted in {input} tokens. Please reduce the length of the messages."
         )
-        return Failure(message, code="context_length_exceeded", param="messages").told(sizes)
+        return Failure(message, code="context_length_exceeded", param="messages").with_sizes(sizes)
 
     def too_large(self) -> Failure:
         return Failure("Request Entity Too Large", 413)
@@ -117,7 +117,7 @@ def openai_error(failure: Failure) -> Json:
 
 def openai_refused(violation: Violation) -> Failure:
     code = "string_above_max_length" if violation.rule in _TOO_LONG else "invalid_value"
-    return Failure(violation.quote, param=bracketed(violation.where) or None, code=code)
+    return Failure(violation.quote, param=bracket_path(violation.where) or None, code=code)
 
 
 def _head(spoken: Spoken, kind: str) -> Json:

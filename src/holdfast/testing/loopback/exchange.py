@@ -24,7 +24,7 @@ from holdfast.testing.loopback.faults import Counts, Failure, Fault, Sizes
 from holdfast.testing.loopback.gemini_wire import GeminiWire, sign_call
 from holdfast.testing.loopback.outgoing import Outgoing, Wait
 from holdfast.testing.loopback.reading import Heard, hear
-from holdfast.testing.loopback.received import Received, served
+from holdfast.testing.loopback.received import Received, find_dialect
 from holdfast.testing.loopback.responses_wire import ResponsesWire
 from holdfast.testing.loopback.speaking import Event, Spoken, Wire, is_signed_here, sign
 
@@ -49,7 +49,7 @@ class Refused(Exception):
 
 
 class Services(msgspec.Struct, frozen=True):
-    """What all exchanges of a loopback share."""
+    """Services shared by all exchanges of a loopback."""
 
     brain: Brain
     rules: Rules
@@ -72,7 +72,7 @@ class Exchange:
         self.path = path
         self.headers = headers
         self.raw = raw
-        self.dialect, self.only_counts = served(path)
+        self.dialect, self.only_counts = find_dialect(path)
         self.wire = _wire(self.dialect, self.rules)
         self.body: Json = {}
         self.heard: Heard | None = None
@@ -83,8 +83,8 @@ class Exchange:
         self.said: Answer | None = None
         self.failure: Failure | None = None
 
-    def received(self, status: int) -> Received:
-        """What is to be remembered of it."""
+    def record(self, status: int) -> Received:
+        """Return the record of the exchange."""
         heard = self.heard
         return Received(
             number=self.number,
@@ -98,7 +98,7 @@ class Exchange:
             only_counts=self.only_counts,
             tokens=self.tokens,
             output_max=self.output_max,
-            reserved=self.reserved,
+            reserved=self.reply_reserve,
             limit=self.limit,
             cached=self.cached,
             violations=self.violations,
@@ -122,8 +122,8 @@ class Exchange:
         return self.heard.output_max if self.heard else 0
 
     @property
-    def reserved(self) -> int:
-        """What the reply takes of the window in advance. Gemini limits its input alone."""
+    def reply_reserve(self) -> int:
+        """Return the tokens that the reply reserves in the window. Gemini limits only its input."""
         return self.output_max if self.rules.reserves_output and self.dialect != "gemini" else 0
 
     @property
@@ -157,12 +157,12 @@ class Exchange:
         self._look(heard)
         if self.only_counts:
             self._refuse_violations()
-            return self._counted(self.dialect)
-        asked = self._asked(heard)
+            return self._count_reply(self.dialect)
+        asked = self._question(heard)
         fault = self.shared.faults.take(asked)
         self.fault = fault or _NO_FAULT
         if self.fault.is_reply:
-            return self._struck()
+            return self._fail()
         try:
             self._refuse_violations()
             if not self.fault.takes_any_size:
@@ -210,17 +210,17 @@ class Exchange:
         passed = {"body-bytes"}  # judged already, by our own limit and by what really came in
         if self.only_counts:
             passed.add("max-tokens-required")
-        found = [*validate(self.body, self.rules.target(heard)), *self._forged(heard)]
-        self.violations = tuple(one for one in found if one.rule not in passed)
+        found = [*validate(self.body, self.rules.target(heard)), *self._find_forged(heard)]
+        self.violations = tuple(item for item in found if item.rule not in passed)
         if not heard.model:
             self._break("model-required", "model: Field required")
 
     def _refuse_violations(self) -> None:
         if self.violations:
-            raise Refused(self.wire.refused(self.violations[0]))
+            raise Refused(self.wire.refusal(self.violations[0]))
 
-    def _forged(self, heard: Heard) -> Iterator[Violation]:
-        """What was changed after it was signed, or what another model has signed."""
+    def _find_forged(self, heard: Heard) -> Iterator[Violation]:
+        """Yield blocks that were changed after signing, or signed by another model."""
         for piece in heard.pieces:
             for block in piece.blocks:
                 match heard.dialect, block:
@@ -240,10 +240,10 @@ class Exchange:
         most = self.rules.output_max
         if most and heard.output_max > most:
             raise Refused(self.wire.over_output(heard.output_max, most, heard.model))
-        if self.tokens + self.reserved > self.limit:
+        if self.tokens + self.reply_reserve > self.limit:
             raise Refused(self.wire.over_limit(self.tokens, heard.output_max, self.limit))
 
-    def _asked(self, heard: Heard) -> Asked:
+    def _question(self, heard: Heard) -> Asked:
         return Asked(
             number=self.number,
             dialect=heard.dialect,
@@ -256,7 +256,7 @@ class Exchange:
             thinks=heard.thinks,
         )
 
-    def _counted(self, dialect: DialectName) -> Outgoing:
+    def _count_reply(self, dialect: DialectName) -> Outgoing:
         data: Json = {"input_tokens": self.tokens}
         if dialect == "openai-responses":
             data["object"] = "response.input_tokens"
@@ -266,19 +266,19 @@ class Exchange:
 
     # Faults instead of a reply
 
-    def _struck(self) -> Outgoing:
+    def _fail(self) -> Outgoing:
         fault = self.fault
         if fault.resets:
             return outgoing.reset(fault.seconds)
         if fault.body is not None:
             status, data = fault.status, fault.body
         else:
-            failure = self._told()
+            failure = self._failure()
             status, data = fault.status or failure.status, self._error(failure)
         return outgoing.whole(status, self.reply_headers, data, wait=fault.seconds)
 
-    def _told(self) -> Failure:
-        """What the fault says, in the provider's own words where it has none."""
+    def _failure(self) -> Failure:
+        """Return the failure of the fault, by default in the provider's own words."""
         failure, output = self.fault.failure, self.output_max
         assert failure is not None
         total, claims = self.tokens + output, self.fault.claims
@@ -292,7 +292,7 @@ class Exchange:
             case "output":
                 model = self.heard.model if self.heard else ""
                 failure = self.wire.over_output(output, claims or max(1, output // 2), model)
-        self.failure = failure.told(Sizes(self.tokens, output, limit))
+        self.failure = failure.with_sizes(Sizes(self.tokens, output, limit))
         return self.failure
 
     def _error(self, failure: Failure) -> bytes:
@@ -304,14 +304,14 @@ class Exchange:
         fault = self.fault
         self.said = self._answer_of(self.shared.brain(asked), heard, asked)
         self.cached = self.shared.caches.request(heard, self.sums, self.digests)
-        spoken = self._spoken(self.said, heard)
+        spoken = self._speak_answer(self.said, heard)
         hangs_first = not (fault.hangs_after and heard.is_streamed)
         wait = self.said.delay + (fault.seconds if hangs_first else 0.0)
         if heard.is_streamed:
             return self._stream(spoken, self.said, wait)
         ending = fault.breaks.ending if fault.breaks else "end"
         if ending == "error":
-            failure = self._told()
+            failure = self._failure()
             data = self._error(failure)
             return outgoing.whole(failure.status, self.reply_headers, data, wait=wait)
         data = msgspec.json.encode(self.wire.reply(spoken))
@@ -322,7 +322,7 @@ class Exchange:
         return outgoing.whole(200, self.reply_headers, data, wait=wait)
 
     def _answer_of(self, answer: Answer, heard: Heard, asked: Asked) -> Answer:
-        """What the brain said, with what a fault changes, as far as there is room for it."""
+        """Return the brain's answer with the fault's changes, as far as it fits."""
         if self.fault.change:
             answer = self.fault.change(answer)
         answer = _with_stage(answer, self.fault, asked)
@@ -345,7 +345,7 @@ class Exchange:
             made = f"{'toolu' if heard.dialect == 'anthropic' else 'call'}_{digest[:24]}"
         return msgspec.structs.replace(call, id=made)
 
-    def _spoken(self, answer: Answer, heard: Heard) -> Spoken:
+    def _speak_answer(self, answer: Answer, heard: Heard) -> Spoken:
         counts = Counts(
             self.tokens,
             self.cached.read,
@@ -383,11 +383,11 @@ class Exchange:
         if breaks:
             events = events[: outgoing.amid(events, breaks.after)]
             if breaks.ending == "error":
-                data = self.wire.error_event(self._told(), spoken, len(events))
+                data = self.wire.error_event(self._failure(), spoken, len(events))
                 events.append(Event("other", data))
             else:
                 ending = breaks.ending
-        parts: list[bytes | Wait] = list(outgoing.paced(events, answer.pause))
+        parts: list[bytes | Wait] = list(outgoing.pace(events, answer.pause))
         if fault.hangs_after:
             done = outgoing.amid(events, fault.hangs_after) * (2 if answer.pause else 1)
             parts.insert(done, Wait(fault.seconds))

@@ -15,7 +15,7 @@ from holdfast.errors import BadSetting
 from holdfast.testing.loopback.asking import Answer
 
 Stage = Literal["open", "start", "text", "call"]
-"""Where in a reply: after status and headers; after its first event; amid its text; amid the
+"""The point in a reply: after status and headers; after its first event; amid its text; amid the
 arguments of a tool call."""
 Ending = Literal["error", "end", "drop", "reset"]
 """An error event; the proper end of the body, too early; the connection closed; reset."""
@@ -35,7 +35,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """What a fault may need to know of the request it strikes."""
+    """The sizes of a request that a fault may need."""
 
     input: int
     output: int
@@ -54,13 +54,13 @@ class Failure(msgspec.Struct, frozen=True):
     message: str
     status: int = 400
     type: str = ""
-    """Where it is empty: what the dialect calls that status."""
+    """The error type; empty means the dialect's own for that status."""
     code: str | int | None = None
     param: str | None = None
     about: Literal["", "window", "bytes", "output"] = ""
-    """What it is about, where the provider that was asked is to say so in its own words."""
+    """The subject, if the provider is to state it in its own words."""
 
-    def told(self, sizes: Sizes) -> Failure:
+    def with_sizes(self, sizes: Sizes) -> Failure:
         """The same with the request's numbers in it."""
         numbers = {
             "input": sizes.input,
@@ -94,7 +94,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """The reply, byte for byte."""
     headers: dict[str, str] = {}
     seconds: float = 0.0
-    """How long to wait before anything else, or where `hangs_after` says."""
+    """Seconds to wait before anything else, or at `hangs_after`."""
     hangs_after: Stage | None = None
     resets: bool = False
     """The connection is reset before a byte of the reply."""
@@ -105,11 +105,11 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     claims: int = 0
     """The limit that its words name; 0: the loopback's, or one just too small."""
     takes_any_size: bool = False
-    """Whether a request over the limit is answered as if nothing were wrong."""
+    """True if a request over the limit is answered as if nothing were wrong."""
 
     @property
     def is_reply(self) -> bool:
-        """Whether it takes the place of the reply, whatever was asked."""
+        """Return whether it takes the place of the reply, whatever was asked."""
         said = self.body is not None or (self.failure is not None and self.breaks is None)
         return said or self.resets
 
@@ -306,14 +306,14 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def length(cls, *, text: bool = True) -> Fault:
         """Stopped by the output cap, amid the text or before there is any."""
-        return cls(name="length", change=lambda said: _stopped(said, "length", has_text=text))
+        return cls(name="length", change=lambda said: _stop_answer(said, "length", has_text=text))
 
     @classmethod
     def window_exceeded(cls, *, text: bool = True) -> Fault:
         """Stopped by the model's window: `model_context_window_exceeded`."""
         return cls(
             name="window-exceeded",
-            change=lambda said: _stopped(said, "window", has_text=text),
+            change=lambda said: _stop_answer(said, "window", has_text=text),
         )
 
     @classmethod
@@ -322,7 +322,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         return cls(name="refusal", change=lambda _said: Answer(text, stop="refusal"))
 
 
-def _stopped(said: Answer, stop: Literal["length", "window"], *, has_text: bool) -> Answer:
+def _stop_answer(said: Answer, stop: Literal["length", "window"], *, has_text: bool) -> Answer:
     text = (said.text or "So far I have found") if has_text else ""
     kept = text[: -(-len(text) // 2)]
     return Answer(kept, stop=stop, thinking=said.thinking, delay=said.delay, pause=said.pause)

@@ -56,11 +56,11 @@ class GeminiWire:
     def error_event(self, failure: Failure, _spoken: Spoken, _sent: int) -> bytes:
         return sse(self.error(failure, ""))
 
-    def refused(self, violation: Violation) -> Failure:
+    def refusal(self, violation: Violation) -> Failure:
         return Failure(violation.quote)
 
     def over_limit(self, tokens: int, output: int, limit: int) -> Failure:
-        return OVERFLOWS["gemini"].told(Sizes(tokens, output, limit))
+        return OVERFLOWS["gemini"].with_sizes(Sizes(tokens, output, limit))
 
     def too_large(self) -> Failure:
         return Failure("Request payload size exceeds the limit: 20971520 bytes.")

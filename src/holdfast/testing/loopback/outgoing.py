@@ -1,4 +1,4 @@
-"""What goes back over the connection, and how it breaks."""
+"""Send replies over the connection, and break it as told."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def cut_short(headers: dict[str, str], data: bytes, ending: Ending, *, wait: flo
 
 
 def amid(events: Iterable[Event], stage: Stage) -> int:
-    """How many events bring a stream to the middle of a stage: half of it is still to come."""
+    """Return the number of events up to the middle of a stage."""
     if stage == "open":
         return 0
     places = [at for at, event in enumerate(events) if event.stage == stage]
     return places[(len(places) - 1) // 2] + 1 if places else 1
 
 
-def paced(events: Iterable[Event], pause: float) -> Iterator[bytes | Wait]:
+def pace(events: Iterable[Event], pause: float) -> Iterator[bytes | Wait]:
     for number, event in enumerate(events):
         if pause and number:
             yield Wait(pause)

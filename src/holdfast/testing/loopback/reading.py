@@ -64,7 +64,7 @@ class Piece(msgspec.Struct, frozen=True):
     role: Role = "user"
     mark: CacheTime | None = None
     opens: bool = False
-    """Whether a message, or the system text, begins here."""
+    """True if a message, or the system text, begins here."""
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -141,14 +141,14 @@ def hear(dialect: DialectName, body: Json, path: str = "") -> Heard:
         dialect=dialect,
         model=as_text(body.get("model")) or (named if method else ""),
         body=body,
-        pieces=tuple(_opened(readers[dialect](body))),
-        output_max=next((int(one) for one in wanted if one is not None and one > 0), 0),
+        pieces=tuple(_open_pieces(readers[dialect](body))),
+        output_max=next((int(item) for item in wanted if item is not None and item > 0), 0),
         is_streamed=body.get("stream") is True or method.startswith("stream"),
         thinks=_thinks(dialect, body),
     )
 
 
-def _opened(pieces: Iterator[Piece]) -> Iterator[Piece]:
+def _open_pieces(pieces: Iterator[Piece]) -> Iterator[Piece]:
     before: tuple[str, str] | None = None
     for piece in pieces:
         here = (piece.place, piece.role)
@@ -189,21 +189,21 @@ def _anthropic(body: Json) -> Iterator[Piece]:
 def _anthropic_head(body: Json) -> Iterator[Piece]:
     for one in as_dicts(body.get("tools")):
         tool = next(iter(read_tools([one])), None)
-        yield Piece("tool", _unmarked(one), tool=tool, mark=_mark(one))
+        yield Piece("tool", _without_marks(one), tool=tool, mark=_mark(one))
     for one in _as_blocks(body.get("system")):
-        yield Piece("system", _unmarked(one), read_blocks([one]), mark=_mark(one))
+        yield Piece("system", _without_marks(one), read_blocks([one]), mark=_mark(one))
 
 
 def _anthropic_messages(body: Json) -> Iterator[Piece]:
     for message in as_dicts(body.get("messages")):
         role = _role(message)
-        for one in _as_blocks(message.get("content")):
+        for block in _as_blocks(message.get("content")):
             yield Piece(
                 "message",
-                [role, _unmarked(one)],
-                _anthropic_block(one),
+                [role, _without_marks(block)],
+                _anthropic_block(block),
                 role=role,
-                mark=_mark(one) or _inner_mark(one),
+                mark=_mark(block) or _inner_mark(block),
             )
 
 
@@ -227,18 +227,18 @@ def _mark(value: Json) -> CacheTime | None:
 
 
 def _inner_mark(block: Json) -> CacheTime | None:
-    marks = (_mark(one) for one in as_dicts(block.get("content")))
+    marks = (_mark(item) for item in as_dicts(block.get("content")))
     return next((mark for mark in marks if mark), None)
 
 
-def _unmarked(value: Any) -> Any:
+def _without_marks(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            name: _unmarked(item) if name == "content" else item
+            name: _without_marks(item) if name == "content" else item
             for name, item in value.items()
             if name != "cache_control"
         }
-    return [_unmarked(item) for item in value] if isinstance(value, list) else value
+    return [_without_marks(item) for item in value] if isinstance(value, list) else value
 
 
 # OpenAI Chat Completions
@@ -314,8 +314,8 @@ def _item_blocks(item: Json) -> tuple[Block, ...]:
 
 def _gemini(body: Json) -> Iterator[Piece]:
     for group in as_dicts(body.get("tools")):
-        for one in as_dicts(either(group, "functionDeclarations")):
-            yield Piece("tool", one, tool=_declared(one))
+        for item in as_dicts(either(group, "functionDeclarations")):
+            yield Piece("tool", item, tool=_read_tool(item))
     for part in as_dicts(as_dict(either(body, "systemInstruction")).get("parts")):
         yield Piece("system", part, _part_blocks(part))
     for content in as_dicts(body.get("contents")):
@@ -324,7 +324,7 @@ def _gemini(body: Json) -> Iterator[Piece]:
             yield Piece("message", [role, part], _part_blocks(part), role=role)
 
 
-def _declared(given: Json) -> Tool:
+def _read_tool(given: Json) -> Tool:
     schema = as_dict(either(given, "parametersJsonSchema")) or as_dict(given.get("parameters"))
     return Tool(as_text(given.get("name")), as_text(given.get("description")), schema)
 
@@ -353,8 +353,8 @@ def _part_blocks(part: Json) -> tuple[Block, ...]:
 
 
 def _tools(body: Json) -> Iterator[Piece]:
-    for one in as_dicts(body.get("tools")):
-        yield Piece("tool", one, tool=next(iter(read_tools([one])), None))
+    for item in as_dicts(body.get("tools")):
+        yield Piece("tool", item, tool=next(iter(read_tools([item])), None))
 
 
 def _call(call_id: object, name: object, arguments: object) -> ToolCall:

@@ -22,10 +22,10 @@ _PATHS: Final[dict[str, tuple[DialectName, bool]]] = {
     ":streamGenerateContent": ("gemini", False),
     ":countTokens": ("gemini", True),
 }
-"""How an address ends → its dialect, and whether it only counts."""
+"""Address endings → dialect, and whether the call only counts."""
 
 
-def served(path: str) -> tuple[DialectName | None, bool]:
+def find_dialect(path: str) -> tuple[DialectName | None, bool]:
     """The dialect of an address, whatever stands before its ending."""
     for ending, (dialect, only_counts) in _PATHS.items():
         if path.rstrip("/").endswith(ending):
@@ -52,16 +52,16 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 0
     """All input, as the loopback counts it."""
     output_max: int = 0
-    """What was asked for the reply; 0 where nothing was."""
+    """Tokens asked for the reply; 0 if none were."""
     reserved: int = 0
-    """What of that the loopback counts in advance: all, unless it was told otherwise."""
+    """Tokens of it that the loopback reserves: all, unless told otherwise."""
     limit: int = 0
     cached: Cached = Cached()
     violations: tuple[Violation, ...] = ()
     fault: str = ""
     """The name of the fault that struck it."""
     answer: Answer | None = None
-    """What the brain said, as it was sent."""
+    """The brain's answer, as sent."""
     status: int = 0
     """0 where the connection was reset before a reply."""
     said: str = ""
@@ -69,10 +69,10 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether it asks for more than the window, the room for the reply included."""
+        """Return whether it asks for more than the window, the room for the reply included."""
         return not self.only_counts and self.tokens + self.reserved > self.limit
 
     @property
     def is_answered(self) -> bool:
-        """Whether the brain's answer went out, whole or not."""
+        """Return whether the brain's answer went out, whole or not."""
         return self.answer is not None

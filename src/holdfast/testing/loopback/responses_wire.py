@@ -28,10 +28,10 @@ class ResponsesWire:
         return _response(spoken, _status(spoken), _items(spoken), spoken.counts)
 
     def events(self, spoken: Spoken) -> Iterator[Event]:
-        for number, (stage, kind, data) in enumerate(self._told(spoken)):
+        for number, (stage, kind, data) in enumerate(self._events(spoken)):
             yield Event(stage, sse({"type": kind, "sequence_number": number, **data}, kind))
 
-    def _told(self, spoken: Spoken) -> Iterator[tuple[Stage, str, Json]]:
+    def _events(self, spoken: Spoken) -> Iterator[tuple[Stage, str, Json]]:
         begun = {"response": _response(spoken, "in_progress", [], None)}
         yield "start", "response.created", begun
         yield "other", "response.in_progress", begun
@@ -58,11 +58,11 @@ class ResponsesWire:
         event = {name: told[name] for name in ("code", "message", "param")}
         return sse({"type": "error", **event, "sequence_number": sent}, "error")
 
-    def refused(self, violation: Violation) -> Failure:
+    def refusal(self, violation: Violation) -> Failure:
         return openai_refused(violation)
 
     def over_limit(self, tokens: int, output: int, limit: int) -> Failure:
-        return OVERFLOWS["openai-responses"].told(Sizes(tokens, output, limit))
+        return OVERFLOWS["openai-responses"].with_sizes(Sizes(tokens, output, limit))
 
     def too_large(self) -> Failure:
         return Failure("Request Entity Too Large", 413)
@@ -121,7 +121,7 @@ def _items(spoken: Spoken) -> list[Json]:
         summary = [{"type": "summary_text", "text": spoken.thinking}]
         item: Json = {"type": "reasoning", "id": f"rs_{spoken.id}", "summary": summary}
         if ENCRYPTED in as_list(spoken.body.get("include")):
-            item["encrypted_content"] = _sealed(spoken)
+            item["encrypted_content"] = _seal(spoken)
         items.append(item)
     if spoken.text:
         is_refused = spoken.stop == "refusal"
@@ -153,7 +153,7 @@ def _items(spoken: Spoken) -> list[Json]:
     return items
 
 
-def _sealed(spoken: Spoken) -> str:
+def _seal(spoken: Spoken) -> str:
     digest = hashlib.sha256(f"{spoken.id}\0{spoken.thinking}".encode()).digest()
     return f"gAAAA{base64.urlsafe_b64encode(digest).decode()}"
 

@@ -1,4 +1,4 @@
-"""What the loopback insists on, and the faults it has been told to show."""
+"""Rules that the loopback enforces, and the faults it was told to show."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class _Told(msgspec.Struct):
 
 
 class Faults:
-    """What is to go wrong, in order. Safe to use from several threads."""
+    """The queue of faults. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._queue: deque[Fault | None] = deque()
@@ -158,7 +158,7 @@ class Faults:
 
     @property
     def waiting(self) -> int:
-        """How many are queued for the next requests."""
+        """Return the number of faults queued for the next requests."""
         return len(self._queue)
 
     def take(self, asked: Asked) -> Fault | None:
@@ -166,10 +166,10 @@ class Faults:
         with self._lock:
             if self._queue:
                 return self._queue.popleft()
-            for one in self._told:
-                if one.left > 0 and one.when(asked):
-                    one.left -= 1
-                    return one.fault
+            for item in self._told:
+                if item.left > 0 and item.when(asked):
+                    item.left -= 1
+                    return item.fault
             return None
 
     def put_back(self, fault: Fault) -> None:

@@ -85,7 +85,7 @@ class Loopback:
         )
         self.caches = Caches(clock, cache)
         self.errors: list[Exception] = []
-        """What the brain raised. The first is raised again when the context ends."""
+        """Exceptions of the brain. The first is raised again when the context ends."""
         self._faults = Faults()
         self._services = Services(
             brain if callable(brain) else Scripted(brain),
@@ -142,7 +142,7 @@ class Loopback:
 
     @property
     def faults_left(self) -> int:
-        """How many queued faults have not struck yet."""
+        """Return the number of queued faults that have not struck yet."""
         return self._faults.waiting
 
     # What it has seen
@@ -156,17 +156,17 @@ class Loopback:
     @property
     def over_limit(self) -> tuple[Received, ...]:
         """Every request that asked for more than the window, whatever was answered."""
-        return tuple(one for one in self.requests if one.is_over)
+        return tuple(request for request in self.requests if request.is_over)
 
     @property
     def invalid(self) -> tuple[Received, ...]:
         """Every request that broke a rule, whatever was answered."""
-        return tuple(one for one in self.requests if one.violations)
+        return tuple(request for request in self.requests if request.violations)
 
     @property
-    def answered(self) -> tuple[Received, ...]:
+    def answers(self) -> tuple[Received, ...]:
         """Every request that the brain answered."""
-        return tuple(one for one in self.requests if one.is_answered)
+        return tuple(request for request in self.requests if request.is_answered)
 
     def wait_for(self, count: int, *, seconds: float = 10.0) -> bool:
         """Wait until that many requests have come in; False where they do not come."""
@@ -174,7 +174,7 @@ class Loopback:
             return self._changed.wait_for(lambda: len(self._received) >= count, seconds)
 
     def count(self, dialect: DialectName, body: Json) -> int:
-        """How many tokens it finds in a request."""
+        """Count the tokens of a request."""
         sums = self.rules.sums(hear(dialect, body))
         return sums[-1] if sums else 0
 
@@ -192,7 +192,7 @@ class Loopback:
             said = f"the brain failed: {type(error).__name__}: {error}"
             reply = exchange.fail(Failure(said, 500))
         with self._changed:
-            self._received[number] = exchange.received(reply.status)
+            self._received[number] = exchange.record(reply.status)
             self._changed.notify_all()
         return reply
 

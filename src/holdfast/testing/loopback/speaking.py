@@ -52,7 +52,7 @@ class Spoken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wire(Protocol):
-    """How one API writes its replies."""
+    """Writes the replies of one API."""
 
     def reply(self, spoken: Spoken, /) -> Json: ...
 
@@ -61,9 +61,9 @@ class Wire(Protocol):
     def error(self, failure: Failure, request_id: str, /) -> Json: ...
 
     def error_event(self, failure: Failure, spoken: Spoken, sent: int, /) -> bytes:
-        """What ends a stream that has brought `sent` events so far."""
+        """Return the error event that ends a stream after `sent` events."""
 
-    def refused(self, violation: Violation, /) -> Failure: ...
+    def refusal(self, violation: Violation, /) -> Failure: ...
 
     def over_limit(self, tokens: int, output: int, limit: int, /) -> Failure: ...
 

@@ -159,7 +159,7 @@ class AwaitingDriver:
             task.add_done_callback(self._running.discard)
 
     async def _run(self, call: ToolCall) -> Outcome:
-        found = self._world.toolbox.prepared(call)
+        found = self._world.toolbox.prepare(call)
         if isinstance(found, Outcome):
             return found
         tool, arguments = found

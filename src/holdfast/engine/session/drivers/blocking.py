@@ -161,7 +161,7 @@ class BlockingDriver:
             thread.start()
 
     def _run(self, call: ToolCall) -> Outcome:
-        found = self._world.toolbox.prepared(call)
+        found = self._world.toolbox.prepare(call)
         if isinstance(found, Outcome):
             return found
         tool, arguments = found

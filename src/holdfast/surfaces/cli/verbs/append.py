@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import LINE_BYTES_MAX
 from holdfast.core.log.damage import Flaw, preview
-from holdfast.core.log.listing import checked_label
+from holdfast.core.log.listing import check_label
 from holdfast.core.log.records import BY_TYPE, Header, Record, Unknown, decode
 from holdfast.errors import BadRecord, NoSuchSession
 from holdfast.surfaces.cli.app import App, Verb
@@ -74,7 +74,7 @@ def _open_session(args: argparse.Namespace, app: App) -> SessionKey:
         if not args.create:
             raise
     key = new_key(app, args.session)
-    app.store.create(key, label=checked_label(args.label))
+    app.store.create(key, label=check_label(args.label))
     return key
 
 

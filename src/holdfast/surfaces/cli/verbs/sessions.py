@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from holdfast.core.log.ids import SessionKey, new_session_id
-from holdfast.core.log.listing import checked_label, title_of
+from holdfast.core.log.listing import check_label, title_of
 from holdfast.core.log.records import Label
 from holdfast.errors import UsageError
 from holdfast.ports import ANY_HEAD, SessionInfo, Trashed
@@ -88,7 +88,7 @@ def _add_new(parser: argparse.ArgumentParser) -> None:
 
 def _new(args: argparse.Namespace, app: App) -> int:
     key = new_key(app, args.id)
-    label = checked_label(args.label)
+    label = check_label(args.label)
     head = app.store.create(key, label=label)
     return _show_new(app, key, label, head)
 
@@ -119,7 +119,7 @@ def _label(args: argparse.Namespace, app: App) -> int:
     target = app.store.find(key, args.record).id if args.record else None
     if args.label is None:
         return _show_labels(app, key)
-    label = checked_label(args.label)
+    label = check_label(args.label)
     done = app.store.append(key, [Label(label=label, target=target)], expect=ANY_HEAD)
     if app.out.is_json:
         app.out.json({"session": key.session, "label": label, "target": target, "id": done.head})
@@ -162,7 +162,7 @@ def _add_fork(parser: argparse.ArgumentParser) -> None:
 def _fork(args: argparse.Namespace, app: App) -> int:
     key = app.session(args.session)
     new = SessionKey(args.agent or key.agent, new_key(app, args.id).session)
-    label = checked_label(args.label)
+    label = check_label(args.label)
     with app.out.busy(f"copying {key}"):
         head = app.store.fork(key, new, at=args.at, label=label)
     return _show_new(app, new, label, head)
