@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,7 +125,9 @@ class Module:
         return self.name.split(".")[1] if "." in self.name else self.name
 
 
+@cache
 def modules_in(package: Path) -> dict[str, Module]:
+    """Return every file of a package, parsed; what a folder holds does not change in a test."""
     found: dict[str, Module] = {}
     for path in sorted([*package.rglob("*.py"), *package.rglob("*.pyi")]):
         parts = ["holdfast", *path.relative_to(package).with_suffix("").parts]
