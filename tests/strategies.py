@@ -15,7 +15,7 @@ from holdfast.core.log.records import (
     Header,
     Label,
     Mode,
-    Model,
+    ModelChange,
     OutputRef,
     Prune,
     PruneDecision,
@@ -252,7 +252,7 @@ _OWN: dict[type, dict[str, SearchStrategy[Any]]] = {
         "usage": _maybe(objects()),
     },
     Label: {"label": clean_texts(), "target": _maybe(record_ids())},
-    Model: {
+    ModelChange: {
         "model": words(),
         "provider": _maybe(words()),
         "window": _maybe(counts()),

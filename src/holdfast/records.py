@@ -12,7 +12,7 @@ from holdfast.core.log.records import (
     Header as Header,
     Label as Label,
     Mode as Mode,
-    Model as Model,
+    ModelChange as ModelChange,
     OutputRef as OutputRef,
     Prune as Prune,
     Record as Record,

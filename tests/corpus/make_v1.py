@@ -20,7 +20,7 @@ from holdfast.core.log.records import (
     Flush,
     Label,
     Mode,
-    Model,
+    ModelChange,
     OutputRef,
     Prune,
     PruneDecision,
@@ -79,7 +79,7 @@ def every_type(root: Path) -> None:
         parent_record="18f3a2b4c5d6e7f801",
         reason="reset",
     )
-    made.append(Model(model="some-model-1", provider="some-provider", window=200_000))
+    made.append(ModelChange(model="some-model-1", provider="some-provider", window=200_000))
     (first,) = made.append(User(content="What is in the file?\nTwo lines, a tab\tand more"))
     picture = {"type": "image", "source": {"type": "base64", "data": "aGVsbG8="}}
     made.append(

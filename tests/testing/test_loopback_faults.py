@@ -25,7 +25,7 @@ from tests.testing.sdks import (
 from holdfast.core.models.messages import Tool
 from holdfast.core.models.usage import read_usage
 from holdfast.errors import BadSetting
-from holdfast.testing import OVERFLOWS, Answer, Call, Failure, Fault, Loopback
+from holdfast.testing import OVERFLOWS, Answer, Call, Fault, Loopback, WireFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -489,7 +489,7 @@ def test_a_fault_of_ones_own() -> None:
     """The parts of a fault can be put together as a test needs them."""
     fault = Fault(
         name="slow-and-wrong",
-        failure=Failure("{input} is too much", 418, code="odd"),
+        failure=WireFailure("{input} is too much", 418, code="odd"),
         seconds=0.01,
         headers={"x-odd": "yes"},
     )

@@ -1,1 +1,1 @@
-"""What Holdfast decides. Pure: no clock, randomness, files, network or logging."""
+"""Decisions, as pure functions: no clock, randomness, files, network or logging."""

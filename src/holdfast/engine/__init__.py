@@ -1,1 +1,1 @@
-"""What performs: here decisions of the core are carried out, or played through without a model."""
+"""Carries out the decisions of the core, or plays them through without a model."""

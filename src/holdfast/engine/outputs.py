@@ -53,11 +53,11 @@ _RECORD: Final = lazy_pattern(rf"@?[A-Za-z0-9][A-Za-z0-9_.:-]{{0,{ID_CHARS_MAX -
 _READABLE: Final = ("application/json", "application/xml", "image/svg+xml")
 """Media types that are text whatever their name says."""
 _HEADER_CHARS: Final = 280
-"""What the first line of the tool's answer takes at most."""
+"""The most characters of the first line of the tool's answer."""
 
 
 class FoundOutput(msgspec.Struct, frozen=True):
-    """What a ref stands for: a payload outside the log, or the text of a record."""
+    """The target of a ref: a payload outside the log, or the text of a record."""
 
     ref: str
     record: str
@@ -73,7 +73,7 @@ class FoundOutput(msgspec.Struct, frozen=True):
 
 
 class Outputs:
-    """What the sessions of a store hold outside their logs, for whoever has a ref."""
+    """Reads what the sessions of a store hold outside their logs, by ref."""
 
     def __init__(
         self, store: SessionStore, blobs: BlobStore, *, redactor: Redactor | None = None
@@ -83,7 +83,7 @@ class Outputs:
         self._redactor = redactor
 
     def find(self, key: SessionKey, ref: str) -> FoundOutput:
-        """What a ref stands for in a session. Raises `NoSuchOutput`; nothing is opened."""
+        """Find the target of a ref in a session. Raises `NoSuchOutput`; opens nothing."""
         is_hash = _HASH.fullmatch(ref) is not None
         if not is_hash and not _RECORD.fullmatch(ref):
             raise NoSuchOutput(ref, key.session, "that is neither a hash nor the id of a record")
@@ -184,7 +184,7 @@ class Outputs:
         return ends + (last != b"\n")
 
     def _about(self, found: FoundOutput) -> Excerpt:
-        """What can be said of something that is not text."""
+        """Describe an output that is not text."""
         head = b""
         for chunk in self._payload(found):  # to its end: a damaged one is refused
             if len(head) < HEAD_CHARS_MAX:
@@ -206,7 +206,7 @@ class Outputs:
 
 
 def payload_of(blobs: BlobStore) -> Callable[[OutputRef], bytes]:
-    """What gives whole payloads by their refs, for records that get them back."""
+    """Return the function that gives whole payloads by ref, for records that get them back."""
     return lambda ref: b"".join(blobs.chunks(ref.sha256, size=ref.bytes))
 
 
@@ -284,7 +284,7 @@ def _find_in_record(record: Record) -> FoundOutput:
 
 
 def _record_text(record: Record) -> tuple[str, str]:
-    """What a record says, and of which kind that is."""
+    """Return the text of a record, and its kind."""
     if record.extra:  # fields that this version does not know are what it says, too
         return _indent(encode(record)), "json"
     match record:

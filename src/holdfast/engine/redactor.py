@@ -39,7 +39,7 @@ def redactor(secrets: Mapping[str, str] | None = None, *, library: bool | None =
 
 
 def find_with_library(text: str) -> Iterator[tuple[int, int]]:
-    """Where Kingfisher finds a credential, in characters; nowhere where it cannot be used."""
+    """Yield the places where Kingfisher finds a credential; none if it cannot be used."""
     if len(text) < _TEXT_CHARS_MIN:
         return
     scanner = _scanner()

@@ -25,7 +25,7 @@ def matcher(
     seconds: float = PATTERN_SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> Match:
-    """What finds a pattern in one line after another, and gives up after `seconds` in all."""
+    """Return a search for a pattern in line after line that gives up after `seconds` in all."""
     if not _SPECIAL.intersection(pattern):
         return _finder(pattern)
     if _RECURSION.search(pattern):

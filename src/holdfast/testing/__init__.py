@@ -34,11 +34,11 @@ from holdfast.testing.loopback import (
     Brain,
     Call,
     Counts,
-    Failure,
     Fault,
     Loopback,
     Received,
     Scripted,
+    WireFailure,
     echo,
 )
 from holdfast.testing.scripted import (
@@ -70,7 +70,6 @@ __all__ = [
     "Brain",
     "Call",
     "Counts",
-    "Failure",
     "Fault",
     "FaultyDisk",
     "Kill",
@@ -88,6 +87,7 @@ __all__ = [
     "SimulatedSession",
     "Simulation",
     "Sync",
+    "WireFailure",
     "Write",
     "calls",
     "check_audit",

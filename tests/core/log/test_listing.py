@@ -16,7 +16,7 @@ from holdfast.core.log.records import (
     Assistant,
     Header,
     Label,
-    Model,
+    ModelChange,
     ToolResult,
     Unknown,
     User,
@@ -116,7 +116,7 @@ def test_facts_go_on_where_they_stopped() -> None:
         ToolResult(tool_use_id="t", ts=3.0),
         Label(label="l", ts=4.0),
         Unknown(type="novel", ts=5.0),
-        Model(model="m", ts=6.0),
+        ModelChange(model="m", ts=6.0),
     ]
     facts = facts_of(*stored[:3])
     for number, record in enumerate(stored[3:], 3):

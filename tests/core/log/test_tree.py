@@ -16,7 +16,7 @@ from tests.support.runs import examples
 
 from holdfast.core.log.damage import Flaw, FlawKind
 from holdfast.core.log.ids import positional_id
-from holdfast.core.log.tree import Backtrack, Outline, Place, Span, settled_ids
+from holdfast.core.log.tree import Backtrack, LogSpan, Outline, Place, settled_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -264,7 +264,7 @@ def places(model: Model, name: str) -> list[Place]:
     ]
 
 
-def positions(model: Model, spans: list[Span]) -> list[int]:
+def positions(model: Model, spans: list[LogSpan]) -> list[int]:
     """The records that count in these spans."""
     return [one for span in spans for one in model.counted if span.first <= one <= span.last]
 
@@ -527,7 +527,7 @@ def test_outline_remembers_one_run_for_a_plain_log() -> None:
     outline.end()
     assert outline.missing_ids == set()
     outline.settle({})
-    assert outline.path() == [Span(0, 4_999 * _STEP)]
+    assert outline.path() == [LogSpan(0, 4_999 * _STEP)]
 
 
 def test_outline_asks_for_places_of_jumps_and_odd_ids_only() -> None:
@@ -583,7 +583,7 @@ def test_outline_bridges_damage_in_a_chain_of_parents() -> None:
     """A record whose parent was damaged follows the one before, and its branch stays whole."""
     model = Model([rec("a"), GARBAGE, rec("c", "b"), rec("d", "c")])
     outline = outline_of(model)
-    assert outline.path() == [Span(0, 30)]
+    assert outline.path() == [LogSpan(0, 30)]
     (branch,) = outline.branches()
     assert (branch.forked_from, branch.records) == (None, 3)
     missing = [one for one in outline.findings if one.kind == "missing-parent"]
@@ -594,7 +594,7 @@ def test_outline_rewind_leaves_a_branch() -> None:
     """A record that names an earlier parent starts a branch; the old one stays a leaf."""
     model = Model([rec("a"), rec("b"), rec("c"), rec("d", "a", kind="rewind"), rec("e")])
     outline = outline_of(model)
-    assert outline.path() == [Span(0, 0), Span(30, 40)]
+    assert outline.path() == [LogSpan(0, 0), LogSpan(30, 40)]
     old, new = outline.branches()
     assert (old.head, old.forked_from, old.records, old.is_current) == ("c", None, 3, False)
     assert (new.head, new.forked_from, new.records, new.is_current) == ("e", "a", 2, True)

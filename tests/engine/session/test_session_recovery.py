@@ -19,7 +19,7 @@ from tests.engine.sessions import (
 from tests.prompts import png
 
 from holdfast.core.flow.events import CallFailed, TroubleNoticed, TurnFailed, WindowLearned
-from holdfast.core.log.records import Assistant, Model, User
+from holdfast.core.log.records import Assistant, ModelChange, User
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.projection.policy import Policy
 from holdfast.core.tokens.counting import Estimator
@@ -182,7 +182,7 @@ def test_a_window_that_was_learned_is_known_after_a_restart(bench: Bench, tmp_pa
     assert [event.tokens for event in bench.of(WindowLearned)] == [6_000]
     assert session.window.tokens == 6_000
     assert session.window.confidence == "learned"
-    stored = [one for one in bench.records() if isinstance(one, Model)]
+    stored = [one for one in bench.records() if isinstance(one, ModelChange)]
     assert stored
     assert stored[-1].window == 6_000
 
@@ -202,7 +202,7 @@ def test_a_window_that_was_learned_is_known_after_a_restart(bench: Bench, tmp_pa
 
 def test_another_models_window_is_not_taken_for_this_ones(bench: Bench) -> None:
     session = bench.open(ScriptedModel([], window=32_000))
-    bench.store.append(session.key, [Model(model="another", window=5_000)], expect=None)
+    bench.store.append(session.key, [ModelChange(model="another", window=5_000)], expect=None)
     assert bench.open(ScriptedModel([], window=32_000)).window.tokens == 32_000
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.importers.samples import STAMP, jsonl, only, shape, skipped
 
-from holdfast.core.log.records import Assistant, Compaction, Label, Model, User
+from holdfast.core.log.records import Assistant, Compaction, Label, ModelChange, User
 
 
 def entry(kind: str, place: str, parent: str | None, **more: Any) -> Any:
@@ -38,7 +38,7 @@ def test_pi_newest_branch_with_its_compaction_model_and_labels() -> None:
     )
 
     model, one, two, compaction, label, three = found.records
-    assert isinstance(model, Model)
+    assert isinstance(model, ModelChange)
     assert (model.model, model.provider) == ("some-model", "acme")
     assert shape([one, two, three]) == [("user", "One"), ("assistant", "Two"), ("user", "Three")]
     assert isinstance(compaction, Compaction)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.importers.samples import SAMPLES, STAMP, document, jsonl, only, shape, skipped
 
-from holdfast.core.log.records import Assistant, Compaction, Model, ToolResult, User
+from holdfast.core.log.records import Assistant, Compaction, ModelChange, ToolResult, User
 from holdfast.importers import files, read
 
 
@@ -264,7 +264,7 @@ def test_copilot_sub_agents_and_model_changes() -> None:
     )
 
     model, user, result, compaction = found.records
-    assert isinstance(model, Model)
+    assert isinstance(model, ModelChange)
     assert shape([user]) == [("user", "Go, and be quick")]
     assert isinstance(result, ToolResult)
     assert (result.content, result.is_error) == ("x", True)

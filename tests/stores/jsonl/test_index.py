@@ -29,7 +29,7 @@ from holdfast.core.log.records import (
     Assistant,
     Header,
     Label,
-    Model,
+    ModelChange,
     Rewind,
     ToolResult,
     User,
@@ -135,7 +135,7 @@ def test_listing_has_the_small_facts(store: JsonlStore, tmp_path: Path) -> None:
     store.append(
         KEY,
         [
-            Model(model="m", ts=5.0),
+            ModelChange(model="m", ts=5.0),
             User(content="  What is\n\n the   answer? " + "x" * 200, ts=10.0),
             Assistant(
                 content=[{"type": "tool_use", "id": "t1", "name": "f", "input": {}}], ts=11.0

@@ -268,12 +268,12 @@ def _fill(shown: Sequence[_Shown], room: int, cap: int) -> None:
     limit = max(_ENTRY_CHARS_MIN, cap // _ENTRY_SHARE)
     left = room
     for round_ in range(max((len(item.section.entries) for item in shown), default=0)):
-        for one in by_rank:
-            is_first = one.section.rank <= (_FIRST_RANKS if round_ else _PAIR_RANKS)
-            for _entry in range(2 if is_first or one.section.title == _EXCHANGE else 1):
-                left -= _give(one, limit, left)
-    for one in by_rank:
-        left -= _lengthen(one, left)
+        for row in by_rank:
+            is_first = row.section.rank <= (_FIRST_RANKS if round_ else _PAIR_RANKS)
+            for _entry in range(2 if is_first or row.section.title == _EXCHANGE else 1):
+                left -= _give(row, limit, left)
+    for row in by_rank:
+        left -= _lengthen(row, left)
 
 
 def _give(one: _Shown, limit: int, left: int) -> int:

@@ -29,7 +29,7 @@ Said: TypeAlias = Text | Image | Other | ToolCall | ToolAnswer
 _NAME_CHARS: Final = 80
 
 
-class TranscriptEntry(msgspec.Struct, frozen=True):
+class MessageEntry(msgspec.Struct, frozen=True):
     """A block of a message, with the record it is from."""
 
     record: str
@@ -50,7 +50,7 @@ def read_units(records: Iterable[Record]) -> tuple[Sequence[ContextUnit], frozen
     return thread.units(), frozenset(notes)
 
 
-def read_entries(unit: ContextUnit, notes: frozenset[str]) -> Iterator[tuple[TranscriptEntry, ...]]:
+def read_entries(unit: ContextUnit, notes: frozenset[str]) -> Iterator[tuple[MessageEntry, ...]]:
     """The entries of each part of a unit; parts with nothing but thinking are left out."""
     tools: dict[str, str] = {}
     for part in unit.parts:
@@ -71,7 +71,7 @@ def read_entries(unit: ContextUnit, notes: frozenset[str]) -> Iterator[tuple[Tra
                     tool = ""
                 case _:
                     assert_never(block)
-            entries.append(TranscriptEntry(part.record, speaker, block, tool))
+            entries.append(MessageEntry(part.record, speaker, block, tool))
         if entries:
             yield tuple(entries)
 

@@ -34,7 +34,7 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.core.compaction.entries import TranscriptEntry
+    from holdfast.core.compaction.entries import MessageEntry
     from holdfast.core.log.records import Record
     from holdfast.core.text.cut import Keep
     from holdfast.core.tokens.counting import Counter
@@ -150,7 +150,7 @@ def _is_text(record: User) -> bool:
     return all(isinstance(block, Text) for block in read_blocks(record.content))
 
 
-def _entry(entry: TranscriptEntry, chars_max: int | None) -> InputEntry:
+def _entry(entry: MessageEntry, chars_max: int | None) -> InputEntry:
     label, tool = entry.speaker.capitalize(), plain_name(entry.tool) or "a tool"
     match entry.block:
         case Text(text):

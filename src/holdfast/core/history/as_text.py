@@ -23,7 +23,7 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from holdfast.core.compaction.entries import Speaker, TranscriptEntry
+    from holdfast.core.compaction.entries import MessageEntry, Speaker
     from holdfast.core.log.records import Record
     from holdfast.core.projection.steps import ContextUnit
     from holdfast.core.secrets.redaction import Redactor
@@ -211,7 +211,7 @@ def _drafts(
 
 
 def _tool_draft(
-    entry: TranscriptEntry, block: ToolCall | ToolAnswer, redactor: Redactor | None
+    entry: MessageEntry, block: ToolCall | ToolAnswer, redactor: Redactor | None
 ) -> _Draft:
     name = entry.tool if redactor is None else redactor.text(entry.tool)
     name = plain_name(name) or "unknown"

@@ -205,7 +205,7 @@ class Label(_Record, frozen=True, tag="label", kw_only=True):
     target: str | None = None
 
 
-class Model(_Record, frozen=True, tag="model", kw_only=True):
+class ModelChange(_Record, frozen=True, tag="model", kw_only=True):
     """The model in use from here on."""
 
     model: str
@@ -244,7 +244,7 @@ _Known: TypeAlias = (
     | Checkpoint
     | Flush
     | Label
-    | Model
+    | ModelChange
     | Mode
 )
 Record: TypeAlias = _Known | Unknown

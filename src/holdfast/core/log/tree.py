@@ -52,7 +52,7 @@ class Place(msgspec.Struct, frozen=True):
     digest: int
 
 
-class Span(msgspec.Struct, frozen=True):
+class LogSpan(msgspec.Struct, frozen=True):
     """A run of records that follow each other, by the positions of its first and last."""
 
     first: int
@@ -170,13 +170,13 @@ class Outline(msgspec.Struct):
                 self.reparented[position] = None
         self.findings.sort(key=lambda finding: finding.position)
 
-    def path(self, head: int | None = None) -> list[Span]:
+    def path(self, head: int | None = None) -> list[LogSpan]:
         """The records from the root to `head` (a position; the log's head by default)."""
         position = self._runs[-1].last if self._runs and head is None else head
-        spans: list[Span] = []
+        spans: list[LogSpan] = []
         while position is not None and self._runs and position >= self._runs[0].first:
             run = self._run_at(position)
-            spans.append(Span(run.first, min(position, run.last)))
+            spans.append(LogSpan(run.first, min(position, run.last)))
             position = run.parent_position
         return spans[::-1]
 
@@ -297,7 +297,7 @@ class Outline(msgspec.Struct):
         }
         again = [(place, record_id) for record_id in counted for place in counted[record_id][1:]]
         landings = {run.parent_position for run in self._runs}
-        spans: list[Span] = []
+        spans: list[LogSpan] = []
         for place, record_id in sorted(again, key=lambda one: one[0].position):
             run = self._run_at(place.position)
             if not spans or spans[-1].first != run.first:
@@ -338,7 +338,7 @@ def _position(place: Place) -> int:
     return place.position
 
 
-def _is_within(spans: Sequence[Span], position: int) -> bool:
+def _is_within(spans: Sequence[LogSpan], position: int) -> bool:
     index = bisect_right(spans, position, key=lambda span: span.first) - 1
     return index >= 0 and position <= spans[index].last
 

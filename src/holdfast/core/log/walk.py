@@ -18,7 +18,7 @@ from holdfast.core.log.tree import Backtrack, Outline, Place
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from holdfast.core.log.tree import Span
+    from holdfast.core.log.tree import LogSpan
 
 LogLine = tuple[int, int, Record | Flaw | None, bytes]
 """Position, size, record and bytes of a line. A damaged line has a `Flaw`, a seal has None."""
@@ -83,7 +83,7 @@ def outline_lines(shape: Outline, lines: Iterable[LogLine]) -> Iterator[LogLine]
         yield found
 
 
-def stream(log: OpenLog, spans: Iterable[Span], shape: Outline) -> Iterator[tuple[int, Record]]:
+def stream(log: OpenLog, spans: Iterable[LogSpan], shape: Outline) -> Iterator[tuple[int, Record]]:
     """Yield the records in these spans with their positions, each under its effective id."""
     for span in spans:
         for position, _size, item, _line in log.lines(span.first):

@@ -201,8 +201,11 @@ def leaders(
     """The best passages of the sources that answer best, one of each, with the share of each."""
     scores = _scores(candidates, sources, means or {}, Alike(), newest, weights or Weights())
     best: dict[int, Candidate] = {}
-    for one in sorted(candidates, key=lambda one: (-scores[one.id], -(one.ts or 0.0), -one.id)):
-        best.setdefault(one.source, one)
+    for candidate in sorted(
+        candidates,
+        key=lambda candidate: (-scores[candidate.id], -(candidate.ts or 0.0), -candidate.id),
+    ):
+        best.setdefault(candidate.source, candidate)
         if len(best) == _LEADERS:
             break
     total = sum(scores[item.id] for item in best.values())

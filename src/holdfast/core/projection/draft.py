@@ -66,7 +66,7 @@ class ViewDraft:
         self._request = request
         self._cache = cache
         self._correction = correction
-        self.sizes = self._weighed(view.units)
+        self.sizes = self._weigh(view.units)
         self._kept = sum(self.sizes)
         self._rest = 0
         self._note = self.tokens_of(NOTE_FIRST)
@@ -181,23 +181,23 @@ class ViewDraft:
 
     def recarry(self, tokens: int) -> None:
         """Make the carry anew, within `tokens`."""
-        self.summary = self._carried(tokens)
+        self.summary = self._carry_over(tokens)
         self._shown_tokens = tokens
         self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
         self.close()
 
-    def _carried(self, tokens: int) -> str:
+    def _carry_over(self, tokens: int) -> str:
         return carry_digests(
             self._digests(),
             previous=self._previous(),
             prose=self._request.prose,
-            lately=self._said_lately(),
+            lately=self._recent_replies(),
             pending=self._request.pending,
             cap_tokens=max(0, math.floor(tokens / self._correction.factor) - 60),
             counter=self._cache.scale.counter,
         ).text
 
-    def _said_lately(self) -> list[str]:
+    def _recent_replies(self) -> list[str]:
         """The lines of the running summary about what is not shown any more."""
         shown = {part.record for unit in self.units[self.start :] for part in unit.parts}
         return [line for record, line in self._request.recent_replies() if record not in shown]
@@ -230,7 +230,7 @@ class ViewDraft:
         if units == self.units[self.start :]:
             return
         self.units = [*self.units[: self.start], *units]
-        self.sizes = [*self.sizes[: self.start], *self._weighed(units)]
+        self.sizes = [*self.sizes[: self.start], *self._weigh(units)]
         self._kept = sum(self.sizes[self.start :])
         self._places = None
         self.close()
@@ -275,7 +275,7 @@ class ViewDraft:
             older = [raw for raw in self.view.boundary.turn or () if raw.get("id") in said]
             pinned = [*older, *pinned]
         is_whole = self._shown_tokens == self._carry_tokens
-        whole = self.summary if is_whole else self._carried(self._carry_tokens)
+        whole = self.summary if is_whole else self._carry_over(self._carry_tokens)
         made = Compaction(
             summary=self.summary or "",
             carry=whole if whole != self.summary else None,
@@ -341,7 +341,7 @@ class ViewDraft:
             return self.sizes[index]
         return sum(self.tokens_of_part(part) for part in unit.parts if part.role == "assistant")
 
-    def _weighed(self, units: Sequence[ContextUnit]) -> list[int]:
+    def _weigh(self, units: Sequence[ContextUnit]) -> list[int]:
         """The tokens of many units; most logs have no forms in most of them."""
         weigh, tokens, forms = self._cache.scale.unit, self._correction.tokens, self.forms
         shown = [self._cache.shown(unit, forms) for unit in units] if forms else units

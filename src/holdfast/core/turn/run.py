@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
-from holdfast.core.log.records import Assistant, Compaction, Mode, Model
+from holdfast.core.log.records import Assistant, Compaction, Mode, ModelChange
 from holdfast.core.log.refs import holds_outputs
 from holdfast.core.models.prices import price_of
 from holdfast.core.models.window import Window, budget_for, output_reserve
@@ -172,7 +172,7 @@ class RunState:
     def recall_window(self, records: Sequence[Record]) -> None:
         """Take over the window that an earlier run learned."""
         for record in reversed(records):
-            if isinstance(record, Model) and record.model == self.settings.target.model:
+            if isinstance(record, ModelChange) and record.model == self.settings.target.model:
                 if record.window is not None and record.window > 0:
                     self.learn_window(record.window, "learned from the provider")
                 return
@@ -183,12 +183,12 @@ class RunState:
         fresh = [Mode(mode="fresh")] if self.is_fresh else []
         return [*fresh, *([learned] if learned is not None else [])]
 
-    def window_record(self) -> Model | None:
+    def window_record(self) -> ModelChange | None:
         """The record of a learned window, for the next run; None where nothing was learned."""
         if self._learned is None:
             return None
         target = self.settings.target
-        return Model(
+        return ModelChange(
             model=target.model, provider=target.provider or None, window=self._learned.tokens
         )
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TOP: Final = "/memories"
 LEVELS: Final = 2
 SNIPPET_LINES: Final = 4
-"""What is shown before and behind an edit."""
+"""Lines shown before and after an edit."""
 _QUOTED_CHARS: Final = 200
 _LINE: Final = lazy_pattern(r"[^\n]*\n|[^\n]+\Z")
 
@@ -154,7 +154,7 @@ class _Memory:
         return lines
 
     def _file(self, shown: str, missing: str = "") -> bytes:
-        """What is in a file; it is an error, in the words of the command, where there is none."""
+        """Return the content of a file; raises in the words of the command if there is none."""
         path = _below(shown)
         try:
             if not path or self._notes.kind(path) in ("folder", "nothing"):

@@ -14,7 +14,7 @@ from holdfast.core.log.records import (
     Header,
     Label,
     Mode,
-    Model,
+    ModelChange,
     Prune,
     Rewind,
     ToolResult,
@@ -82,7 +82,7 @@ class Totals(msgspec.Struct):
                     self.prunes += 1
                 case Header() | ToolUse() | Rewind() | Undo() | Checkpoint() | Label():
                     pass  # costs nothing
-                case Model() | Mode() | Unknown():
+                case ModelChange() | Mode() | Unknown():
                     pass  # costs nothing
                 case _:
                     assert_never(record)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.log.records import Compaction, Model
+from holdfast.core.log.records import Compaction, ModelChange
 from holdfast.importers.apis.chat import tools_of
-from holdfast.importers.apis.responses import ITEMS, Reply
+from holdfast.importers.apis.responses import ITEMS, ResponseReply
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import (
     Draft,
@@ -73,7 +73,7 @@ class _Reader:
 
     def __init__(self, *, has_items: bool) -> None:
         self.draft = Draft()
-        self.reply = Reply(self.draft)
+        self.reply = ResponseReply(self.draft)
         self.session = ""
         self._has_items = has_items
         self._window: int | None = None
@@ -116,7 +116,7 @@ class _Reader:
         if model and model != self.reply.model:
             self.reply.end()
             if self.reply.model:
-                self.draft.add(Model(model=model, provider="openai", ts=ts))
+                self.draft.add(ModelChange(model=model, provider="openai", ts=ts))
             self.reply.model = model
         self.draft.skip("turn_context", "settings of a turn; the model is carried")
 

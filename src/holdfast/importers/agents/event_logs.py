@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.log.records import Compaction, Model
+from holdfast.core.log.records import Compaction, ModelChange
 from holdfast.importers.apis import chat
 from holdfast.importers.apis.responses import output_content
 from holdfast.importers.common import blocks
@@ -51,7 +51,7 @@ def read_copilot(source: Source) -> list[Imported]:
         model = text_or_empty(data.get("newModel") or data.get("selectedModel")) or model
         if kind == "session.model_change" and model:
             about = about_line(event)
-            draft.add(Model(model=model, id=about["record_id"], ts=about["ts"]))
+            draft.add(ModelChange(model=model, id=about["record_id"], ts=about["ts"]))
         elif is_text(data.get("parentToolCallId")):
             draft.skip(f"sub-agent's {kind}", "a conversation of its own; its result is carried")
         else:

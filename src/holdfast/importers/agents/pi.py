@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.log.records import Compaction, Model
+from holdfast.core.log.records import Compaction, ModelChange
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import (
     Draft,
@@ -128,7 +128,7 @@ def _carry(draft: Draft, entry: Json) -> None:
             )
         case "model_change":
             draft.add(
-                Model(
+                ModelChange(
                     model=text_or_empty(entry.get("modelId")),
                     provider=text_or_empty(entry.get("provider")) or None,
                     id=about["record_id"],

@@ -43,7 +43,7 @@ _SAID: Final = frozenset(
 ITEMS: Final = _CALLS | _OUTPUTS | _SAID | {"reasoning"}
 
 
-class Reply:
+class ResponseReply:
     """The items of a conversation as they come; those of one reply are put together."""
 
     def __init__(self, draft: Draft, *, provider: str | None = "openai") -> None:
@@ -167,7 +167,7 @@ def read(source: Source) -> list[Imported]:
     draft = Draft()
     draft.system = text_or_empty(body.get("instructions"))
     draft.tools = tools_of(body.get("tools"))
-    reply = Reply(draft)
+    reply = ResponseReply(draft)
     reply.model = text_or_empty(body.get("model")) or None
     given = body.get("input")
     if isinstance(given, str):
@@ -181,7 +181,7 @@ def read(source: Source) -> list[Imported]:
     return [draft.finish(source, "openai-responses", name)]
 
 
-def _take(reply: Reply, item: object) -> None:
+def _take(reply: ResponseReply, item: object) -> None:
     if isinstance(item, dict):
         reply.item(item)
     else:

@@ -48,7 +48,7 @@ def validate(request: object, target: Target) -> list[Violation]:
     """Everything the API would refuse in a request of any origin."""
     body = as_dict(request)
     parts = _parts(body)
-    merged = _merged(parts)
+    merged = _merge_roles(parts)
     return [
         *rules.COMMON.judge(request, target.dialect, "messages", "a list of at least one message"),
         *_judge_shape(body),
@@ -79,7 +79,7 @@ def _blocks(message: Json, where: str) -> Iterator[tuple[str, Json]]:
     yield from dicts(content, f"{where}.content")
 
 
-def _merged(parts: list[_Part]) -> list[_Part]:
+def _merge_roles(parts: list[_Part]) -> list[_Part]:
     """The direct API joins neighbours of one role before it looks at pairs."""
     merged: list[_Part] = []
     for part in parts:

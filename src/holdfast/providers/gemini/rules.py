@@ -1,4 +1,4 @@
-"""What Gemini's generateContent refuses, on its own API and on Vertex, in the provider's words.
+"""Rules of Gemini's generateContent, on its own API and on Vertex, in the provider's words.
 
 docs/dialects.md lists all rules.
 """

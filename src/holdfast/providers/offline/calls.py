@@ -30,7 +30,7 @@ class Orders(msgspec.Struct, frozen=True):
 
     calls: tuple[ToolOrder, ...] = ()
     doubts: tuple[str, ...] = ()
-    """What is wrong with the others, a sentence each."""
+    """Faults of the others, a sentence each."""
     rest: str = ""
     """The message without its calls."""
 

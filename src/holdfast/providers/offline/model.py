@@ -94,7 +94,7 @@ _GREETING: Final = lazy_pattern(
 
 
 _JOINT: Final = lazy_pattern(r"^\W*(?:and|then)\b", re.IGNORECASE)
-"""What joins a call and the rest of a message."""
+"""The words that join a call and the rest of a message."""
 _REMARK: Final = lazy_pattern(r"\[[^\]\n]*\]")
 """The projection's stand-in for a missing user message."""
 

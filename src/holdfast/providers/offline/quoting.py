@@ -22,7 +22,7 @@ two words that are equally rare, one is not enough."""
 _SCORE_SHARE_MIN: Final = 0.5
 """Of the best score, what another sentence needs to be quoted beside it."""
 _WEIGHTS: Final = Weights(user=1.0)
-"""What a person said counts double, beside files and other results."""
+"""The user's words count double, beside files and other results."""
 
 _ASKING: Final = frozenset(
     (

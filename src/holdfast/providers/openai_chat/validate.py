@@ -109,13 +109,13 @@ def _judge_pairs(messages: Messages, target: Target) -> Iterator[Violation]:
             found = as_text(message.get("tool_call_id"))
             answered.append(found)
             if found not in called:
-                yield _unexpected(f"messages.{index}", found, before, target)
+                yield _unexpected_role(f"messages.{index}", found, before, target)
             continue
         yield from _judge_answers(at, called, answered, target)
         called, answered, at = _calls(message), [], index
 
 
-def _unexpected(where: str, found: str, before: str, target: Target) -> Violation:
+def _unexpected_role(where: str, found: str, before: str, target: Target) -> Violation:
     match target.flavour:
         case "mistral" if before not in ("assistant", "tool"):
             return rules.MISTRAL_TOOL.broken(where, role=before or "none")

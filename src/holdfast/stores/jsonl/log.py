@@ -55,7 +55,7 @@ class FileLog(msgspec.Struct, frozen=True):
                     yield position, len(line), _second_look(position, line, item), line
         tail = found.tail
         if isinstance(tail, Oversize):
-            yield found.tail_position, tail.size, _torn(tail.size), tail.start
+            yield found.tail_position, tail.size, _torn_line(tail.size), tail.start
         elif tail and not tail.isspace():
             position = found.tail_position
             yield position, len(tail), _tail_item(position, tail, decode(tail)), tail
@@ -64,7 +64,7 @@ class FileLog(msgspec.Struct, frozen=True):
         is_tail = True
         for position, line in backward(self.fd, self.size if end is None else end):
             if isinstance(line, Oversize):
-                flaw = _torn(line.size) if is_tail else _oversize(line)
+                flaw = _torn_line(line.size) if is_tail else _oversize(line)
                 yield position, line.size, flaw, line.start
             elif line:
                 item = decode(line)
@@ -93,10 +93,10 @@ def _second_look(position: int, line: bytes, item: Record | Flaw) -> Record | Fl
 def _tail_item(position: int, line: bytes, item: Record | Flaw) -> Record | Flaw | None:
     """Return the item after the last newline: a record that lacks only that, or a torn line."""
     found = _second_look(position, line, item)
-    return _torn(len(line)) if found is None or isinstance(found, Flaw) else found
+    return _torn_line(len(line)) if found is None or isinstance(found, Flaw) else found
 
 
-def _torn(size: int) -> Flaw:
+def _torn_line(size: int) -> Flaw:
     return Flaw("torn", f"{size} bytes of an append that never completed")
 
 

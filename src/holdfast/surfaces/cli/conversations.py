@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.log.records import Assistant, Header, Model, Record
+from holdfast.core.log.records import Assistant, Header, ModelChange, Record
 from holdfast.core.log.refs import restore
 from holdfast.core.log.replay import with_ids
 from holdfast.core.models.catalog import family_of, window_of
@@ -117,7 +117,7 @@ def _of_import(found: Imported) -> Conversation:
 def _model_in(records: Sequence[Record]) -> tuple[str, str]:
     """Return the provider and model that answered last, or were chosen since."""
     for record in reversed(records):
-        if isinstance(record, Assistant | Model) and record.model and record.model[0] != "<":
+        if isinstance(record, Assistant | ModelChange) and record.model and record.model[0] != "<":
             return record.provider or "", record.model
     return "", ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.records import Assistant, Label, Model, Rewind
+from holdfast.core.log.records import Assistant, Label, ModelChange, Rewind
 from holdfast.ports import ANY_HEAD
 from holdfast.testing.conformance.samples import KEY, message, one_of_each
 
@@ -20,7 +20,7 @@ def the_listing_shows_small_facts(store: SessionStore) -> None:
     texts = [f"first  words\nof {'many ' * 100}", "second"]
     records: list[Record] = [message(text, ts=2_000.5 + n) for n, text in enumerate(texts)]
     records.append(Assistant(content="reply", ts=3_000_000_000.25))
-    records.append(Model(model="m", ts=2_999_999_999))
+    records.append(ModelChange(model="m", ts=2_999_999_999))
     done = store.append(KEY, records, expect=ANY_HEAD)
     (info,) = store.sessions()
     assert (info.key, info.label, info.head) == (KEY, "project", done.head)

@@ -14,7 +14,7 @@ from holdfast.core.log.records import (
     Compaction,
     Flush,
     Label,
-    Model,
+    ModelChange,
     OutputRef,
     Prune,
     PruneDecision,
@@ -91,7 +91,7 @@ def one_of_each() -> list[Record]:
         Checkpoint(state={"goal": ["x"]}, trigger="manual"),
         Flush(notes=["n1"], trigger="compaction", usage={"output": 1}),
         Label(label="here", target="r"),
-        Model(model="m2", provider="p2", window=1_000_000),
+        ModelChange(model="m2", provider="p2", window=1_000_000),
         Unknown(type="novelty", extra={"type_of": "thing", "n": 1}),
     ]
 

@@ -1,7 +1,7 @@
 """A model provider on 127.0.0.1 that keeps the rules of the real ones, and fails as it is told."""
 
 from holdfast.testing.loopback.asking import Answer, Asked, Brain, Call, Scripted, echo
-from holdfast.testing.loopback.faults import OVERFLOWS, Counts, Failure, Fault
+from holdfast.testing.loopback.faults import OVERFLOWS, Counts, Fault, WireFailure
 from holdfast.testing.loopback.received import Received
 from holdfast.testing.loopback.server import Loopback
 
@@ -12,10 +12,10 @@ __all__ = [
     "Brain",
     "Call",
     "Counts",
-    "Failure",
     "Fault",
     "Loopback",
     "Received",
     "Scripted",
+    "WireFailure",
     "echo",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.models.messages import arguments_json
-from holdfast.testing.loopback.faults import OVERFLOWS, Failure, Sizes
+from holdfast.testing.loopback.faults import OVERFLOWS, Sizes, WireFailure
 from holdfast.testing.loopback.speaking import Event, in_pieces, sign, sse
 
 if TYPE_CHECKING:
@@ -58,24 +58,24 @@ class AnthropicWire:
         yield _event("other", {"type": "message_delta", "delta": delta, **_usage(spoken.counts)})
         yield _event("other", {"type": "message_stop"})
 
-    def error(self, failure: Failure, request_id: str) -> Json:
+    def error(self, failure: WireFailure, request_id: str) -> Json:
         return {"type": "error", "error": _error(failure), "request_id": request_id}
 
-    def error_event(self, failure: Failure, _spoken: Spoken, _sent: int) -> bytes:
+    def error_event(self, failure: WireFailure, _spoken: Spoken, _sent: int) -> bytes:
         return sse({"type": "error", "error": _error(failure)}, "error")
 
-    def refusal(self, violation: Violation) -> Failure:
-        return Failure(violation.quote)
+    def refusal(self, violation: Violation) -> WireFailure:
+        return WireFailure(violation.quote)
 
-    def over_limit(self, tokens: int, output: int, limit: int) -> Failure:
+    def over_limit(self, tokens: int, output: int, limit: int) -> WireFailure:
         host = "anthropic" if tokens > limit else "anthropic-output"
         return OVERFLOWS[host].with_sizes(Sizes(tokens, output, limit))
 
-    def too_large(self) -> Failure:
-        return Failure("Request exceeds the maximum size", 413)
+    def too_large(self) -> WireFailure:
+        return WireFailure("Request exceeds the maximum size", 413)
 
-    def over_output(self, output: int, limit: int, model: str) -> Failure:
-        return Failure(
+    def over_output(self, output: int, limit: int, model: str) -> WireFailure:
+        return WireFailure(
             f"max_tokens: {output} > {limit}, which is the maximum allowed number of output "
             f"tokens for {model}"
         )
@@ -155,7 +155,7 @@ def _block_events(index: int, block: Json) -> Iterator[Event]:
     yield _event("other", {"type": "content_block_stop", "index": index})
 
 
-def _error(failure: Failure) -> Json:
+def _error(failure: WireFailure) -> Json:
     kind = failure.type or _TYPES.get(failure.status, "api_error")
     return {"type": kind, "message": failure.message}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.models.messages import arguments_json
 from holdfast.providers.wire.rule import bracket_path
 from holdfast.providers.wire.values import as_dict
-from holdfast.testing.loopback.faults import OVERFLOWS, Failure, Sizes
+from holdfast.testing.loopback.faults import OVERFLOWS, Sizes, WireFailure
 from holdfast.testing.loopback.speaking import Event, in_pieces, sse
 
 if TYPE_CHECKING:
@@ -72,16 +72,16 @@ class ChatWire:
             yield Event("other", sse({**last, **_usage(spoken.counts)}))
         yield Event("other", DONE)
 
-    def error(self, failure: Failure, _request_id: str) -> Json:
+    def error(self, failure: WireFailure, _request_id: str) -> Json:
         return {"error": openai_error(failure)}
 
-    def error_event(self, failure: Failure, _spoken: Spoken, _sent: int) -> bytes:
+    def error_event(self, failure: WireFailure, _spoken: Spoken, _sent: int) -> bytes:
         return sse({"error": openai_error(failure)})
 
-    def refusal(self, violation: Violation) -> Failure:
+    def refusal(self, violation: Violation) -> WireFailure:
         return openai_refused(violation)
 
-    def over_limit(self, tokens: int, output: int, limit: int) -> Failure:
+    def over_limit(self, tokens: int, output: int, limit: int) -> WireFailure:
         sizes = Sizes(tokens, output, limit)
         if self._host and (tokens > limit or self._host not in _COUNTS_INPUT_ONLY):
             return OVERFLOWS[self._host].with_sizes(sizes)
@@ -91,13 +91,14 @@ class ChatWire:
             "This model's maximum context length is {limit} tokens. However, your messages "
             "resulted in {input} tokens. Please reduce the length of the messages."
         )
-        return Failure(message, code="context_length_exceeded", param="messages").with_sizes(sizes)
+        failure = WireFailure(message, code="context_length_exceeded", param="messages")
+        return failure.with_sizes(sizes)
 
-    def too_large(self) -> Failure:
-        return Failure("Request Entity Too Large", 413)
+    def too_large(self) -> WireFailure:
+        return WireFailure("Request Entity Too Large", 413)
 
-    def over_output(self, output: int, limit: int, _model: str) -> Failure:
-        return Failure(
+    def over_output(self, output: int, limit: int, _model: str) -> WireFailure:
+        return WireFailure(
             f"max_tokens is too large: {output}. This model supports at most {limit} completion "
             f"tokens, whereas you provided {output}.",
             param="max_tokens",
@@ -105,7 +106,7 @@ class ChatWire:
         )
 
 
-def openai_error(failure: Failure) -> Json:
+def openai_error(failure: WireFailure) -> Json:
     """An error object as both of OpenAI's APIs have it."""
     return {
         "message": failure.message,
@@ -115,9 +116,9 @@ def openai_error(failure: Failure) -> Json:
     }
 
 
-def openai_refused(violation: Violation) -> Failure:
+def openai_refused(violation: Violation) -> WireFailure:
     code = "string_above_max_length" if violation.rule in _TOO_LONG else "invalid_value"
-    return Failure(violation.quote, param=bracket_path(violation.where) or None, code=code)
+    return WireFailure(violation.quote, param=bracket_path(violation.where) or None, code=code)
 
 
 def _head(spoken: Spoken, kind: str) -> Json:

@@ -20,7 +20,7 @@ from holdfast.testing.loopback.anthropic_wire import AnthropicWire
 from holdfast.testing.loopback.asking import Answer, Asked, Call
 from holdfast.testing.loopback.caching import Cached
 from holdfast.testing.loopback.chat_wire import ChatWire
-from holdfast.testing.loopback.faults import Counts, Failure, Fault, Sizes
+from holdfast.testing.loopback.faults import Counts, Fault, Sizes, WireFailure
 from holdfast.testing.loopback.gemini_wire import GeminiWire, sign_call
 from holdfast.testing.loopback.outgoing import Outgoing, Wait
 from holdfast.testing.loopback.reading import Heard, hear
@@ -43,7 +43,7 @@ _FILLER: Final = "Let me see what there is."
 class Refused(Exception):
     """The request is not answered, and this is why."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: WireFailure) -> None:
         super().__init__(failure.message)
         self.failure = failure
 
@@ -81,7 +81,7 @@ class Exchange:
         self.fault = _NO_FAULT
         self.cached = Cached()
         self.said: Answer | None = None
-        self.failure: Failure | None = None
+        self.failure: WireFailure | None = None
 
     def record(self, status: int) -> Received:
         """Return the record of the exchange."""
@@ -146,13 +146,13 @@ class Exchange:
         except Refused as refused:
             return self.fail(refused.failure)
 
-    def fail(self, failure: Failure) -> Outgoing:
+    def fail(self, failure: WireFailure) -> Outgoing:
         self.failure = failure
         return outgoing.whole(failure.status, self.reply_headers, self._error(failure))
 
     def _answer(self, method: str) -> Outgoing:
         if self.dialect is None or method != "POST":
-            raise Refused(Failure(f"{method} {self.path}: nothing is served here", 404))
+            raise Refused(WireFailure(f"{method} {self.path}: nothing is served here", 404))
         heard = self._read(self.dialect)
         self._look(heard)
         if self.only_counts:
@@ -181,7 +181,7 @@ class Exchange:
         keys = (self.headers.get(name) for name in ("x-api-key", "x-goog-api-key"))
         given = next(filter(None, keys), bearer)
         if self.rules.api_key and given != self.rules.api_key:
-            raise Refused(Failure("invalid x-api-key", 401, code="invalid_api_key"))
+            raise Refused(WireFailure("invalid x-api-key", 401, code="invalid_api_key"))
         body = self._json()
         self.body = body if isinstance(body, dict) else {}
         self.heard = hear(dialect, self.body, self.path)
@@ -201,9 +201,9 @@ class Exchange:
             said = f"The request body is not valid JSON: {error}"
             raise Refused(self._break("request-shape", said)) from None
 
-    def _break(self, rule: str, quote: str) -> Failure:
+    def _break(self, rule: str, quote: str) -> WireFailure:
         self.violations = (*self.violations, Violation(rule, quote, ""))
-        return Failure(quote)
+        return WireFailure(quote)
 
     def _look(self, heard: Heard) -> None:
         """Everything that breaks a rule."""
@@ -277,7 +277,7 @@ class Exchange:
             status, data = fault.status or failure.status, self._error(failure)
         return outgoing.whole(status, self.reply_headers, data, wait=fault.seconds)
 
-    def _failure(self) -> Failure:
+    def _failure(self) -> WireFailure:
         """Return the failure of the fault, by default in the provider's own words."""
         failure, output = self.fault.failure, self.output_max
         assert failure is not None
@@ -295,7 +295,7 @@ class Exchange:
         self.failure = failure.with_sizes(Sizes(self.tokens, output, limit))
         return self.failure
 
-    def _error(self, failure: Failure) -> bytes:
+    def _error(self, failure: WireFailure) -> bytes:
         return msgspec.json.encode(self.wire.error(failure, self.request_id))
 
     # A reply, and what a fault makes of it

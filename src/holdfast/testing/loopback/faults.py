@@ -48,7 +48,7 @@ class Sizes(msgspec.Struct, frozen=True):
 Recount: TypeAlias = Callable[[Counts, Sizes], Counts | None]
 
 
-class Failure(msgspec.Struct, frozen=True):
+class WireFailure(msgspec.Struct, frozen=True):
     """An error in words. `{input}`, `{output}`, `{total}`, `{limit}` and `{over}` are filled in."""
 
     message: str
@@ -60,7 +60,7 @@ class Failure(msgspec.Struct, frozen=True):
     about: Literal["", "window", "bytes", "output"] = ""
     """The subject, if the provider is to state it in its own words."""
 
-    def with_sizes(self, sizes: Sizes) -> Failure:
+    def with_sizes(self, sizes: Sizes) -> WireFailure:
         """The same with the request's numbers in it."""
         numbers = {
             "input": sizes.input,
@@ -86,7 +86,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """One way to fail. The class methods name the usual ones."""
 
     name: str
-    failure: Failure | None = None
+    failure: WireFailure | None = None
     """With `breaks`, the event that ends the stream; alone, it is the reply."""
     status: int = 0
     """Of `body`; with a `failure`, instead of its own."""
@@ -126,7 +126,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         headers: dict[str, str] | None = None,
     ) -> Fault:
         """Any status, with an error in the shape of the provider that was asked."""
-        failure = Failure(message or f"the loopback answers {status}", status, type, code)
+        failure = WireFailure(message or f"the loopback answers {status}", status, type, code)
         return cls(name=f"http-{status}", failure=failure, headers=headers or {})
 
     @classmethod
@@ -140,7 +140,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         """429. Retry-After is absent, or whatever is given, however absurd."""
         message = "Number of requests has exceeded your per-minute rate limit. Try again later."
         headers = {} if retry_after is None else {"retry-after": str(retry_after)}
-        failure = Failure(message, 429, code="rate_limit_exceeded")
+        failure = WireFailure(message, 429, code="rate_limit_exceeded")
         return cls(name="rate-limited", failure=failure, headers=headers)
 
     @classmethod
@@ -151,24 +151,24 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
             "per minute. Please reduce the prompt length or try again later."
         )
         return cls(
-            name="tokens-per-minute", failure=Failure(message, 429, code="rate_limit_exceeded")
+            name="tokens-per-minute", failure=WireFailure(message, 429, code="rate_limit_exceeded")
         )
 
     @classmethod
     def overloaded(cls, status: int = 529) -> Fault:
-        return cls(name="overloaded", failure=Failure("Overloaded", status))
+        return cls(name="overloaded", failure=WireFailure("Overloaded", status))
 
     @classmethod
     def no_credit(cls) -> Fault:
         """402."""
         message = "Your credit balance is too low. Buy credits, or ask for fewer max_tokens."
-        return cls(name="no-credit", failure=Failure(message, 402, code="insufficient_quota"))
+        return cls(name="no-credit", failure=WireFailure(message, 402, code="insufficient_quota"))
 
     @classmethod
     def unauthorized(cls) -> Fault:
         """401."""
         return cls(
-            name="unauthorized", failure=Failure("invalid api key", 401, code="invalid_api_key")
+            name="unauthorized", failure=WireFailure("invalid api key", 401, code="invalid_api_key")
         )
 
     @classmethod
@@ -186,12 +186,12 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
         `limit` is what it can give; without one, half of what was asked for.
         """
-        return cls(name="output-cap", failure=Failure("", about="output"), claims=limit)
+        return cls(name="output-cap", failure=WireFailure("", about="output"), claims=limit)
 
     @classmethod
     def too_large(cls) -> Fault:
         """413, in the provider's words."""
-        return cls(name="too-large", failure=Failure("", about="bytes"))
+        return cls(name="too-large", failure=WireFailure("", about="bytes"))
 
     @classmethod
     def html(cls, status: int = 502) -> Fault:
@@ -208,7 +208,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def error_with_200(cls, message: str = "", host: str = "") -> Fault:
         """Status 200 and an error object, as some gateways do; an overflow unless told else."""
-        failure = Failure(message) if message else _overflow(host)
+        failure = WireFailure(message) if message else _overflow(host)
         return cls(name="error-with-200", failure=failure, status=200)
 
     @classmethod
@@ -257,7 +257,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         code: str | int | None = None,
     ) -> Fault:
         """An error event amid the stream. Without a stream, a reply of that status."""
-        failure = Failure(message, status, type, code)
+        failure = WireFailure(message, status, type, code)
         return cls(name="stream-error", failure=failure, breaks=Break(after, "error"))
 
     @classmethod
@@ -328,9 +328,9 @@ def _stop_answer(said: Answer, stop: Literal["length", "window"], *, has_text: b
     return Answer(kept, stop=stop, thinking=said.thinking, delay=said.delay, pause=said.pause)
 
 
-def _overflow(host: str) -> Failure:
+def _overflow(host: str) -> WireFailure:
     if not host:
-        return Failure("", about="window")
+        return WireFailure("", about="window")
     if host not in OVERFLOWS:
         raise BadSetting(
             f"no overflow text of `{host}` is known", hint=f"hosts: {', '.join(OVERFLOWS)}"
@@ -344,77 +344,77 @@ _NUMBERS: Final = (
     "messages or completion."
 )
 
-OVERFLOWS: Final[dict[str, Failure]] = {
-    "anthropic": Failure("prompt is too long: {input} tokens > {limit} maximum"),
-    "anthropic-output": Failure(
+OVERFLOWS: Final[dict[str, WireFailure]] = {
+    "anthropic": WireFailure("prompt is too long: {input} tokens > {limit} maximum"),
+    "anthropic-output": WireFailure(
         "input length and `max_tokens` exceed context limit: {input} + {output} > {limit}, "
         "decrease input length or `max_tokens` and try again"
     ),
-    "anthropic-long": Failure(
+    "anthropic-long": WireFailure(
         "Extra usage is required for long context requests.", 429, type="rate_limit_error"
     ),
-    "bedrock": Failure("Input is too long for requested model.", code="ValidationException"),
-    "openai": Failure(_NUMBERS, code="context_length_exceeded", param="messages"),
-    "openai-responses": Failure(
+    "bedrock": WireFailure("Input is too long for requested model.", code="ValidationException"),
+    "openai": WireFailure(_NUMBERS, code="context_length_exceeded", param="messages"),
+    "openai-responses": WireFailure(
         "Your input exceeds the context window of this model. Please adjust your input and try "
         "again.",
         code="context_length_exceeded",
         param="input",
     ),
-    "openai-configured": Failure(
+    "openai-configured": WireFailure(
         "Input tokens exceed the configured limit of {limit} tokens. Your messages resulted in "
         "{input} tokens. Please reduce the length of the messages.",
         code="context_length_exceeded",
         param="messages",
     ),
-    "gemini": Failure(
+    "gemini": WireFailure(
         "The input token count ({input}) exceeds the maximum number of tokens allowed ({limit}).",
         code="INVALID_ARGUMENT",
     ),
-    "groq": Failure(
+    "groq": WireFailure(
         "Please reduce the length of the messages or completion.", code="context_length_exceeded"
     ),
-    "openrouter": Failure(
+    "openrouter": WireFailure(
         "This endpoint's maximum context length is {limit} tokens. However, you requested about "
         "{total} tokens ({input} of text input, {output} in the output).",
         code=400,
     ),
-    "copilot": Failure(
+    "copilot": WireFailure(
         "prompt token count of {input} exceeds the limit of {limit}",
         code="model_max_prompt_tokens_exceeded",
     ),
-    "deepseek": Failure(_NUMBERS, code="invalid_request_error"),
-    "kimi": Failure(
+    "deepseek": WireFailure(_NUMBERS, code="invalid_request_error"),
+    "kimi": WireFailure(
         "Invalid request: Your request exceeded model token limit: {limit} (requested: {total})"
     ),
-    "glm": Failure("Prompt 超长", code="1261"),
-    "minimax": Failure("invalid params, context window exceeds limit (2013)"),
-    "mistral": Failure("Prompt {input} > {limit} maximum context length"),
-    "xai": Failure(
+    "glm": WireFailure("Prompt 超长", code="1261"),
+    "minimax": WireFailure("invalid params, context window exceeds limit (2013)"),
+    "mistral": WireFailure("Prompt {input} > {limit} maximum context length"),
+    "xai": WireFailure(
         "This model's maximum prompt length is {limit} but the request contains {input} tokens."
     ),
-    "vllm": Failure(
+    "vllm": WireFailure(
         "This model's maximum context length is {limit} tokens. However, your request has {input} "
         "input tokens. Please reduce the length of the input messages.",
         type="BadRequestError",
         code=400,
     ),
-    "sglang": Failure(
+    "sglang": WireFailure(
         "The input ({input} tokens) is longer than the model's context length ({limit} tokens)."
     ),
-    "llama.cpp": Failure(
+    "llama.cpp": WireFailure(
         "the request exceeds the available context size, try increasing it",
         type="exceed_context_size_error",
         code=400,
     ),
-    "lm-studio": Failure("Cannot truncate prompt with n_keep ({input}) >= n_ctx ({limit})"),
-    "ollama": Failure("prompt too long; exceeded max context length by {over} tokens"),
-    "tgi": Failure(
+    "lm-studio": WireFailure("Cannot truncate prompt with n_keep ({input}) >= n_ctx ({limit})"),
+    "ollama": WireFailure("prompt too long; exceeded max context length by {over} tokens"),
+    "tgi": WireFailure(
         "Input validation error: `inputs` tokens + `max_new_tokens` must be <= {limit}. Given: "
         "{input} `inputs` tokens and {output} `max_new_tokens`",
         422,
         type="validation",
     ),
-    "proxy": Failure("Your input exceeds the context window of this model.", 502),
+    "proxy": WireFailure("Your input exceeds the context window of this model.", 502),
 }
 """Overflow texts by host. What a test shows for one of them it should show for all."""

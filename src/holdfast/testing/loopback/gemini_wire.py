@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.models.messages import arguments_json
-from holdfast.testing.loopback.faults import OVERFLOWS, Failure, Sizes
+from holdfast.testing.loopback.faults import OVERFLOWS, Sizes, WireFailure
 from holdfast.testing.loopback.speaking import Event, in_pieces, sign, sse
 
 if TYPE_CHECKING:
@@ -49,24 +49,24 @@ class GeminiWire:
         last = _response(spoken, [{"text": ""}], stop=_stop(spoken))
         yield Event("other", sse(last))
 
-    def error(self, failure: Failure, _request_id: str) -> Json:
+    def error(self, failure: WireFailure, _request_id: str) -> Json:
         status = failure.type or _STATUSES.get(failure.status, "UNKNOWN")
         return {"error": {"code": failure.status, "message": failure.message, "status": status}}
 
-    def error_event(self, failure: Failure, _spoken: Spoken, _sent: int) -> bytes:
+    def error_event(self, failure: WireFailure, _spoken: Spoken, _sent: int) -> bytes:
         return sse(self.error(failure, ""))
 
-    def refusal(self, violation: Violation) -> Failure:
-        return Failure(violation.quote)
+    def refusal(self, violation: Violation) -> WireFailure:
+        return WireFailure(violation.quote)
 
-    def over_limit(self, tokens: int, output: int, limit: int) -> Failure:
+    def over_limit(self, tokens: int, output: int, limit: int) -> WireFailure:
         return OVERFLOWS["gemini"].with_sizes(Sizes(tokens, output, limit))
 
-    def too_large(self) -> Failure:
-        return Failure("Request payload size exceeds the limit: 20971520 bytes.")
+    def too_large(self) -> WireFailure:
+        return WireFailure("Request payload size exceeds the limit: 20971520 bytes.")
 
-    def over_output(self, output: int, limit: int, _model: str) -> Failure:
-        return Failure(
+    def over_output(self, output: int, limit: int, _model: str) -> WireFailure:
+        return WireFailure(
             f"Unable to submit request because it has a maxOutputTokens value of {output} but the "
             f"supported range is from 1 (inclusive) to {limit + 1} (exclusive). Update the value "
             "and try again."

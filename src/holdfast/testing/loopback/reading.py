@@ -187,11 +187,11 @@ def _anthropic(body: Json) -> Iterator[Piece]:
 
 
 def _anthropic_head(body: Json) -> Iterator[Piece]:
-    for one in as_dicts(body.get("tools")):
-        tool = next(iter(read_tools([one])), None)
-        yield Piece("tool", _without_marks(one), tool=tool, mark=_mark(one))
-    for one in _as_blocks(body.get("system")):
-        yield Piece("system", _without_marks(one), read_blocks([one]), mark=_mark(one))
+    for declared in as_dicts(body.get("tools")):
+        tool = next(iter(read_tools([declared])), None)
+        yield Piece("tool", _without_marks(declared), tool=tool, mark=_mark(declared))
+    for block in _as_blocks(body.get("system")):
+        yield Piece("system", _without_marks(block), read_blocks([block]), mark=_mark(block))
 
 
 def _anthropic_messages(body: Json) -> Iterator[Piece]:

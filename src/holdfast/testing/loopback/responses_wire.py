@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.models.messages import arguments_json
 from holdfast.providers.wire.values import as_list
 from holdfast.testing.loopback.chat_wire import openai_error, openai_refused
-from holdfast.testing.loopback.faults import OVERFLOWS, Failure, Sizes
+from holdfast.testing.loopback.faults import OVERFLOWS, Sizes, WireFailure
 from holdfast.testing.loopback.speaking import Event, in_pieces, sse
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ class ResponsesWire:
         status = _status(spoken)
         yield "other", f"response.{status}", {"response": self.reply(spoken)}
 
-    def error(self, failure: Failure, _request_id: str) -> Json:
+    def error(self, failure: WireFailure, _request_id: str) -> Json:
         return {"error": openai_error(failure)}
 
-    def error_event(self, failure: Failure, spoken: Spoken, sent: int) -> bytes:
+    def error_event(self, failure: WireFailure, spoken: Spoken, sent: int) -> bytes:
         """An overflow fails the response; anything else is an error of the stream."""
         if failure.code == "context_length_exceeded":
             said = {"code": failure.code, "message": failure.message}
@@ -58,17 +58,17 @@ class ResponsesWire:
         event = {name: told[name] for name in ("code", "message", "param")}
         return sse({"type": "error", **event, "sequence_number": sent}, "error")
 
-    def refusal(self, violation: Violation) -> Failure:
+    def refusal(self, violation: Violation) -> WireFailure:
         return openai_refused(violation)
 
-    def over_limit(self, tokens: int, output: int, limit: int) -> Failure:
+    def over_limit(self, tokens: int, output: int, limit: int) -> WireFailure:
         return OVERFLOWS["openai-responses"].with_sizes(Sizes(tokens, output, limit))
 
-    def too_large(self) -> Failure:
-        return Failure("Request Entity Too Large", 413)
+    def too_large(self) -> WireFailure:
+        return WireFailure("Request Entity Too Large", 413)
 
-    def over_output(self, output: int, limit: int, _model: str) -> Failure:
-        return Failure(
+    def over_output(self, output: int, limit: int, _model: str) -> WireFailure:
+        return WireFailure(
             f"Invalid 'max_output_tokens': integer above maximum value. Expected a value <= "
             f"{limit}, but got {output} instead.",
             param="max_output_tokens",

@@ -11,7 +11,7 @@ from holdfast.testing.loopback.asking import Scripted, echo
 from holdfast.testing.loopback.caching import Caches
 from holdfast.testing.loopback.connections import Server
 from holdfast.testing.loopback.exchange import Exchange, Services
-from holdfast.testing.loopback.faults import Counts, Failure
+from holdfast.testing.loopback.faults import Counts, WireFailure
 from holdfast.testing.loopback.reading import hear
 from holdfast.testing.loopback.rules import Faults, Rules
 
@@ -190,7 +190,7 @@ class Loopback:
         except Exception as error:  # a brain's mistake must reach the test, not end in a thread
             self.errors.append(error)
             said = f"the brain failed: {type(error).__name__}: {error}"
-            reply = exchange.fail(Failure(said, 500))
+            reply = exchange.fail(WireFailure(said, 500))
         with self._changed:
             self._received[number] = exchange.record(reply.status)
             self._changed.notify_all()

@@ -13,7 +13,7 @@ from holdfast.core.log.records import (
     Compaction,
     Header,
     Label,
-    Model,
+    ModelChange,
     Record,
     Rewind,
     ToolResult,
@@ -60,7 +60,7 @@ def gist(record: Record) -> str:
             return title_of(f"back to {to}")
         case Label(label=label, target=target):
             return title_of(f"`{label}`" + (f" for {target}" if target else ""))
-        case Model(model=model):
+        case ModelChange(model=model):
             return title_of(model)
         case _:  # the rest, and unknown records, are shown as their fields
             return title_of(msgspec.json.encode(record.extra or to_json(record)).decode())
