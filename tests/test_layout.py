@@ -26,11 +26,11 @@ OTHER_FOLDERS = frozenset(
 ACROSS = frozenset(
     (
         *("test_architecture", "test_docs", "test_examples", "test_layout", "test_public_api"),
-        "test_startup",
+        *("test_startup", "test_closed_unions", "test_names"),
         *("engine/test_every_prefix", "engine/test_output_attacks", "engine/test_stranger"),
         *("engine/session/test_local_weights", "engine/session/test_offloading"),
         *("engine/session/test_real_checkpoints", "engine/session/test_real_clients"),
-        "engine/session/test_secret_handles",
+        *("engine/session/test_secret_handles", "engine/session/test_surface"),
         *("importers/test_detection", "importers/test_real_transcripts"),
         *("importers/test_same_conversation", "importers/agents/test_trees"),
         *("importers/apis/test_lists_of_messages", "importers/benchmarks/test_runs_and_dialogues"),
