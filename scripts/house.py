@@ -47,6 +47,7 @@ class Module:
     path: str
     lines: int
     tree: ast.Module
+    text: str = ""
 
 
 def read(source: Path = SOURCE) -> list[Module]:
@@ -55,7 +56,7 @@ def read(source: Path = SOURCE) -> list[Module]:
     for path in sorted(source.rglob("*.py")):
         text = path.read_text("utf-8")
         name = path.relative_to(source).as_posix()
-        found.append(Module(name, text.count("\n"), ast.parse(text)))
+        found.append(Module(name, text.count("\n"), ast.parse(text), text))
     return found
 
 
@@ -118,11 +119,37 @@ def vague_variables(modules: list[Module]) -> list[str]:
     ]
 
 
+def bare_numbers(modules: list[Module]) -> list[str]:
+    """Return the module constants that are numbers and have no reason beside them.
+
+    A reason is a docstring behind the constant or behind the group of lines it stands in, or a
+    comment at its line or above its group. Units of measure need none, and those in
+    `core/limits.py` are promises.
+    """
+    found = []
+    for module in modules:
+        lines = module.text.splitlines()
+        for group, after in _constants(module.tree):
+            docstring = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+            above = lines[max(0, group[0].lineno - 3) : group[0].lineno - 1]
+            if docstring or any(line.startswith("#") for line in above):
+                continue
+            found += [
+                f"{module.path}:{node.lineno} {name}"
+                for node in group
+                if (name := _number_name(node))
+                and name.strip("_") not in _UNITS
+                and "  #" not in lines[node.lineno - 1]
+            ]
+    return [place for place in found if not place.startswith("core/limits.py")]
+
+
 def packages(modules: list[Module]) -> set[str]:
     """Return the packages, the root left out."""
     return {str(Path(module.path).parent) for module in modules} - {"."}
 
 
+_UNITS = frozenset(("MEGABYTE", "MEBIBYTE", "DAY_SECONDS", "HOUR_SECONDS"))
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -143,6 +170,37 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     ast.Expr(value=ast.Constant(value=str(text))),
                 ):
                     yield after.lineno, text
+
+
+def _constants(tree: ast.Module) -> Iterator[tuple[list[ast.stmt], ast.stmt | None]]:
+    """Return each group of assignments on adjoining lines, and the statement that follows it."""
+    group: list[ast.stmt] = []
+    for node in tree.body:
+        is_constant = isinstance(node, (ast.Assign, ast.AnnAssign))
+        if group and not (is_constant and node.lineno == (group[-1].end_lineno or 0) + 1):
+            yield group, node
+            group = []
+        if is_constant:
+            group.append(node)
+    if group:
+        yield group, None
+
+
+def _number_name(node: ast.stmt) -> str:
+    """Return the name that a number is given to; nothing for any other statement."""
+    match node:
+        case ast.AnnAssign(target=ast.Name(id=name), value=value) if value:
+            pass
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            pass
+        case _:
+            return ""
+    parts = list(ast.walk(value))
+    numeric = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+    is_number = all(isinstance(part, numeric) for part in parts) and any(
+        isinstance(part, ast.Constant) and type(part.value) in (int, float) for part in parts
+    )
+    return name if is_number else ""
 
 
 def main(arguments: list[str]) -> int:
@@ -178,6 +236,7 @@ def main(arguments: list[str]) -> int:
             vague_docstrings(modules),
         ),
         ("loop variables called `one`", len(vague_variables(modules)), vague_variables(modules)),
+        ("numbers without a reason", len(bare_numbers(modules)), bare_numbers(modules)),
     ]
     for name, count, places in rows:
         print(f"{count:8,}  {name}")

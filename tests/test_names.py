@@ -91,6 +91,11 @@ def test_loop_variables_have_names(modules: list[house.Module]) -> None:
     assert len(found) <= VAGUE_VARIABLES_MAX, "\n".join(found)
 
 
+def test_numbers_have_their_reason(modules: list[house.Module]) -> None:
+    """A number is promised (`core/limits.py`), or says beside it why it is what it is."""
+    assert house.bare_numbers(modules) == []
+
+
 def test_bounds_see_what_they_are_for() -> None:
     """Each bound is broken once, in modules made for it."""
     methods = "\n".join(f"    def m{number}(self): ..." for number in range(16))
@@ -107,4 +112,6 @@ def test_bounds_see_what_they_are_for() -> None:
     assert house.participles([module]) == ["a.py:20 kept"]
     assert len(house.vague_docstrings([module])) == 1
     assert len(house.vague_variables([module])) == 1
+    numbers = house.Module("c.py", 4, ast.parse(text := "A = 1\nB = -2 * 3\n\nC = 'c'\n"), text)
+    assert house.bare_numbers([numbers]) == ["c.py:1 A", "c.py:2 B"]
     assert _grown({"a": 5}, {"a": 6}) == ["a: 5, listed 6"]

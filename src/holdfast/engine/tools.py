@@ -28,6 +28,7 @@ _NAME: Final = lazy_pattern(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _NOT_JSON: Final = (TypeError, ValueError, OverflowError, RecursionError)
 _HINT: Final = "pass a list of functions: `tools=[read_file]`"
 _SHOWN_CHARS: Final = 80
+"""A wrong value, as an error quotes it."""
 
 
 class ToolOutput(msgspec.Struct, frozen=True):

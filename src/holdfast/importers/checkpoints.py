@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NAMES: Final = ("run_checkpoint.json", "session_checkpoint.json", "latest_checkpoint.json")
 _BYTES_MAX: Final = 16 * 1024 * 1024
+"""A checkpoint has some kilobytes; a file of this size is something else."""
 
 
 def read_checkpoint(place: str | os.PathLike[str]) -> State:

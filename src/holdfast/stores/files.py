@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
+"""A session is for its user alone."""
 
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO must fail or return, never hang. It changes nothing for files.

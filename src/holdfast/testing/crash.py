@@ -35,6 +35,7 @@ SIZE_FIELD: Final = "records"
 """the one that says how many records that append has."""
 _CODE: Final = "from holdfast.testing.crash import main; main()"
 _LARGE_CHARS: Final = 500_000
+"""Large enough that a write of it can be cut in several places."""
 
 
 @dataclass(frozen=True, slots=True)

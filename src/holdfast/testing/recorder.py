@@ -54,8 +54,8 @@ _WINDOW: Final = 10_000_000
 """Nothing is to be cut while it is recorded."""
 _OUTPUT_CHARS: Final = 40_000
 """The most characters that a tool returns."""
-_COMMAND_SECONDS: Final = 120
-_LINES: Final = 400
+_COMMAND_SECONDS: Final = 120  # no test of the demo takes longer
+_LINES: Final = 400  # as much as the tool returns at once
 
 
 class ScriptedStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FIRST_MOMENT: Final = 1_700_000_000.0
+"""A date in 2023: any fixed time will do, and it looks like one in a log."""
 
 
 class Kill(msgspec.Struct, frozen=True):

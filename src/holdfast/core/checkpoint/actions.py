@@ -49,6 +49,7 @@ _ERRANDS: Final = lazy_pattern(r"(?i)sub_?agent|(?<![a-z])(?:task|agent|delegate
 _ERRAND_TYPES: Final = ("subagent_type", "agent_type", "agent", "agentType", "agent_name", "role")
 _ERRAND_TEXTS: Final = ("description", "prompt", "task", "instructions", "message", "goal")
 _TRIED_CHARS: Final = 140
+"""One line of a terminal beside the error: enough to recognise the command."""
 _BARE_CODE: Final = lazy_pattern(r"(?i)(?:command )?(?:exit(?:ed)?|failed)\W.{0,40}?\d+\W*")
 _KINDS: Final[dict[str, str]] = {
     "md": "document", "txt": "document", "rst": "document", "html": "document", "pdf": "document",

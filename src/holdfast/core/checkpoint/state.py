@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
 
 VERSION: Final = 1
+"""The format of a stored state; a newer one is refused."""
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -27,6 +27,7 @@ Speaker = Literal["user", "assistant", "note"]
 Said: TypeAlias = Text | Image | Other | ToolCall | ToolAnswer
 
 _NAME_CHARS: Final = 80
+"""Longer than any real tool name or media type; a hostile one is cut."""
 
 
 class MessageEntry(msgspec.Struct, frozen=True):

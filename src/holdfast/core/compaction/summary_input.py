@@ -55,6 +55,7 @@ _CHARS_PER_TOKEN_MAX: Final = 16
 _ENDING_CHARS: Final = 300
 """A result ended in an error if one is mentioned within this distance of its end."""
 _ROUNDS: Final = 24
+"""A bound for the loop below: each round at least halves what is too much."""
 _ERROR_ENDING: Final = lazy_pattern(
     r"traceback|error|exception|fatal|failed|panic|denied|not found|exit (?:code|status)",
     re.IGNORECASE,

@@ -30,6 +30,7 @@ _EDGE_CHARS: Final = 2_000
 _EDGE_CHARS_PER_TOKEN: Final = 6
 """Of a very long message only its beginning and its end are looked at: the rest was pasted."""
 _GAP_TOKENS: Final = 3
+"""The mark that stands for what is left out between two sentences."""
 _CHUNK: Final = lazy_pattern(
     rf"\S(?:.{{0,{_UNIT_CHARS - 2}}}\S)?(?=\s|\Z)|\S{{1,{_UNIT_CHARS}}}", re.S
 )
@@ -41,6 +42,7 @@ _TELLING: Final = lazy_pattern(
     re.VERBOSE,
 )
 _TELLING_MAX: Final = 3
+"""A sentence full of numbers counts no more than three of them."""
 
 
 class _Unit(msgspec.Struct, frozen=True):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _CALL_WEIGHT: Final = 3.0
 """A name in a call is used again far more often than one that a result mentions."""
 _REPLY_WEIGHT: Final = 2.0
+"""A name that the assistant itself wrote is needed again more often than one in a tool's output."""
 _UNSAFE: Final = lazy_pattern(r"[^\w.:-]")
 
 

@@ -29,6 +29,8 @@ _SENTENCE_SPACES_MIN: Final = 4
 _DEPTH_MAX: Final = 24
 _OPENINGS_MAX: Final = 64
 _PARTS_MAX: Final = 64
+"""Bounds on what is read of an error: real ones nest a few levels and hold a few texts.
+A `param` with four spaces is a sentence."""
 
 _TEXT_KEYS: Final = frozenset(
     (

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _PREFIX: Final = "hc1"
 _SHAPE: Final = lazy_pattern(rf"{_PREFIX}\.((?:[0-9a-f]{{2}})+)\.([0-9a-f]{{12}})")
 _CHARS_MAX: Final = 2_000
+"""A cursor of ours has a few hundred characters; anything longer is not one and is not parsed."""
 _HINT: Final = "give the cursor of the page before as it was, or none for the newest page"
 
 

@@ -271,7 +271,7 @@ _CAREFUL: Final = frozenset((Unknown, Prune, ToolResult))
 _SUSPECT: Final = lazy_pattern(rb"\\u[dD][89a-fA-F]|NaN|Infinity")
 _SHALLOW_BYTES: Final = 2 * RECORD_NESTING_MAX
 """A shorter line has no room for brackets that are nested too deeply."""
-_LONG_BYTES: Final = 16 * 1024
+_LONG_BYTES: Final = 16 * 1024  # above it, nesting is checked before decoding
 _TOO_DEEP: Final = Flaw("garbage", "nested too deeply")
 _encoder: Final = msgspec.json.Encoder()
 

@@ -40,6 +40,7 @@ _HYPHENATED: Final = lazy_pattern(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _SEGMENTS: Final = lazy_pattern(r"[/\\:@]+")
 _HUMPS: Final = lazy_pattern(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*|[0-9]+")
 _IDENTIFIER_CHARS_MIN: Final = 4
+"""Shorter words with a digit or a capital are seldom names."""
 _POSSESSIVE: Final = lazy_pattern(r"['’]s?$|['’]s(?=\W)")
 
 
@@ -143,6 +144,7 @@ def _plain(word: str) -> str:
 _VOWELS: Final = frozenset("aeiouy")
 _DOUBLED: Final = frozenset("bdfgmnprt")
 _STEM_CHARS_MIN: Final = 4
+"""Shorter words keep their ending: `is`, `as`, `bus`."""
 
 
 @lru_cache(maxsize=65_536)

@@ -31,6 +31,7 @@ _SHOWN_CHARS: Final = 1_000
 """Of a longer matching line, only the text around the match is shown."""
 _AROUND_CHARS: Final = 300
 _CONTEXT_CHARS: Final = 300
+"""A few lines around a hit in a text without line breaks."""
 
 
 class Excerpt(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -230,6 +230,7 @@ _REST: Final = lazy_pattern(r"[^\s\"'`,;&<\\]*")
 _SPACED: Final = lazy_pattern(rf"(?x)[ \t]{{1,8}}(?!-) {_VALUE}")
 _FLAG: Final = lazy_pattern(r"(?<![\w-])--?[a-z-]{0,24}\Z")
 _FLAG_CHARS: Final = 28
+"""The longest flag that is looked for before a value, with its dashes."""
 
 _BEGIN: Final = lazy_pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _CLOSE: Final = lazy_pattern(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")

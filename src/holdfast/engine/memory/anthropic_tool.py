@@ -32,7 +32,7 @@ TOP: Final = "/memories"
 LEVELS: Final = 2
 SNIPPET_LINES: Final = 4
 """Lines shown before and after an edit."""
-_QUOTED_CHARS: Final = 200
+_QUOTED_CHARS: Final = 200  # a text of the model, as an error quotes it
 _LINE: Final = lazy_pattern(r"[^\n]*\n|[^\n]+\Z")
 
 _DESCRIPTION: Final = f"""Read and write your notes, which last beyond this conversation.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.ports import Notes
 
 _NOT_YET: Final = float("-inf")
+"""Sorts a note without a time before those of the same day that have one."""
 
 
 def save_flush(notes: Notes, flush: Flush, key: SessionKey) -> SavedNotes:

@@ -11,6 +11,7 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.providers.wire.rule import CommonRules, PictureRules, ProviderRule
 
 THINKING_TOKENS_MIN: Final = 1_024
+"""The API refuses a smaller thinking budget."""
 _VERSION: Final = lazy_pattern(r"claude-[a-z]+-(\d{1,2})(?:-(\d{1,2})(?!\d))?(?!\d)")
 _ADAPTIVE_SINCE: Final = (4, 6)
 FIRST: Final = ProviderRule(

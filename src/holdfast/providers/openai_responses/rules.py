@@ -23,6 +23,7 @@ ID_LENGTH: Final = replace(chat.ID_LENGTH, seen="fitchmultz/pi-cursor-sdk#237")
 STRING: Final = replace(chat.STRING, seen="VectorlyApp/bluebox#31")
 
 OUTPUT_TOKENS_MIN: Final = 16
+"""The API refuses a smaller `max_output_tokens`."""
 ANSWERED: Final = ProviderRule(
     "call-has-output",
     "No tool output found for function call {id}.",

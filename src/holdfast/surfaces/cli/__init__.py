@@ -90,6 +90,7 @@ for each of its commands in `VERBS`.
 EXIT_ERROR = 1
 EXIT_USAGE = 2
 EXIT_CANNOT_FIT = 3
+"""Exit codes that scripts rely on; docs/cli.md states them."""
 
 
 class _Parser(argparse.ArgumentParser):

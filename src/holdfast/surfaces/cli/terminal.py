@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.surfaces.formatting import Tone
 
 _MOMENT_SECONDS = 0.5
+"""A command that is done within this time shows no progress."""
 _STYLES: dict[Tone, str] = {
     "plain": "",
     "dim": "dim",

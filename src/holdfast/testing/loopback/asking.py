@@ -16,6 +16,7 @@ from holdfast.core.text.cut import cut
 from holdfast.testing.scripted import ScriptExhausted
 
 ECHO_CHARS: Final = 200
+"""Enough of a text to recognise it in the echo."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

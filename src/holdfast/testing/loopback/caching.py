@@ -25,6 +25,7 @@ AUTOMATIC_SECONDS: Final = 600.0
 """Seconds that OpenAI keeps an unused prefix: five to ten minutes, by its own account."""
 AUTOMATIC_STEP: Final = 128
 AUTOMATIC_MIN: Final = 1_024
+"""OpenAI caches prefixes of 1,024 tokens and more, in steps of 128."""
 
 
 class Cached(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     """Method, path, headers with small names, body → reply."""
 
 JOIN_SECONDS: Final = 5.0
+"""A thread that serves a connection ends with it; nobody waits longer for one that hangs."""
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.testing.loopback.rules import When
 
 LIMIT: Final = 200_000
+"""The window of the models that are used most."""
 
 
 class Loopback:

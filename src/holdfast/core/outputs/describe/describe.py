@@ -121,6 +121,7 @@ _FAILURE: Final = lazy_pattern(
 )
 _LEAD: Final = lazy_pattern(r"[\s>|]{0,12}")
 _TRACE_LINES: Final = 12
+"""The last frames and the error itself: what a reader of a traceback looks at."""
 
 
 class _Trace(msgspec.Struct, frozen=True):
@@ -234,6 +235,7 @@ _LOG_LINES_MIN: Final = 5
 _FREQUENT_SHARE: Final = 0.05
 _FREQUENT_LINES: Final = 10
 _PATTERN_CHARS: Final = 120
+"""Both ends tell whether a text is a log; a frequent pattern makes up a twentieth of its lines."""
 
 
 def _is_log(sample: Sample) -> bool:
@@ -340,6 +342,7 @@ _PART: Final = lazy_pattern(
 _PROSE: Final = lazy_pattern(r"\s*\w+\s+\w+[ ]\w+[ ]\w")
 """`type the word again` begins like a definition."""
 _ENTRIES_MIN: Final = 2
+"""A single entry is no outline."""
 
 
 def _outline_facts(sample: Sample, room: int) -> list[str]:

@@ -16,6 +16,7 @@ _EXAMINED_CHARS: Final = 2_000_000
 _EXAMINED_LINES: Final = 100_000
 """A longer text is described by its beginning and its end, half of this each."""
 _ENTRY_CHARS: Final = 160
+"""Two lines of a terminal for an entry of an outline."""
 
 
 class Sample(msgspec.Struct, frozen=True):

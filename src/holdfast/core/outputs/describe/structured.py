@@ -22,6 +22,8 @@ _KEYS_SHOWN: Final = 40
 _ELEMENT_CHARS: Final = 300
 _KEY_CHARS: Final = 80
 _DEPTH: Final = 2
+"""A description shows the shape of a document: its first keys, two levels deep, one element
+of each list."""
 
 _DELIMITERS: Final = (("\t", "tab-separated"), (",", "CSV"), (";", "CSV with semicolons"))
 _QUOTED: Final = lazy_pattern(r'"(?:[^"]|"")*"')

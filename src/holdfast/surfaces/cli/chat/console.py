@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _CONTROLS: Final = lazy_pattern(r"[^\S\n\t ]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that could control the terminal."""
 _INDENT_COLUMNS: Final = 3
+"""Columns that the prompt and the frame take from a line."""
 
 
 class Console:

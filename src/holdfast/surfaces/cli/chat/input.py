@@ -30,6 +30,7 @@ _METER_SECONDS: Final = 0.3
 """A prompt waits this long for its meter."""
 _COLOURS: Final = {"good": "ansigreen", "warn": "ansiyellow", "bad": "ansired"}
 _HISTORY_LINES_MAX: Final = 5_000
+"""Months of typing, and still read at once when the chat starts."""
 
 
 class InputSource(Protocol):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import ToolCall
 
 _GIST_CHARS: Final = 70
+"""The beginning of a text, so that a notice stays on one line."""
 
 
 def notice(event: Any, *, attempt: int = 1) -> StyledLine | None:

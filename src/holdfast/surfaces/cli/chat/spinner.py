@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TICK_SECONDS: Final = 0.1
 _PATIENCE_SECONDS: Final = 1.0
+"""Nothing moves for an answer that comes within a second; then it turns ten times a second."""
 ERASE_LINE: Final = "\r\x1b[2K"
 
 

@@ -25,6 +25,7 @@ _SEARCH_BYTES_MAX: Final = 2_000_000
 _MATCHES_MAX: Final = 200
 _FILES_MAX: Final = 20_000
 _LINE_CHARS: Final = 240
+"""Bounds on what the built-in tools read and return, so that no folder can hang the chat."""
 _SKIPPED: Final = frozenset({"node_modules", "__pycache__", "venv"})
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 

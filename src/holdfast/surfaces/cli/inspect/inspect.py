@@ -38,6 +38,7 @@ WINDOWS = (16_000, 32_000, 64_000, 128_000, 200_000, 1_000_000)
 _MANY = 5
 """With more conversations than this, each has a line instead of tables."""
 _BAR_CHARS = 32
+"""A bar leaves room for the figures in a terminal of 80 columns."""
 _EXAMPLE = """examples:
   holdfast inspect ~/.claude/projects/my-project/session.jsonl
   holdfast inspect my-project --window 32000 --html report.html"""

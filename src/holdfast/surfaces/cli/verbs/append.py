@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
 
 _CHUNK_BYTES: Final = 1024 * 1024
+"""Standard input is read in pieces, so that memory does not grow with it."""
 _EXAMPLE: Final = """example:
   echo '{"type":"user","content":"hello"}' | holdfast append demo --create"""
 

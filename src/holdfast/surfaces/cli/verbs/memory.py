@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     ]
 
 _REFUSED = 1
+"""The exit code when a note was refused, for example because it holds a secret."""
 _EXAMPLE = """examples:
   holdfast memory add "Releases go out on Tuesdays."
   holdfast memory list --last 10

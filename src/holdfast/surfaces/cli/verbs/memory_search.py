@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SCOPES = ("notes", "sessions", "all")
 _SHOWN_CHARS = 400
+"""A hit as the table shows it; `--json` has it whole."""
 _WORD = lazy_pattern(r"\w[\w'’.-]*\w|\w")
 _STDIN = "-"
 
