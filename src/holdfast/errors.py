@@ -15,11 +15,13 @@ HoldfastError
 ├── InvalidRequest          a request that its provider would refuse
 ├── ModelError              a model that did not answer, and why
 │   └── ContextOverflow     too large for the provider, however small it was made
+├── TurnInProgress          another holder runs the session's turn
 ├── CallDenied              a listener said no to a call
 ├── AccessDenied            a session that this caller may not read
 ├── ToolLoop                the same call with the same result, over and over
 └── StoreError              the disk said no, or what is on it cannot be trusted
     ├── LogConflict         another writer got there first
+    ├── LeaseLost           another holder took over the session's turn
     ├── LogBusy             another writer holds the lock for too long
     ├── NotDurable          the write or its sync failed; nothing is claimed
     ├── StoreUnavailable    read-only, full, forbidden, or locks not supported
@@ -37,6 +39,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -119,6 +122,19 @@ class ContextOverflow(ModelError):
 
 class CallDenied(HoldfastError):
     """A listener said no to a call. Nothing was sent."""
+
+
+class TurnInProgress(HoldfastError):
+    """Another holder runs the session's turn. Nothing was stored."""
+
+    def __init__(self, session: str, holder: str, since: float, waited_seconds: float = 0) -> None:
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(since))
+        waited = f"; waited {waited_seconds:.3g} s" if waited_seconds > 0 else ""
+        super().__init__(
+            f"session `{session}` has a running turn: {holder}, since {at} UTC{waited}",
+            hint="nothing was stored; try again when it is done, or wait longer (`wait=`)",
+        )
+        self.session, self.holder, self.since = session, holder, since
 
 
 class AccessDenied(HoldfastError):
@@ -215,6 +231,18 @@ class LogConflict(StoreError):
             hint="read the new records and decide again; nothing was written",
         )
         self.expected, self.found, self.writer = expected, found, writer
+
+
+class LeaseLost(StoreError):
+    """The writer's lease ran out and another holder took the turn. Nothing was written."""
+
+    def __init__(self, session: str, holder: str) -> None:
+        super().__init__(
+            f"the turn of session `{session}` was taken over by {holder or 'another holder'}",
+            hint="this process was paused for too long; nothing was written. Open the session "
+            "again to continue it",
+        )
+        self.holder = holder
 
 
 class LogBusy(StoreError):

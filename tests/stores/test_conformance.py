@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -17,18 +18,27 @@ from holdfast.testing import conformance
 from holdfast.testing.conformance import (
     AUDIT_CHECKS,
     BLOB_CHECKS,
+    PROCESS_CHECKS,
     SESSION_CHECKS,
     check_audit,
     check_blob_store,
     check_session_store,
 )
+from holdfast.testing.conformance.processes import (
+    a_paused_holder_writes_nothing_after_its_successor as check_paused_holder,
+)
+from holdfast.testing.conformance.samples import KEY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.testing.conformance import AuditCheck, BlobCheck, SessionCheck
+    from holdfast.testing.conformance import AuditCheck, BlobCheck, ProcessCheck, SessionCheck
+
+
+PARAMETERS = (("store",), ("audit",), ("open_store",))
+"""What a function of the suite takes that is a check."""
 
 
 @pytest.mark.parametrize("check", SESSION_CHECKS, ids=lambda check: check.__name__)
@@ -68,20 +78,46 @@ def test_memory_audit_keeps_the_promise(check: AuditCheck) -> None:
     check(MemoryAudit())
 
 
+@pytest.mark.parametrize("check", PROCESS_CHECKS, ids=lambda check: check.__name__)
+def test_jsonl_store_keeps_the_promise_between_processes(
+    check: ProcessCheck, tmp_path: Path
+) -> None:
+    """Sessions in plain files have one turn at a time, also between processes."""
+    check(functools.partial(JsonlStore, str(tmp_path)))
+
+
+def _store_without_fence(root: str) -> JsonlStore:
+    """A store that does not compare tokens. Other processes import this function by its name."""
+    store = JsonlStore(root)
+    append = store.append_batch
+    store.append_batch = lambda *args, **more: append(*args, **{**more, "token": None})  # type: ignore[method-assign]
+    return store
+
+
+def test_conformance_notices_a_store_that_does_not_compare_tokens(tmp_path: Path) -> None:
+    """Without the comparison in the append, a paused holder writes after its successor."""
+    with pytest.raises(AssertionError):
+        check_paused_holder(functools.partial(_store_without_fence, str(tmp_path)))
+    with JsonlStore(tmp_path) as store:
+        assert "late" in [getattr(record, "content", "") for record in store.read(KEY)]
+
+
 def test_conformance_lists_every_check() -> None:
     """No check is written and then left out: every function of the suite that takes a store."""
-    listed: list[object] = [*SESSION_CHECKS, *BLOB_CHECKS, *AUDIT_CHECKS]
+    listed: list[object] = [*SESSION_CHECKS, *BLOB_CHECKS, *AUDIT_CHECKS, *PROCESS_CHECKS]
     written: set[object] = set()
     for found in pkgutil.iter_modules(conformance.__path__, f"{conformance.__name__}."):
         module = importlib.import_module(found.name)
         written |= {
             function
             for _name, function in inspect.getmembers(module, inspect.isfunction)
-            if list(inspect.signature(function).parameters) in (["store"], ["audit"])
+            if list(inspect.signature(function).parameters)
+            in (["store"], ["audit"], ["open_store"])
         }
     assert set(listed) == written
     assert len(listed) == len(written)
-    assert (len(SESSION_CHECKS), len(BLOB_CHECKS), len(AUDIT_CHECKS)) == (64, 8, 3)
+    assert (len(SESSION_CHECKS), len(BLOB_CHECKS), len(AUDIT_CHECKS)) == (76, 8, 3)
+    assert len(PROCESS_CHECKS) == 3
 
 
 def test_conformance_runs_without_a_test_framework() -> None:

@@ -5,6 +5,7 @@ from `SessionStore`, implements its abstract methods and passes `holdfast.testin
 path, handle or seek appears here.
 """
 
+from holdfast.ports.leases import LeaseHolder, Leases, uptime
 from holdfast.ports.models import AsyncModel, Hear, Model
 from holdfast.ports.sessions import (
     ANY_HEAD,
@@ -33,6 +34,8 @@ __all__ = [
     "Durability",
     "Entropy",
     "Hear",
+    "LeaseHolder",
+    "Leases",
     "Model",
     "Notes",
     "RunningSummaries",
@@ -43,4 +46,5 @@ __all__ = [
     "Trashed",
     "find_trashed",
     "newest_first",
+    "uptime",
 ]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.tree import Branch
     from holdfast.core.log.views import Live, LogEntry, LogReport
     from holdfast.core.log.walk import OpenLog
+    from holdfast.ports.leases import Leases
     from holdfast.ports.side_stores import Audit, BlobStore, Notes, RunningSummaries
 
 Clock = Callable[[], float]
@@ -242,13 +243,25 @@ class SessionStore(SessionCatalogue):
 
     @abstractmethod
     def append_batch(
-        self, key: SessionKey, batch: Batch, *, expect: str | None, durability: Durability
+        self,
+        key: SessionKey,
+        batch: Batch,
+        *,
+        expect: str | None,
+        durability: Durability,
+        token: int | None,
     ) -> Appended:
         """Add `batch.encode(after=head, …)` after the head, in one step for other writers.
 
-        Raises `LogConflict` where `expect` is neither `ANY_HEAD` nor the head, and `BadRecord`
-        where an id that came with the records was used before (`batch.refuse_repeats`).
+        Raises `LeaseLost` where `token` is not the newest of `leases`, `LogConflict` where
+        `expect` is neither `ANY_HEAD` nor the head, and `BadRecord` where an id that came with
+        the records was used before (`batch.refuse_repeats`).
         """
+
+    @property
+    @abstractmethod
+    def leases(self) -> Leases:
+        """The leases of its sessions' turns."""
 
     @property
     @abstractmethod
@@ -277,10 +290,12 @@ class SessionStore(SessionCatalogue):
         *,
         expect: str | None,
         durability: Durability = "synced",
+        token: int | None = None,
     ) -> Appended:
         """Add records after the head, all or none.
 
         `expect` is the head the caller has seen (`LogConflict` if it is another) or `ANY_HEAD`.
+        With the `token` of a lease, nothing is written once a newer one exists (`LeaseLost`).
         Records without an id or time get one. A `rewind` moves the head to its `to`.
         """
         if len(records) > BATCH_RECORDS_MAX:
@@ -288,13 +303,13 @@ class SessionStore(SessionCatalogue):
                 f"cannot append {len(records):,} records at once",
                 hint=f"append at most {BATCH_RECORDS_MAX:,} at a time, or use `append_each`",
             )
-        return self._append(key, records, expect, durability, is_atomic=True)
+        return self._append(key, records, expect, durability, token, is_atomic=True)
 
     def append_each(
         self, key: SessionKey, records: Sequence[Record], *, durability: Durability = "synced"
     ) -> Appended:
         """Add records that stand for themselves: after a crash, the first of them may be there."""
-        return self._append(key, records, ANY_HEAD, durability, is_atomic=False)
+        return self._append(key, records, ANY_HEAD, durability, None, is_atomic=False)
 
     def _append(
         self,
@@ -302,6 +317,7 @@ class SessionStore(SessionCatalogue):
         records: Sequence[Record],
         expect: str | None,
         durability: Durability,
+        token: int | None,
         *,
         is_atomic: bool,
     ) -> Appended:
@@ -313,7 +329,7 @@ class SessionStore(SessionCatalogue):
                 return name if views.head(log) == name else views.full_id(log, name)
 
         batch = place(records, full_id, is_atomic=is_atomic)
-        return self.append_batch(key, batch, expect=expect, durability=durability)
+        return self.append_batch(key, batch, expect=expect, durability=durability, token=token)
 
     def sync(self, key: SessionKey) -> None:
         """Make everything appended so far durable. By default every append is."""

@@ -22,6 +22,8 @@ from holdfast.ports import (
     Clock as Clock,
     Durability as Durability,
     Entropy as Entropy,
+    LeaseHolder as LeaseHolder,
+    Leases as Leases,
     Notes as Notes,
     RunningSummaries as RunningSummaries,
     SessionInfo as SessionInfo,

@@ -22,16 +22,18 @@ from holdfast.core.log.records import decode, encode
 from holdfast.errors import (
     BlobDamaged,
     BlobMissing,
+    LeaseLost,
     LogConflict,
     NoSuchSession,
     SessionExists,
+    TurnInProgress,
     UsageError,
 )
-from holdfast.ports import Appended, SessionStore, Trashed, find_trashed
+from holdfast.ports import Appended, LeaseHolder, SessionStore, Trashed, find_trashed, uptime
 from holdfast.stores.audit import MemoryAudit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from holdfast.core.log.batch import Batch
     from holdfast.core.log.ids import SessionKey
@@ -48,6 +50,9 @@ class MemoryLog(msgspec.Struct):
     ids: set[str] = msgspec.field(default_factory=set)
     head: str = ""
     writer: str = ""
+    lease: LeaseHolder = LeaseHolder(0, "", 0.0)
+    """The newest; without a holder once it is released."""
+    lease_until: float = 0.0
 
     @property
     def size(self) -> int:
@@ -81,6 +86,7 @@ class MemoryStore(SessionStore):
         self._mutex = threading.RLock()
         self._blobs = MemoryBlobs(clock=clock)
         self._audit = MemoryAudit()
+        self._leases = MemoryLeases(self._log, self._mutex)
         self._logs: dict[SessionKey, MemoryLog] = {}
         self._trash: list[tuple[Trashed, MemoryLog]] = []
         self._removals = count(1)
@@ -92,6 +98,10 @@ class MemoryStore(SessionStore):
     @property
     def audit(self) -> MemoryAudit:
         return self._audit
+
+    @property
+    def leases(self) -> MemoryLeases:
+        return self._leases
 
     @contextmanager
     def open_log(self, key: SessionKey) -> Iterator[MemoryLog]:
@@ -105,9 +115,12 @@ class MemoryStore(SessionStore):
         *,
         expect: str | None,
         durability: Durability,  # noqa: ARG002 - there is nothing to sync
+        token: int | None,
     ) -> Appended:
         with self._mutex:
             log = self._log(key)
+            if token is not None:
+                self._leases.check(log, token)
             if expect is not None and expect != log.head:
                 raise LogConflict(str(key), expect, log.head, log.writer)
             batch.refuse_repeats(log.ids, key)
@@ -162,6 +175,45 @@ class MemoryStore(SessionStore):
                 if str(other).casefold() == str(log.key).casefold():
                     raise SessionExists(log.key.session, other.session)
             self._logs[log.key] = log
+
+
+class MemoryLeases:
+    """The `Leases` of sessions in memory."""
+
+    def __init__(self, log: Callable[[SessionKey], MemoryLog], mutex: threading.RLock) -> None:
+        self._log = log
+        self._mutex = mutex
+        self._tokens = count(1)
+
+    def acquire(self, key: SessionKey, holder: str, seconds: float) -> int:
+        with self._mutex:
+            log, found = self._log(key), self.current(key)
+            if found is not None:
+                raise TurnInProgress(str(key), found.holder, found.since)
+            log.lease = LeaseHolder(next(self._tokens), holder, time.time())
+            log.lease_until = uptime() + seconds
+            return log.lease.token
+
+    def renew(self, key: SessionKey, token: int, seconds: float) -> None:
+        with self._mutex:
+            log = self._log(key)
+            self.check(log, token)
+            log.lease_until = uptime() + seconds
+
+    def release(self, key: SessionKey, token: int) -> None:
+        with self._mutex:
+            log = self._log(key)
+            if log.lease.token == token:
+                log.lease = LeaseHolder(token, "", 0.0)
+
+    def current(self, key: SessionKey) -> LeaseHolder | None:
+        log = self._log(key)
+        return log.lease if log.lease.holder and uptime() < log.lease_until else None
+
+    def check(self, log: MemoryLog, token: int) -> None:
+        """Raise `LeaseLost` where the token is not the newest."""
+        if log.lease.token != token:
+            raise LeaseLost(str(log.key), log.lease.holder)
 
 
 class MemoryBlobs:

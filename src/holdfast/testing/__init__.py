@@ -3,6 +3,7 @@
 `check_session_store`, `check_blob_store`   hold a store to the promises of its port
 `check_audit`                               the same for an audit log
 `SESSION_CHECKS`, `BLOB_CHECKS`             the promises, one by one
+`PROCESS_CHECKS`                            those that take several processes
 `FaultyDisk`                                a disk that is full, slow of mind or broken
 `RecordingDisk`                             a disk that remembers, to crash at any byte
 `KillableWriter`, `kill_at_random`          a process that appends until it is killed
@@ -17,9 +18,11 @@ from holdfast.providers.offline.measuring import PromptTooLong
 from holdfast.testing.conformance import (
     AUDIT_CHECKS,
     BLOB_CHECKS,
+    PROCESS_CHECKS,
     SESSION_CHECKS,
     AuditCheck,
     BlobCheck,
+    ProcessCheck,
     SessionCheck,
     check_audit,
     check_blob_store,
@@ -60,6 +63,7 @@ __all__ = [
     "BLOB_CHECKS",
     "FOREVER",
     "OVERFLOWS",
+    "PROCESS_CHECKS",
     "SESSION_CHECKS",
     "Acknowledged",
     "Answer",
@@ -76,6 +80,7 @@ __all__ = [
     "KillableWriter",
     "Killed",
     "Loopback",
+    "ProcessCheck",
     "PromptTooLong",
     "Received",
     "RecordingDisk",

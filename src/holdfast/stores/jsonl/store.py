@@ -16,6 +16,7 @@ from holdfast.core.log.batch import new_header
 from holdfast.core.log.records import encode
 from holdfast.ports import Appended, SessionStore
 from holdfast.stores.jsonl.catalogue import FileCatalogue
+from holdfast.stores.jsonl.lease_file import FileLeases
 from holdfast.stores.jsonl.writer import Writers
 
 if TYPE_CHECKING:
@@ -75,8 +76,18 @@ class JsonlStore(FileCatalogue, SessionStore):
 
         return NoteStore(self.root, agent, owner, clock=clock)
 
+    @property
+    def leases(self) -> FileLeases:
+        return FileLeases(self._writers.writer)
+
     def append_batch(
-        self, key: SessionKey, batch: Batch, *, expect: str | None, durability: Durability
+        self,
+        key: SessionKey,
+        batch: Batch,
+        *,
+        expect: str | None,
+        durability: Durability,
+        token: int | None,
     ) -> Appended:
         self._warn_of_network()
         writer = self._writers.writer(key)
@@ -92,6 +103,7 @@ class JsonlStore(FileCatalogue, SessionStore):
             batch=batch,
             header=lambda: encode(new_header(key, now=self._clock())) + b"\n",
             is_synced=durability == "synced",
+            token=token,
         )
         return Appended(lines.ids, lines.ids[-1], sealed)
 

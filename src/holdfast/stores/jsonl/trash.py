@@ -10,7 +10,7 @@ from holdfast.core.limits import LOCK_WAIT_SECONDS
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.ports import Trashed, find_trashed
 from holdfast.stores.files import explaining, hold_lock, open_folder
-from holdfast.stores.jsonl import last_writer
+from holdfast.stores.jsonl import last_writer, lease_file
 from holdfast.stores.jsonl.folders import SUFFIX, TRASH
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def move_to_trash(
             name = f"{key.agent}.{key.session}.{stamp}"
             os.rename(key.session + SUFFIX, name + SUFFIX, src_dir_fd=folder, dst_dir_fd=trash)
         last_writer.forget(folder, key.session)
+        lease_file.forget(folder, key.session)
         folders.disk.sync_folder(trash)
         folders.disk.sync_folder(folder)
     finally:

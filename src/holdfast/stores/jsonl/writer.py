@@ -12,6 +12,7 @@ from holdfast.errors import LogConflict
 from holdfast.stores.files import Disk, explain, explaining, unlock, write_whole
 from holdfast.stores.jsonl import last_writer
 from holdfast.stores.jsonl.handle import LogHandle
+from holdfast.stores.jsonl.lease_file import LeaseFile
 from holdfast.stores.jsonl.log import Ending, read_ending, recent_ids
 from holdfast.stores.jsonl.trash import move_to_trash
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from holdfast.stores.jsonl.folders import Folders
 
 _WRITERS_MAX: Final = 64
-"""Logs held open for appending; more would use up the descriptors of a process."""
+"""Logs held open for appending; more would use up the descriptors of a process. Those with a
+running turn are kept beyond it."""
 _RECENT_RECORDS: Final = 500
 """The newest records, among which an id that came with a record is looked for under the lock. A
 retry comes soon after the append that it repeats."""
@@ -42,6 +44,7 @@ class LogWriter:
         self._disk: Disk = folders.disk
         self._mutex = threading.Lock()
         self._file = LogHandle(folders, key, wait_seconds)
+        self._lease = LeaseFile(key)
         self._ending: Ending | None = None
         """The end as other writers left it; None once we have written after them."""
         self._recent: set[str] | None = None
@@ -54,14 +57,17 @@ class LogWriter:
         batch: Batch,
         header: Callable[[], bytes],
         is_synced: bool,
+        token: int | None = None,
     ) -> tuple[Lines, Finding | None]:
         """Write the lines that follow the head, as one act; return what had to be sealed first.
 
-        `header` makes the first line of an empty file.
+        `header` makes the first line of an empty file. An older lease's `token` writes nothing.
         """
         with self._mutex:
             size = self._file.lock()
             try:
+                if token is not None:
+                    self._lease.check(self._file.folder, token)
                 self._look_at_end(size)
                 if expect is not None and expect != self.head:
                     raise LogConflict(str(self.key), expect, self.head, self._file.last_writer())
@@ -93,12 +99,25 @@ class LogWriter:
             size = os.fstat(self._file.fd).st_size
             return move_to_trash(self._folders, self.key, self._file.folder, now=now, size=size)
 
+    @contextmanager
+    def lease(self) -> Iterator[tuple[LeaseFile, int]]:
+        """Hold the log's lock; yields the lease of the session's turn, and its folder."""
+        with self._exclusive():
+            yield self._lease, self._file.folder
+
+    @property
+    def is_leased(self) -> bool:
+        """True while a turn runs through this writer, which must stay open until it ends."""
+        return self._lease.is_held
+
     def close(self) -> None:
         """Release the descriptors."""
         with self._mutex:
+            self._lease.close()
             self._file.close()
 
     def __del__(self) -> None:
+        self._lease.close()
         self._file.close()
 
     @contextmanager
@@ -166,8 +185,15 @@ class Writers:
                 writer = self._writers[key] = LogWriter(self._folders, key, self._wait_seconds)
             self._writers.move_to_end(key)
             if len(self._writers) > _WRITERS_MAX:
-                self._writers.popitem(last=False)[1].close()
+                self._close_oldest()
         return writer
+
+    def _close_oldest(self) -> None:
+        """Close the writer used longest ago; one whose session runs a turn stays."""
+        for key, writer in self._writers.items():
+            if not writer.is_leased:
+                self._writers.pop(key).close()
+                return
 
     def drop(self, key: SessionKey) -> None:
         """Close the writer of a session, unless another thread has."""

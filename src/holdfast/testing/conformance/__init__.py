@@ -8,7 +8,9 @@ ports and nothing else, so they apply to a store in files, in memory or in a dat
         check(MyStore())
 
 `check_session_store`, `check_blob_store` and `check_audit` run them without a test framework. The
-modules hold the checks by subject: every public function in them is a check.
+modules hold the checks by subject: every public function in them is a check. `PROCESS_CHECKS` need
+more than one process: each gets a function that opens the same store wherever it is called, which
+can be pickled (`functools.partial(MyStore, url)`).
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from holdfast.testing.conformance import (
     branching,
     compacting,
     creating,
+    leasing,
     listing,
+    processes,
     reading,
     trash,
 )
@@ -39,6 +43,8 @@ BlobCheck = Callable[[BlobStore], None]
 """One promise of `BlobStore`."""
 AuditCheck = Callable[[Audit], None]
 """One promise of `Audit`."""
+ProcessCheck = Callable[[Callable[[], SessionStore]], None]
+"""One promise of `SessionStore` between processes."""
 
 
 def _checks_in(*modules: ModuleType) -> tuple[Callable[[Any], None], ...]:
@@ -54,13 +60,15 @@ def _checks_in(*modules: ModuleType) -> tuple[Callable[[Any], None], ...]:
 
 
 SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = _checks_in(
-    creating, appending, reading, branching, compacting, listing, trash
+    creating, appending, leasing, reading, branching, compacting, listing, trash
 )
 """Every promise of `SessionStore`."""
 BLOB_CHECKS: Final[tuple[BlobCheck, ...]] = _checks_in(blobs)
 """Every promise of `BlobStore`."""
 AUDIT_CHECKS: Final[tuple[AuditCheck, ...]] = _checks_in(audit)
 """Every promise of `Audit`."""
+PROCESS_CHECKS: Final[tuple[ProcessCheck, ...]] = _checks_in(processes)
+"""Every promise of `SessionStore` that takes several processes to keep or break."""
 
 
 def check_session_store(make_store: Callable[[], SessionStore]) -> None:

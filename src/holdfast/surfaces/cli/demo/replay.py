@@ -144,8 +144,9 @@ class AcknowledgingStore(JsonlStore):
         *,
         expect: str | None,
         durability: Durability = "synced",
+        token: int | None = None,
     ) -> Appended:
-        done = super().append(key, records, expect=expect, durability=durability)
+        done = super().append(key, records, expect=expect, durability=durability, token=token)
         self._emit(frames.StoredFrame(list(done.ids)))
         return done
 

@@ -1,0 +1,54 @@
+"""The port of turn leases: the right to run a session's turn, held by one holder at a time.
+
+A lease blocks nobody: readers and other appends go on. Its token fences: once a newer token exists,
+an append that carries an older one is refused by the same step that would have written it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from holdfast.core.log.ids import SessionKey
+
+
+class LeaseHolder(NamedTuple):
+    """The holder of a lease."""
+
+    token: int
+    holder: str
+    """In the words that `acquire` was given; they name one turn and no other."""
+    since: float
+    """Seconds since 1970."""
+
+
+class Leases(Protocol):
+    """At most one lease per session. Every method raises `NoSuchSession` where there is none."""
+
+    def acquire(self, key: SessionKey, holder: str, seconds: float) -> int:
+        """Take the lease of a session and return its token, which is larger than all before it.
+
+        Raises `TurnInProgress` while another holder has the lease. A lease is free once it was
+        released, `seconds` after it was last renewed (by the store's own clock, which no change
+        of the wall clock moves), and sooner if the store notices that its holder is dead.
+        """
+
+    def renew(self, key: SessionKey, token: int, seconds: float) -> None:
+        """Keep the lease for so many seconds from now. Raises `LeaseLost` where a newer token
+        exists; a lease that ran out and that nobody took is renewed."""
+
+    def release(self, key: SessionKey, token: int) -> None:
+        """End the lease. An older token changes nothing."""
+
+    def current(self, key: SessionKey) -> LeaseHolder | None:
+        """Return the holder; None where the lease is free."""
+
+
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def uptime() -> float:
+    """Return the seconds since this machine started, those it slept included where the system
+    counts them. All its processes read the same clock, and nothing sets it."""
+    return time.clock_gettime(_CLOCK)

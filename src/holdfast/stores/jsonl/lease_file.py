@@ -1,0 +1,219 @@
+"""The lease of a session's turn, in `<session>.lease` beside its log.
+
+The file holds the newest token, which only grows, and its holder. It is read and written under the
+lock of the log, so that an append and the check of its token are one step. The holder also has a
+lock on the file itself, which ends with its process: a lease of a dead process is free at once, and
+one of a process that is only stopped when its time is up. Nothing here needs to survive a power
+cut: no holder does.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.text.cut import cut
+from holdfast.errors import LeaseLost, TurnInProgress
+from holdfast.ports import LeaseHolder, uptime
+from holdfast.stores.files import explaining, open_file, unlock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.stores.jsonl.writer import LogWriter
+
+_BLOCK_BYTES: Final = 2_048
+"""The size of the file, always written as a whole: nobody sees half of a change."""
+_HOLDER_CHARS: Final = 200
+_GRACE_SECONDS: Final = 60.0
+"""Added to a lease of another machine, whose clock is not ours."""
+
+
+class _Lease(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The content of the file."""
+
+    token: int
+    holder: str = ""
+    """Empty once the lease is released."""
+    since: float = 0.0
+    until: float = 0.0
+    """In seconds of `uptime`."""
+    wall: float = 0.0
+    """The same moment by the wall clock, for other machines."""
+    boot: str = ""
+    """The machine and its start, from which `until` counts."""
+    pid: int = 0
+    is_locked: bool = False
+    """The holder has the lock on the file; False where a stopped process still had it."""
+
+    @property
+    def is_over(self) -> bool:
+        """True if the lease was released, or its time is up."""
+        if not self.holder:
+            return True
+        if self.boot == _boot():
+            return uptime() >= self.until
+        return time.time() >= self.wall + _GRACE_SECONDS
+
+
+class LeaseFile:
+    """The lease of one session. Every call needs the lock of the log, and its folder."""
+
+    def __init__(self, key: SessionKey) -> None:
+        self._key = key
+        self._name = f"{key.session}.lease"
+        self._fd = -1
+        self._identity = (-1, -1)
+        self._held: int | None = None
+        """The token for which we have the lock on the file."""
+
+    @property
+    def is_held(self) -> bool:
+        """True while a turn runs through this object."""
+        return self._held is not None
+
+    def acquire(self, folder: int, holder: str, seconds: float) -> int:
+        lease = self._read(folder)
+        if self._is_alive(lease):
+            assert lease is not None
+            raise TurnInProgress(str(self._key), lease.holder, lease.since)
+        if lease is None:
+            self._open(folder, os.O_RDWR | os.O_CREAT)
+        # A session that is made again under an old name must not repeat a token.
+        token = int(time.time() * 1000) if lease is None else lease.token + 1
+        is_locked = self._try_lock()
+        self._held = token if is_locked else None
+        self._write(
+            _Lease(token, cut(holder, _HOLDER_CHARS).text, round(time.time(), 3), pid=os.getpid()),
+            seconds,
+            is_locked=is_locked,
+        )
+        return token
+
+    def renew(self, folder: int, token: int, seconds: float) -> None:
+        lease = self._newest(folder, token)
+        is_locked = lease.is_locked or self._try_lock()
+        if is_locked:
+            self._held = token
+        self._write(lease, seconds, is_locked=is_locked)
+
+    def release(self, folder: int, token: int) -> None:
+        lease = self._read(folder)
+        if lease is not None and (lease.token, lease.pid) == (token, os.getpid()):
+            self._write(_Lease(token), 0.0, is_locked=False)
+        if self._held == token:
+            unlock(self._fd)
+            self._held = None
+
+    def check(self, folder: int, token: int) -> None:
+        """Raise `LeaseLost` where the token is not the newest, or another process's."""
+        self._newest(folder, token)
+
+    def current(self, folder: int) -> LeaseHolder | None:
+        lease = self._read(folder)
+        if not self._is_alive(lease):
+            return None
+        assert lease is not None
+        return LeaseHolder(lease.token, lease.holder, lease.since)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._held = -1, None
+
+    def _newest(self, folder: int, token: int) -> _Lease:
+        lease = self._read(folder)
+        if lease is None or (lease.token, lease.pid) != (token, os.getpid()):
+            raise LeaseLost(str(self._key), lease.holder if lease else "")
+        return lease
+
+    def _is_alive(self, lease: _Lease | None) -> bool:
+        """True if a lease has a holder that may still write."""
+        if lease is None or lease.is_over:
+            return False
+        if lease.token == self._held or not lease.is_locked:
+            return True
+        if not self._try_lock():
+            return True
+        unlock(self._fd)
+        return False
+
+    def _read(self, folder: int) -> _Lease | None:
+        """The content of the file that has the name now; None where there is none, or another
+        program wrote it."""
+        try:
+            named = os.stat(self._name, dir_fd=folder, follow_symlinks=False)
+            if (named.st_dev, named.st_ino) != self._identity or self._fd < 0:
+                self._open(folder, os.O_RDWR)
+            return msgspec.json.decode(os.pread(self._fd, _BLOCK_BYTES, 0), type=_Lease)
+        except FileNotFoundError:
+            return None
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
+    def _open(self, folder: int, flags: int) -> None:
+        self.close()
+        self._fd = open_file(folder, self._name, flags)
+        opened = os.fstat(self._fd)
+        self._identity = (opened.st_dev, opened.st_ino)
+
+    def _write(self, lease: _Lease, seconds: float, *, is_locked: bool) -> None:
+        changed = msgspec.structs.replace(
+            lease,
+            until=uptime() + seconds,
+            wall=time.time() + seconds,
+            boot=_boot(),
+            is_locked=is_locked,
+        )
+        os.pwrite(self._fd, msgspec.json.encode(changed).ljust(_BLOCK_BYTES - 1) + b"\n", 0)
+
+    def _try_lock(self) -> bool:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+class FileLeases:
+    """The `Leases` of sessions in files."""
+
+    def __init__(self, writer: Callable[[SessionKey], LogWriter]) -> None:
+        self._writer = writer
+
+    def acquire(self, key: SessionKey, holder: str, seconds: float) -> int:
+        with self._writer(key).lease() as (lease, folder), explaining(f"lease `{key.session}`"):
+            return lease.acquire(folder, holder, seconds)
+
+    def renew(self, key: SessionKey, token: int, seconds: float) -> None:
+        with self._writer(key).lease() as (lease, folder), explaining(f"lease `{key.session}`"):
+            lease.renew(folder, token, seconds)
+
+    def release(self, key: SessionKey, token: int) -> None:
+        with self._writer(key).lease() as (lease, folder), explaining(f"lease `{key.session}`"):
+            lease.release(folder, token)
+
+    def current(self, key: SessionKey) -> LeaseHolder | None:
+        with self._writer(key).lease() as (lease, folder), explaining(f"lease `{key.session}`"):
+            return lease.current(folder)
+
+
+def forget(folder: int, session: str) -> None:
+    """Delete the lease of a session that is removed: its token is the newest no more."""
+    with suppress(FileNotFoundError):
+        os.unlink(f"{session}.lease", dir_fd=folder)
+
+
+@cache
+def _boot() -> str:
+    """Identifies this start of this machine, the same in all its containers."""
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+    return os.uname().nodename
