@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _EXAMPLE: Final = """examples:
   holdfast chat                       the newest session, or a new one; needs no key
-  holdfast chat --model anthropic:claude-sonnet-4-5
+  holdfast chat --model anthropic:claude-sonnet-4-6
   holdfast chat my-project            by id, label, or the beginning of either
   holdfast chat --new "release notes"
   echo "What is in README.md?" | holdfast chat --json"""
