@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from holdfast.core.models.catalog import FLAVOURS
+from holdfast.core.models.catalog import VARIANTS
 from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.messages import (
     Block,
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 PROVIDER, MODEL = "acme", "thinker-1"
 """Who made the thinking that the prompts' targets may see."""
 
-NAMES = [f"{dialect}:{flavour}" for dialect, flavours in FLAVOURS.items() for flavour in flavours]
-"""Every dialect in every flavour."""
+NAMES = [f"{dialect}:{variant}" for dialect, variants in VARIANTS.items() for variant in variants]
+"""Every dialect in every variant."""
 
 
 def targets() -> list[Target]:
-    """Every dialect in every flavour, with and without thinking."""
+    """Every dialect in every variant, with and without thinking."""
     return [
         target(name, provider=PROVIDER, model=MODEL, thinking=thinking)
         for name in NAMES

@@ -150,9 +150,9 @@ def test_a_reply_comes_whole(way: Way) -> None:
 def test_thinking_goes_back_to_who_thought(name: str) -> None:
     """A turn with thinking and a call: the next request has it as the provider wants it back."""
     thinks = Answer("Looking.", LOOKS.calls, thinking="I should look first.")
-    flavours: Mapping[DialectName, str] = {"openai-chat": "deepseek"} if name == "deepseek" else {}
+    variants: Mapping[DialectName, str] = {"openai-chat": "deepseek"} if name == "deepseek" else {}
     with (
-        Loopback([thinks, "Done."], flavours=flavours, checks_foreign_signatures=True) as loopback,
+        Loopback([thinks, "Done."], variants=variants, checks_foreign_signatures=True) as loopback,
         made(loopback, name, thinking=name != "chat") as thinker,
     ):
         records: list[Record] = [User(content="Look.")]
@@ -280,7 +280,7 @@ def test_a_gateways_page_is_no_answer(way: Way) -> None:
 def test_fields_an_sdk_does_not_know_are_sent() -> None:
     """What a host wants beside OpenAI's fields reaches it, although the SDK has no name for it."""
     with (
-        Loopback(["Yes."], flavours={"openai-chat": "deepseek"}) as loopback,
+        Loopback(["Yes."], variants={"openai-chat": "deepseek"}) as loopback,
         made(loopback, "deepseek", thinking=True) as thinker,
     ):
         request = render(asked("Well?"), thinker.target)

@@ -113,13 +113,13 @@ def test_settings_reach_the_target() -> None:
         thinking=4_000,
         output_max=9_000,
         provider="proxy",
-        flavour="bedrock",
+        variant="bedrock",
     )
 
     assert made.window == Window(50_000)
     target = made.target
     assert (target.cache, target.thinking, target.thinking_tokens) == ("1h", True, 4_000)
-    assert (target.output_max, target.provider, target.flavour) == (9_000, "proxy", "bedrock")
+    assert (target.output_max, target.provider, target.variant) == (9_000, "proxy", "bedrock")
 
 
 def test_windows_are_known_or_said_to_be_assumed() -> None:

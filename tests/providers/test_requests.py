@@ -102,7 +102,7 @@ def test_added_messages_leave_the_head_alone(prompt: Prompt, data: st.DataObject
 def _head(body: dict[str, Any], prompt: Prompt, target: Target) -> dict[str, Any]:
     # Anthropic cannot begin to think amid a turn, so that setting follows the last turn.
     changing = {*LISTS.values(), "thinking"}
-    if target.flavour == "bedrock" and not prompt.tools:
+    if target.variant == "bedrock" and not prompt.tools:
         changing |= {"tools", "tool_choice"}  # the stand-in comes with the first call
     return {name: _unmarked(value) for name, value in body.items() if name not in changing}
 
@@ -125,7 +125,7 @@ def test_every_call_can_be_traced_from_the_wire_to_the_log(prompt: Prompt) -> No
     for target in EVERY:
         ids = CallIds.of_prompt(prompt, target.dialect)
         assert [ids.log(ids.wire(call_id)) for call_id in logged] == logged
-        if target.flavour != "vertex":  # which matches calls by name and order
+        if target.variant != "vertex":  # which matches calls by name and order
             sent = set(_strings(render(prompt, target)))
             assert {ids.wire(call_id) for call_id in logged} <= sent, name_of(target)
 
@@ -191,7 +191,7 @@ def _blanked(quote: str) -> str:
     return re.sub(r"\{\w+\}", "…", quote).replace("{{", "{").replace("}}", "}")
 
 
-def test_every_flavour_is_documented_with_its_limits() -> None:
+def test_every_variant_is_documented_with_its_limits() -> None:
     """The table of limits has the numbers of the code."""
     lines = PAGE.split("## Limits")[1].split("## Rules")[0].splitlines()
     for one in {target.dialect for target in EVERY}:

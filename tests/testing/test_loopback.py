@@ -105,12 +105,12 @@ def test_thinking_is_shown_where_it_is_asked_for(way: Way) -> None:
     assert loud.thinking == ("" if way.dialect == "openai-chat" else answer.thinking)
 
 
-@pytest.mark.parametrize("flavour", ["deepseek", "kimi"])
-def test_hosts_that_show_their_reasoning(flavour: str) -> None:
-    """A flavour of the chat dialect that takes reasoning back also gives it."""
+@pytest.mark.parametrize("variant", ["deepseek", "kimi"])
+def test_hosts_that_show_their_reasoning(variant: str) -> None:
+    """A variant of the chat dialect that takes reasoning back also gives it."""
     way = Way("openai-chat", is_streamed=True)
     with Loopback(
-        [Answer("Two.", thinking="One and one.")], flavours={"openai-chat": flavour}
+        [Answer("Two.", thinking="One and one.")], variants={"openai-chat": variant}
     ) as loopback:
         assert ask(loopback, way).thinking == "One and one."
 
@@ -400,8 +400,8 @@ def test_wait_for_gives_up() -> None:
         {"limit": 0},
         {"limits": {"small": 0}},
         {"factor": 0.0},
-        {"flavours": {"openai-chat": "mistrel"}},
-        {"flavours": {"gemini": "bedrock"}},
+        {"variants": {"openai-chat": "mistrel"}},
+        {"variants": {"gemini": "bedrock"}},
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:

@@ -134,14 +134,14 @@ def test_an_openai_error_names_the_place() -> None:
         assert caught.value.type == "invalid_request_error"
 
 
-def test_a_flavour_has_its_own_rules_and_ids() -> None:
+def test_a_variant_has_its_own_rules_and_ids() -> None:
     """As Mistral, the loopback makes ids of nine characters and refuses all others."""
     way = Way("openai-chat")
     mistral = target("openai-chat:mistral", provider="mistral", model="mistral-large")
     tool = Tool("read")
     first = Prompt((Message("user", (Text("Go"),)),), "", (tool,), 100)
     with Loopback(
-        [Answer("", (Call("read"),)), "done"], flavours={"openai-chat": "mistral"}
+        [Answer("", (Call("read"),)), "done"], variants={"openai-chat": "mistral"}
     ) as loopback:
         [(call_id, _name, _arguments)] = send(loopback, way, render(first, mistral)).calls
         assert len(call_id) == 9
@@ -216,18 +216,18 @@ def test_input_alone_over_the_window_has_other_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flavour", "words"),
+    ("variant", "words"),
     [
         ("mistral", "Prompt {input} > 200 maximum context length"),
         ("kimi", "exceeded model token limit: 200 (requested: {total})"),
         ("local", "the request exceeds the available context size"),
     ],
 )
-def test_a_flavour_overflows_in_its_own_words(flavour: str, words: str) -> None:
+def test_a_variant_overflows_in_its_own_words(variant: str, words: str) -> None:
     """A host that imitates OpenAI does not speak like OpenAI."""
     body = body_of("openai-chat", said("word " * 300, output=50))
     body["max_tokens"] = body.pop("max_completion_tokens")
-    with Loopback(limit=200, flavours={"openai-chat": flavour}) as loopback:
+    with Loopback(limit=200, variants={"openai-chat": variant}) as loopback:
         with pytest.raises(errors()["openai-chat"].BadRequestError) as caught:
             send(loopback, Way("openai-chat"), body)
         tokens = loopback.requests[0].tokens

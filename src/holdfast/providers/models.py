@@ -92,7 +92,7 @@ def model(
     cache: CacheTime = "5m",
     thinking: bool | int = False,
     provider: str = "",
-    flavour: str = "",
+    variant: str = "",
     output_max: int = 0,
     timeout: float | None = None,
 ) -> Model:
@@ -108,7 +108,7 @@ def model(
         return _local(named.name, window)
     url = base_url or named.base_url
     options = ClientOptions(base_url=url, api_key=api_key, timeout=timeout)
-    whom = _target(named, url, cache, thinking, provider, flavour, output_max)
+    whom = _target(named, url, cache, thinking, provider, variant, output_max)
     return SdkModel(client, whom, window_for(whom, window), options)
 
 
@@ -122,7 +122,7 @@ def async_model(
     cache: CacheTime = "5m",
     thinking: bool | int = False,
     provider: str = "",
-    flavour: str = "",
+    variant: str = "",
     output_max: int = 0,
     timeout: float | None = None,
 ) -> AsyncModel:
@@ -134,7 +134,7 @@ def async_model(
         return _local(named.name, window).as_async()
     url = base_url or named.base_url
     options = ClientOptions(is_async=True, base_url=url, api_key=api_key, timeout=timeout)
-    whom = _target(named, url, cache, thinking, provider, flavour, output_max)
+    whom = _target(named, url, cache, thinking, provider, variant, output_max)
     return AsyncSdkModel(client, whom, window_for(whom, window), options)
 
 
@@ -159,7 +159,7 @@ def _target(
     cache: CacheTime,
     thinking: bool | int,
     provider: str,
-    flavour: str,
+    variant: str,
     output_max: int,
 ) -> Target:
     family = family_of(named.name)
@@ -171,7 +171,7 @@ def _target(
     is_imitation = found.own_host and host is not None and host[1] != found.own_host
     return target(
         dialect,
-        flavour or found.variant_for(named.name, url),
+        variant or found.variant_for(named.name, url),
         provider=provider or (host[1] if host and is_imitation else found.name),
         model=named.name,
         thinking=bool(thinking),

@@ -319,7 +319,7 @@ def test_summary_of_something_else_is_refused() -> None:
     """Well shaped, and not about this conversation."""
     other = (
         "### Goal\nBake bread with rye flour and honey.\n### Progress\nDone: dough kneaded twice, "
-        "oven heated.\n### Decisions\nSourdough over yeast because of its flavour."
+        "oven heated.\n### Decisions\nSourdough over yeast because of its variant."
     )
     assert judged(other).fault == "unrelated"
 

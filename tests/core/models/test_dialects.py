@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.prompts import NAMES, call_ids
 
-from holdfast.core.models.catalog import DIALECTS, FLAVOURS, Dialect
+from holdfast.core.models.catalog import DIALECTS, VARIANTS, Dialect
 from holdfast.core.models.dialects import CallIds, accepts_call_id, dialect, target, wire_name
 from holdfast.core.models.messages import Thinking, ToolCall, read_blocks
 from holdfast.errors import BadSetting
@@ -23,27 +23,27 @@ def _full_name(one: Dialect) -> str:
 
 
 def test_every_dialect_is_found_by_its_full_name() -> None:
-    """`name` and `name:flavour` lead to the dialect that calls itself so."""
+    """`name` and `name:variant` lead to the dialect that calls itself so."""
     for name in NAMES:
         assert dialect(dialect(name).full_name) is dialect(name)
     assert dialect("anthropic") is dialect("anthropic", "anthropic")
     assert dialect("openai-chat", "mistral") is dialect("openai-chat:mistral")
-    assert {one.name for one in EVERY} == set(DIALECTS) == set(FLAVOURS)
+    assert {one.name for one in EVERY} == set(DIALECTS) == set(VARIANTS)
 
 
 @pytest.mark.parametrize(
-    ("name", "flavour", "said", "hint"),
+    ("name", "variant", "said", "hint"),
     [
         ("antropic", "", "no dialect `antropic`", "did you mean `anthropic`?"),
         ("x", "", "no dialect `x`", "dialects: anthropic, openai-chat, openai-responses, gemini"),
-        ("openai-chat", "mistrall", "no flavour `mistrall`", "did you mean `mistral`?"),
-        ("gemini:kimi", "", "the dialect `gemini` has no flavour `kimi`", "flavours: gemini"),
+        ("openai-chat", "mistrall", "no variant `mistrall`", "did you mean `mistral`?"),
+        ("gemini:kimi", "", "the dialect `gemini` has no variant `kimi`", "variants: gemini"),
     ],
 )
-def test_unknown_name_says_what_there_is(name: str, flavour: str, said: str, hint: str) -> None:
+def test_unknown_name_says_what_there_is(name: str, variant: str, said: str, hint: str) -> None:
     """A wrong name gets the nearest right one, or all of them."""
     with pytest.raises(BadSetting, match=re.escape(said)) as caught:
-        dialect(name, flavour)
+        dialect(name, variant)
     assert caught.value.hint is not None
     assert hint in caught.value.hint
 

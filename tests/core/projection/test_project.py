@@ -21,7 +21,7 @@ from holdfast.core.log.records import (
     User,
     text_of,
 )
-from holdfast.core.models.catalog import FLAVOURS
+from holdfast.core.models.catalog import VARIANTS
 from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.messages import Block, Role, Text, Tool, ToolAnswer, text_of_blocks
 from holdfast.core.models.window import Window
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 WINDOWS = (4_000, 8_000, 16_000, 32_000, 128_000, 200_000, 1_000_000)
 TARGETS = [
-    target(name, flavour, provider="anthropic", model="claude-x")
-    for name, flavours in FLAVOURS.items()
-    for flavour in flavours
+    target(name, variant, provider="anthropic", model="claude-x")
+    for name, variants in VARIANTS.items()
+    for variant in variants
 ]
 ANTHROPIC = target("anthropic")
 COLD = PromptCache(idle_seconds=10_000.0)

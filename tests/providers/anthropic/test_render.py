@@ -9,7 +9,7 @@ import pytest
 from tests.prompts import MODEL, PROVIDER, conversation, png
 from tests.providers.cases import Case, Json, case_id, to, with_, without
 
-from holdfast.core.models.catalog import DIALECTS, FLAVOURS
+from holdfast.core.models.catalog import DIALECTS, VARIANTS
 from holdfast.core.models.messages import (
     Image,
     Message,
@@ -689,7 +689,7 @@ def test_marks_ask_for_the_time_that_was_chosen() -> None:
     assert render(steps(1), DIRECT)["system"][0]["cache_control"] == MARK
 
 
-def test_flavour_is_known_to_the_table() -> None:
+def test_variant_is_known_to_the_table() -> None:
     """The names used above are the ones the table has."""
     assert DIRECT.dialect is DIALECTS["anthropic"]
-    assert BEDROCK.dialect is FLAVOURS["anthropic"]["bedrock"]
+    assert BEDROCK.dialect is VARIANTS["anthropic"]["bedrock"]

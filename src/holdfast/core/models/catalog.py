@@ -31,10 +31,10 @@ _SAFE: Final = "[a-zA-Z0-9_-]"
 
 
 class Dialect(msgspec.Struct, frozen=True):
-    """A provider's API, or one host's flavour of it. A limit of 0 means: none is known."""
+    """A provider's API, or one host's variant of it. A limit of 0 means: none is known."""
 
     name: DialectName
-    flavour: str
+    variant: str
     """Whose manners it has: the provider's own, or those of a host that imitates it."""
     body_bytes: int = 0
     """The encoded request."""
@@ -71,14 +71,14 @@ class Dialect(msgspec.Struct, frozen=True):
 
     @property
     def full_name(self) -> str:
-        """`openai-chat:mistral`; the dialect's own flavour goes without saying."""
+        """`openai-chat:mistral`; the dialect's own variant goes without saying."""
         own = self is DIALECTS[self.name]
-        return self.name if own else f"{self.name}:{self.flavour}"
+        return self.name if own else f"{self.name}:{self.variant}"
 
 
 _ANTHROPIC: Final = Dialect(
     name="anthropic",
-    flavour="anthropic",
+    variant="anthropic",
     body_bytes=32 * MEGABYTE,
     images_max=100,
     image_bytes=5 * MEBIBYTE,
@@ -93,7 +93,7 @@ _ANTHROPIC: Final = Dialect(
 )
 _CHAT: Final = Dialect(
     name="openai-chat",
-    flavour="openai",
+    variant="openai",
     body_bytes=50 * MEGABYTE,
     images_max=500,
     string_chars=1_048_576,
@@ -104,7 +104,7 @@ _CHAT: Final = Dialect(
 )
 _RESPONSES: Final = Dialect(
     name="openai-responses",
-    flavour="openai",
+    variant="openai",
     body_bytes=50 * MEGABYTE,
     images_max=500,
     string_chars=10_485_760,
@@ -114,7 +114,7 @@ _RESPONSES: Final = Dialect(
 )
 _GEMINI: Final = Dialect(
     name="gemini",
-    flavour="gemini",
+    variant="gemini",
     body_bytes=20 * MEBIBYTE,
     images_max=3_600,
     image_types=GEMINI_IMAGES,
@@ -124,16 +124,16 @@ _GEMINI: Final = Dialect(
 )
 
 
-def _like(dialect: Dialect, flavour: str, **changes: object) -> Dialect:
-    return msgspec.structs.replace(dialect, flavour=flavour, **changes)
+def _like(dialect: Dialect, variant: str, **changes: object) -> Dialect:
+    return msgspec.structs.replace(dialect, variant=variant, **changes)
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = {
     known.name: known for known in (_ANTHROPIC, _CHAT, _RESPONSES, _GEMINI)
 }
-"""Each dialect in its provider's own flavour."""
+"""Each dialect in its provider's own variant."""
 
-FLAVOURS: Final[Mapping[str, Mapping[str, Dialect]]] = {
+VARIANTS: Final[Mapping[str, Mapping[str, Dialect]]] = {
     "anthropic": {
         "anthropic": _ANTHROPIC,
         "bedrock": _like(

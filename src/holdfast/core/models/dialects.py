@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, assert_never
 
 import msgspec
 
-from holdfast.core.models.catalog import DIALECTS, FLAVOURS, Dialect
+from holdfast.core.models.catalog import DIALECTS, VARIANTS, Dialect
 from holdfast.core.models.messages import Thinking, ToolCall
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -30,21 +30,21 @@ _SIGNATURE: Final = lazy_pattern("[a-zA-Z0-9+/=_-]+")
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
-def dialect(name: str, flavour: str = "") -> Dialect:
-    """A dialect by name, with a host's flavour: `dialect("openai-chat:mistral")` does as well."""
+def dialect(name: str, variant: str = "") -> Dialect:
+    """A dialect by name, with a host's variant: `dialect("openai-chat:mistral")` does as well."""
     base, _, said = name.partition(":")
-    flavour = flavour or said
-    flavours = FLAVOURS.get(base)
-    if flavours is None:
-        raise BadSetting(f"no dialect `{name}`", hint=_choices(base, list(FLAVOURS), "dialects"))
-    if not flavour:
+    variant = variant or said
+    variants = VARIANTS.get(base)
+    if variants is None:
+        raise BadSetting(f"no dialect `{name}`", hint=_choices(base, list(VARIANTS), "dialects"))
+    if not variant:
         return DIALECTS[base]
-    if flavour not in flavours:
+    if variant not in variants:
         raise BadSetting(
-            f"the dialect `{base}` has no flavour `{flavour}`",
-            hint=_choices(flavour, list(flavours), "flavours"),
+            f"the dialect `{base}` has no variant `{variant}`",
+            hint=_choices(variant, list(variants), "variants"),
         )
-    return flavours[flavour]
+    return variants[variant]
 
 
 def _choices(name: str, known: list[str], what: str) -> str:
@@ -70,8 +70,8 @@ class Target(msgspec.Struct, frozen=True):
     """The most the model can reply; 0 where it is not known."""
 
     @property
-    def flavour(self) -> str:
-        return self.dialect.flavour
+    def variant(self) -> str:
+        return self.dialect.variant
 
     def takes_back(self, thinking: Thinking) -> bool:
         """Return whether this model may get this thinking: its own, whole, in a form its API
@@ -94,7 +94,7 @@ class Target(msgspec.Struct, frozen=True):
 
 def target(
     name: str,
-    flavour: str = "",
+    variant: str = "",
     *,
     provider: str = "",
     model: str = "",
@@ -105,7 +105,7 @@ def target(
 ) -> Target:
     """Whom a request is for, with the dialect by name."""
     return Target(
-        dialect(name, flavour), provider, model, thinking, thinking_tokens, cache, output_max
+        dialect(name, variant), provider, model, thinking, thinking_tokens, cache, output_max
     )
 
 

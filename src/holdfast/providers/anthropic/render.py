@@ -61,7 +61,7 @@ def render(prompt: Prompt, target: Target) -> Json:
     system = [{"type": "text", "text": prompt.system}] if prompt.system.strip() else []
 
     body: Json = {}
-    if target.flavour == "bedrock":
+    if target.variant == "bedrock":
         body["anthropic_version"] = BEDROCK_VERSION  # the model is in the address
     elif target.model:
         body["model"] = target.model
@@ -71,7 +71,7 @@ def render(prompt: Prompt, target: Target) -> Json:
         body["thinking"] = {"type": "adaptive", "display": "summarized"}
     elif thinks and not _lacks_thinking(messages):
         body["thinking"] = {"type": "enabled", "budget_tokens": _budget(target, output)}
-    if not tools and target.flavour == "bedrock" and ids.to_wire:
+    if not tools and target.variant == "bedrock" and ids.to_wire:
         tools, body["tool_choice"] = [dict(PLACEHOLDER_TOOL)], {"type": "none"}
     if tools:
         body["tools"] = tools

@@ -110,7 +110,7 @@ def _judge_roles(parts: list[_Part], body: Json, target: Target) -> Iterator[Vio
         return
     if parts[0].role != "user":
         yield rules.FIRST.broken(f"messages.{parts[0].index}")
-    if target.flavour == "bedrock":
+    if target.variant == "bedrock":
         for before, part in pairwise(parts):
             if before.role == part.role:
                 yield rules.ALTERNATE.broken(f"messages.{part.index}")
@@ -166,7 +166,7 @@ def _judge_blocks(parts: list[_Part], target: Target) -> Iterator[Violation]:
 
 
 def _judge_pairs(parts: list[_Part], body: Json, target: Target) -> Iterator[Violation]:
-    is_bedrock = target.flavour == "bedrock"
+    is_bedrock = target.variant == "bedrock"
     seen: set[str] = set()
     nobody = _Part(-1, "user", [])
     uses_tools = False

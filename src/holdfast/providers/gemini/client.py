@@ -21,7 +21,7 @@ def _connect(options: ClientOptions, target: Target) -> Any:
         http["timeout"] = round(options.timeout * 1_000)
     try:
         client = sdk.Client(
-            vertexai=target.flavour == "vertex", api_key=options.key, http_options=http
+            vertexai=target.variant == "vertex", api_key=options.key, http_options=http
         )
     except ValueError as error:
         if "key" not in str(error).lower():

@@ -122,7 +122,7 @@ def _answer(answer: ToolAnswer, ids: CallIds, names: dict[str, str], target: Tar
 
 def _id(call_id: str, ids: CallIds, target: Target) -> Json:
     """Vertex knows calls by name and order only, and refuses the field."""
-    return {} if target.flavour == "vertex" else {"id": ids.wire(call_id)}
+    return {} if target.variant == "vertex" else {"id": ids.wire(call_id)}
 
 
 def _pictures(

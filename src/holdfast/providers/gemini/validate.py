@@ -100,7 +100,7 @@ def _judge_parts(body: Json, target: Target) -> Iterator[Violation]:
     for where, content in places:
         parts = content.get("parts")
         if not isinstance(parts, list) or not parts:
-            rule = rules.VERTEX_PARTS if target.flavour == "vertex" else rules.PARTS
+            rule = rules.VERTEX_PARTS if target.variant == "vertex" else rules.PARTS
             yield rule.broken(where, spot=bracket_path(where))
         for place, part in dicts(parts, f"{where}.parts"):
             if not _has_data(part):

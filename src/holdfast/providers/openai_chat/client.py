@@ -27,7 +27,7 @@ def _arguments(request: Json, target: Target, streams: bool) -> Json:
     if not streams:
         return request
     # Mistral refuses the option, and reports usage without it.
-    usage = {} if target.flavour == "mistral" else {"stream_options": {"include_usage": True}}
+    usage = {} if target.variant == "mistral" else {"stream_options": {"include_usage": True}}
     return {**usage, **request, "stream": True}
 
 

@@ -44,7 +44,7 @@ def render(prompt: Prompt, target: Target) -> Json:
     output = output_tokens(prompt, target)
     if output:
         body[output_field(target)] = output
-    if target.thinking and target.flavour in _NEEDS_REASONING:
+    if target.thinking and target.variant in _NEEDS_REASONING:
         body["thinking"] = {"type": "enabled"}
     if prompt.tools:
         body["tools"] = [_tool(tool) for tool in prompt.tools]
@@ -62,7 +62,7 @@ def _system(prompt: Prompt, target: Target) -> Iterator[Json]:
 
 def output_field(target: Target) -> str:
     """The name of the output limit; only OpenAI has renamed it."""
-    return "max_completion_tokens" if target.flavour == "openai" else "max_tokens"
+    return "max_completion_tokens" if target.variant == "openai" else "max_tokens"
 
 
 def _tool(tool: Tool) -> Json:
@@ -85,7 +85,7 @@ def _messages(message: Message, ids: CallIds, target: Target) -> Iterator[Json]:
         }
     parts = [*_pictures(answers, ids, target), *_parts(blocks, target)]
     if parts:
-        if answers and target.flavour in _NEEDS_BRIDGE:
+        if answers and target.variant in _NEEDS_BRIDGE:
             yield _assistant_message({"role": "assistant", "content": BRIDGE}, "", target)
         yield {"role": "user", "content": _content(parts, target)}
 
@@ -98,7 +98,7 @@ def _assistant(blocks: Sequence[Block], ids: CallIds, target: Target) -> Json:
         if part is not None
     )
     thought = "\n\n".join(block.text for block in blocks if isinstance(block, Thinking))
-    silent = "" if target.flavour in _PLAIN_TEXT else None
+    silent = "" if target.variant in _PLAIN_TEXT else None
     spoken = _text(words, target) if words else (silent if calls else SILENT)
     said: Json = {"role": "assistant", "content": spoken}
     said = _assistant_message(said, thought, target)
@@ -109,7 +109,7 @@ def _assistant(blocks: Sequence[Block], ids: CallIds, target: Target) -> Json:
 
 def _assistant_message(said: Json, thought: str, target: Target) -> Json:
     """An assistant's message with its reasoning, for hosts that want it back."""
-    if target.flavour == "kimi" or (target.flavour == "deepseek" and target.thinking):
+    if target.variant == "kimi" or (target.variant == "deepseek" and target.thinking):
         return {**said, "reasoning_content": thought or NO_REASONING}
     return said
 
@@ -143,7 +143,7 @@ def _parts(blocks: Sequence[Block], target: Target) -> Iterator[str | Image]:
 
 def _content(parts: Sequence[str | Image], target: Target) -> str | list[Json]:
     texts = [part for part in parts if isinstance(part, str)]
-    if len(texts) == len(parts) and (len(texts) == 1 or target.flavour in _PLAIN_TEXT):
+    if len(texts) == len(parts) and (len(texts) == 1 or target.variant in _PLAIN_TEXT):
         return _text("\n\n".join(texts), target)
     written: list[Json] = []
     for part in parts:

@@ -116,7 +116,7 @@ def _judge_pairs(messages: Messages, target: Target) -> Iterator[Violation]:
 
 
 def _unexpected_role(where: str, found: str, before: str, target: Target) -> Violation:
-    match target.flavour:
+    match target.variant:
         case "mistral" if before not in ("assistant", "tool"):
             return rules.MISTRAL_TOOL.broken(where, role=before or "none")
         case "deepseek":
@@ -131,7 +131,7 @@ def _judge_answers(
     index: int, called: list[str], answered: list[str], target: Target
 ) -> Iterator[Violation]:
     missing = [call_id for call_id in called if call_id not in answered]
-    if target.flavour == "mistral":
+    if target.variant == "mistral":
         if called and len(called) != len(answered):
             yield rules.MISTRAL_COUNTS.broken(f"messages.{index}")
     elif missing:
@@ -154,7 +154,7 @@ def _judge_ids(messages: Messages, target: Target) -> Iterator[Violation]:
 
 
 def _judge_id(where: str, call_id: str, target: Target) -> Iterator[Violation]:
-    if target.flavour == "mistral":
+    if target.variant == "mistral":
         if not _MISTRAL_PATTERN.fullmatch(call_id):
             yield rules.MISTRAL_ID.broken(where, id=call_id)
     else:
@@ -178,7 +178,7 @@ def _judge_pictures(messages: Messages, target: Target) -> Iterator[Violation]:
 
 
 def _judge_host(body: Json, messages: Messages, target: Target) -> Iterator[Violation]:
-    match target.flavour:
+    match target.variant:
         case "mistral":
             yield from _judge_mistral(messages)
         case "deepseek":

@@ -44,8 +44,8 @@ _TOO_LONG: Final = frozenset({"string-length", "call-id-length"})
 
 
 class ChatWire:
-    def __init__(self, flavour: str = "") -> None:
-        self._host = _HOSTS.get(flavour, "")
+    def __init__(self, variant: str = "") -> None:
+        self._host = _HOSTS.get(variant, "")
 
     def reply(self, spoken: Spoken) -> Json:
         choice = {

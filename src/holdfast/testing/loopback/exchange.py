@@ -339,7 +339,7 @@ class Exchange:
         if call.id:
             return call
         digest = hashlib.sha256(self.digests[-1] + str(at).encode()).hexdigest()
-        if self.rules.dialect(heard.dialect).flavour == "mistral":
+        if self.rules.dialect(heard.dialect).variant == "mistral":
             made = digest[:9]
         else:
             made = f"{'toolu' if heard.dialect == 'anthropic' else 'call'}_{digest[:24]}"
@@ -403,7 +403,7 @@ def _wire(dialect: DialectName | None, rules: Rules) -> Wire:
         case "gemini":
             return GeminiWire()
         case "openai-chat" | None:
-            return ChatWire(rules.dialect("openai-chat").flavour)
+            return ChatWire(rules.dialect("openai-chat").variant)
 
 
 def _with_stage(answer: Answer, fault: Fault, asked: Asked) -> Answer:

@@ -33,7 +33,7 @@ class Rules(msgspec.Struct, kw_only=True):
     output_max: int = 0
     reserves_output: bool = True
     body_bytes: int | None = None
-    flavours: dict[DialectName, str] = {}
+    variants: dict[DialectName, str] = {}
     counter: Counter | None = None
     factor: float = 1.0
     api_key: str = ""
@@ -46,14 +46,14 @@ class Rules(msgspec.Struct, kw_only=True):
                 "sense",
                 hint="give a `limit` of at least 1 and a `factor` above 0",
             )
-        for name, flavour in self.flavours.items():
-            dialect(name, flavour)  # an unknown one is refused here, not at the first request
+        for name, variant in self.variants.items():
+            dialect(name, variant)  # an unknown one is refused here, not at the first request
 
     def limit_for(self, model: str) -> int:
         return self.limits.get(model, self.limit)
 
     def dialect(self, name: DialectName) -> Dialect:
-        return dialect(name, self.flavours.get(name, ""))
+        return dialect(name, self.variants.get(name, ""))
 
     def bytes_for(self, name: DialectName) -> int:
         """The largest body; 0 for any."""
@@ -63,7 +63,7 @@ class Rules(msgspec.Struct, kw_only=True):
         """Whom a request was made for, as far as it tells."""
         return target(
             heard.dialect,
-            self.flavours.get(heard.dialect, ""),
+            self.variants.get(heard.dialect, ""),
             model=heard.model,
             thinking=heard.thinks,
         )

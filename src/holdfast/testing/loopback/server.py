@@ -51,7 +51,7 @@ class Loopback:
         output_max: int = 0,
         reserves_output: bool = True,
         body_bytes: int | None = None,
-        flavours: Mapping[DialectName, str] | None = None,
+        variants: Mapping[DialectName, str] | None = None,
         counter: Counter | None = None,
         factor: float = 1.0,
         cache: CacheRules | None = None,
@@ -65,7 +65,7 @@ class Loopback:
         models. `output_max`: the most a reply may ask for; 0 is no limit. `reserves_output`:
         whether the room for the reply must be there in advance; without, only input over the
         window is refused and a reply that meets its end says so, as newer models do. `body_bytes`:
-        instead of the dialect's own; 0 is no limit. `flavours`: whose manners a dialect has, such
+        instead of the dialect's own; 0 is no limit. `variants`: whose manners a dialect has, such
         as `{"openai-chat": "mistral"}`. `counter` and `factor`: how it counts; with 1.3, it finds
         30 % more tokens than the counter does. `cache`: which prefixes Anthropic's cache keeps and
         how far it looks back; `clock`: by which they grow old. `api_key`: the only one it takes,
@@ -78,7 +78,7 @@ class Loopback:
             output_max=output_max,
             reserves_output=reserves_output,
             body_bytes=body_bytes,
-            flavours=dict(flavours or {}),
+            variants=dict(variants or {}),
             counter=counter,
             factor=factor,
             api_key=api_key,
