@@ -70,8 +70,8 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("common", "apis", "agents", "benchmarks", "checkpoints", "export_messages", "files"),
     ),
     "engine": (
-        *("safe_regex", "redactor", "tools", "outputs", "simulation", "memory", "history"),
-        "session",
+        *("safe_regex", "redactor", "tool_values", "tools", "outputs", "simulation", "memory"),
+        *("history", "session"),
     ),
     "engine.session": (
         *("prepare", "session_log", "drivers", "options", "opening", "checkpoints", "side_files"),

@@ -41,7 +41,7 @@ from holdfast.engine.session.async_session import AsyncSession as AsyncSession
 from holdfast.engine.session.options import SessionOptions as SessionOptions
 from holdfast.engine.session.session import Session as Session
 from holdfast.engine.session.status import Status as Status
-from holdfast.engine.tools import ToolOutput as ToolOutput
+from holdfast.engine.tool_values import ToolOutput as ToolOutput
 from holdfast.errors import (
     CannotFit as CannotFit,
     ContextOverflow as ContextOverflow,

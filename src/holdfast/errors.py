@@ -51,7 +51,22 @@ class HoldfastError(Exception):
 
     def __init__(self, what: str, *, hint: str | None = None) -> None:
         super().__init__(what)
+        self._hint: str | None = None
         self.hint = hint
+
+    @property
+    def hint(self) -> str | None:
+        """The next thing to do. It is a note of the exception too, so that tracebacks show it."""
+        return self._hint
+
+    @hint.setter
+    def hint(self, hint: str | None) -> None:
+        notes = getattr(self, "__notes__", [])
+        if self._hint and (note := f"hint: {self._hint}") in notes:
+            notes.remove(note)
+        self._hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")
 
     @property
     def code(self) -> str:

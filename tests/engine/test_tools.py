@@ -12,7 +12,8 @@ from holdfast import Session
 from holdfast.core.flow.effects import Outcome
 from holdfast.core.limits import NESTING_MAX
 from holdfast.core.models.messages import Tool, ToolCall
-from holdfast.engine.tools import Toolbox, ToolOutput, outcome_of, outcome_of_error, tool_function
+from holdfast.engine.tool_values import ToolOutput, outcome_of, outcome_of_error
+from holdfast.engine.tools import Toolbox, tool_function
 from holdfast.errors import BadSetting
 from holdfast.testing import ScriptedModel
 

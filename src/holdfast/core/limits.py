@@ -57,6 +57,10 @@ CLEAR_NAMES_SHARE: Final = 0.05
 RESULT_CHARS_MAX: Final = 4_000_000
 """A longer tool result is stored head and tail: six bytes a character still fit a line."""
 
+TOOL_VALUE_PARTS_MAX: Final = 1_000_000
+TOOL_VALUE_CHARS_MAX: Final = 256 * 1024 * 1024
+"""Parts of a value that a tool returns, and characters in them; a larger value is only sketched."""
+
 OFFLOAD_TEXT_CHARS: Final = 120_000
 """A tool result with more text than this leaves the log, whatever the window."""
 OFFLOAD_SHARE: Final = 0.3

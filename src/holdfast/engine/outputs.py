@@ -37,7 +37,8 @@ from holdfast.core.text.cut import cut, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.images import HEAD_CHARS_MAX, sniff_size
 from holdfast.engine.safe_regex import matcher
-from holdfast.engine.tools import ToolFunction, ToolOutput, tool_function
+from holdfast.engine.tool_values import ToolOutput
+from holdfast.engine.tools import ToolFunction, tool_function
 from holdfast.errors import AmbiguousName, HoldfastError, NoSuchOutput, StoreError
 
 if TYPE_CHECKING:

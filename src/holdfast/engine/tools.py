@@ -1,4 +1,4 @@
-"""Typed Python functions as tools: schema, arguments, results."""
+"""Typed Python functions as tools: schema and arguments."""
 
 from __future__ import annotations
 
@@ -13,31 +13,20 @@ import msgspec
 from holdfast.core.flow.effects import Outcome
 from holdfast.core.models.messages import Tool
 from holdfast.core.secrets.vault import Vault
-from holdfast.core.text.cut import cut, scrub, scrub_deep
+from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.core.text.nesting import is_too_deep
+from holdfast.engine.tool_values import show
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.core.log.records import Content
     from holdfast.core.models.messages import ToolCall
 
 _NAME: Final = lazy_pattern(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
-_NOT_JSON: Final = (TypeError, ValueError, OverflowError, RecursionError)
 _HINT: Final = "pass a list of functions: `tools=[read_file]`"
 _SHOWN_CHARS: Final = 80
 """A wrong value, as an error quotes it."""
-
-
-class ToolOutput(msgspec.Struct, frozen=True):
-    """A tool result with an error flag, content blocks or details."""
-
-    content: Content
-    is_error: bool = False
-    details: Any = None
-    """For programs; the model does not see it."""
 
 
 class ToolFunction:
@@ -103,18 +92,18 @@ class Toolbox:
             known = ", ".join(self._functions) or "none"
             text = f"There is no tool `{call.name}`. Tools: {known}."
             return Outcome(call.id, text, is_error=True)
-        arguments = self._vault.resolve(call.arguments, call.name)
         try:
+            arguments = self._vault.resolve(call.arguments, call.name)
             return found, found.bind(msgspec.structs.replace(call, arguments=arguments))
-        except (msgspec.ValidationError, TypeError, ValueError) as error:
-            text = f"The arguments of `{call.name}` are invalid: {error}"
+        except Exception as error:  # a type of the caller's may refuse with any of its own
+            text = f"The arguments of `{call.name}` are invalid: {show(error)}"
             return Outcome(call.id, text, is_error=True)
 
 
 def tool_function(function: Callable[..., Any]) -> ToolFunction:
     """Make a tool of a function: its signature gives the schema, its docstring the descriptions."""
     if not callable(function):
-        raise BadSetting(f"`{cut(repr(function), _SHOWN_CHARS).text}` is not a tool", hint=_HINT)
+        raise BadSetting(f"`{cut(show(function), _SHOWN_CHARS).text}` is not a tool", hint=_HINT)
     name = getattr(function, "__name__", type(function).__name__)
     if not _NAME.fullmatch(name):
         raise BadSetting(
@@ -130,62 +119,9 @@ def tool_function(function: Callable[..., Any]) -> ToolFunction:
 def make_tools(tools: Any) -> tuple[ToolFunction | Tool, ...]:
     """Return tools as functions with a schema, and declarations as they are."""
     if isinstance(tools, str) or not isinstance(tools, Iterable):
-        raise BadSetting(f"`tools` cannot be {cut(repr(tools), _SHOWN_CHARS).text}", hint=_HINT)
+        raise BadSetting(f"`tools` cannot be {cut(show(tools), _SHOWN_CHARS).text}", hint=_HINT)
     return tuple(
         tool if isinstance(tool, ToolFunction | Tool) else tool_function(tool) for tool in tools
-    )
-
-
-def outcome_of(call_id: str, value: Any, seconds: float) -> Outcome:
-    """Turn the return value of a tool into the outcome of its call."""
-    if isinstance(value, ToolOutput):
-        content, details = _content(value.content), _storable(value.details)
-        return Outcome(call_id, content, value.is_error, details, seconds)
-    return Outcome(call_id, _content(value), seconds=seconds)
-
-
-def outcome_of_error(call_id: str, error: BaseException, seconds: float) -> Outcome:
-    """Turn an exception of a tool into the outcome of its call."""
-    message = str(error).strip()
-    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    return Outcome(call_id, scrub(text), is_error=True, seconds=seconds)
-
-
-def _content(value: Any) -> Content:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    if _is_blocks(value):
-        stored = _storable(value)
-        return list(stored) if isinstance(stored, list) else str(stored)
-    try:
-        return msgspec.json.encode(value, enc_hook=repr).decode()
-    except _NOT_JSON:
-        return _text(value)
-
-
-def _storable(value: Any) -> Any:
-    """Convert a value to JSON types; other types become text."""
-    try:
-        stored = msgspec.json.decode(msgspec.json.encode(scrub_deep(value), enc_hook=repr))
-    except _NOT_JSON:
-        return _text(value)
-    return _text(value) if is_too_deep(stored) else stored
-
-
-def _text(value: Any) -> str:
-    try:
-        return str(value)
-    except RecursionError:
-        return f"[a {type(value).__name__} that is nested too deeply to be shown]"
-
-
-def _is_blocks(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in value)
     )
 
 

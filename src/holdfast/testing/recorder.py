@@ -35,7 +35,7 @@ from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.session.session import Session
-from holdfast.engine.tools import ToolOutput
+from holdfast.engine.tool_values import ToolOutput
 from holdfast.errors import UsageError
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.scripted import ScriptedModel, calls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -15,9 +15,12 @@ from tests.support.runs import examples
 from holdfast.core.limits import MEMORY_FILE_CHARS_MAX, MEMORY_VIEW_CHARS
 from holdfast.core.models.messages import ToolCall
 from holdfast.engine.memory.anthropic_tool import memory_tool
-from holdfast.engine.tools import Toolbox, ToolOutput
+from holdfast.engine.tools import Toolbox
 from holdfast.stores.files import Disk
 from holdfast.stores.notes.notes import NoteStore
+
+if TYPE_CHECKING:
+    from holdfast.engine.tool_values import ToolOutput
 
 Json = dict[str, Any]
 

@@ -28,7 +28,7 @@ from holdfast.core.log.records import Assistant, ToolResult, User
 from holdfast.core.models.messages import INTERRUPTED
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.engine.session.async_session import AsyncSession
-from holdfast.engine.tools import ToolOutput
+from holdfast.engine.tool_values import ToolOutput
 from holdfast.errors import BadSetting, CallDenied, HoldfastWarning, ModelError, NoSuchSession
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing.scripted import ScriptedModel, calls

@@ -18,7 +18,8 @@ from holdfast.core.models.messages import Tool
 from holdfast.core.secrets.redaction import masks_in
 from holdfast.core.text.cut import cut, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.engine.tools import ToolFunction, ToolOutput
+from holdfast.engine.tool_values import ToolOutput
+from holdfast.engine.tools import ToolFunction
 from holdfast.errors import HoldfastError, NoSuchNote, PathRejected
 
 if TYPE_CHECKING:
@@ -43,11 +44,7 @@ you. Never store passwords, keys or tokens."""
 
 _COMMANDS: Final = ("view", "create", "str_replace", "insert", "delete", "rename")
 _PROPERTIES: Final[Json] = {
-    "command": {
-        "type": "string",
-        "enum": list(_COMMANDS),
-        "description": "What to do.",
-    },
+    "command": {"type": "string", "enum": list(_COMMANDS), "description": "What to do."},
     "path": {
         "type": "string",
         "description": f"The file, or for `view` and `delete` also a folder: `{TOP}/notes.md`.",

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.limits import EXCERPT_CHARS, INJECTION_CHARS, RECALL_LIMIT
 from holdfast.core.memory.hits import listing
-from holdfast.engine.tools import ToolFunction, ToolOutput, tool_function
+from holdfast.engine.tool_values import ToolOutput
+from holdfast.engine.tools import ToolFunction, tool_function
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from holdfast.engine.session.drivers.world import (
     as_cancelled,
     warn_of_listener,
 )
-from holdfast.engine.tools import outcome_of, outcome_of_error
+from holdfast.engine.tool_values import outcome_of, outcome_of_error
 from holdfast.errors import BadSetting
 from holdfast.providers.replies import keep_partial, partial_of
 
@@ -171,9 +171,9 @@ class AwaitingDriver:
                 value = await _run_in_own_thread(lambda: tool.function(**arguments))
                 if inspect.isawaitable(value):
                     value = await value
-        except (Exception, SystemExit, asyncio.CancelledError) as error:
+        except BaseException as error:
             task = asyncio.current_task()
-            if task is not None and task.cancelling() > 0:
+            if isinstance(error, KeyboardInterrupt) or (task is not None and task.cancelling() > 0):
                 raise  # the turn was cancelled; a tool may also cancel something of its own
             return outcome_of_error(call.id, error, time.monotonic() - started)
         return outcome_of(call.id, value, time.monotonic() - started)
@@ -239,39 +239,52 @@ async def _run_in_own_thread(work: Callable[[], Any]) -> Any:
     """Run a blocking tool in a thread of its own. In the loop's pool, a few slow tools would keep
     every session of the process from its log, and the loop could not end before them."""
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    done: asyncio.Future[None] = loop.create_future()
+    returned: list[Any] = []  # not the future's result: asyncio calls `repr` of those
+    failed: list[BaseException] = []
 
-    def settle(value: Any, error: BaseException | None) -> None:
+    def settle() -> None:
         if not done.done():
-            done.set_result((value, error))
+            done.set_result(None)
 
     def run() -> None:
-        value, error = None, None
         try:
-            value = work()
+            returned.append(work())
         except BaseException as raised:
-            error = raised
+            failed.append(raised)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits for it
-            loop.call_soon_threadsafe(settle, value, error)
+            loop.call_soon_threadsafe(settle)
 
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(run,), daemon=True).start()
-    value, error = await done
-    if error is not None:
-        raise error
-    return value
+    await done
+    if failed:
+        raise failed[0]
+    return returned[0]
 
 
 def run_awaitable(value: Awaitable[T]) -> T:
     """Run an asynchronous tool of a blocking session. This also works in a notebook, whose event
     loop already runs in this thread."""
 
-    async def wait() -> T:
-        return await value
+    returned: list[T] = []  # not the task's result or exception: asyncio calls `repr` of those
+    failed: list[BaseException] = []
+
+    async def wait() -> None:
+        try:
+            returned.append(await value)
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            raise
+        except BaseException as error:
+            failed.append(error)
 
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(wait())
-    with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        return thread.submit(contextvars.copy_context().run, asyncio.run, wait()).result()
+        asyncio.run(wait())
+    else:
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            thread.submit(contextvars.copy_context().run, asyncio.run, wait()).result()
+    if failed:
+        raise failed[0]
+    return returned[0]

@@ -34,7 +34,7 @@ from holdfast.engine.session.drivers.world import (
     as_cancelled,
     warn_of_listener,
 )
-from holdfast.engine.tools import outcome_of, outcome_of_error
+from holdfast.engine.tool_values import outcome_of, outcome_of_error
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -172,7 +172,9 @@ class BlockingDriver:
                 from holdfast.engine.session.drivers.awaiting import run_awaitable
 
                 value = run_awaitable(value)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if isinstance(self.error_for_flow(error), Cancelled | KeyboardInterrupt):
+                raise
             return outcome_of_error(call.id, error, time.monotonic() - started)
         return outcome_of(call.id, value, time.monotonic() - started)
 

@@ -30,7 +30,8 @@ from holdfast.core.models.replies import Reply
 from holdfast.core.models.window import Window
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.session.session import Session
-from holdfast.engine.tools import ToolFunction, ToolOutput
+from holdfast.engine.tool_values import ToolOutput
+from holdfast.engine.tools import ToolFunction
 from holdfast.providers.offline.measuring import Meter, PromptTooLong, count_request
 from holdfast.providers.offline.model import OfflineModel
 from holdfast.stores.jsonl.store import JsonlStore
