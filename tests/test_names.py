@@ -18,7 +18,7 @@ LONG_MODULES: dict[str, int] = {
     "core/projection/draft.py": 407,
     "core/projection/inspection.py": 417,
     "core/projection/steps.py": 480,
-    "engine/memory/anthropic_tool.py": 410,
+    "engine/memory/anthropic_tool.py": 407,
     "importers/agents/claude_code.py": 430,
     "importers/common/base.py": 407,
     "testing/loopback/exchange.py": 422,
