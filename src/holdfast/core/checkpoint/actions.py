@@ -22,7 +22,7 @@ from holdfast.core.checkpoint.state import (
 )
 from holdfast.core.extract import tasks
 from holdfast.core.extract.shell_commands import command_in, exit_code, same_command, without_setup
-from holdfast.core.extract.touched_files import find_touches
+from holdfast.core.extract.touched_files import deletes_files, find_touches, whole_content
 from holdfast.core.limits import (
     CHECKPOINT_CALLS_MAX,
     CHECKPOINT_ENTRIES_MAX,
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from holdfast.core.checkpoint.state import State
     from holdfast.core.log.records import Json, Record
 
-_CONTENTS: Final = ("content", "contents", "file_text", "fileText", "text")
-_PARTIAL: Final = lazy_pattern(r"(?i)edit|append|insert|replace|patch|update|multi|comment|note")
-_DELETING: Final = lazy_pattern(r"(?i)delete|remove|unlink|(?<![a-z])rm(?![a-z])")
 _ERRANDS: Final = lazy_pattern(r"(?i)sub_?agent|(?<![a-z])(?:task|agent|delegate|dispatch|spawn)")
 _ERRAND_TYPES: Final = ("subagent_type", "agent_type", "agent", "agentType", "agent_name", "role")
 _ERRAND_TEXTS: Final = ("description", "prompt", "task", "instructions", "message", "goal")
@@ -226,7 +223,7 @@ def _open_call(call_id: str, tool: str, arguments: Json, record: str) -> OpenCal
     touches = () if command else find_touches(tool, arguments)
     changes = tuple(touch.path for touch in touches if touch.is_change)
     reads = tuple(touch.path for touch in touches if not touch.is_change)
-    deletes = bool(_DELETING.search(tool))
+    deletes = deletes_files(tool)
     tried = _line(command)
     if not command and changes:
         tried = _line(f"{tool} {' '.join(changes)}")
@@ -250,12 +247,8 @@ def _open_call(call_id: str, tool: str, arguments: Json, record: str) -> OpenCal
 
 def _artifact(tool: str, arguments: Json, changes: tuple[str, ...], record: str) -> Artifact | None:
     """Return the artifact of a call that writes the whole content of one file."""
-    action = arguments.get("command")
-    is_partial = _PARTIAL.search(tool) and not (isinstance(action, str) and action == "create")
-    content = next(
-        (arguments[key] for key in _CONTENTS if isinstance(arguments.get(key), str)), None
-    )
-    if len(changes) != 1 or content is None or is_partial:
+    content = whole_content(tool, arguments)
+    if len(changes) != 1 or content is None:
         return None
     data = scrub(content).encode()
     return Artifact(

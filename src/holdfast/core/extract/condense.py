@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.extract.fair_share import GAP, as_it_is, cuttings, within_tokens
-from holdfast.core.extract.phrases import SENTENCE_END, says_nothing
+from holdfast.core.extract.phrases import says_nothing, sentence_spans
 from holdfast.core.extract.statements import lays_down, same_words
 from holdfast.core.text.cut import default_marker
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -106,18 +106,10 @@ def hide_gap_markers(text: str) -> str:
 
 def _units(pieces: Sequence[str], edge_chars: int) -> Iterator[_Unit]:
     for number, piece in enumerate(pieces):
-        for start, end in _sentences(piece):
+        for start, end in sentence_spans(piece):
             for chunk in _CHUNK.finditer(piece, start, end):
                 if chunk.end() <= edge_chars or chunk.start() >= len(piece) - edge_chars:
                     yield _Unit(number, *chunk.span())
-
-
-def _sentences(text: str) -> Iterator[tuple[int, int]]:
-    start = 0
-    for separator in SENTENCE_END.finditer(text):
-        yield start, separator.end()
-        start = separator.end()
-    yield start, len(text)
 
 
 def _rank_units(pieces: Sequence[str], units: Sequence[_Unit], told: Collection[str]) -> list[int]:

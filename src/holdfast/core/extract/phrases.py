@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 REFUSALS: Final = (
     # English
@@ -177,3 +177,12 @@ def holds(patterns: Iterable[str], wide: Iterable[str] = ()) -> re.Pattern[str]:
 
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
     return lazy_pattern(pattern.replace("'", "['’]"), re.IGNORECASE | re.DOTALL)
+
+
+def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Return the start and end of each sentence; together they are the whole text."""
+    start = 0
+    for separator in SENTENCE_END.finditer(text):
+        yield start, separator.end()
+        start = separator.end()
+    yield start, len(text)

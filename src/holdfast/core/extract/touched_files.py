@@ -50,6 +50,9 @@ _NEW_TEXT: Final = frozenset(
     )
 )
 """A call that brings a text for a file changes it, whatever it is called."""
+_CONTENTS: Final = ("content", "contents", "file_text", "fileText", "text")
+_PARTIAL: Final = lazy_pattern(r"(?i)edit|append|insert|replace|patch|update|multi|comment|note")
+_DELETING: Final = lazy_pattern(r"(?i)delete|remove|unlink|(?<![a-z])rm(?![a-z])")
 _PATH_KEYS: Final = frozenset(
     (
         *("path", "paths", "file", "files", "filename", "filenames", "filepath", "filepaths"),
@@ -107,6 +110,19 @@ def find_touches(tool: str, arguments: Json) -> tuple[Touch, ...]:
             is_change = changes and (not copies or bool(_NEW_PLACES.intersection(keys)))
             found[path] = found.get(path, False) or is_change
     return tuple(Touch(path, is_change) for path, is_change in found.items())
+
+
+def deletes_files(tool: str) -> bool:
+    """Return whether a tool deletes, by its name."""
+    return _DELETING.search(tool) is not None
+
+
+def whole_content(tool: str, arguments: Json) -> str | None:
+    """Return the text of a call that writes a file whole; None if it writes a part, or nothing."""
+    if _PARTIAL.search(tool) and arguments.get("command") != "create":
+        return None
+    texts = (arguments.get(key) for key in _CONTENTS)
+    return next((text for text in texts if isinstance(text, str)), None)
 
 
 def _action(tool: str, arguments: Json) -> tuple[str, ...]:

@@ -6,17 +6,13 @@ nothing is between them but space, and nothing is in two of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from holdfast.core.extract.phrases import sentence_spans
 from holdfast.core.limits import PASSAGE_CHARS_MAX
-from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_SENTENCES: Final = lazy_pattern(
-    r"[^\n.!?。！？]*(?:[.!?](?!\s)[^\n.!?。！？]*)*(?:[.!?。！？]+\s*|\n\s*|\Z)"
-)
 
 
 def passages(text: str, chars_max: int = PASSAGE_CHARS_MAX) -> list[str]:
@@ -28,15 +24,15 @@ def passages(text: str, chars_max: int = PASSAGE_CHARS_MAX) -> list[str]:
 def _gather_sentences(text: str, chars_max: int) -> Iterator[str]:
     """Sentences, as many as fit together."""
     start = end = 0
-    for found in _SENTENCES.finditer(text):
-        if found.end() - start > chars_max:
+    for _, sentence_end in sentence_spans(text):
+        if sentence_end - start > chars_max:
             yield text[start:end]
             start = end
-        while found.end() - start > chars_max:
+        while sentence_end - start > chars_max:
             cut = _word_end(text, start, start + chars_max)
             yield text[start:cut]
             start = cut
-        end = found.end()
+        end = sentence_end
     yield text[start:end]
 
 
