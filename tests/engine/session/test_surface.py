@@ -5,10 +5,17 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from typing import Any
 
+import pytest
+from tests.engine.sessions import KINDS, Bench, Kind
+
+from holdfast.core.log.records import Assistant
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.options import OptionKeywords, SessionOptions
 from holdfast.engine.session.session import Session
+from holdfast.errors import UsageError
+from holdfast.testing.scripted import ScriptedModel, calls
 
 OWN = {
     Session: {"__enter__", "__exit__"},
@@ -54,3 +61,94 @@ def test_a_blocking_session_needs_no_event_loop() -> None:
         "assert 'asyncio' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+class Unshown:
+    """Something that cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+_NO_BLOCKS: list[Any] = [[5], ["a"], [{}], [{"text": "a"}], [{"type": 5}], [None], [[]], [b"a"]]
+_BAD_CONTENT: list[Any] = [
+    *(5, True, 1.5, b"text", bytearray(b"x"), {}, {"type": "text", "text": "a"}, ("a",), {"a"}),
+    *(object(), Unshown(), *_NO_BLOCKS, [{"type": "text", "text": Unshown()}]),
+    *(iter("a"), [{"type": "text", "text": b"bytes"}], [{"type": "text", "a": [{5: object()}]}]),
+]
+_NO_TEXT: list[Any] = [5, True, b"text", ["a"], {"a": 1}, object(), Unshown()]
+_NO_NUMBER: list[Any] = ["5", True, 1.5, b"5", [5], object(), Unshown()]
+
+WRONG: dict[str, list[Any]] = {
+    "Content": _BAD_CONTENT,
+    "str": [None, *_NO_TEXT],
+    "str | None": _NO_TEXT,
+    "int": [None, *_NO_NUMBER],
+    "int | None": _NO_NUMBER,
+    "bool": [None, 0, 1, "yes", b"", [], object()],
+    "Callable[[Json], Any]": [None, 5, "text", b"", [], {}, object()],
+    "Callable[[Any], Any]": [None, 5, "text", b"", [], {}, object()],
+    "Hear | None": [5, "text", b"", [], {}, object()],
+    "type": [None, 5, "text", object()],
+    "Json": [None, 5, "text", b"", [], object()],
+    "Literal['continue', 'fresh']": [None, 5, "", "other", [], object(), Unshown()],
+    "str | Model": [None, 5, b"offline", [], object()],
+    "str | Model | None": [5, b"offline", [], object()],
+    "SessionStore | None": [5, "folder", [], object()],
+    "Any": [],
+    "object": [],
+    "BlobStore | None": [],  # protocols that callers implement; asked only when they are used
+    "Clock": [],
+}
+"""For each annotation of a public parameter, values of other types."""
+
+VALID: dict[str, Any] = {"content": "text", "call_id": "c1", "send": lambda _request: "a reply"}
+VALID |= {"handler": lambda _event: None, "arguments": {}, "tool": "t", "ref": "r", "label": "l"}
+VALID |= {"mode": "continue", "reply": "a reply", "trigger": "asked"}
+
+
+def _cases() -> list[tuple[str, str, Any]]:
+    found = []
+    for name, method in inspect.getmembers(Session, inspect.isroutine):
+        if name.startswith("_"):
+            continue
+        for parameter in inspect.signature(method).parameters.values():
+            if parameter.name != "self" and parameter.name != "options":
+                values = WRONG[str(parameter.annotation).replace('"', "'")]
+                found += [(name, parameter.name, value) for value in values]
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_arguments_of_a_wrong_type_are_refused_and_store_nothing(kind: Kind) -> None:
+    """Every public method, every parameter: `UsageError`, and the log is as it was."""
+    bench = Bench(kind)
+    reply = calls(("c1", "t", {}))
+    session = bench.open(ScriptedModel([reply, *["done"] * 5]), window=32_000)
+    bench.do(session.add_user("hello"))
+    bench.do(session.record(reply))
+    before = bench.records()
+    assert any(isinstance(record, Assistant) for record in before)
+    for method, parameter, value in _cases():
+        given = {parameter: value}
+        called = getattr(session, method)
+        for wanted in inspect.signature(called).parameters.values():
+            if wanted.default is wanted.empty and wanted.name in VALID:
+                given.setdefault(wanted.name, VALID[wanted.name])
+        if method == "open":
+            given = {"store": bench.store, "model": ScriptedModel(["a"]), "name": "s", **given}
+        raised: BaseException | None = None
+        try:
+            if parameter == "kinds":
+                called(given["handler"], value)
+            elif method == "stream":
+                bench.stream(session, value)
+            else:
+                bench.do(called(**given))
+        except Exception as error:
+            raised = error
+        assert isinstance(raised, UsageError), (method, parameter, type(value))
+        assert raised.hint, (method, parameter)
+        assert bench.records() == before, (method, parameter, type(value))
+        assert len(bench.store.sessions()) == 1
+    bench.close()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from holdfast.core.flow.arguments import check_flag, check_text
 from holdfast.core.flow.effects import Append, Deny, Emit, Now, Read, SaveCheckpoint
 from holdfast.core.flow.events import (
     CheckpointSaved,
@@ -78,6 +79,8 @@ def compact(
     run: RunState, focus: str = "", *, is_preview: bool = False
 ) -> Flow[CompactionFinished]:
     """Cut now because the caller asked for it."""
+    check_text("focus", focus)
+    check_flag("preview", is_preview)
     records: Sequence[Record] = yield Read(run.window.tokens)
     now: float = yield Now()
     plan = run.plan(records, now, pressure="hold")

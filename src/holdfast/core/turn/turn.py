@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.flow.arguments import (
+    check_content,
+    check_flag,
+    check_message,
+    check_optional_text,
+    check_text,
+)
 from holdfast.core.flow.effects import Append, Cancelled, Emit, Outcome, Read, SearchMemory
 from holdfast.core.flow.events import (
     Interrupted,
@@ -27,7 +34,7 @@ from holdfast.core.outputs.offload import offload_content
 from holdfast.core.turn.compact import save_checkpoint
 from holdfast.core.turn.replies import ask, assistant_record
 from holdfast.core.turn.tool_results import open_calls, run_tools, store
-from holdfast.errors import HoldfastError, ToolLoop, UsageError
+from holdfast.errors import HoldfastError, ToolLoop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,8 +65,8 @@ def emit(event: Event) -> Flow[None]:
 
 def add_user(run: RunState, content: Content, name: str | None = None) -> Flow[str]:
     """Store the user's message, after results for calls that an earlier run left open."""
-    if not content or (isinstance(content, str) and not content.strip()):
-        raise UsageError("the message is empty", hint="pass a text, or blocks with content")
+    check_message(content)
+    check_optional_text("name", name)
     content = run.vault.mask_value(content)
     if run.keeps_outputs:
         content = yield from offload_content(content)
@@ -149,6 +156,9 @@ def add_result(
     run: RunState, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
 ) -> Flow[str]:
     """Store the result of a tool that the caller ran."""
+    check_text("call_id", call_id)
+    check_content(content)
+    check_flag("is_error", is_error)
     result = ToolResult(tool_use_id=call_id, content=content, is_error=is_error, details=details)
     return (yield from store(run, result))
 

@@ -7,6 +7,7 @@ import inspect
 import time
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
+from holdfast.core.flow.arguments import check_callable, check_message
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.flow.events import SessionReset
 from holdfast.core.limits import EXCERPT_CHARS
@@ -141,6 +142,7 @@ class AsyncSession(SessionBase):
     # Holdfast runs the loop
 
     async def say(self, content: Content, *, on_delta: Hear | None = None) -> Reply:
+        check_message(content)
         check_ready(self._model)
         await self._renew()
         return await self._run_turn(turn.turn(self._state.run, content), on_delta)
@@ -155,6 +157,7 @@ class AsyncSession(SessionBase):
 
         async def work() -> None:
             try:
+                check_message(content)
                 check_ready(self._model)
                 await self._renew()
                 flow = turn.turn(self._state.run, content)
@@ -185,6 +188,7 @@ class AsyncSession(SessionBase):
         return await self._run(flow)
 
     async def call(self, send: Callable[[Json], Any], *, on_delta: Hear | None = None) -> Reply:
+        check_callable("send", send)
         model = async_from_callable(send, self.target, self.window)
         return await self._run_turn(turn.answer_once(self._state.run), on_delta, model=model)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
+from holdfast.core.flow.arguments import check_argument, check_callable, check_text
 from holdfast.core.secrets.vault import Vault
 from holdfast.engine.session.drivers.world import Listeners
 from holdfast.engine.session.opening import follow_fresh_mode
@@ -95,6 +96,9 @@ class SessionBase:
         Returns a function that removes the handler. A handler that returns `Deny` stops the
         operation that a `…Started` event announces.
         """
+        check_callable("handler", handler)
+        for kind in kinds:
+            check_argument("kinds", kind, type, "types of events")
         self._listeners.add(handler, kinds or (object,))
         return lambda: self._listeners.remove(handler)
 
@@ -105,4 +109,6 @@ class SessionBase:
     def resolve(self, arguments: Json, tool: str) -> Json:
         """Put the values of registered secrets into the arguments of a tool call, in place of
         their handles, for callers who run the tools themselves."""
+        check_argument("arguments", arguments, dict, "the arguments of a call")
+        check_text("tool", tool)
         return self._vault.resolve(arguments, tool)

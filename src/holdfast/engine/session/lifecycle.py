@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.checkpoint.render import render
+from holdfast.core.flow.arguments import check_text, shorten
 from holdfast.core.flow.effects import Append, Read, RunBlocking
 from holdfast.core.log.records import Assistant, Checkpoint, Compaction, Flush, Label, Mode, User
 from holdfast.core.memory.notes import durable, saved_notes
-from holdfast.core.text.cut import cut
 from holdfast.engine.session.checkpoints import record_of
 from holdfast.engine.session.opening import new_key
 from holdfast.errors import BadSetting
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 def rename(_state: SessionState, label: str) -> Flow[None]:
+    check_text("label", label)
     yield Append((Label(label=label),))
 
 
@@ -30,6 +31,7 @@ def checkpoint(
     state: SessionState, trigger: str, fields: Mapping[str, Any] | None = None
 ) -> Flow[str]:
     """Store a checkpoint of the session; returns its record id."""
+    check_text("trigger", trigger)
     taken = yield RunBlocking(lambda: state.side_files.state(trigger, fields))
     stored = yield Append((record_of(taken),))
     record: str = stored[0].id
@@ -52,9 +54,7 @@ def checkpoint_on_close(state: SessionState) -> Flow[None]:
 
 def set_mode(state: SessionState, mode: str) -> Flow[None]:
     if mode not in ("continue", "fresh"):
-        raise BadSetting(
-            f"`mode` cannot be {cut(repr(mode), 80).text}", hint='pass "continue" or "fresh"'
-        )
+        raise BadSetting(f"`mode` cannot be {shorten(mode)}", hint='pass "continue" or "fresh"')
     if mode != state.mode:
         yield Append((Mode(mode=mode),))  # type: ignore[arg-type]
         state.run.is_fresh = mode == "fresh"
@@ -62,6 +62,7 @@ def set_mode(state: SessionState, mode: str) -> Flow[None]:
 
 def reset(state: SessionState, label: str) -> Flow[SessionKey]:
     """Create a session that continues this one from its checkpoint; returns its key."""
+    check_text("label", label)
     yield from _save_notes(state, "reset")
     yield from checkpoint(state, "reset")
     taken = yield RunBlocking(lambda: state.side_files.state("reset"))

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import random
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast import config
+from holdfast.core.flow.arguments import (
+    check_argument,
+    check_flag,
+    check_optional_text,
+    check_text,
+)
 from holdfast.core.log.ids import SessionKey, is_name, new_session_id
 from holdfast.core.log.records import Mode
 from holdfast.core.text.cut import cut
 from holdfast.errors import AccessDenied, NoSuchSession, SessionExists
+from holdfast.ports import SessionStore
 from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.ports import AsyncModel, Model, SessionStore
+    from holdfast.ports import AsyncModel, Model
 
 _NEAR_RECORDS: Final = 50
 """A session that continues in another one says so near the end of its log; no more is searched."""
@@ -38,6 +46,10 @@ def find_session(
 
     With an `owner`, only the owner's sessions are considered; None is for callers without owners.
     """
+    check_optional_text("name", name)
+    check_text("label", label)
+    check_optional_text("owner", owner)
+    check_flag("create", create)
     if name is not None and is_name(name) and session_exists(store, SessionKey(agent, name)):
         key = SessionKey(agent, name)  # without listing all the others
         _check_owner(store, key, owner)
@@ -98,6 +110,10 @@ def open_store(
     store: SessionStore | None, root: str | None, agent: str | None
 ) -> tuple[SessionStore, str, bool]:
     """The store to use, the agent, and True if the store was opened here."""
+    for argument, value in (("root", root), ("agent", agent)):
+        check_argument(argument, value, str | os.PathLike | None, "a text, or None")
+    if store is not None:
+        check_argument("store", store, SessionStore, "a store, such as `JsonlStore(folder)`")
     settings = config.load(root=root, agent=agent)
     if store is not None:
         return store, settings.agent, False

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
+from holdfast.core.flow.arguments import check_callable, shorten
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.models.prices import price_of
 from holdfast.core.models.window import Window, check_floor
 from holdfast.core.projection.policy import Policy
 from holdfast.core.secrets.vault import Vault
-from holdfast.core.text.cut import cut
 from holdfast.core.turn.run import RunOptions, RunSettings
 from holdfast.engine.tools import make_tools
 from holdfast.errors import BadSetting
@@ -51,12 +51,12 @@ class SessionOptions(RunOptions, frozen=True, kw_only=True):
         for name, kinds, wanted in _KINDS:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
-                raise BadSetting(f"`{name}` cannot be {_shorten(value)}", hint=f"pass {wanted}")
+                raise BadSetting(f"`{name}` cannot be {shorten(value)}", hint=f"pass {wanted}")
         for name, words in _WORDS.items():
             if getattr(self, name) not in words:
                 known = ", ".join(f'"{word}"' for word in words)
                 raise BadSetting(
-                    f"`{name}` cannot be {_shorten(getattr(self, name))}", hint=f"pass {known}"
+                    f"`{name}` cannot be {shorten(getattr(self, name))}", hint=f"pass {known}"
                 )
         super().__post_init__()
         Vault(self.secrets)  # raises where a name or a value cannot be used
@@ -122,7 +122,7 @@ def check_model(model: Any, name: str = "model") -> Any:
     if all(hasattr(model, attribute) for attribute in ("target", "window", "send")):
         return model
     raise BadSetting(
-        f"`{name}` cannot be {_shorten(model)}: it has no `target`, `window` and `send`",
+        f"`{name}` cannot be {shorten(model)}: it has no `target`, `window` and `send`",
         hint="pass a name such as `anthropic:NAME`, or the result of `holdfast.model(…)`; "
         "an SDK's client goes into `holdfast.model(…, client=…)`",
     )
@@ -131,6 +131,8 @@ def check_model(model: Any, name: str = "model") -> Any:
 def check_on_delta(on_delta: Hear | None) -> Hear | None:
     """Return a callback for deltas, or raise where it would have to be awaited: a slow one would
     hold up the reply."""
+    if on_delta is not None:
+        check_callable("on_delta", on_delta)
     if inspect.iscoroutinefunction(on_delta):
         raise BadSetting(
             "`on_delta` cannot be a coroutine function: it is called and not awaited",
@@ -174,7 +176,3 @@ def run_settings(
         summary_target=summariser.target if summariser is not None else None,
         summary_window=summariser.window if summariser is not None else None,
     )
-
-
-def _shorten(value: object) -> str:
-    return cut(repr(value), 80).text

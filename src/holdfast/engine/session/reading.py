@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.core.flow.arguments import (
+    check_argument,
+    check_number,
+    check_optional_text,
+    check_text,
+)
 from holdfast.core.log.records import Assistant, Flush, ToolResult, User
 from holdfast.engine.session.status import status_of
 from holdfast.errors import NoSuchOutput
@@ -36,6 +42,7 @@ def read_status(state: SessionState) -> Status:
 
 def read_messages(state: SessionState, count: int) -> list[Record]:
     """The newest messages, oldest first."""
+    check_number("count", count)
     wanted = 2 * count
     while True:
         newest = state.store.last(state.key, wanted)
@@ -62,6 +69,11 @@ def read_output(
     pattern: str | None,
     max_chars: int,
 ) -> Excerpt:
+    check_text("ref", ref)
+    check_argument("offset", offset, int | None, "a number of characters, or None")
+    check_optional_text("lines", lines)
+    check_optional_text("pattern", pattern)
+    check_number("max_chars", max_chars)
     if state.outputs is None:
         raise NoSuchOutput(ref, state.key.session, "its store keeps no payloads")
     return state.outputs.read(

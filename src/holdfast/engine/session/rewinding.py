@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core.flow.arguments import check_number, check_optional_text
 from holdfast.core.flow.effects import Append, RunBlocking
 from holdfast.core.log.records import Assistant, Compaction, Prune, Rewind, ToolResult, Undo, User
 from holdfast.errors import UsageError
@@ -29,6 +30,8 @@ class Undone(msgspec.Struct, frozen=True):
 
 def rewind(state: SessionState, to: str | None, turns: int) -> Flow[Undone]:
     """Move the head back: to a record, or to before the last `turns` user messages."""
+    check_optional_text("to", to)
+    check_number("turns", turns)
     if to is not None:
         target = yield RunBlocking(lambda: state.store.find(state.key, to))
         return (yield from _move(state, target.id, f"rewound to record `{target.id}`"))
@@ -53,6 +56,7 @@ def undo(state: SessionState, record: str | None) -> Flow[Undone]:
 
     With a `record`, take back that compaction or prune, whatever came after it.
     """
+    check_optional_text("record", record)
     if record is not None:
         target = yield RunBlocking(lambda: state.store.find(state.key, record))
         return (yield from _revoke(state, target))

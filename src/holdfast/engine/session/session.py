@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 from holdfast import config
+from holdfast.core.flow.arguments import check_callable, check_message
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.flow.events import SessionReset
 from holdfast.core.limits import EXCERPT_CHARS
@@ -147,6 +148,7 @@ class Session(SessionBase):
     def say(self, content: Content, *, on_delta: Hear | None = None) -> Reply:
         """Send a message and return the reply, after all tool calls. `on_delta` gets the reply
         piece by piece."""
+        check_message(content)
         check_ready(self._model)
         self._renew()
         return self._run_turn(turn.turn(self._state.run, content), on_delta)
@@ -163,6 +165,7 @@ class Session(SessionBase):
 
         def work() -> None:
             try:
+                check_message(content)
                 check_ready(self._model)
                 self._renew()
                 flow = turn.turn(self._state.run, content)
@@ -199,6 +202,7 @@ class Session(SessionBase):
     def call(self, send: Callable[[Json], Any], *, on_delta: Hear | None = None) -> Reply:
         """Get one reply through a client of your own: `send` gets a request that fits, its reply
         is stored, and a refusal leads to a smaller request."""
+        check_callable("send", send)
         model = from_callable(send, self.target, self.window)
         return self._run_turn(turn.answer_once(self._state.run), on_delta, model=model)
 
