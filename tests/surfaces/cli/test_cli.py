@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import json
 import subprocess
@@ -483,3 +484,70 @@ def test_help_and_a_command_import_no_other_command() -> None:
         code = f"{listing}try:\n    main({arguments})\nexcept SystemExit:\n    {show}"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert ast.literal_eval(done.stderr) == expected
+
+
+EVERY_COMMAND = sorted(name for commands in COMMANDS.values() for name in commands)
+
+
+def _parser_of(command: str) -> argparse.ArgumentParser:
+    module = next(name for name, commands in COMMANDS.items() if command in commands)
+    parser = argparse.ArgumentParser(add_help=False)
+    import_module(module).VERBS[command].add_arguments(parser)
+    return parser
+
+
+def _wrong_usages(command: str) -> list[list[str]]:
+    """Arguments that a command must refuse: unknown, missing, of a wrong type, or too many."""
+    found = [["--no-such-option"], ["x"] * 40]
+    for action in _parser_of(command)._actions:
+        if action.option_strings and action.type is not None:
+            found.append([action.option_strings[-1], "no number"])
+        if action.option_strings and action.nargs is None:
+            found.append([action.option_strings[-1]])
+        if action.option_strings and action.choices:
+            found.append([action.option_strings[-1], "no such choice"])
+        if not action.option_strings and action.nargs is None and action.required:
+            found.append([])
+    return found
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND)
+def test_every_wrong_usage_is_an_error_object(cli: Cli, command: str) -> None:
+    """With `--json`, stdout has one object with the error, and the status is 2."""
+    for wrong in _wrong_usages(command):
+        for arguments in ([command, *wrong, "--json"], ["--json", command, *wrong]):
+            done = cli(*arguments)
+            if wrong == ["x"] * 40 and done.status == 1:
+                continue  # a command that takes any number of files
+            assert done.status == 2, (arguments, done)
+            assert set(done.json["error"]) >= {"type", "message", "hint"}, arguments
+            assert done.json["error"]["hint"], arguments
+
+
+@pytest.mark.parametrize(
+    "arguments", [["no-such-command"], ["sesions"], ["--no-such-option"], ["--root"]]
+)
+def test_wrong_usage_without_a_command_is_an_error_object(cli: Cli, arguments: list[str]) -> None:
+    done = cli("--json", *arguments)
+    assert (done.status, set(done.json)) == (2, {"error"})
+
+
+def test_a_mistake_of_ours_is_an_error_object_too(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs get an object for every failure; the traceback goes to stderr."""
+
+    def fail(*_args: object, **_more: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr("holdfast.surfaces.cli.app.App.sessions", fail)
+    with pytest.raises(RuntimeError, match="broken"):
+        cli("sessions", "--json")
+    monkeypatch.setattr("holdfast.surfaces.cli.app.App.sessions", _refuse)
+    done = cli("sessions", "--json")
+    assert done.status == 1
+    assert [line["error"]["type"] for line in done.lines] == ["holdfast-error", "store-error"]
+
+
+def _refuse(*_args: object, **_more: object) -> None:
+    raise PermissionError(13, "Permission denied", "/folder")

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from holdfast import __version__, config
-from holdfast.errors import CannotFit, HoldfastError, HoldfastWarning, UsageError
+from holdfast.errors import CannotFit, HoldfastError, HoldfastWarning, StoreError, UsageError
 from holdfast.surfaces.cli.app import App, add_common
 from holdfast.surfaces.cli.terminal import Output
 
@@ -90,27 +90,32 @@ for each of its commands in `VERBS`.
 EXIT_ERROR = 1
 EXIT_USAGE = 2
 EXIT_CANNOT_FIT = 3
+EXIT_INTERRUPTED = 130
 """Exit codes that scripts rely on; docs/cli.md states them."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors name the nearest match."""
+    """An argument parser that raises its errors, and names the nearest match."""
 
     def error(self, message: str) -> NoReturn:
+        hint = f"see `{self.prog} --help`"
         if "invalid choice: " in message:
             asked = message.split("'")[1]
             known = message.partition("(choose from ")[2].rstrip(")").replace("'", "").split(", ")
             close = difflib.get_close_matches(asked, known, n=2)
-            help_ = f"see `{self.prog} --help`"
-            hint = f"did you mean `{'` or `'.join(close)}`?" if close else help_
-            message = f"unknown command `{asked}`\nhint: {hint}"
-        self.exit(EXIT_USAGE, f"error: {message}\n")
+            hint = f"did you mean `{'` or `'.join(close)}`?" if close else hint
+            message = f"unknown command `{asked}`"
+        raise UsageError(message, hint=hint)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
-    parser = _build_parser(_command_name(argv))
-    args = parser.parse_args(argv)
+    try:
+        parser = _build_parser(_command_name(argv))
+        args = parser.parse_args(argv)
+    except UsageError as error:
+        Output(is_json=_wants_json(argv)).error(error)
+        return EXIT_USAGE
     if args.verb is None:
         parser.print_help()
         return 0
@@ -137,9 +142,24 @@ def _run(args: argparse.Namespace, out: Output) -> int:
         # The reader closed the pipe; the interpreter's final flush must not fail as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_ERROR
+    except OSError as error:
+        out.error(StoreError(str(error), hint="look at the file or folder that it names"))
+        return EXIT_ERROR
     except KeyboardInterrupt:
-        return 130
+        if out.is_json:
+            out.error(HoldfastError("interrupted"))
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        if out.is_json:  # a mistake of ours: programs get an object, people the traceback
+            out.error(HoldfastError(f"internal error: {type(error).__name__}: {error}"))
+        raise
     return status
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    """True where `--json` is among the arguments, also abbreviated, before they are parsed."""
+    options = argv[: argv.index("--")] if "--" in argv else argv
+    return any(word.startswith("--j") and "--json".startswith(word) for word in options)
 
 
 def _command_name(argv: Sequence[str]) -> str | None:
