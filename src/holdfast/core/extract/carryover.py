@@ -43,6 +43,7 @@ _NAMES_TOKENS: Final = 3_000
 
 _PROSE_SHARE: Final = 0.25
 _MESSAGES_SHARE: Final = 0.6
+_WORDS_SHARE: Final = 0.75
 _INSTRUCTIONS_SHARE: Final = 0.2
 _OPEN_SHARE: Final = 0.1
 _ERRORS_SHARE: Final = 0.1
@@ -50,8 +51,9 @@ _CHANGED_SHARE: Final = 0.08
 _READ_SHARE: Final = 0.04
 _OUTPUTS_SHARE: Final = 0.04
 _REPLIES_SHARE: Final = 0.06
-"""The largest share of the cap that each section may take. The share of messages includes the
-model's summary and the list of instructions. Names get the rest."""
+"""The largest share of the cap that each section may take. The user's messages come first, with the
+list of instructions in their share; then a model's summary, which together with them takes at most
+the share of words. Names get the rest."""
 _ERROR_CHARS: Final = 200
 _ERRORS_MAX: Final = 6
 _ITEM_CHARS: Final = 200
@@ -113,51 +115,67 @@ def carry_digests(
     prose: str = "",
     lately: Sequence[str] = (),
     pending: Sequence[str] = (),
+    rest_tokens: int | None = None,
 ) -> CarryOver:
     """A carry-over of records that were digested before.
 
     `prose` is a model's summary of everything so far; it replaces that of an earlier carry-over.
     `lately` are the lines of a running summary, newest last. `pending` are the open tasks, where
-    the caller tracks them over more than these records.
+    the caller tracks them over more than these records. `rest_tokens` caps everything beside the
+    user's words and the prose, for a cut that has to stay small.
     """
     assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
     if previous:
         digests = [*read_back(previous), *digests]
-    prose = _prose(digests, prose, prose_cap(cap_tokens), counter)
-    room = int(cap_tokens * _MESSAGES_SHARE) - counter.count(prose)
     instructions, words = select_words(
-        digests, room, int(cap_tokens * _INSTRUCTIONS_SHARE), counter
+        digests,
+        int(cap_tokens * _MESSAGES_SHARE),
+        int(cap_tokens * _INSTRUCTIONS_SHARE),
+        counter,
     )
-    changed, read = _files(digests)
-    changed = _newest(changed, int(cap_tokens * _CHANGED_SHARE), counter)
-    read = _newest(read, int(cap_tokens * _READ_SHARE), counter)
-    fixed = [
-        prose,
+    spoken = [
         _section(INSTRUCTIONS, instruction_lines(instructions)),
         _section(MESSAGES, [quotation for _message, quotation in words]),
-        _section(_REPLIES, _replies(digests, lately, int(cap_tokens * _REPLIES_SHARE), counter)),
-        _section(_OPEN, _open_items(digests, pending, int(cap_tokens * _OPEN_SHARE), counter)),
-        _section(_ERRORS, _errors(digests, int(cap_tokens * _ERRORS_SHARE), counter)),
+    ]
+    room = int(cap_tokens * _WORDS_SHARE) - sum(map(counter.count, spoken))
+    prose = _prose(digests, prose, min(room, prose_cap(cap_tokens)), counter)
+    start = "\n\n".join(filter(None, (prose, *spoken)))
+    rest = cap_tokens if rest_tokens is None else min(cap_tokens, rest_tokens)
+    changed, read = _files(digests)
+    changed = _newest(changed, int(rest * _CHANGED_SHARE), counter)
+    read = _newest(read, int(rest * _READ_SHARE), counter)
+    for section in (
+        _section(_REPLIES, _replies(digests, lately, int(rest * _REPLIES_SHARE), counter)),
+        _section(_OPEN, _open_items(digests, pending, int(rest * _OPEN_SHARE), counter)),
+        _section(_ERRORS, _errors(digests, int(rest * _ERRORS_SHARE), counter)),
         _section(_CHANGED, _file_lines(changed)),
         _section(_READ, _file_lines(read)),
-        _section(_OUTPUTS, _outputs(digests, int(cap_tokens * _OUTPUTS_SHARE), counter)),
-    ]
-    start = "\n\n".join(filter(None, fixed))
-    room = cap_tokens - counter.count(f"{start}\n\n{_NAMES}\n")
-    listed = {*changed.paths, *read.paths}
-    names = _names(digests, min(room, _NAMES_TOKENS), counter, listed)
+        _section(_OUTPUTS, _outputs(digests, int(rest * _OUTPUTS_SHARE), counter)),
+    ):
+        longer = "\n\n".join(filter(None, (start, section)))
+        if counter.count(longer) <= cap_tokens:
+            start = longer
+    room = min(cap_tokens - counter.count(f"{start}\n\n{_NAMES}\n"), rest, _NAMES_TOKENS)
+    names = _names(digests, room, counter, {*changed.paths, *read.paths})
     text = _with_names(start, names)
     while names and counter.count(text) > cap_tokens:
         # Counts of pieces do not quite add up to the count of the whole.
         names = names[: len(names) * 9 // 10]
         text = _with_names(start, names)
-    if counter.count(text) > cap_tokens:
-        # A vocabulary has a token for every byte, so this is certain to fit.
-        text = cut(text, cap_tokens, keep="head", unit="bytes").text
+    text = _whole_lines(text, cap_tokens, counter)
     tokens = counter.count(text)
     assert tokens <= cap_tokens, f"{tokens} tokens, the cap is {cap_tokens}"
     messages = tuple(message for message, _quotation in words)
     return CarryOver(text, tokens, instructions, messages, tuple(names), changed, read)
+
+
+def _whole_lines(text: str, cap_tokens: int, counter: Counter) -> str:
+    """The first lines of a text that fit, and nothing torn; empty where none does."""
+    lines = text.splitlines()
+    while lines and counter.count(text) > cap_tokens:
+        lines = lines[: min(len(lines) - 1, len(lines) * 19 // 20)]
+        text = "\n".join(lines)
+    return text.rstrip() if lines else ""
 
 
 def prose_cap(cap_tokens: int) -> int:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import functools
-import math
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.extract.carryover import carry_digests, prose_of
 from holdfast.core.extract.digest import arguments_text
 from holdfast.core.extract.names import identifiers
-from holdfast.core.log.records import Assistant, Compaction, Prune, PruneDecision, User, to_json
+from holdfast.core.log.records import Compaction, Prune, PruneDecision, User, to_json
 from holdfast.core.log.refs import bare, named_outputs
 from holdfast.core.models.messages import ToolCall
+from holdfast.core.projection.past import Past
 from holdfast.core.projection.policy import StepSize
 from holdfast.core.projection.prune import can_clear, can_trim
 from holdfast.core.projection.steps import Thread, note
-from holdfast.core.projection.view import Form, opening_of
+from holdfast.core.projection.view import LEAST_SUMMARY, Form, opening_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holdfast.core.extract.digest import Digest
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Thinking
     from holdfast.core.projection.policy import Policy
@@ -29,12 +26,10 @@ if TYPE_CHECKING:
     from holdfast.core.projection.steps import ContextUnit, MessagePart
     from holdfast.core.projection.view import ProjectionCache, View
 
-NOTE_FIRST: Final = note("[The beginning of this conversation is not shown.]")
+NOTE_FIRST: Final = note(LEAST_SUMMARY)
 NOTE_LAST: Final = note("[Continue.]")
 NEW_SUMMARY: Final = "(new)"
 """The id of a decision's record before it is appended."""
-_HORIZON_STEPS: Final = 80
-"""A name last mentioned longer ago weighs less than a 16th, and is not looked for."""
 
 
 class ViewDraft:
@@ -60,10 +55,13 @@ class ViewDraft:
         """The cut that was read again."""
         self._carry_tokens = self._shown_tokens = 0
         """Tokens that a carry-over may take, and those that the shown one was given."""
+        self._rest_tokens: int | None = None
+        """Those that it may take beside the user's words."""
         self.pinned: list[ContextUnit] = []
         self.has_images = False
         self._records = request.records
         self._request = request
+        self._past = Past(request, view.boundary, cache.scale, correction)
         self._cache = cache
         self._correction = correction
         self.sizes = self._weigh(view.units)
@@ -149,19 +147,29 @@ class ViewDraft:
             self.forms[part.record] = _stronger(self.forms.get(part.record), form)
         self._reweigh(index)
 
-    def cut(self, start: int, carry_tokens: int) -> None:
-        """Leave out every unit before `start`, and leave a carry in their place."""
+    def cut(self, start: int, carry_tokens: int, rest_tokens: int | None = None) -> None:
+        """Leave out every unit before `start`, and leave a carry-over in their place."""
         assert self.start <= start <= len(self.units)
-        turn = self.turn_start()
-        if turn < len(self.units):
-            self.pinned = [unit for unit in self.units[turn:start] if unit.is_user]
-        else:
-            # The turn began before everything that is still here.
-            self.pinned = [unit for unit in self.opening if unit.is_user]
+        self.pinned = self._pins(start)
         self._kept -= sum(self.sizes[self.start : start])
         self.start = start
         self._carry_tokens = max(self._carry_tokens, carry_tokens)
+        self._rest_tokens = rest_tokens
         self.recarry(carry_tokens)
+
+    def size_after_cut(self, start: int, carry_tokens: int, rest_tokens: int | None = None) -> int:
+        """Return the tokens of the messages that a cut there would leave."""
+        summary = self._past.carry_over(self.units, start, carry_tokens, rest_tokens)
+        opening = (*opening_of(NEW_SUMMARY, summary), *self._pins(start), *self.closing)
+        return sum(map(self.tokens_of, opening)) + sum(self.sizes[start:])
+
+    def _pins(self, start: int) -> list[ContextUnit]:
+        """The question of the newest turn, where a cut at `start` would leave it out."""
+        turn = self.turn_start()
+        if turn < len(self.units):
+            return [unit for unit in self.units[turn:start] if unit.is_user]
+        # The turn began before everything that is still here.
+        return [unit for unit in self.opening if unit.is_user]
 
     def frees(self, start: int) -> int:
         """Return the tokens that a cut there removes; the question of the newest turn always
@@ -180,27 +188,11 @@ class ViewDraft:
                 self.recarry(0)
 
     def recarry(self, tokens: int) -> None:
-        """Make the carry anew, within `tokens`."""
-        self.summary = self._carry_over(tokens)
+        """Make the carry-over again, within `tokens`."""
+        self.summary = self._past.carry_over(self.units, self.start, tokens, self._rest_tokens)
         self._shown_tokens = tokens
         self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
         self.close()
-
-    def _carry_over(self, tokens: int) -> str:
-        return carry_digests(
-            self._digests(),
-            previous=self._previous(),
-            prose=self._request.prose,
-            lately=self._recent_replies(),
-            pending=self._request.pending,
-            cap_tokens=max(0, math.floor(tokens / self._correction.factor) - 60),
-            counter=self._cache.scale.counter,
-        ).text
-
-    def _recent_replies(self) -> list[str]:
-        """The lines of the running summary about what is not shown any more."""
-        shown = {part.record for unit in self.units[self.start :] for part in unit.parts}
-        return [line for record, line in self._request.recent_replies() if record not in shown]
 
     def drop_pins_but_last(self) -> None:
         """Of the turn a cut fell into, keep only what was said last."""
@@ -264,7 +256,8 @@ class ViewDraft:
         return tuple(made)
 
     def _compaction(self, window: int, before: int, reason: str) -> Compaction:
-        kept, gone = self.units[self.start :], self._cut_records()
+        kept = self.units[self.start :]
+        gone = self._past.cut_records(self.units, self.start)
         said = {unit.first for unit in self.pinned}
         pinned = [
             to_json(record)
@@ -275,7 +268,9 @@ class ViewDraft:
             older = [raw for raw in self.view.boundary.turn or () if raw.get("id") in said]
             pinned = [*older, *pinned]
         is_whole = self._shown_tokens == self._carry_tokens
-        whole = self.summary if is_whole else self._carry_over(self._carry_tokens)
+        whole = self.summary
+        if not is_whole:
+            whole = self._past.carry_over(self.units, self.start, self._carry_tokens)
         made = Compaction(
             summary=self.summary or "",
             carry=whole if whole != self.summary else None,
@@ -287,49 +282,9 @@ class ViewDraft:
             method="model" if self._request.prose else "extract",
             reason=reason,
             turn=pinned or None,
-            outputs=named_outputs(self._past()) or None,
+            outputs=named_outputs(self._past.records(self.units, self.start)) or None,
         )
         return bare(made)
-
-    def _digests(self) -> list[Digest]:
-        """Return the digests of the records that are cut; of old ones, only the user's words."""
-        found: list[Digest] = []
-        steps = 0
-        scale = self._cache.scale
-        for record in reversed(self._past()):
-            steps += type(record) is Assistant
-            is_near = steps <= _HORIZON_STEPS or type(record) is User
-            one = scale.digest(record) if is_near else scale.glance(record)
-            if one is not None:
-                found.append(one)
-        found.reverse()
-        return found
-
-    def _past(self) -> list[Record]:
-        """Every record at hand from before the cut, those that an earlier cut left out as well.
-
-        An earlier carry may have had no room for them; the log still has them.
-        """
-        gone = {part.record for unit in self.units[: self.start] for part in unit.parts}
-        kept = self.units[self.start].first if self.start < len(self.units) else None
-        places = (place for place, one in enumerate(self._records) if one.id == kept)
-        end = next(places, len(self._records))
-        late = [record for record in self._records[end:] if record.id in gone]
-        return [*self._records[:end], *late]
-
-    def _previous(self) -> str | None:
-        """The carry before, where it says what the records at hand do not."""
-        before = self.view.boundary
-        if before is None:
-            return None
-        oldest = next(record for record in self._records if isinstance(record, Compaction))
-        is_whole = oldest.covers is not None and oldest.covers[0] in self._by_id
-        text = before.carry or before.summary
-        return (prose_of(text) or None) if is_whole else text
-
-    def _cut_records(self) -> list[Record]:
-        gone = {part.record for unit in self.units[: self.start] for part in unit.parts}
-        return [record for record in self._records if record.id in gone]
 
     def tokens_of(self, unit: ContextUnit) -> int:
         return self._correction.tokens(self._cache.weigh((unit,), self.forms))
@@ -368,13 +323,9 @@ class ViewDraft:
 
     def names_held(self, unit: ContextUnit) -> list[str]:
         """Every name in a unit."""
-        records = (self._by_id.get(part.record) for part in unit.parts)
+        records = (self._past.by_id.get(part.record) for part in unit.parts)
         digests = (self._cache.scale.digest(record) for record in records if record is not None)
         return [name for digest in digests if digest is not None for name in digest.names]
-
-    @functools.cached_property
-    def _by_id(self) -> dict[str, Record]:
-        return {record.id: record for record in self._records}
 
     def _reweigh(self, index: int) -> None:
         size = self.tokens_of(self.units[index])

@@ -95,11 +95,18 @@ def advise(draft: ViewDraft, budget: Budget, policy: Policy, cache: PromptCache)
 
 
 _ASKED_SHARE: Final = 0.3
-"""The share of a small view that stays when a user asks for a cut, and that of its carry-over."""
+"""The share of a small view that stays when a user asks for a cut, and that of its carry-over
+beside the user's words."""
+_ASKED_YIELD: Final = 0.05
+"""The share of the view that such a cut must free."""
 
 
 def cut_now(draft: ViewDraft, budget: Budget, policy: Policy) -> None:
-    """Cut because somebody asked: to the low-water mark, or to a part of what is there."""
+    """Cut because a caller asked: to the low-water mark, or to a part of what is there.
+
+    The user's words have the room that every cut gives them. Nothing is cut where that gains
+    nothing.
+    """
     total = sum(draft.sizes[draft.start :])
     working = policy.working_budget(budget.tokens)
     room = min(policy.cut_keeps(working), int(_ASKED_SHARE * total))
@@ -108,13 +115,17 @@ def cut_now(draft: ViewDraft, budget: Budget, policy: Policy) -> None:
     while start > draft.start and draft.sizes[start - 1] <= room:
         start -= 1
         room -= draft.sizes[start]
+    if start <= draft.start:
+        return
     # What an earlier cut left keeps its room: it stands for more than the units do.
     carried = draft.total - total
-    wanted = carried + int(_ASKED_SHARE * total)
-    carry_tokens = min(policy.carry_cap(budget.tokens), wanted)
-    if start > draft.start and draft.frees(start) + carried > carry_tokens:
-        draft.reasons.append("asked for")
-        draft.cut(start, carry_tokens)
+    carry_tokens = policy.carry_cap(budget.tokens)
+    most = int((1 - _ASKED_YIELD) * draft.total)
+    for rest in (carried + int(_ASKED_SHARE * total), 0):
+        if draft.size_after_cut(start, carry_tokens, rest) <= most:
+            draft.reasons.append("asked for")
+            draft.cut(start, carry_tokens, rest)
+            return
 
 
 def _is_worth_it(draft: ViewDraft, decision: Decision, carry_tokens: int) -> bool:

@@ -237,6 +237,8 @@ def _form(decision: PruneDecision) -> Form:
     return Form(decision.action, decision.keep)
 
 
+LEAST_SUMMARY: Final = "[The beginning of this conversation is not shown.]"
+"""The summary where a budget leaves room for no other: a summary is never empty."""
 SUMMARY_LABEL = (
     "[The conversation so far, shortened. This is a record of what was said and done, "
     "not a request. The log has every message.]"
@@ -265,6 +267,5 @@ def opening_of(record: str, summary: str) -> list[ContextUnit]:
     """The unit that a summary becomes."""
     if not summary.strip():
         return []
-    return [
-        ContextUnit((MessagePart(record, "injected", "user", (Text(fence_summary(summary)),)),))
-    ]
+    text = summary if summary == LEAST_SUMMARY else fence_summary(summary)
+    return [ContextUnit((MessagePart(record, "injected", "user", (Text(text),)),))]

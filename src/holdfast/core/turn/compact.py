@@ -43,8 +43,6 @@ _ROUNDS_MAX: Final = 3
 """The most plans for one request, where other writers cut the view meanwhile."""
 _MESSAGES_MIN: Final = 4
 """With so few messages there is nothing to compact."""
-_YIELD_MIN: Final = 0.05
-"""The share of the view that a requested compaction must free."""
 _POOR_MAX: Final = 2
 _POOR_FORGIVEN: Final = 6
 """After two unusable summaries in a row, the next compactions do not ask the model."""
@@ -92,8 +90,11 @@ def compact(
         before = plan.tokens.messages
         plan = run.plan(records, now, pressure="cut")
         made = cut_in(plan)
-        if made is None or plan.tokens.messages > (1 - _YIELD_MIN) * before:
-            refusal = "nothing would be gained: the carry-over is as large as what may be cut"
+        if made is None:
+            refusal = (
+                f"nothing would be gained: of {before:,} tokens in view, nearly all are the user's "
+                "own words and the newest step, which stay"
+            )
     if refusal or made is None:
         skipped = CompactionFinished("skipped", "asked", refusal)
         yield Emit(skipped)

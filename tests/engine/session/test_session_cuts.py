@@ -1,0 +1,175 @@
+"""What every cut keeps: the user's words, in a summary that is never empty, in a smaller request.
+
+Each case is one session, cut in one of the four ways there are. The test looks at the request that
+the model gets next.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.engine.sessions import Bench, boundaries, check_requests, texts
+from tests.support.runs import examples
+
+from holdfast.core.extract.carryover import carry_digests
+from holdfast.core.extract.digest import Digest
+from holdfast.core.extract.user_words import MESSAGES, read_quotes
+from holdfast.core.flow.events import CompactionFinished
+from holdfast.core.log.records import Assistant, ToolResult, User
+from holdfast.core.projection.policy import Policy
+from holdfast.core.projection.view import LEAST_SUMMARY
+from holdfast.core.tokens.counting import Estimator
+from holdfast.testing.scripted import ScriptedModel
+from tests.engine.session.test_session_recovery import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypothesis.strategies import SearchStrategy
+
+    from holdfast.core.projection.project import Plan
+
+WINDOW = 16_000
+WAYS = ("asked", "full", "cold", "overflow")
+RULES = (
+    "Never write to /etc/hosts.",
+    "Always answer in German, please.",
+    "The deadline is 14 May and the ticket is ABC-1234.",
+    "hello",
+    "go on",
+    "Look at src/app/main.py and tell me what you think of it, whatever that is.",
+    "漢字で答えてください。",
+)
+
+
+def turns(max_turns: int, words_max: int) -> SearchStrategy[list[Any]]:
+    """Questions of one line, each with its number, and answers with and without tools."""
+    question = st.tuples(st.sampled_from(RULES), st.integers(0, words_max))
+    answer = st.tuples(st.booleans(), st.sampled_from((0, 1, 5, 40, 200)))
+    return st.lists(st.tuples(question, answer), min_size=1, max_size=max_turns)
+
+
+def log_of(given_turns: Sequence[Any], ts: float) -> list[Any]:
+    records: list[Any] = []
+    for number, ((rule, words), (has_tool, size)) in enumerate(given_turns):
+        chatter = " ".join(f"word{number}x{place}" for place in range(words))
+        records.append(User(content=f"Turn {number}: {rule} {chatter}".strip(), ts=ts))
+        body = "It went as expected and nothing is left to do here. " * size
+        if has_tool:
+            call = {"type": "tool_use", "id": f"c{number}", "name": "look", "input": {"n": number}}
+            records.append(Assistant(content=[call], ts=ts))
+            records.append(ToolResult(tool_use_id=f"c{number}", content=body or "ok", ts=ts))
+        records.append(Assistant(content=body or f"Done {number}.", ts=ts))
+    return records
+
+
+def words_fit(messages: Sequence[str], plan: Plan) -> bool:
+    """Return whether all of them are whole in the room that every carry-over has for them."""
+    cap = int(Policy().carry_cap(plan.budget.tokens) / plan.tokens.factor) - 61
+    digests = [Digest("", said=text) for text in messages]
+    made = carry_digests(digests, cap_tokens=max(0, cap), counter=Estimator())
+    kept = {message.kept == message.total for message in made.messages}
+    return len(made.messages) == len(set(messages)) and kept <= {True}
+
+
+def check_summary(summary: str, messages: Sequence[str]) -> None:
+    """It says something, and no message in it is torn without a marker."""
+    assert summary.strip()
+    if summary == LEAST_SUMMARY or MESSAGES not in summary:
+        return
+    section = summary.partition(f"{MESSAGES}\n")[2].split("\n## ")[0]
+    for quoted in read_quotes(section.splitlines()):
+        assert quoted in messages or "…" in quoted, quoted
+
+
+def cut_one_way(way: str, given_turns: Sequence[Any]) -> bool:
+    """Cut a session, look at the next request; returns whether there was a cut."""
+    bench = Bench("blocking")
+    refusals = [Refusal(400, "prompt is too long: 9000 tokens > 8000 maximum")]
+    model = ScriptedModel(refusals if way == "overflow" else [], otherwise="fine", window=WINDOW)
+    session = bench.open(model, summary="extract", floor=1_000, notes="off")
+    log = log_of(given_turns, time.time() - (10_000 if way == "cold" else 0))
+    if way in ("full", "overflow"):  # until a warm view is cut
+        body = Assistant(content="The answer is long, and most of it is of no use. " * 1_000)
+        log[-1:] = [body, User(content="Turn last: and then?"), Assistant(content="Then this.")]
+    bench.store.append(session.key, log, expect=None)
+    done = session.compact() if way == "asked" else None
+    assert session.say("the newest words").text == "fine"
+    cuts = boundaries(bench.records())
+    messages = [str(one.content) for one in bench.records() if isinstance(one, User)]
+    sent = texts(model.requests[-1])
+    check_requests(model)
+    for made in bench.of(CompactionFinished):
+        if made.outcome == "applied":
+            assert made.tokens_after < made.tokens_before
+        else:
+            assert made.detail
+    for cut in cuts:
+        check_summary(cut.summary, messages)
+    if done is not None and done.outcome == "skipped":
+        assert not cuts
+    if words_fit(messages, session.plan()):
+        missing = [text for text in messages if text not in sent]
+        assert missing == []
+    assert "the newest words" in sent
+    bench.close()
+    return bool(cuts)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@examples(24)
+@given(given_turns=turns(8, 12) | turns(40, 60))
+def test_a_cut_keeps_what_the_user_said(way: str, given_turns: list[Any]) -> None:
+    """Short and long sessions: the words that fit are in the next request, whole."""
+    cut_one_way(way, given_turns)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("way", WAYS)
+@settings(max_examples=1_000)
+@given(given_turns=turns(8, 12) | turns(80, 200))
+def test_thousands_of_cuts_keep_what_the_user_said(way: str, given_turns: list[Any]) -> None:
+    """The same, with more and longer sessions."""
+    cut_one_way(way, given_turns)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_of_cutting_is_reached(way: str) -> None:
+    """The cases above do cut."""
+    rule = (RULES[0], 5)
+    assert cut_one_way(way, [(rule, (True, 40)) for _ in range(16)])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 6, 10])
+def test_a_rule_survives_the_compaction_of_a_short_session(count: int) -> None:
+    """Either nothing is cut and the reason is said, or the rule is in the next request."""
+    rule = "Never write to /etc/hosts, and use tabs."
+    bench = Bench("blocking")
+    model = ScriptedModel(otherwise="fine", window=200_000)
+    session = bench.open(model, summary="extract")
+    session.say(rule)
+    for number in range(count):
+        session.say(f"hello {number}")
+    done = session.compact()
+    session.say("and now?")
+    assert rule in texts(model.requests[-1])
+    if done.outcome == "applied":
+        assert rule in done.summary
+        assert done.tokens_after < done.tokens_before
+    else:
+        assert "too few messages" in done.detail or "nothing would be gained" in done.detail
+    bench.close()
+
+
+@given(cap=st.integers(0, 400), sizes=st.lists(st.integers(1, 200), min_size=1, max_size=6))
+def test_a_carry_over_of_any_size_is_not_torn(cap: int, sizes: list[int]) -> None:
+    """For every cap: whole messages, or messages with a marker, or nothing."""
+    said = [" ".join(f"w{size}x{place}" for place in range(size)) for size in sizes]
+    digests = [Digest("", said=text) for text in said]
+    made = carry_digests(digests, cap_tokens=cap, counter=Estimator())
+    if made.text:
+        check_summary(made.text, said)
