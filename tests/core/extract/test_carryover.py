@@ -16,10 +16,10 @@ from holdfast.core.extract.carryover import (
     carry_over,
     prose_cap,
     prose_of,
-    rank_names,
     read_back,
 )
 from holdfast.core.extract.digest import FileList, digest_record, glance
+from holdfast.core.extract.names import rank_names
 from holdfast.core.log.records import (
     Assistant,
     Compaction,

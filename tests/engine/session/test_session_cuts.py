@@ -12,26 +12,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.engine.session.test_session_recovery import Refusal
 from tests.engine.sessions import Bench, boundaries, check_requests, texts
 from tests.support.runs import examples
 
 from holdfast.core.extract.carryover import carry_digests
 from holdfast.core.extract.digest import Digest
 from holdfast.core.extract.user_words import MESSAGES, read_quotes
-from holdfast.core.flow.events import CompactionFinished
+from holdfast.core.flow.events import CallStarted, CompactionFinished
 from holdfast.core.log.records import Assistant, ToolResult, User
 from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.view import LEAST_SUMMARY
 from holdfast.core.tokens.counting import Estimator
 from holdfast.testing.scripted import ScriptedModel
-from tests.engine.session.test_session_recovery import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypothesis.strategies import SearchStrategy
-
-    from holdfast.core.projection.project import Plan
 
 WINDOW = 16_000
 WAYS = ("asked", "full", "cold", "overflow")
@@ -67,9 +65,9 @@ def log_of(given_turns: Sequence[Any], ts: float) -> list[Any]:
     return records
 
 
-def words_fit(messages: Sequence[str], plan: Plan) -> bool:
+def words_fit(messages: Sequence[str], budget: int, factor: float) -> bool:
     """Return whether all of them are whole in the room that every carry-over has for them."""
-    cap = int(Policy().carry_cap(plan.budget.tokens) / plan.tokens.factor) - 61
+    cap = int(Policy().carry_cap(budget) / factor) - 61
     digests = [Digest("", said=text) for text in messages]
     made = carry_digests(digests, cap_tokens=max(0, cap), counter=Estimator())
     kept = {message.kept == message.total for message in made.messages}
@@ -97,6 +95,7 @@ def cut_one_way(way: str, given_turns: Sequence[Any]) -> bool:
         body = Assistant(content="The answer is long, and most of it is of no use. " * 1_000)
         log[-1:] = [body, User(content="Turn last: and then?"), Assistant(content="Then this.")]
     bench.store.append(session.key, log, expect=None)
+    before = session.plan()
     done = session.compact() if way == "asked" else None
     assert session.say("the newest words").text == "fine"
     cuts = boundaries(bench.records())
@@ -112,7 +111,10 @@ def cut_one_way(way: str, given_turns: Sequence[Any]) -> bool:
         check_summary(cut.summary, messages)
     if done is not None and done.outcome == "skipped":
         assert not cuts
-    if words_fit(messages, session.plan()):
+    plans = (before, session.plan())
+    called = [event.budget for event in bench.of(CallStarted)]
+    budget = min(*called, *(plan.budget.tokens for plan in plans))
+    if words_fit(messages, budget, max(plan.tokens.factor for plan in plans)):
         missing = [text for text in messages if text not in sent]
         assert missing == []
     assert "the newest words" in sent

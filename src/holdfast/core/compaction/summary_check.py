@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.compaction.summary_input import input_entries
-from holdfast.core.extract.carryover import prose_of, rank_names
+from holdfast.core.extract.carryover import prose_of
 from holdfast.core.extract.digest import digest_record
 from holdfast.core.extract.fair_share import sections_within
+from holdfast.core.extract.names import rank_names
 from holdfast.core.extract.phrases import PLANS, REFUSALS, begins
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.messages import Thinking, read_blocks
@@ -344,8 +345,7 @@ def _check_size(
 
 
 def _missing(text: str, covered: Sequence[Record], seen: str) -> tuple[str, ...]:
-    """Return what matters and is missing in the summary; if all of it is, it is of something
-    else."""
+    """Return what matters and is missing in the summary; where all is, it is of something else."""
     digests = [found for record in covered if (found := digest_record(record)) is not None]
     names = rank_names(digests)[:_NAMES_CHECKED]
     lacking = [name for name in names if name not in text]

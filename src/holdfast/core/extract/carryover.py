@@ -17,6 +17,7 @@ import msgspec
 
 from holdfast.core.extract.digest import Digest, FileList, Instructions, digest_record
 from holdfast.core.extract.fair_share import cuttings, sections_within
+from holdfast.core.extract.names import rank_names
 from holdfast.core.extract.statements import find_statements, same_words
 from holdfast.core.extract.touched_files import PATH_CHARS
 from holdfast.core.extract.user_words import (
@@ -58,8 +59,6 @@ _ERROR_CHARS: Final = 200
 _ERRORS_MAX: Final = 6
 _ITEM_CHARS: Final = 200
 _ITEMS_MAX: Final = 20
-_HALF_LIFE_STEPS: Final = 20
-"""After this many steps a mention counts half."""
 _OLD_WEIGHTS: Final = (3.0, 0.5)
 """Weights of the first and the last name of an earlier carry-over; the others lie between."""
 
@@ -127,12 +126,8 @@ def carry_digests(
     assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
     if previous:
         digests = [*read_back(previous), *digests]
-    instructions, words = select_words(
-        digests,
-        int(cap_tokens * _MESSAGES_SHARE),
-        int(cap_tokens * _INSTRUCTIONS_SHARE),
-        counter,
-    )
+    room, listed = int(cap_tokens * _MESSAGES_SHARE), int(cap_tokens * _INSTRUCTIONS_SHARE)
+    instructions, words = select_words(digests, room, listed, counter)
     spoken = [
         _section(INSTRUCTIONS, instruction_lines(instructions)),
         _section(MESSAGES, [quotation for _message, quotation in words]),
@@ -399,19 +394,6 @@ def _names(digests: Sequence[Digest], room: int, counter: Counter, listed: set[s
         elif room < 3:
             break
     return kept
-
-
-def rank_names(digests: Sequence[Digest]) -> list[str]:
-    """All names, best first: the recent, the repeated, those used in calls, and the short."""
-    scores: dict[str, float] = {}
-    get, age = scores.get, 0
-    for digest in reversed(digests):
-        weight = 0.5 ** (age / _HALF_LIFE_STEPS)
-        for name, factor in digest.names.items():
-            scores[name] = get(name, 0.0) + weight * factor
-        age += digest.is_step
-    ranked = sorted((-score / (4 + len(name) // 4), name) for name, score in scores.items())
-    return [name for _rank, name in ranked]
 
 
 def _with_names(start: str, names: Sequence[str]) -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from holdfast.core.extract.digest import Digest
     from holdfast.core.tokens.counting import Counter
 
 _NAME: Final = lazy_pattern(
@@ -30,6 +31,8 @@ _NAME: Final = lazy_pattern(
     re.VERBOSE,
 )
 _QUOTED: Final = lazy_pattern(r"`([^`\s]{3,60})`|\"([\w.:/@+-]{4,60})\"|'([\w.:/@+-]{4,60})'")
+_HALF_LIFE_STEPS: Final = 20
+"""After this many steps a mention counts half."""
 _NAME_CHARS: Final = range(4, 161)
 _NUMBER: Final = lazy_pattern(r"[\d.]+")
 _BOILERPLATE: Final = lazy_pattern(
@@ -85,3 +88,16 @@ def mentions(text: str, cap_tokens: int, counter: Counter) -> str:
             break
         kept.append(name)
     return " ".join(kept)
+
+
+def rank_names(digests: Sequence[Digest]) -> list[str]:
+    """All names, best first: the recent, the repeated, those used in calls, and the short."""
+    scores: dict[str, float] = {}
+    get, age = scores.get, 0
+    for digest in reversed(digests):
+        weight = 0.5 ** (age / _HALF_LIFE_STEPS)
+        for name, factor in digest.names.items():
+            scores[name] = get(name, 0.0) + weight * factor
+        age += digest.is_step
+    ranked = sorted((-score / (4 + len(name) // 4), name) for name, score in scores.items())
+    return [name for _rank, name in ranked]
