@@ -16,7 +16,7 @@ UV := .tools/bin/uv
 # the package and the SDKs again, which was a third of the test run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help pyright package api demo recording quick sample test check format nightly bench coverage mutants lock clean
+.PHONY: help pyright package api demo recording quick sample test check format nightly bench coverage mutants promises lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -113,6 +113,9 @@ $(VENV)/.mutmut: $(VENV)/.stamp
 
 mutants: $(VENV)/.mutmut ## Break the core in 300 small ways and count what the tests notice
 	@$(BIN)/python scripts/mutants.py
+
+promises: $(VENV)/.stamp ## Break each promise of the README once, and see its test fail
+	@$(BIN)/python scripts/promises.py
 
 lock: | $(UV) ## Pin the versions that the tests run with
 	@$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url \
