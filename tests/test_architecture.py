@@ -71,7 +71,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "engine": (
         *("safe_regex", "redactor", "tool_values", "tools", "outputs", "simulation", "memory"),
-        *("history", "session"),
+        *("history", "erasing", "session"),
     ),
     "engine.session": (
         *("prepare", "session_log", "drivers", "options", "opening", "checkpoints", "side_files"),

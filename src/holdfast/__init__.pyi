@@ -29,6 +29,10 @@ from holdfast.core.secrets.vault import (
     Secret as Secret,
     Vault as Vault,
 )
+from holdfast.engine.erasing import (
+    ErasureReport as ErasureReport,
+    erase as erase,
+)
 from holdfast.engine.history.history import History as History
 from holdfast.engine.history.reseed import reseed as reseed
 from holdfast.engine.memory.search import Memory as Memory

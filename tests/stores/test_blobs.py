@@ -524,10 +524,10 @@ def test_blobs_named_in_any_log_are_kept(
     with log.open("ab") as file:
         file.write(b'\xff\xfe{"sha256":"' + damaged.encode() + b'"\x00 half a lin')
     clock.now += LATER
-    assert blobs.collect(store.mentioned_hashes()) == [orphan]
+    assert blobs.collect(store.hash_candidates()) == [orphan]
     assert sorted(blobs) == sorted([living, trashed, branch, damaged, text])
     store.empty_trash()
-    assert blobs.collect(store.mentioned_hashes()) == [trashed]
+    assert blobs.collect(store.hash_candidates()) == [trashed]
 
 
 def test_blobs_named_in_another_agents_log_are_kept(
@@ -539,7 +539,7 @@ def test_blobs_named_in_another_agents_log_are_kept(
     store.create(other)
     name(store, other, sha256, 6)
     clock.now += LATER
-    assert blobs.collect(store.mentioned_hashes()) == []
+    assert blobs.collect(store.hash_candidates()) == []
 
 
 @pytest.mark.parametrize("lead", ["\b", "\f", "\x01", "\x1f", "a", "0" * 7, "é", "\\", '"'])
@@ -550,7 +550,7 @@ def test_blobs_mentioned_right_after_anything_are_kept(
     sha256 = blobs.put(b"mentioned")
     store.append(KEY, [User(content=f"{lead}{sha256}{lead}")], expect=ANY_HEAD)
     clock.now += LATER
-    assert blobs.collect(store.mentioned_hashes()) == []
+    assert blobs.collect(store.hash_candidates()) == []
 
 
 def test_blobs_mentioned_across_a_block_are_kept(
@@ -565,7 +565,7 @@ def test_blobs_mentioned_across_a_block_are_kept(
     def check(before: int) -> None:
         padding = b" " * (READ_BLOCK_BYTES + before - len(log))
         path.write_bytes(log + padding + sha256.encode() + b" " * 10)
-        assert blobs.collect(store.mentioned_hashes()) == []
+        assert blobs.collect(store.hash_candidates()) == []
 
     check_all(range(-70, 8), check)
 
@@ -583,7 +583,7 @@ def test_blobs_are_kept_when_a_log_moves_while_the_logs_are_read(
         name(store, key, wanted[key], 10)
     store.append(KEY, [User(content="ab" * 32)], expect=ANY_HEAD)
     store.remove(restored)
-    mentioned = store.mentioned_hashes()
+    mentioned = store.hash_candidates()
     found = set(islice(mentioned, already_read))
     store.restore("restored")
     store.remove(removed)
@@ -601,7 +601,7 @@ def test_blobs_are_not_collected_when_a_log_cannot_be_read(
     os.link(path, tmp_path / "backup.jsonl")
     clock.now += LATER
     with pytest.raises(PathRejected, match="hard links"):
-        blobs.collect(store.mentioned_hashes())
+        blobs.collect(store.hash_candidates())
     assert list(blobs) == [sha256]
 
 
@@ -651,9 +651,9 @@ def test_blobs_orphaned_by_a_crash_are_collected_later(
     orphan = done.stdout.strip()
     assert blobs.get(orphan) == b"never named"
     clock.now = path_of(tmp_path, orphan).stat().st_mtime + 1
-    assert blobs.collect(store.mentioned_hashes()) == []
+    assert blobs.collect(store.hash_candidates()) == []
     clock.now += LATER
-    assert blobs.collect(store.mentioned_hashes()) == [orphan]
+    assert blobs.collect(store.hash_candidates()) == [orphan]
 
 
 def test_blobs_sweep_old_temporary_files_only(

@@ -166,7 +166,7 @@ def test_corpus_blob_is_read_by_the_ref_in_its_log(tmp_path: Path, store: JsonlS
     place.parent.mkdir(parents=True)
     shutil.copyfile(CORPUS / "v1" / "every-type.blob.zst", place)
     assert FileBlobs(tmp_path).get(ref.sha256) == b"the whole output, line by line\n" * 40
-    assert ref.sha256 in set(store.mentioned_hashes())
+    assert ref.sha256 in set(store.hash_candidates())
 
 
 def test_corpus_says_whose_a_session_is(log: Path, tmp_path: Path, store: JsonlStore) -> None:

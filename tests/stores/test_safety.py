@@ -252,7 +252,7 @@ def test_links_out_of_the_root_are_not_listed(tmp_path: Path, outside: Path, par
         with suppress(StoreUnavailable):
             listed = store.sessions()
         with suppress(StoreUnavailable):
-            assert list(store.mentioned_hashes()) == []
+            assert list(store.hash_candidates()) == []
         with suppress(StoreUnavailable):
             assert store.sweep() == []
     assert listed == []
@@ -271,7 +271,7 @@ def test_links_in_place_of_the_trash_are_refused(
     with pytest.raises((PathRejected, StoreUnavailable)):
         store.empty_trash()
     with pytest.raises((PathRejected, StoreUnavailable)):
-        list(store.mentioned_hashes())
+        list(store.hash_candidates())
     assert snapshot(outside) == before
     assert [record.kind for record in store.read(KEY)] == ["session", "user"]
 

@@ -5,6 +5,7 @@ from `SessionStore`, implements its abstract methods and passes `holdfast.testin
 path, handle or seek appears here.
 """
 
+from holdfast.ports.erasing import ErasableSession, SessionEraser
 from holdfast.ports.leases import LeaseHolder, Leases, uptime
 from holdfast.ports.models import AsyncModel, Hear, Model
 from holdfast.ports.sessions import (
@@ -33,6 +34,7 @@ __all__ = [
     "Clock",
     "Durability",
     "Entropy",
+    "ErasableSession",
     "Hear",
     "LeaseHolder",
     "Leases",
@@ -40,6 +42,7 @@ __all__ = [
     "Notes",
     "RunningSummaries",
     "SessionCatalogue",
+    "SessionEraser",
     "SessionInfo",
     "SessionReader",
     "SessionStore",

@@ -16,6 +16,7 @@ from holdfast.core.log import views
 from holdfast.core.log.batch import Batch, new_header, place
 from holdfast.core.log.copies import fork_records
 from holdfast.errors import BadRecord, NoSuchSession, UsageError
+from holdfast.ports.erasing import SessionEraser
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -234,7 +235,7 @@ class SessionCatalogue(SessionReader):
         return newest_first(infos)
 
 
-class SessionStore(SessionCatalogue):
+class SessionStore(SessionCatalogue, SessionEraser):
     """Append-only logs of records, and what belongs to their sessions.
 
     Promises: once `append` returns, its records survive a crash; an append is there whole or not

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from holdfast.core.history.access import Access
     from holdfast.core.log.ids import SessionKey
@@ -41,8 +41,14 @@ class BlobStore(Protocol):
 
     def __contains__(self, sha256: str) -> bool: ...
 
+    def __iter__(self) -> Iterator[str]:
+        """Yield the hash of every payload."""
+
     def collect(self, referenced: Iterable[str], *, grace_seconds: float) -> list[str]:
         """Delete payloads that nothing refers to and that are older than the grace."""
+
+    def discard(self, hashes: Iterable[str]) -> list[str]:
+        """Delete these payloads, whatever their age; returns those that were there."""
 
 
 class AuditPage(NamedTuple):
@@ -55,13 +61,22 @@ class AuditPage(NamedTuple):
 
 
 class Audit(Protocol):
-    """A log of who asked for which session, with what result. Nothing in it is ever changed."""
+    """A log of who asked for which session, with what result.
+
+    Nothing in it is ever changed, except that an erasure takes out the names of what it erased.
+    """
 
     def note(self, access: Access) -> None:
         """Record an access. Raises `StoreError` where it cannot be recorded."""
 
     def entries(self, last: int | None = None) -> AuditPage:
         """Return the newest `last` accesses, or all of them."""
+
+    def reduce(self, change: Callable[[Access], Access], mentions: Iterable[str]) -> int:
+        """Replace each access by what `change` makes of it, and return how many were changed.
+
+        A damaged line that has one of `mentions` in it is deleted.
+        """
 
 
 class RunningSummaries(Protocol):
@@ -72,6 +87,9 @@ class RunningSummaries(Protocol):
 
     def save(self, key: SessionKey, sidecar: Sidecar) -> bool:
         """Replace the summary of a session, whole or not at all; returns whether that worked."""
+
+    def forget(self, key: SessionKey) -> None:
+        """Delete the summary of a session."""
 
 
 class Notes(Protocol):
@@ -125,3 +143,10 @@ class Notes(Protocol):
 
     def discard(self, path: str) -> str:
         """Move a file or folder to the trash; returns its path there."""
+
+    def erase(self, session: str | None) -> int:
+        """Delete the notes that came from a session (`agent/id`), also from the trash.
+
+        None deletes everything, also what people wrote. Returns the number of notes that were
+        deleted.
+        """

@@ -3,7 +3,7 @@
 `<root>/audit.jsonl` is only ever appended to, by a single write of a whole line, so that any
 number of processes can share it without a lock. A line that a crash left unfinished is closed by
 the next append and counted by readers. The file may be moved aside at any time; the next append
-creates it again.
+creates it again. An erasure writes over lines where they are and changes the place of none.
 """
 
 from __future__ import annotations
@@ -16,11 +16,18 @@ import msgspec
 
 from holdfast.core.history.access import Access, bound
 from holdfast.ports import AuditPage
-from holdfast.stores.files import Disk, explaining, open_file, open_root, open_to_append
+from holdfast.stores.files import (
+    Disk,
+    explaining,
+    open_file,
+    open_root,
+    open_to_append,
+    write_whole,
+)
 from holdfast.stores.lines import Oversize, backward
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 NAME: Final = "audit.jsonl"
 
@@ -65,6 +72,32 @@ class FileAudit:
             finally:
                 os.close(fd)
 
+    def reduce(self, change: Callable[[Access], Access], mentions: Iterable[str]) -> int:
+        """Replace accesses in place: other processes append to the same file meanwhile."""
+        words = [mention.encode() for mention in mentions]
+        changed = 0
+        with explaining(f"change accesses in `{NAME}`"):
+            try:
+                folder = open_root(self.root, create=False)
+            except FileNotFoundError:
+                return 0
+            try:
+                fd = open_file(folder, NAME, os.O_RDWR)
+            except FileNotFoundError:
+                return 0
+            finally:
+                os.close(folder)
+            try:
+                for position, line in backward(fd, os.fstat(fd).st_size):
+                    instead = _change(line, change, words)
+                    if instead is not None:
+                        _overwrite(fd, position, instead, self._disk)
+                        changed += 1
+                self._disk.sync(fd)
+            finally:
+                os.close(fd)
+        return changed
+
     def _append(self, fd: int, line: bytes) -> None:
         if not _ends_with_a_line(fd):
             line = b"\n" + line
@@ -86,6 +119,34 @@ class MemoryAudit:
     def entries(self, last: int | None = None) -> AuditPage:
         start = 0 if last is None else max(0, len(self._accesses) - last)
         return AuditPage(tuple(self._accesses[start:]), 0)
+
+    def reduce(self, change: Callable[[Access], Access], mentions: Iterable[str]) -> int:
+        del mentions  # no line is damaged here
+        before = self._accesses
+        self._accesses = [change(access) for access in before]
+        return sum(old != new for old, new in zip(before, self._accesses, strict=True))
+
+
+def _change(
+    line: bytes | Oversize, change: Callable[[Access], Access], words: Sequence[bytes]
+) -> bytes | None:
+    """Return the bytes to write over a line, as many as it has; None where it stays."""
+    if isinstance(line, Oversize):
+        return b" " * line.size  # no line of ours is that long
+    access = _decode(line)
+    if access is None:
+        return b" " * len(line) if any(word in line for word in words) else None
+    after = change(access)
+    if after == access:
+        return None
+    data = _encoder.encode(after)
+    return data.ljust(len(line)) if len(data) <= len(line) else b" " * len(line)
+
+
+def _overwrite(fd: int, position: int, data: bytes, disk: Disk) -> None:
+    """Write over a part of a file; a descriptor that appends would add it to the end."""
+    os.lseek(fd, position, os.SEEK_SET)
+    write_whole(fd, data, disk)
 
 
 def _ends_with_a_line(fd: int) -> bool:
@@ -119,7 +180,8 @@ def _back(fd: int) -> Iterator[Access | None]:
     is_unfinished = True
     for _position, line in backward(fd, os.fstat(fd).st_size):
         access = _decode(line)
-        if access is not None or not (is_unfinished or line == b""):
+        is_blank = not isinstance(line, Oversize) and not line.strip()
+        if access is not None or not (is_unfinished or is_blank):
             yield access
         is_unfinished = False
 

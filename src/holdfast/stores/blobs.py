@@ -7,6 +7,7 @@ never races with writing: a payload that was stored, or stored again, a moment a
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import time
 from contextlib import contextmanager, suppress
@@ -55,7 +56,7 @@ class FileBlobs:
             explaining(f"store blob {sha256[:12]}"),
             hold_lock(folder, wait_seconds=LOCK_WAIT_SECONDS),  # against the collector
         ):
-            if not self._is_intact(folder, sha256, len(data)):
+            if not _is_intact(folder, sha256, len(data)):
                 write_new(folder, sha256 + _SUFFIX, _compress(data), self._disk)
             now = self._clock()  # its grace begins, or begins again
             os.utime(sha256 + _SUFFIX, (now, now), dir_fd=folder, follow_symlinks=False)
@@ -103,6 +104,13 @@ class FileBlobs:
             if self._delete_if_old(sha256[:2], sha256 + _SUFFIX, limit)
         ]
 
+    def discard(self, hashes: Iterable[str]) -> list[str]:
+        return [
+            sha256
+            for sha256 in sorted(hashes)
+            if sha256 in self and self._delete_if_old(sha256[:2], sha256 + _SUFFIX, math.inf)
+        ]
+
     def sweep(self) -> list[str]:
         """Remove temporary files that killed processes left behind; returns their names."""
         limit = self._clock() - BLOB_GRACE_SECONDS
@@ -112,20 +120,6 @@ class FileBlobs:
             for name in filter(is_temporary, self._names("blobs", prefix))
             if self._delete_if_old(prefix, name, limit)
         ]
-
-    def _is_intact(self, folder: int, sha256: str, size: int) -> bool:
-        try:
-            fd = open_file(folder, sha256 + _SUFFIX, os.O_RDONLY)
-        except FileNotFoundError:
-            return False
-        try:
-            for _chunk in _read_verified(fd, sha256, size):
-                pass
-        except BlobDamaged:
-            return False  # written again
-        finally:
-            os.close(fd)
-        return True
 
     def _delete_if_old(self, prefix: str, name: str, limit: float) -> bool:
         with (
@@ -185,6 +179,21 @@ class FileBlobs:
             yield fd
         finally:
             os.close(fd)
+
+
+def _is_intact(folder: int, sha256: str, size: int) -> bool:
+    try:
+        fd = open_file(folder, sha256 + _SUFFIX, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        for _chunk in _read_verified(fd, sha256, size):
+            pass
+    except BlobDamaged:
+        return False  # written again
+    finally:
+        os.close(fd)
+    return True
 
 
 def _compress(data: bytes) -> Iterator[bytes]:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.log.records import decode, encode
+from holdfast.core.log.refs import possible_hashes
+from holdfast.core.log.views import opening
 from holdfast.errors import (
     BlobDamaged,
     BlobMissing,
@@ -30,16 +32,18 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.ports import Appended, LeaseHolder, SessionStore, Trashed, find_trashed, uptime
+from holdfast.ports.erasing import SessionEraser, describe_logs
 from holdfast.stores.audit import MemoryAudit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from holdfast.core.log.batch import Batch
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.log.walk import LogLine
     from holdfast.ports import Clock, Durability, Entropy
+    from holdfast.ports.erasing import ErasableSession
 
 
 class MemoryLog(msgspec.Struct):
@@ -78,7 +82,71 @@ class MemoryLog(msgspec.Struct):
         return position, len(line), decode(line), line
 
 
-class MemoryStore(SessionStore):
+class MemoryEraser(SessionEraser):
+    """A `SessionEraser` of logs in memory."""
+
+    _mutex: threading.RLock
+    _logs: dict[SessionKey, MemoryLog]
+    _trash: list[tuple[Trashed, MemoryLog]]
+    _erasing: list[MemoryLog]
+
+    def erasable(self, key: SessionKey, *, owner: str | None = None) -> ErasableSession:
+        found = describe_logs(key, [log for log in self._logs_of(key) if _is_of(log, owner)])
+        if not found.logs:
+            raise NoSuchSession(str(key), [other.session for other in self._logs])
+        return found
+
+    def begin_erasure(self, key: SessionKey, *, owner: str | None = None) -> None:
+        with self._mutex:
+            log = self._logs.get(key)
+            if log is not None and _is_of(log, owner):
+                self._erasing.append(self._logs.pop(key))
+            removed, self._trash = self._trash, []
+            for trashed, log in removed:
+                if trashed.key == key and _is_of(log, owner):
+                    self._erasing.append(log)
+                else:
+                    self._trash.append((trashed, log))
+
+    def erasures(self) -> list[SessionKey]:
+        return sorted({log.key for log in self._erasing})
+
+    def finish_erasure(self, key: SessionKey) -> None:
+        with self._mutex:
+            self._erasing = [log for log in self._erasing if log.key != key]
+
+    def hash_candidates(
+        self, *, of: SessionKey | None = None, besides: SessionKey | None = None
+    ) -> Iterator[str]:
+        with self._mutex:
+            logs = [*self._logs.values(), *(log for _trashed, log in self._trash)]
+            if of is not None:
+                logs = self._logs_of(of)
+        for log in logs:
+            if log.key != besides:
+                for line in log.data[:]:
+                    yield from possible_hashes(line)
+
+    def agents(self) -> set[str]:
+        return {key.agent for key in list(self._logs)}
+
+    def erase_from_indexes(self, session: SessionKey | None, scopes: Sequence[str] = ()) -> None:
+        del session, scopes  # there is no index
+
+    def _logs_of(self, key: SessionKey) -> list[MemoryLog]:
+        removed = (log for _trashed, log in self._trash)
+        logs = (*self._logs.values(), *removed, *self._erasing)
+        return [log for log in logs if log.key == key]
+
+
+def _is_of(log: MemoryLog, owner: str | None) -> bool:
+    if owner is None:
+        return True
+    first = opening(log)
+    return first is not None and first.owner == owner
+
+
+class MemoryStore(MemoryEraser, SessionStore):
     """A `SessionStore` that is lost with the object. Safe for threads."""
 
     def __init__(self, *, clock: Clock = time.time, entropy: Entropy = random.getrandbits) -> None:
@@ -89,6 +157,7 @@ class MemoryStore(SessionStore):
         self._leases = MemoryLeases(self._log, self._mutex)
         self._logs: dict[SessionKey, MemoryLog] = {}
         self._trash: list[tuple[Trashed, MemoryLog]] = []
+        self._erasing: list[MemoryLog] = []
         self._removals = count(1)
 
     @property
@@ -248,6 +317,12 @@ class MemoryBlobs:
 
     def __contains__(self, sha256: str) -> bool:
         return sha256 in self._held
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._held))
+
+    def discard(self, hashes: Iterable[str]) -> list[str]:
+        return [sha256 for sha256 in sorted(hashes) if self._held.pop(sha256, None) is not None]
 
     def collect(self, referenced: Iterable[str], *, grace_seconds: float) -> list[str]:
         limit, kept = self._clock() - grace_seconds, set(referenced)

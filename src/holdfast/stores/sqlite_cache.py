@@ -7,7 +7,7 @@ import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from holdfast.errors import PathRejected
+from holdfast.errors import PathRejected, StoreUnavailable
 from holdfast.stores.files import FILE_MODE
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ _INHERITED: Final[list[sqlite3.Connection]] = []
 """Connections of a parent process, which only the parent may close."""
 _BESIDE: Final = ("-wal", "-shm")
 """Suffixes of the files that SQLite keeps beside a database."""
+_CORRUPT: Final = ".corrupt"
 
 
 class SqliteCache:
@@ -75,10 +76,40 @@ class SqliteCache:
         if self.path == IN_MEMORY:
             return
         with suppress(OSError):
-            os.replace(self.path, f"{self.path}.corrupt")
+            os.replace(self.path, self.path + _CORRUPT)
         for suffix in _BESIDE:
             with suppress(OSError):
                 os.unlink(self.path + suffix)
+
+    def erase(self, delete: Callable[[sqlite3.Connection], None]) -> None:
+        """Delete rows so that no page of the file, and no file beside it, has their content.
+
+        A file that is damaged is deleted whole: it is only a cache. Raises `StoreUnavailable`
+        while other processes keep the old pages in use.
+        """
+        import sqlite3
+
+        if self.path != IN_MEMORY:
+            with suppress(FileNotFoundError):
+                os.unlink(self.path + _CORRUPT)
+            if not os.path.lexists(self.path):
+                return
+        try:
+            with self.transaction() as db:
+                delete(db)
+            db.execute("VACUUM")
+            is_busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        except sqlite3.OperationalError as error:
+            self.close()
+            raise _in_use(self.path, str(error)) from error
+        except (sqlite3.DatabaseError, UnicodeDecodeError):
+            self.close()
+            for suffix in ("", *_BESIDE):
+                with suppress(FileNotFoundError):
+                    os.unlink(self.path + suffix)
+            return
+        if is_busy:
+            raise _in_use(self.path, "another process is reading it")
 
     def _open(self) -> sqlite3.Connection:
         import sqlite3
@@ -91,6 +122,7 @@ class SqliteCache:
         try:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
+            db.execute("PRAGMA secure_delete = ON")  # deleted words leave no trace in a page
             self._prepare(db)
         except BaseException:
             db.close()
@@ -110,3 +142,10 @@ class SqliteCache:
         with suppress(FileExistsError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             os.close(os.open(self.path, flags, FILE_MODE))
+
+
+def _in_use(path: str, why: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"cannot delete rows of `{path}` for good: {why}",
+        hint="erase again when no other process uses it; until then the erasure is not finished",
+    )

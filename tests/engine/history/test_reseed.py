@@ -26,6 +26,7 @@ from holdfast.records import Compaction
 from holdfast.stores import ANY_HEAD, MemoryAudit, MemoryStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from holdfast import Access
@@ -52,6 +53,9 @@ class FullAudit:
         raise StoreUnavailable("cannot record an access: no space left")
 
     def entries(self, last: int | None = None) -> AuditPage:
+        raise NotImplementedError
+
+    def reduce(self, change: Callable[[Access], Access], mentions: Iterable[str]) -> int:
         raise NotImplementedError
 
 

@@ -246,15 +246,15 @@ def test_collecting_leaves_what_a_session_holds(bench: Bench, tmp_path: Path) ->
     model = ScriptedModel([calls(("c1", "build", {})), "ok"], window=200_000)
     bench.say(bench.open(model, tools=[build]), "go")
     blobs = FileBlobs(str(tmp_path))
-    assert blobs.collect(store.mentioned_hashes(), grace_seconds=-1) == []
+    assert blobs.collect(store.hash_candidates(), grace_seconds=-1) == []
     key = store.sessions()[0].key
     store.fork(key, type(key)(key.agent, "other"), at=None)
     store.remove(key)
     store.empty_trash()
-    assert blobs.collect(store.mentioned_hashes(), grace_seconds=-1) == []
+    assert blobs.collect(store.hash_candidates(), grace_seconds=-1) == []
     store.remove(type(key)(key.agent, "other"))
     store.empty_trash()
-    assert len(blobs.collect(store.mentioned_hashes(), grace_seconds=-1)) == 1
+    assert len(blobs.collect(store.hash_candidates(), grace_seconds=-1)) == 1
     store.close()
 
 

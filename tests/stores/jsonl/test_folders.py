@@ -291,7 +291,7 @@ def test_folders_lists_nothing_when_there_is_no_root(tmp_path: Path) -> None:
         assert store.trash() == []
         assert store.empty_trash() == []
         assert store.sweep() == []
-        assert list(store.mentioned_hashes()) == []
+        assert list(store.hash_candidates()) == []
     assert not (tmp_path / "nowhere").exists()
 
 

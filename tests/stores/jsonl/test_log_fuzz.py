@@ -254,7 +254,7 @@ def check_reading(store: JsonlStore, data: bytes) -> None:
     branches = store.branches(KEY)
     paths = [list(store.read_branch(KEY, branch.head)) for branch in branches]
     assert b"".join(store.export(KEY)) == data
-    list(store.mentioned_hashes())
+    list(store.hash_candidates())
     head = store.head(KEY)
     assert head == report.head
     (info,) = store.sessions()

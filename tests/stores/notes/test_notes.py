@@ -33,7 +33,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.stores.files import Disk
-from holdfast.stores.notes.notes import NoteStore
+from holdfast.stores.notes.notes import NoteStore, local_time
 from holdfast.testing.disk import FOREVER, FaultyDisk
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
@@ -660,8 +660,8 @@ def test_a_rename_replaces_nothing(tmp_path: Path) -> None:
     assert [store.kind(path) for path in ("a.md", "b", "a.md/x")] == ["file", "nothing", "nothing"]
 
 
-def test_the_moment_has_the_users_zone(tmp_path: Path) -> None:
+def test_the_moment_has_the_users_zone() -> None:
     """Without one given, the machine's."""
     zone = timezone(timedelta(hours=5, minutes=30))
-    assert made(tmp_path, zone=zone).now().isoformat() == "2026-11-16T17:30:00+05:30"
-    assert NoteStore(tmp_path, "main").now().tzinfo is not None
+    assert local_time(lambda: NOON, zone).isoformat() == "2026-11-16T17:30:00+05:30"
+    assert local_time(lambda: NOON).tzinfo is not None

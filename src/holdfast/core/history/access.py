@@ -26,7 +26,7 @@ Visibility = Literal["self", "tree", "agent", "all"]
 """`self`: the caller's session and those it continues. `tree`: also those that descend from it.
 `agent`: also those of its agent. `all`: also those of the agents named for it."""
 
-Action = Literal["list", "read", "search", "output", "reseed"]
+Action = Literal["list", "read", "search", "output", "reseed", "erase"]
 
 EVERY: Final = "*"
 """As the name of an agent or an owner: all of them."""

@@ -27,7 +27,17 @@ AS_TEXT: Final = "base64"
 """The kind of a payload that is base64 as nobody would write it: it is kept as it was spelled."""
 OUTPUTS_LISTED: Final = 12
 """Outputs that a compaction names."""
+_HASHES: Final = lazy_pattern(rb"[0-9a-f]{64,}")
 DATA_URI: Final = lazy_pattern(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,")
+
+
+def possible_hashes(data: bytes) -> Iterator[str]:
+    """Yield everything in stored bytes that could be a payload's hash: too many, never too few."""
+    for run in _HASHES.finditer(data):
+        # Text around a hash may end or begin with hex digits too (`\b`, `\u001b`).
+        digits = run.group().decode()
+        for start in range(len(digits) - 63):
+            yield digits[start : start + 64]
 
 
 def refs_of(record: Record) -> tuple[OutputRef, ...]:

@@ -114,6 +114,18 @@ def without_provenance(line: str) -> str:
     return _TORN.sub("", line)
 
 
+def without_session(text: str, session: str) -> tuple[str, int]:
+    """Return a file without the lines that code noted from a session, and their number."""
+    lines = text.split("\n")
+    kept = [line for line in lines if not _is_from(line, session)]
+    return "\n".join(kept), len(lines) - len(kept)
+
+
+def _is_from(line: str, session: str) -> bool:
+    found = _PROVENANCE.search(line) if SIGN in line else None
+    return found is not None and found["session"] == session
+
+
 def forges_comments(before: str, after: str) -> bool:
     """Return whether an edit brings in comments about where a line came from: only code writes
     those."""

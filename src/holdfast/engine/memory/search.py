@@ -41,7 +41,7 @@ from holdfast.errors import AccessDenied, HoldfastError, NoSuchRecord, StoreUnav
 from holdfast.providers.embeddings import find_embedder
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.stores.notes.notes import NoteStore
-from holdfast.stores.search.index import SearchIndex
+from holdfast.stores.search.index import FILE_NAME, SearchIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from holdfast.stores.search.index import FoundPassage, IndexSource
 
 SCOPES: Final = ("notes", "sessions", "all")
-_INDEX_FILE: Final = "recall.sqlite3"
 _NOTES_EVERY: Final = 3
 """In a search of everything, at least every third hit is a note, as long as there are any."""
 
@@ -108,7 +107,7 @@ class Memory:
         memory = cls(
             store,
             NoteStore(root, agent, owner),
-            index=SearchIndex(os.path.join(root, _INDEX_FILE)),
+            index=SearchIndex(os.path.join(root, FILE_NAME)),
             embedder=find_embedder() if with_vectors else None,
             redactor=redactor,
             caller=caller or Caller(agent, None, owner=owner, visibility="agent"),

@@ -18,7 +18,7 @@ from holdfast.stores.files import Disk, network_filesystem, size_at_rest
 from holdfast.stores.jsonl import trash
 from holdfast.stores.jsonl.folders import Folders
 from holdfast.stores.jsonl.index import Index, LogFile
-from holdfast.stores.jsonl.log import FileLog, hashes_in
+from holdfast.stores.jsonl.log import FileLog
 from holdfast.stores.jsonl.repair import LogRepair, RepairedSession
 
 if TYPE_CHECKING:
@@ -117,11 +117,6 @@ class FileCatalogue(SessionCatalogue):
     def sweep(self) -> list[str]:
         """Remove what killed processes left behind; returns the names."""
         return self._folders.sweep(now=self._clock())
-
-    def mentioned_hashes(self) -> Iterator[str]:
-        """Yield everything in any log, living or trashed, that could be the hash of a blob."""
-        for fd in self._folders.logs():
-            yield from hashes_in(fd)
 
     def _warn_of_network(self) -> None:
         if self._is_network_checked:

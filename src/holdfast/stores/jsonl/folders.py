@@ -22,7 +22,7 @@ from holdfast.stores.files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 SUFFIX: Final = ".jsonl"
 TRASH: Final = ("trash",)
@@ -40,7 +40,7 @@ class Folders:
     def sessions(self) -> Iterator[tuple[SessionKey, os.stat_result]]:
         """Yield every session with the status of its file. Names we would not give are skipped."""
         for agent in self.agents():
-            for name, status in self.listing(_sessions_of(agent), suffix=SUFFIX):
+            for name, status in self.listing(sessions_of(agent), suffix=SUFFIX):
                 session = name.removesuffix(SUFFIX)
                 if is_name(session) and stat.S_ISREG(status.st_mode):
                     yield SessionKey(agent, session), status
@@ -57,7 +57,7 @@ class Folders:
         """Return descriptors of a session's folder and log. Raises `NoSuchSession`."""
         with explaining(f"open session `{key.session}`"):
             try:
-                folder = open_folder(self.root, _sessions_of(key.agent))
+                folder = open_folder(self.root, sessions_of(key.agent))
             except FileNotFoundError:
                 raise self._no_such_session(key) from None
             try:
@@ -80,7 +80,7 @@ class Folders:
     @contextmanager
     def free_place(self, key: SessionKey) -> Iterator[int]:
         """Lock the folder of a session that does not exist against other creators and removers."""
-        folder = open_folder(self.root, _sessions_of(key.agent), create=True)
+        folder = open_folder(self.root, sessions_of(key.agent), create=True)
         try:
             with hold_lock(folder, wait_seconds=LOCK_WAIT_SECONDS):
                 wanted = (key.session + SUFFIX).casefold()
@@ -95,7 +95,7 @@ class Folders:
 
     def free_key(self, key: SessionKey, suffix: str) -> SessionKey:
         """Return a key like `key` that no session has."""
-        taken = {name.casefold() for name, _status in self.listing(_sessions_of(key.agent))}
+        taken = {name.casefold() for name, _status in self.listing(sessions_of(key.agent))}
         stem = f"{key.session[:96]}-{suffix}"
         names = (stem if number == 1 else f"{stem}-{number}" for number in range(1, 10_000))
         free = (name for name in names if (name + SUFFIX).casefold() not in taken)
@@ -103,7 +103,7 @@ class Folders:
 
     def write_beside(self, key: SessionKey, suffix: str, chunks: Iterable[bytes]) -> str:
         """Write a file that belongs to a session but is not its log; returns its path."""
-        name, parts = key.session + suffix, _sessions_of(key.agent)
+        name, parts = key.session + suffix, sessions_of(key.agent)
         with explaining(f"write `{name}`"):
             folder = open_folder(self.root, parts)
             try:
@@ -112,13 +112,16 @@ class Folders:
                 os.close(folder)
         return os.path.join(self.root, *parts, name)
 
-    def logs(self) -> Iterator[int]:
-        """Yield a descriptor of every log, living or trashed, one at a time."""
+    def logs(self, is_wanted: Callable[[tuple[str, ...], str], bool]) -> Iterator[int]:
+        """Yield a descriptor of every file beside logs and in the trash, one at a time.
+
+        `is_wanted` chooses by the folder and the name.
+        """
         # The trash first and last: a session that is moved meanwhile must not be missed.
-        folders = [TRASH, *(_sessions_of(agent) for agent in self.agents()), TRASH]
+        folders = [TRASH, *(sessions_of(agent) for agent in self.agents()), TRASH]
         for parts in folders:
             for name, status in self.listing(parts):
-                if not stat.S_ISREG(status.st_mode):
+                if not (stat.S_ISREG(status.st_mode) and is_wanted(parts, name)):
                     continue
                 with explaining(f"read `{name}`"):
                     folder = open_folder(self.root, parts)
@@ -137,9 +140,9 @@ class Folders:
         """Remove temporary files that killed processes left behind; returns their names."""
         gone = []
         for agent in self.agents():
-            for name, status in self.listing(_sessions_of(agent)):
+            for name, status in self.listing(sessions_of(agent)):
                 if is_temporary(name) and status.st_mtime < now - _STRAY_SECONDS:
-                    self.unlink(_sessions_of(agent), name)
+                    self.unlink(sessions_of(agent), name)
                     gone.append(f"{agent}/{name}")
         return gone
 
@@ -181,5 +184,5 @@ class Folders:
                 os.close(folder)
 
 
-def _sessions_of(agent: str) -> tuple[str, ...]:
+def sessions_of(agent: str) -> tuple[str, ...]:
     return ("agents", agent, "sessions")

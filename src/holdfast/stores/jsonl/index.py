@@ -111,6 +111,11 @@ class Index:
             self._save(fresh, gone=list(rows) if is_complete else [])
             return infos
 
+    def erase(self, key: SessionKey) -> None:
+        """Delete the row of a session for good."""
+        with self._mutex:
+            self._cache.erase(lambda db: _delete(db, [(key.agent, key.session)]))
+
     def close(self) -> None:
         """Close the file; the next listing opens it again."""
         with self._mutex:
@@ -142,7 +147,7 @@ class Index:
 
         with suppress(sqlite3.Error, UnicodeDecodeError), self._cache.transaction() as db:
             db.executemany(_UPSERT, [_values(file, row) for file, row in fresh])
-            db.executemany("DELETE FROM sessions WHERE agent = ? AND session = ?", gone)
+            _delete(db, gone)
 
 
 def _prepare(db: sqlite3.Connection) -> None:
@@ -150,6 +155,10 @@ def _prepare(db: sqlite3.Connection) -> None:
         db.execute("DROP TABLE IF EXISTS sessions")
         db.execute(f"PRAGMA user_version = {_VERSION}")
     db.execute(_SCHEMA)
+
+
+def _delete(db: sqlite3.Connection, sessions: list[tuple[str, str]]) -> None:
+    db.executemany("DELETE FROM sessions WHERE agent = ? AND session = ?", sessions)
 
 
 def _read(file: LogFile, known: _Row | None) -> _Row:

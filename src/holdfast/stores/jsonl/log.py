@@ -12,9 +12,9 @@ from holdfast.core.limits import READ_BLOCK_BYTES
 from holdfast.core.log.damage import Finding, Flaw, preview
 from holdfast.core.log.ids import SessionKey, positional_id
 from holdfast.core.log.records import SEAL, Record, decode
+from holdfast.core.log.refs import possible_hashes
 from holdfast.core.log.tree import Backtrack, Outline
 from holdfast.core.log.walk import outline_lines
-from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.stores.lines import Forward, Oversize, backward
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.walk import LogLine
 
-_MENTIONS: Final = lazy_pattern(rb"[0-9a-f]{64,}")
 _SEAL_LINE: Final = bytes([SEAL])
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -111,11 +110,7 @@ def hashes_in(fd: int) -> Iterator[str]:
     while block := os.pread(fd, READ_BLOCK_BYTES, offset):
         offset += len(block)
         data = overlap + block
-        for run in _MENTIONS.finditer(data):
-            # Text around a hash may end or begin with hex digits too (`\b`, `\u001b`).
-            digits = run.group().decode()
-            for start in range(len(digits) - 63):
-                yield digits[start : start + 64]
+        yield from possible_hashes(data)
         overlap = data[-63:]
 
 

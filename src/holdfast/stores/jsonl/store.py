@@ -15,7 +15,7 @@ from holdfast.core.limits import LOCK_WAIT_SECONDS
 from holdfast.core.log.batch import new_header
 from holdfast.core.log.records import encode
 from holdfast.ports import Appended, SessionStore
-from holdfast.stores.jsonl.catalogue import FileCatalogue
+from holdfast.stores.jsonl.erasing import FileEraser
 from holdfast.stores.jsonl.lease_file import FileLeases
 from holdfast.stores.jsonl.writer import Writers
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.stores.summary_files import FileSidecars
 
 
-class JsonlStore(FileCatalogue, SessionStore):
+class JsonlStore(FileEraser, SessionStore):
     """The `SessionStore` of a single machine. Safe for threads and for processes."""
 
     def __init__(
@@ -116,4 +116,5 @@ class JsonlStore(FileCatalogue, SessionStore):
     def remove(self, key: SessionKey) -> Trashed:
         trashed = self._writers.writer(key).discard(now=self._clock())
         self._writers.drop(key)
+        self.summaries.forget(key)  # a cache of words; a restored session makes it again
         return trashed

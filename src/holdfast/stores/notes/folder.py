@@ -56,7 +56,7 @@ class NoteFolder:
         self.parts = tuple(parts)
         self.path = os.path.join(root, *parts)
         self.disk = disk
-        self._hidden = tuple(hidden)
+        self.hidden = tuple(hidden)
 
     # Opening
 
@@ -93,7 +93,7 @@ class NoteFolder:
 
     def path_parts(self, path: str) -> tuple[str, ...]:
         """Return the parts of a path; raises `PathRejected` where no note may be."""
-        return check_path(path, hidden=self._hidden)
+        return check_path(path, hidden=self.hidden)
 
     @contextmanager
     def parent(
@@ -130,7 +130,7 @@ class NoteFolder:
             with suppress(PathRejected, FileNotFoundError):  # no note, or gone meanwhile
                 self.path_parts(above + name)
                 seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                kind = _kind(seen)
+                kind = note_kind(seen)
                 if kind == "other":
                     continue
                 is_folder, path = kind == "folder", above + name
@@ -148,7 +148,7 @@ class NoteFolder:
             suppress(FileNotFoundError, NotADirectoryError),
             self.parent(folder, self.path_parts(path)) as (parent, name),
         ):
-            return _kind(os.stat(name, dir_fd=parent, follow_symlinks=False))
+            return note_kind(os.stat(name, dir_fd=parent, follow_symlinks=False))
         return "nothing"
 
     def data(self, folder: int, path: str) -> bytes:
@@ -222,7 +222,7 @@ class NoteFolder:
             self.disk.sync_folder(old)
 
 
-def _kind(found: os.stat_result) -> NoteKind:
+def note_kind(found: os.stat_result) -> NoteKind:
     if stat.S_ISDIR(found.st_mode):
         return "folder"
     return "file" if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 else "other"

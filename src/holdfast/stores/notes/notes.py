@@ -28,7 +28,7 @@ from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.errors import NoSuchNote, NotDurable, PathRejected, UsageError
 from holdfast.stores.files import Disk
-from holdfast.stores.notes import journal
+from holdfast.stores.notes import erasing, journal
 from holdfast.stores.notes.folder import NoteFolder
 from holdfast.stores.notes.known import KnownNotes
 
@@ -92,10 +92,6 @@ class NoteStore:
         """The path of the folder below the root."""
         return "/".join(self._folder.parts)
 
-    def now(self) -> datetime:
-        """Return the time, in the user's time zone."""
-        return datetime.fromtimestamp(self._clock(), self._zone).astimezone(self._zone)
-
     # Adding
 
     def append(
@@ -134,7 +130,7 @@ class NoteStore:
             new = {key: text for key, text in offered.items() if key not in known}
             if not new:
                 break
-            now = self.now()
+            now = local_time(self._clock, self._zone)
             name = f"{now.date().isoformat()}.md"
             stamp = now.isoformat(timespec="seconds")
             lines = [
@@ -210,8 +206,20 @@ class NoteStore:
         """Move a file or a folder to the trash; returns its path there."""
         with self._folder.changing() as folder:
             journal.finish_append(self._folder, folder)
-            stamp = self.now().strftime("%Y%m%dT%H%M%S")
+            stamp = local_time(self._clock, self._zone).strftime("%Y%m%dT%H%M%S")
             return self._folder.discard(folder, path, stamp)
+
+    def erase(self, session: str | None) -> int:
+        """Delete the notes that came from a session, also from the trash; None: everything."""
+        number = sum(1 for _note in self.notes()) if session is None else 0
+        if not os.path.lexists(self.path):
+            return 0
+        with self._folder.changing() as folder:
+            journal.finish_append(self._folder, folder)
+            if session is not None:
+                return erasing.erase_session(self._folder, folder, session)
+            erasing.erase_all(self._folder, folder)
+        return number
 
     def kind(self, path: str) -> NoteKind:
         """Return whether a path is a file, a folder, something else, or nothing."""
@@ -223,6 +231,11 @@ class NoteStore:
         """Return files and folders."""
         with self._folder.reading() as folder:
             return self._folder.tree(folder) if folder is not None else []
+
+
+def local_time(clock: Clock, zone: tzinfo | None = None) -> datetime:
+    """Return the time, in the user's time zone."""
+    return datetime.fromtimestamp(clock(), zone).astimezone(zone)
 
 
 def _decode(data: bytes) -> str:

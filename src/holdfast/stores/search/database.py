@@ -11,7 +11,7 @@ from holdfast.stores.sqlite_cache import IN_MEMORY, SqliteCache
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _VERSION: Final = 1
 _WAIT_SECONDS: Final = 5.0
@@ -68,6 +68,11 @@ class SearchDatabase:
         """Use the connection for a change that counts as a whole or not at all."""
         with self.reading(), self._cache.transaction() as db:
             yield db
+
+    def erase(self, delete: Callable[[sqlite3.Connection], None]) -> None:
+        """Delete rows for good: `SqliteCache.erase`."""
+        with self._mutex:
+            self._cache.erase(delete)
 
     def _give_up(self, error: sqlite3.Error) -> StoreUnavailable:
         """Leave a file that does not work: set it aside if it is damaged, not if it is busy.

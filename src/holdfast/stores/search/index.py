@@ -40,6 +40,13 @@ _SELECT: Final = (
     "FROM passages JOIN places ON places.rowid = passages.id"
 )
 
+FILE_NAME: Final = "recall.sqlite3"
+"""The file of the index in a root."""
+_OF_SESSION: Final = "SELECT id FROM sources WHERE kind = 'session' AND name = ?"
+_NOTES_OF_SESSION: Final = (
+    "SELECT id FROM passages WHERE role = 'note' AND (record = ? OR substr(record, 1, ?) = ?)"
+)
+
 
 class IndexSource(msgspec.Struct, frozen=True):
     """A file of notes or a session, as far as it is in the index."""
@@ -173,6 +180,32 @@ class SearchIndex:
         with self._database.writing() as db:
             for source in sources:
                 _forget(db, source)
+
+    def erase(self, session: str | None, scopes: Sequence[str] = ()) -> None:
+        """Delete a session (`agent/id`), the files with notes from it, and scopes of notes.
+
+        Their words are in no file afterwards. The other notes of these files are indexed again by
+        the next search.
+        """
+
+        def delete(db: sqlite3.Connection) -> None:
+            gone = {
+                row[0]
+                for scope in scopes
+                for row in db.execute(
+                    "SELECT id FROM sources WHERE kind = 'note' AND substr(name, 1, ?) = ?",
+                    (len(scope) + 2, f"{scope}//"),
+                )
+            }
+            if session is not None:
+                gone |= {row[0] for row in db.execute(_OF_SESSION, (session,))}
+                notes = db.execute(_NOTES_OF_SESSION, (session, len(session) + 1, f"{session} "))
+                gone |= {source_of(row[0]) for row in notes}
+            for source in gone:
+                _forget(db, source)
+            db.execute("INSERT INTO places (places) VALUES ('optimize')")  # drops deleted terms
+
+        self._database.erase(delete)
 
     # Looking up
 

@@ -28,6 +28,9 @@ COMMANDS: Final = {
         "fork": "Copy a session up to a record into a new one",
         "rm": "Move sessions to the trash, restore them, or empty the trash",
     },
+    "holdfast.surfaces.cli.verbs.erase": {
+        "erase": "Delete sessions, or everything of an owner, so that no file has their words",
+    },
     "holdfast.surfaces.cli.verbs.append": {
         "append": "Add records, read as JSON lines from stdin; print their ids once durable",
     },

@@ -65,6 +65,12 @@ class Output(msgspec.Struct, frozen=True):
             sys.stdout.flush()
             sys.stderr.write(paint(text, "dim", sys.stderr) + "\n")
 
+    def ask(self, question: str) -> None:
+        """Write a question to stderr; the answer is typed behind it."""
+        sys.stdout.flush()
+        sys.stderr.write(question)
+        sys.stderr.flush()
+
     def warn(self, text: str) -> None:
         sys.stdout.flush()
         sys.stderr.write(f"{paint('warning:', 'bad', sys.stderr)} {text}\n")

@@ -27,6 +27,7 @@ from holdfast.testing.conformance import (
     branching,
     compacting,
     creating,
+    erasing,
     leasing,
     listing,
     processes,
@@ -60,7 +61,7 @@ def _checks_in(*modules: ModuleType) -> tuple[Callable[[Any], None], ...]:
 
 
 SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = _checks_in(
-    creating, appending, leasing, reading, branching, compacting, listing, trash
+    creating, appending, leasing, reading, branching, compacting, listing, trash, erasing
 )
 """Every promise of `SessionStore`."""
 BLOB_CHECKS: Final[tuple[BlobCheck, ...]] = _checks_in(blobs)

@@ -42,6 +42,24 @@ def texts_in_an_audit_log_are_bounded(audit: Audit) -> None:
     assert access.is_allowed == _access(1).is_allowed
 
 
+def names_can_be_taken_out_of_accesses(audit: Audit) -> None:
+    """`reduce` changes the accesses it is asked to, and no other; later ones follow them."""
+    noted = [_access(number) for number in range(5)]
+    for access in noted:
+        audit.note(access)
+
+    def change(access: Access) -> Access:
+        is_gone = access.target == "main/3"
+        return msgspec.structs.replace(access, target="", reason="") if is_gone else access
+
+    assert audit.reduce(change, ["main/3"]) == 1
+    assert audit.reduce(change, ["main/3"]) == 0
+    noted[3] = msgspec.structs.replace(noted[3], target="", reason="")
+    audit.note(_access(7))
+    assert audit.entries() == ((*noted, _access(7)), 0)
+    assert audit.entries(2).accesses == (noted[4], _access(7))
+
+
 def _access(number: int) -> Access:
     return Access(
         ts=1_000.5 + number,

@@ -152,7 +152,7 @@ def _add_gc(parser: argparse.ArgumentParser) -> None:
 
 def _gc(args: argparse.Namespace, app: App) -> int:
     with app.out.busy("looking for unreferenced blobs"):
-        blobs = app.blobs.collect(app.store.mentioned_hashes(), grace_seconds=args.grace)
+        blobs = app.blobs.collect(app.store.hash_candidates(), grace_seconds=args.grace)
         strays = [*app.store.sweep(), *app.blobs.sweep()]
     if app.out.is_json:
         app.out.json({"blobs": blobs, "temporary_files": strays})

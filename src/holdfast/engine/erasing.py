@@ -1,0 +1,291 @@
+"""Erases sessions: their words are in no file, no index and no payload of the store afterwards.
+
+Written above the ports. A session first leaves every listing; then everything that was made from
+it is deleted, and its log last. An erasure that was cut off is finished by running it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from holdfast.core.history.access import Access
+from holdfast.errors import NoSuchSession, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.ports import Clock, Notes, SessionInfo, SessionStore
+    from holdfast.ports.erasing import ErasableSession
+
+_LEASE_SECONDS: Final = 600.0
+"""No turn begins meanwhile. An erasure reads all logs; a crash ends its lease."""
+
+CopyKind = Literal["fork", "reset", "spawn", "reader", "notes", "unknown owner", "outside"]
+"""`fork`, `reset` and `spawn`: sessions made from it. `reader`: a session that read it. `notes`:
+notes that name no session. `outside`: what left the store."""
+
+
+class ErasedSession(msgspec.Struct, frozen=True):
+    """The parts of a session that were erased, or would be."""
+
+    key: SessionKey
+    logs: int
+    """Logs: the session itself, and those of its id in the trash."""
+    bytes: int
+    blobs: int
+    """Payloads that no other session uses."""
+    notes: int
+    accesses: int
+    """Entries of the audit log that no longer name it."""
+
+
+class RemainingCopy(msgspec.Struct, frozen=True):
+    """A place that may hold the same words and was not touched."""
+
+    kind: CopyKind
+    where: str
+    why: str
+
+
+class ErasureReport(msgspec.Struct, frozen=True):
+    """The result of `erase`."""
+
+    sessions: tuple[ErasedSession, ...]
+    remaining: tuple[RemainingCopy, ...]
+    notes: int = 0
+    """Notes of an owner that were deleted with everything else that is the owner's."""
+    is_dry_run: bool = False
+
+
+def erase(
+    store: SessionStore,
+    *keys: SessionKey,
+    owner: str | None = None,
+    dry_run: bool = False,
+    clock: Clock = time.time,
+) -> ErasureReport:
+    """Erase sessions, or everything of an owner, for good. Returns what is gone and what remains.
+
+    A session goes with its log and those of its id in the trash, its running summary, repaired
+    copies, payloads that nothing else uses, notes that came from it, and its rows in every index.
+    The audit log keeps who read something and when, and that something was erased, without names.
+    With `owner`, also all notes of that owner go. `dry_run` changes nothing. An interrupted
+    erasure is finished by the same call. Raises `NoSuchSession`, and `TurnInProgress` while a turn
+    of a session runs.
+    """
+    if owner is not None and keys:
+        raise UsageError("cannot erase sessions and an owner at once", hint="pass one of them")
+    if owner == "":
+        raise UsageError("the name of the owner is empty", hint="erase sessions by their keys")
+    infos = store.sessions()
+    wanted = _keys_of_owner(store, owner, infos) if owner is not None else list(keys)
+    plans = _plan(store, wanted, owner, infos)
+    remaining = _remaining(store, plans, owner, infos)
+    if dry_run:
+        erased = [_preview(store, plan) for plan in plans]
+    else:
+        with _leases(store, plans):
+            erased = [_erase_session(store, plan, owner, clock) for plan in plans]
+    notes = 0
+    if owner is not None:
+        notes = _erase_notes_of(store, owner, is_dry_run=dry_run)
+        if not dry_run:
+            store.audit.reduce(lambda access: _without_owner(access, owner), [owner])
+    return ErasureReport(tuple(erased), tuple(remaining), notes, dry_run)
+
+
+def digest_of(key: SessionKey) -> str:
+    """Return the name of an erased session in the audit log: no words, and the same for a key."""
+    return "erased:" + hashlib.sha256(str(key).encode()).hexdigest()[:16]
+
+
+def _keys_of_owner(
+    store: SessionStore, owner: str, infos: Iterable[SessionInfo]
+) -> list[SessionKey]:
+    """The keys with a log of that owner: living, removed, or half erased."""
+    keys = {info.key for info in infos if info.owner == owner}
+    for key in {*(trashed.key for trashed in store.trash()), *store.erasures()} - keys:
+        try:
+            store.erasable(key, owner=owner)
+        except NoSuchSession:
+            continue
+        keys.add(key)
+    return sorted(keys)
+
+
+def _plan(
+    store: SessionStore, keys: Sequence[SessionKey], owner: str | None, infos: Sequence[SessionInfo]
+) -> list[ErasableSession]:
+    """The logs of these sessions, and before each the repaired copies of it.
+
+    In this order a session is there to be named until all its copies are gone.
+    """
+    removed = {*(trashed.key for trashed in store.trash()), *store.erasures()}
+    repairs = [info.key for info in infos if info.reason == "repair"]
+    copies = [store.erasable(key) for key in sorted({*removed, *repairs})]
+    plans: dict[SessionKey, ErasableSession] = {}
+
+    def add(key: SessionKey) -> None:
+        found = store.erasable(key, owner=owner)
+        for copy in copies:
+            if str(key) in copy.repaired_from and copy.key not in plans:
+                plans[copy.key] = copy
+                add(copy.key)
+        plans.pop(key, None)
+        plans[key] = found
+
+    for key in dict.fromkeys(keys):
+        add(key)
+    return list(plans.values())
+
+
+@contextmanager
+def _leases(store: SessionStore, plans: Iterable[ErasableSession]) -> Iterator[None]:
+    """Hold the turn of every session. Raises `TurnInProgress` before anything is erased."""
+    tokens: dict[SessionKey, int] = {}
+    try:
+        for plan in plans:
+            with suppress(NoSuchSession):  # only in the trash
+                tokens[plan.key] = store.leases.acquire(plan.key, "an erasure", _LEASE_SECONDS)
+        yield
+    finally:
+        for key, token in tokens.items():
+            with suppress(NoSuchSession):  # erased
+                store.leases.release(key, token)
+
+
+def _preview(store: SessionStore, plan: ErasableSession) -> ErasedSession:
+    """Count what an erasure would delete."""
+    name, scopes = str(plan.key), _scopes(store, plan)
+    notes = sum(note.session == name for scope in scopes for note in scope.notes())
+    accesses = sum(_reduce(access, plan) != access for access in store.audit.entries().accesses)
+    blobs = len(_own_blobs(store, plan.key))
+    return ErasedSession(plan.key, plan.logs, plan.bytes, blobs, notes, accesses)
+
+
+def _erase_session(
+    store: SessionStore, plan: ErasableSession, owner: str | None, clock: Clock
+) -> ErasedSession:
+    key = plan.key
+    store.begin_erasure(key, owner=owner)
+    if store.summaries is not None:
+        store.summaries.forget(key)
+    notes = sum(scope.erase(str(key)) for scope in _scopes(store, plan))
+    gone = store.blobs.discard(_own_blobs(store, key))
+    accesses = store.audit.reduce(lambda access: _reduce(access, plan), plan.names)
+    store.erase_from_indexes(key)
+    store.audit.note(
+        Access(
+            ts=clock(),
+            action="erase",
+            agent="",
+            session=None,
+            owner="",
+            target=digest_of(key),
+            is_allowed=True,
+            reason="",
+        )
+    )
+    store.finish_erasure(key)
+    return ErasedSession(key, plan.logs, plan.bytes, len(gone), notes, accesses)
+
+
+def _scopes(store: SessionStore, plan: ErasableSession) -> list[Notes]:
+    """The notes that a session may have written to."""
+    owners = sorted({"", *plan.owners})
+    found = (store.notes(plan.key.agent, owner) for owner in owners)
+    return [notes for notes in found if notes is not None]
+
+
+def _own_blobs(store: SessionStore, key: SessionKey) -> set[str]:
+    """The payloads that only the logs of this key mention."""
+    own = set(store.blobs).intersection(store.hash_candidates(of=key))
+    if own:
+        own.difference_update(store.hash_candidates(besides=key))
+    return own
+
+
+def _reduce(access: Access, plan: ErasableSession) -> Access:
+    """An access without the names of an erased session: who, when and how much stay."""
+    key = plan.key
+    if access.agent == key.agent and access.session == key.session:
+        access = msgspec.structs.replace(access, session="", reason="")
+    if access.action != "erase" and access.target in plan.names:
+        access = msgspec.structs.replace(access, target="", reason="")
+    return access
+
+
+def _without_owner(access: Access, owner: str) -> Access:
+    return msgspec.structs.replace(access, owner="") if access.owner == owner else access
+
+
+def _erase_notes_of(store: SessionStore, owner: str, *, is_dry_run: bool) -> int:
+    """Delete all notes of an owner, whichever agent took them; returns their number."""
+    number, scopes = 0, []
+    for agent in sorted(store.agents()):
+        notes = store.notes(agent, owner)
+        if notes is not None:
+            number += sum(1 for _note in notes.notes()) if is_dry_run else notes.erase(None)
+            scopes.append(notes.scope)
+    if scopes and not is_dry_run:
+        store.erase_from_indexes(None, scopes)
+    return number
+
+
+def _remaining(
+    store: SessionStore,
+    plans: Sequence[ErasableSession],
+    owner: str | None,
+    infos: Sequence[SessionInfo],
+) -> list[RemainingCopy]:
+    gone = {plan.key for plan in plans}
+    names = {str(key) for key in gone}
+    found: list[RemainingCopy] = []
+    for info in infos:
+        if info.key not in gone and info.parent_session in names:
+            kind: CopyKind = "reset" if info.reason == "reset" else "fork"
+            kind = "spawn" if info.reason == "spawn" else kind
+            why = f"it was made from {info.parent_session} ({info.reason or 'no reason given'})"
+            found.append(RemainingCopy(kind, str(info.key), why))
+        if owner is not None and info.owner is None:
+            why = "its header is damaged, so nobody can tell whose it is"
+            found.append(RemainingCopy("unknown owner", str(info.key), why))
+    found += _readers(store, plans, gone)
+    if owner is None:
+        found += _unsigned_notes(store, plans)
+    why = "exports, backups and what a model's provider was sent are not in the store"
+    return [*found, RemainingCopy("outside", "", why)]
+
+
+def _readers(
+    store: SessionStore, plans: Iterable[ErasableSession], gone: set[SessionKey]
+) -> list[RemainingCopy]:
+    """The sessions that read one of those erased, by the audit log."""
+    names = {name for plan in plans for name in plan.names}
+    readers = {
+        f"{access.agent}/{access.session}"
+        for access in store.audit.entries().accesses
+        if access.is_allowed and access.session and access.target in names
+    }
+    why = "it read the session, and may have kept words of it"
+    return [
+        RemainingCopy("reader", name, why) for name in sorted(readers - {str(key) for key in gone})
+    ]
+
+
+def _unsigned_notes(store: SessionStore, plans: Iterable[ErasableSession]) -> list[RemainingCopy]:
+    """Notes that name no session: people wrote them, or a model with the memory tool."""
+    scopes = {scope.scope: scope for plan in plans for scope in _scopes(store, plan)}
+    found = []
+    for name, scope in sorted(scopes.items()):
+        number = sum(not note.session for note in scope.notes())
+        if number:
+            why = f"{number} notes name no session: look at them"
+            found.append(RemainingCopy("notes", name, why))
+    return found

@@ -1,0 +1,172 @@
+"""Sessions in files, deleted for good.
+
+A session that is being erased is in the trash as `<agent>.<session>.<milliseconds>.erasing`: no
+listing shows it and nothing restores it. The file is deleted last, so an erasure that was cut off
+can be finished.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.limits import LOCK_WAIT_SECONDS
+from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.core.log.views import opening
+from holdfast.errors import NoSuchSession
+from holdfast.ports.erasing import SessionEraser, describe_logs
+from holdfast.stores.files import explaining, hold_lock, open_file, open_folder
+from holdfast.stores.jsonl.catalogue import FileCatalogue
+from holdfast.stores.jsonl.folders import SUFFIX, TRASH, sessions_of
+from holdfast.stores.jsonl.log import FileLog, hashes_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from holdfast.ports.erasing import ErasableSession
+
+_ERASING: Final = ".erasing"
+
+
+class FileEraser(FileCatalogue, SessionEraser):
+    """A `SessionEraser` of files."""
+
+    def erasable(self, key: SessionKey, *, owner: str | None = None) -> ErasableSession:
+        found = describe_logs(key, self._logs_of(key, owner))
+        if not found.logs:
+            raise NoSuchSession(str(key), [known.session for known in self.keys()])
+        return found
+
+    def begin_erasure(self, key: SessionKey, *, owner: str | None = None) -> None:
+        with suppress(NoSuchSession), self.open_log(key) as log:
+            if _is_of(log, owner):
+                self.remove(key)
+        with explaining(f"erase session `{key.session}`"):
+            self._condemn(key, owner)
+            self._delete_side_files(key)
+
+    def erasures(self) -> list[SessionKey]:
+        found = (_key_in_trash(name) for name, _status in self._folders.listing(TRASH))
+        return sorted({key for key, suffix in filter(None, found) if suffix == _ERASING})
+
+    def finish_erasure(self, key: SessionKey) -> None:
+        for name, _status in self._folders.listing(TRASH):
+            if _key_in_trash(name) == (key, _ERASING):
+                self._folders.unlink(TRASH, name)
+
+    def hash_candidates(
+        self, *, of: SessionKey | None = None, besides: SessionKey | None = None
+    ) -> Iterator[str]:
+        def is_wanted(parts: tuple[str, ...], name: str) -> bool:
+            key, suffix = _owner_of_file(parts, name)
+            if of is not None:
+                return key == of
+            return suffix != _ERASING and (besides is None or key != besides)
+
+        for fd in self._folders.logs(is_wanted):
+            yield from hashes_in(fd)
+
+    def agents(self) -> list[str]:
+        return self._folders.agents()
+
+    def erase_from_indexes(self, session: SessionKey | None, scopes: Sequence[str] = ()) -> None:
+        from holdfast.stores.search.index import FILE_NAME, SearchIndex
+
+        if session is not None:
+            self._index.erase(session)
+        index = SearchIndex(os.path.join(self.root, FILE_NAME))
+        try:
+            index.erase(None if session is None else str(session), scopes)
+        finally:
+            index.close()
+
+    def _logs_of(self, key: SessionKey, owner: str | None) -> Iterator[FileLog]:
+        """Yield the logs of a key: the session, the removed ones and those being erased."""
+        for parts, name in self._log_names(key):
+            try:
+                folder = open_folder(self.root, parts)
+            except FileNotFoundError:
+                continue
+            try:
+                fd = open_file(folder, name, os.O_RDONLY)
+            except FileNotFoundError:
+                continue  # moved meanwhile
+            finally:
+                os.close(folder)
+            try:
+                log = FileLog(key, fd, os.fstat(fd).st_size)
+                if _is_of(log, owner):
+                    yield log
+            finally:
+                os.close(fd)
+
+    def _log_names(self, key: SessionKey) -> Iterator[tuple[tuple[str, ...], str]]:
+        yield sessions_of(key.agent), key.session + SUFFIX
+        for name, status in self._folders.listing(TRASH):
+            found = _key_in_trash(name)
+            if stat.S_ISREG(status.st_mode) and found is not None and found[0] == key:
+                yield TRASH, name
+
+    def _condemn(self, key: SessionKey, owner: str | None) -> None:
+        """Rename the removed logs of a key, so that none of them can be restored."""
+        try:
+            trash = open_folder(self.root, TRASH)
+        except FileNotFoundError:
+            return
+        try:
+            with hold_lock(trash, wait_seconds=LOCK_WAIT_SECONDS):
+                for name in os.listdir(trash):
+                    if _key_in_trash(name) != (key, SUFFIX):
+                        continue
+                    fd = open_file(trash, name, os.O_RDONLY)
+                    try:
+                        is_ours = _is_of(FileLog(key, fd, os.fstat(fd).st_size), owner)
+                    finally:
+                        os.close(fd)
+                    if is_ours:
+                        new = name.removesuffix(SUFFIX) + _ERASING
+                        os.rename(name, new, src_dir_fd=trash, dst_dir_fd=trash)
+                self._disk.sync_folder(trash)
+        finally:
+            os.close(trash)
+
+    def _delete_side_files(self, key: SessionKey) -> None:
+        """Delete what stands beside a log that is gone: summary, writer, quarantine, leftovers."""
+        parts = sessions_of(key.agent)
+        names = [name for name, _status in self._folders.listing(parts)]
+        if key.session + SUFFIX in names:
+            return  # the id is in use again, by another owner
+        for name in names:
+            if _owner_of_file(parts, name)[0] == key:
+                self._folders.unlink(parts, name)
+
+
+def _is_of(log: FileLog, owner: str | None) -> bool:
+    if owner is None:
+        return True
+    first = opening(log)
+    return first is not None and first.owner == owner
+
+
+def _key_in_trash(name: str) -> tuple[SessionKey, str] | None:
+    """Return the key in the name of a file in the trash, and its suffix."""
+    agent, _, rest = name.partition(".")
+    session, _, rest = rest.partition(".")
+    stamp, dot, suffix = rest.partition(".")
+    if not (stamp.isdecimal() and is_name(agent) and is_name(session)):
+        return None
+    return SessionKey(agent, session), dot + suffix
+
+
+def _owner_of_file(parts: tuple[str, ...], name: str) -> tuple[SessionKey | None, str]:
+    """Return the session that a file belongs to, and the suffix of its name.
+
+    Temporary files are named after the file that they become, with a dot before.
+    """
+    if parts == TRASH:
+        return _key_in_trash(name) or (None, "")
+    session, dot, suffix = name.removeprefix(".").partition(".")
+    key = SessionKey(parts[1], session) if session and is_name(session) else None
+    return key, dot + suffix

@@ -1,0 +1,339 @@
+"""Gone means gone: after an erasure no file of the store has a word of the session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.runs import is_whole
+
+from holdfast import (
+    OPERATOR,
+    Assistant,
+    Caller,
+    History,
+    JsonlStore,
+    Memory,
+    Session,
+    SessionKey,
+    ToolResult,
+    User,
+    erase,
+    reseed,
+)
+from holdfast.core.log.records import Flush, Label
+from holdfast.errors import NoSuchSession, TurnInProgress, UsageError
+from holdfast.stores import ANY_HEAD, MemoryStore
+from holdfast.stores.compression import zstd
+from holdfast.stores.sqlite_cache import SqliteCache
+from holdfast.testing.scripted import ScriptedModel, calls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holdfast import Record
+    from holdfast.ports import SessionStore
+
+KEY = SessionKey("main", "qidsession")
+FORK = SessionKey("main", "branch")
+OTHER = SessionKey("main", "other")
+OWNER = "qowner"
+WORDS = (
+    *("quser", "qreply", "qoutput", "qlabel", "qrelabel", "qnote", "qdiscard", "qbookmark"),
+    *("qcheckpoint", "qtrashed", "qquarantine", "qleftover", "qtool", "qid", "qmodel"),
+)
+"""The beginning of the words that a session leaves somewhere; each place has its own."""
+
+
+def files_with(root: Path, words: tuple[str, ...]) -> dict[str, set[str]]:
+    """Return the words found in each file below the root, by name and content, also unpacked."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(root.rglob("*")):
+        texts = [path.name.encode()]
+        if path.is_file():
+            data = path.read_bytes()
+            texts.append(data)
+            if path.suffix == ".zst":
+                texts.append(zstd.decompress(data))
+        text = b"\n".join(texts).lower()
+        held = {word for word in words if word.encode() in text}
+        if held:
+            found[str(path.relative_to(root))] = held
+    return found
+
+
+def live_everywhere(root: Path) -> None:
+    """Write a session whose words are in every place where a session can put them."""
+
+    def qtool() -> str:
+        """Return a lot."""
+        return "qoutput " + "line of output\n" * 20_000
+
+    with JsonlStore(root) as store:
+        store.create(KEY, label="qtrashed as a label", owner=OWNER)
+        store.append(KEY, [User(content="qtrashed words")], expect=ANY_HEAD)
+        store.remove(KEY)
+        store.create(OTHER, owner=OWNER)
+        store.append(OTHER, [User(content="other words stay")], expect=ANY_HEAD)
+        store.notes("main", OWNER).append("a note of the other", session=str(OTHER))
+        store.notes("main", OWNER).append("qhand written by a person")
+        store.blobs.put(b"a payload of nobody")
+
+        store.create(KEY, label="qlabel of the session", owner=OWNER)
+        script = ScriptedModel([calls(("c1", "qtool", {})), "qreply is what it said"])
+        with Session.open(KEY.session, model=script, store=store, tools=[qtool]) as session:
+            session.say("quser said that; always use qnote when noting")
+            session.rename("qrelabel")
+            session.checkpoint(current_objective="qcheckpoint")
+        flush = Flush(notes=["qnote is worth keeping", "qdiscard was thrown away"], trigger="asked")
+        records: list[Record] = [
+            flush,
+            Label(label="qbookmark", target=store.head(KEY)),
+            Assistant(content="more", model="qmodel-1", provider="qmodel"),
+            ToolResult(tool_use_id="c", content="short"),
+        ]
+        store.append(KEY, records, expect=ANY_HEAD)
+        with Session.open(KEY.session, model=ScriptedModel([]), store=store) as session:
+            assert session.key == KEY  # its notes go into files now
+        notes = store.notes("main", OWNER)
+        notes.append(["qdiscard in a file of its own"], session=str(KEY))
+        notes.put("thrown.md", None, f"- qdiscard <!-- hf: 2026 {KEY} -->\n".encode())
+        notes.discard("thrown.md")
+
+        with Memory.open(str(root), owner=OWNER, with_vectors=False) as memory:
+            assert memory.search("quser", scope="all")
+            assert memory.search("qnote", scope="all")
+        store.leases.release(KEY, store.leases.acquire(KEY, "a turn", 60.0))
+        store.fork(KEY, FORK, at=None)
+        caller = Caller("main", OTHER.session, owner=OWNER, visibility="agent")
+        history = History(store, caller=caller)
+        for name in (KEY.session, str(KEY), "qrelabel", "qlabel of the session"):
+            history.text(session=name, query="quser")
+        History(store, caller=Caller("main", KEY.session, owner=OWNER)).text(session=OTHER.session)
+        reseed(store, KEY, identity=OPERATOR)
+        store.sessions()
+
+        log = root / "agents" / "main" / "sessions" / f"{KEY.session}.jsonl"
+        log.write_bytes(log.read_bytes() + b'{"qquarantine": damaged}\n')
+        store.repair(KEY)
+        log.with_name(f".{log.name}.123-456.tmp").write_bytes(b"qleftover")
+    (root / "index.sqlite3.corrupt").write_bytes(b"quser of an index that was set aside")
+
+
+@cache
+def template(folder: Path) -> Path:
+    root = folder / "root"
+    live_everywhere(root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return template(tmp_path_factory.mktemp("lived"))
+
+
+@pytest.fixture
+def root(lived: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(lived, tmp_path / "root"))
+
+
+def everything(root: Path) -> dict[str, bytes]:
+    """Return the files of the other sessions, and payloads."""
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and path.name.partition(".")[0] in (OTHER.session, FORK.session)
+    }
+
+
+def test_words_are_in_every_place_before(root: Path) -> None:
+    """The test would notice a word that stays: each place holds one before."""
+    found = files_with(root, WORDS)
+    assert set().union(*found.values()) == set(WORDS)
+    places = {Path(name).name.partition(".")[2] or name for name in found}
+    assert {"jsonl", "summary.json", "writer", "lease", "quarantine", "sqlite3"} <= places
+    assert {"sqlite3.corrupt", "md"} <= places
+    assert any(name.startswith("trash/") for name in found)
+    assert any(name.endswith(".zst") for name in found)
+    assert "audit.jsonl" in found
+    assert any("/.trash/" in name for name in found)
+
+
+def test_an_erased_session_leaves_no_word(root: Path) -> None:
+    """Every byte of every file: only the fork, which is reported, has the same words."""
+    before = everything(root)
+    with JsonlStore(root) as store:
+        report = erase(store, KEY)
+        found = files_with(root, WORDS)
+        fork = {f"agents/main/sessions/{FORK.session}.jsonl"}
+        payloads = {name for name in found if name.startswith("blobs/")}
+        assert found.keys() - payloads == fork | {"index.sqlite3"} & found.keys()
+        assert everything(root) == before
+        assert report.sessions[-1].key == KEY
+        assert {copy.where for copy in report.remaining if copy.kind == "fork"} == {str(FORK)}
+        assert {copy.where for copy in report.remaining if copy.kind == "reader"} == {str(OTHER)}
+        assert any(copy.kind == "notes" for copy in report.remaining)
+
+        erase(store, FORK)
+        assert files_with(root, WORDS) == {}
+        assert [note.text for note in store.notes("main", OWNER).notes()] == [
+            *("a note of the other", "qhand written by a person")
+        ]
+        assert [info.key for info in store.sessions()] == [OTHER]
+        assert not store.verify(OTHER).findings
+        [*_old, last] = store.audit.entries().accesses
+        assert (last.action, last.target[:7]) == ("erase", "erased:")
+
+
+def test_an_erased_owner_leaves_no_word(root: Path) -> None:
+    """All sessions of an owner, living and removed, and all notes, also those written by hand."""
+    with JsonlStore(root) as store:
+        bob = SessionKey("main", "bobs")
+        store.create(bob, owner="bob")
+        store.notes("main", "bob").append("a note of bob", session=str(bob))
+        report = erase(store, owner=OWNER)
+        assert len(report.sessions) == 4
+        assert report.notes == 1  # the others went with their sessions
+        assert files_with(root, (*WORDS, "qhand", OWNER, "other words")) == {}
+        assert [info.key for info in store.sessions()] == [bob]
+        assert [note.text for note in store.notes("main", "bob").notes()] == ["a note of bob"]
+
+
+def test_a_dry_run_counts_and_changes_nothing(root: Path) -> None:
+    """The numbers of a dry run are those of the erasure."""
+    with JsonlStore(root) as store:
+        store.sessions()
+        files = [path for path in root.rglob("*") if path.is_file() and "-shm" not in path.name]
+        before = [path.read_bytes() for path in files]
+        planned = erase(store, KEY, dry_run=True)
+        assert [path.read_bytes() for path in files] == before
+        assert planned.is_dry_run
+        done = erase(store, KEY)
+        assert done.remaining == planned.remaining
+        for told, gone in zip(planned.sessions, done.sessions, strict=True):
+            assert (told.key, told.logs, told.bytes) == (gone.key, gone.logs, gone.bytes)
+            assert told.blobs == gone.blobs
+
+
+def test_removing_is_not_erasing(root: Path) -> None:
+    """`rm` and `rm --empty` leave words in caches; the difference is what `erase` is for."""
+    with JsonlStore(root) as store:
+        store.remove(KEY)
+        store.empty_trash()
+        assert files_with(root, WORDS)
+
+
+def test_an_erasure_waits_for_no_turn(root: Path) -> None:
+    """While a turn runs nothing is erased, of none of the sessions."""
+    with JsonlStore(root) as store:
+        before = files_with(root, WORDS)
+        store.leases.acquire(KEY, "a turn", 60.0)
+        with pytest.raises(TurnInProgress):
+            erase(store, FORK, KEY)
+        assert {info.key for info in store.sessions()} >= {KEY, FORK}
+        assert files_with(root, WORDS).keys() >= before.keys() - {"index.sqlite3-wal"}
+
+
+def test_what_is_erased_cannot_be_named_again(root: Path) -> None:
+    """A second erasure says that there is no such session; its id can be used for another."""
+    with JsonlStore(root) as store:
+        erase(store, KEY)
+        with pytest.raises(NoSuchSession):
+            erase(store, KEY)
+        store.create(KEY)
+        with pytest.raises(UsageError):
+            erase(store, KEY, owner=OWNER)
+        with pytest.raises(UsageError):
+            erase(store, owner="")
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+STEPS: tuple[tuple[Any, str], ...] = (
+    *((os, name) for name in ("rename", "unlink", "replace", "write", "rmdir")),
+    *((shutil, "rmtree"), (SqliteCache, "erase")),
+)
+"""Every call by which an erasure changes something on disk."""
+
+
+def killer(number: int, at: int, real: Callable[..., Any], count: list[int]) -> Callable[..., Any]:
+    def call(*args: Any, **more: Any) -> Any:
+        count[0] += 1
+        if count[0] == at:
+            raise Killed(number)
+        return real(*args, **more)
+
+    return call
+
+
+def killed_erasures(lived: Path, folder: Path) -> Iterator[tuple[int, Path]]:
+    """Yield a root for every change that an erasure makes, with the process killed before it."""
+    at = 0
+    while True:
+        at += 1 if is_whole() else 4
+        root = Path(shutil.copytree(lived, folder / str(at)))
+        count = [0]
+        with pytest.MonkeyPatch.context() as patch, JsonlStore(root) as store:
+            for number, (place, name) in enumerate(STEPS):
+                patch.setattr(place, name, killer(number, at, getattr(place, name), count))
+            with suppress(Killed):
+                erase(store, KEY)
+                return
+        yield at, root
+
+
+def test_an_erasure_that_was_killed_is_finished_by_the_next(lived: Path, tmp_path: Path) -> None:
+    """Killed before any change: the session is whole, or in no listing; the next run ends it."""
+    kills = 0
+    for at, root in killed_erasures(lived, tmp_path):
+        kills = at
+        with JsonlStore(root) as store:
+            healthy = {info.key for info in store.sessions()}
+            restorable = {trashed.key for trashed in store.trash()}
+            hashes = set(store.hash_candidates(of=KEY))
+            if KEY in healthy | restorable:
+                # Nothing was erased yet: its payload is still there.
+                assert any(sha256 in store.blobs for sha256 in hashes), at
+                assert files_with(root, ("qnote",)).keys() - {"index.sqlite3"}, at
+            if KEY in healthy | restorable or KEY in store.erasures():
+                erase(store, KEY)
+            for copy in [info.key for info in store.sessions() if info.reason]:
+                assert copy == FORK, at
+                erase(store, copy)
+            assert files_with(root, WORDS) == {}, at
+            assert [info.key for info in store.sessions()] == [OTHER]
+        shutil.rmtree(root)
+    assert kills > 30
+
+
+@pytest.fixture(params=["files", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
+    with JsonlStore(tmp_path) if request.param == "files" else MemoryStore() as made:
+        yield made
+
+
+def test_every_store_erases(store: SessionStore) -> None:
+    """Log, trash, payloads and audit entries, in files and in memory alike."""
+    shared, own = store.blobs.put(b"shared"), store.blobs.put(b"own")
+    for key, hashes in ((KEY, [shared, own]), (OTHER, [shared])):
+        store.create(key, label=f"label of {key.session}")
+        results = [ToolResult(tool_use_id="c", content=sha256) for sha256 in hashes]
+        store.append(key, results, expect=ANY_HEAD)
+    History(store, caller=OPERATOR).text(session=KEY.session)
+    History(store, caller=OPERATOR).text(session=OTHER.session)
+    report = erase(store, KEY, clock=lambda: 5.0)
+    assert (report.sessions[0].blobs, report.sessions[0].accesses) == (1, 1)
+    assert [info.key for info in store.sessions()] == [OTHER]
+    assert store.trash() == []
+    assert set(store.blobs) == {shared}
+    accesses = store.audit.entries().accesses
+    assert [access.target for access in accesses[:2]] == ["", OTHER.session]
+    assert (accesses[2].action, accesses[2].ts) == ("erase", 5.0)
+    assert KEY.session not in str(accesses)
