@@ -13,6 +13,7 @@ from holdfast.core.log.records import (
     Compaction,
     Flush,
     Header,
+    InjectedContext,
     Label,
     Mode,
     ModelChange,
@@ -251,6 +252,7 @@ _OWN: dict[type, dict[str, SearchStrategy[Any]]] = {
         "trigger": _maybe(words()),
         "usage": _maybe(objects()),
     },
+    InjectedContext: {"text": clean_texts(), "source": words()},
     Label: {"label": clean_texts(), "target": _maybe(record_ids())},
     ModelChange: {
         "model": words(),

@@ -54,7 +54,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 ORDER: dict[str, tuple[str, ...]] = {
     "core": (
         *("limits", "text", "log", "secrets", "failures", "models", "tokens", "flow", "extract"),
-        *("outputs", "projection", "compaction", "checkpoint", "history", "memory", "turn"),
+        *("outputs", "checkpoint", "projection", "compaction", "history", "memory", "turn"),
     ),
     "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (

@@ -10,6 +10,7 @@ from holdfast.core.log.records import (
     Compaction as Compaction,
     Flush as Flush,
     Header as Header,
+    InjectedContext as InjectedContext,
     Label as Label,
     Mode as Mode,
     ModelChange as ModelChange,

@@ -18,6 +18,7 @@ from holdfast.core.log.records import (
     Checkpoint,
     Compaction,
     Flush,
+    InjectedContext,
     Label,
     Mode,
     ModelChange,
@@ -283,11 +284,23 @@ def continued(root: Path) -> None:
     made.store.close()
 
 
+def informed(root: Path) -> None:
+    """Added with the record type `context`."""
+    made = Maker(root, "informed")
+    made.store.create(made.key)
+    made.append(
+        InjectedContext(text="The build of main is red.", source="ci"),
+        User(content="What is wrong?"),
+        Assistant(content="The build."),
+    )
+    made.store.close()
+
+
 def main() -> None:
     root = Path(sys.argv[1])
     if root.exists():
         sys.exit(f"{root} is there already; frozen files are not written again")
-    for make in (every_type, unknown, branches, torn, damaged, undone, owned, continued):
+    for make in (every_type, unknown, branches, torn, damaged, undone, owned, continued, informed):
         make(root)
     for note in root.glob("agents/*/sessions/*.writer"):
         note.unlink()

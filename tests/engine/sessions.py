@@ -7,7 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User, text_of
-from holdfast.core.projection.fences import ASK
+from holdfast.core.text.fences import ASK
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.session import Session
 from holdfast.providers.requests import validate

@@ -37,6 +37,8 @@ ab81edacdf0b982fc52d623a5d1c58548909cf9b07480bf6c2a5138dcedda1fe  v1/damaged.exp
 e41c40eadd78c644c2542c9bf34913e5caaa7d4f6b2eb0054575e24da0ae9c2b  v1/every-type.blob.zst
 b7fe1df837c6f38c63e72a35a4a162e94faa0882cbf530d67b7a1dd96f496acf  v1/every-type.expected.json
 1ec66e7f849772b497ec8546b707e2934ebff7c1aedced152b09fd1e595b9650  v1/every-type.jsonl
+a484cb5c99ecec8b6b3191ffc13d940a809f4fdd2b83000cd04e39bdcd8f247d  v1/informed.expected.json
+27eeb24653b78b05140141782c391374c92f29c09c8a21ae919785d9dcf619b4  v1/informed.jsonl
 f9e6b5d1113797fbfefe4326cae9180d6685599b152989532d46f4f68bd73995  v1/owned.expected.json
 9200632361af4d79ba55fef89644d4a784b03cd422e5a6256dfa716fa8f99399  v1/owned.jsonl
 07bf2505461483a42cceb4dc044eb2ed8c97ee4403d035444e79d0cb754eb225  v1/torn.expected.json
@@ -151,7 +153,7 @@ def test_corpus_of_the_current_version_has_every_record_type(
 ) -> None:
     """A new record type comes with a frozen log that holds it."""
     every = store.verify(placed(tmp_path, CORPUS / "v1" / "every-type.jsonl"))
-    later = [CORPUS / "v1" / f"{name}.jsonl" for name in ("undone", "continued")]
+    later = [CORPUS / "v1" / f"{name}.jsonl" for name in ("undone", "continued", "informed")]
     lines = [line for path in later for line in path.read_text().splitlines()]
     types = {json.loads(line)["type"] for line in lines}
     assert set(every.counts) | types == set(BY_TYPE)

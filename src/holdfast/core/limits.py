@@ -131,6 +131,10 @@ MEMORY_FILE_CHARS_MAX: Final = 256_000
 """The largest file that the memory tool writes."""
 MEMORY_LINES_MAX: Final = 999_999
 
+CONTEXT_CHARS: Final = 12_000
+"""Characters of injected context that a request shows; the record has all of it."""
+CONTEXT_CHARS_MAX: Final = 1_000_000
+"""The longest text that can be injected."""
 CHECKPOINT_CHARS: Final = 4_000
 CHECKPOINT_CUT_CHARS: Final = 2_000
 """Characters of a checkpoint where it is shown: in a fresh session, and beside a compaction."""
@@ -180,6 +184,6 @@ assert PREVIEW_CHARS_MIN < PREVIEW_CHARS < OFFLOAD_TEXT_CHARS < RESULT_CHARS_MAX
 assert EXCERPT_CHARS_MIN < EXCERPT_CHARS < EXCERPT_CHARS_MAX
 assert RESEED_LEAST_CHARS < RESEED_BOTH_ENDS_CHARS < RESEED_CHARS < RESEED_CHARS_MAX
 assert NOTE_CHARS_MAX < MEMORY_VIEW_CHARS < MEMORY_FILE_CHARS_MAX < NOTE_FILE_BYTES_MAX
-assert CHECKPOINT_CUT_CHARS < CHECKPOINT_CHARS
+assert CHECKPOINT_CUT_CHARS < CHECKPOINT_CHARS < CONTEXT_CHARS < CONTEXT_CHARS_MAX
 assert 8 * SIDECAR_ITEMS_MAX * SIDECAR_ITEM_CHARS < SIDECAR_BYTES_MAX
 assert RECALL_LIMIT < RECALL_LIMIT_MAX < RECALL_CANDIDATES_MAX < RECALL_POSTINGS_MAX

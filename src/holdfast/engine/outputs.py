@@ -23,6 +23,7 @@ from holdfast.core.log.records import (
     Compaction,
     Content,
     Header,
+    InjectedContext,
     OutputRef,
     Record,
     ToolResult,
@@ -293,8 +294,8 @@ def _record_text(record: Record) -> tuple[str, str]:
             if _is_plain(content):
                 return text_of(content), "text"
             return _indent(msgspec.json.encode(content)), "json"
-        case Compaction(summary=summary):
-            return summary, "text"
+        case Compaction(summary=text) | InjectedContext(text=text):
+            return text, "text"
         case _:
             return _indent(encode(record)), "json"  # no text of its own: the whole record
 

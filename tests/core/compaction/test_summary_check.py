@@ -17,8 +17,8 @@ from holdfast.core.compaction.summary_request import ask, ask_riding
 from holdfast.core.extract.carryover import carry_over, prose_cap, prose_of
 from holdfast.core.log.records import Assistant, Record, ToolResult, User, text_of
 from holdfast.core.models.replies import Reply
-from holdfast.core.projection.fences import is_wrapped
 from holdfast.core.projection.view import fence_summary
+from holdfast.core.text.fences import is_wrapped
 from holdfast.core.tokens.counting import Estimator
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from holdfast.core.log.records import (
     ToolResult,
     User,
 )
-from holdfast.core.projection.fences import LABELS
 from holdfast.core.projection.view import fence_summary
+from holdfast.core.text.fences import LABELS
 from holdfast.core.tokens.counting import Estimator
 
 if TYPE_CHECKING:

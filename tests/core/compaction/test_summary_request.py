@@ -24,7 +24,7 @@ from holdfast.core.compaction.summary_request import (
 )
 from holdfast.core.extract.carryover import carry_over
 from holdfast.core.log.records import Compaction, Record, User
-from holdfast.core.projection.fences import TAGS, escape, is_wrapped, tag_text, unescape, unwrap
+from holdfast.core.text.fences import TAGS, escape, is_wrapped, tag_text, unescape, unwrap
 from holdfast.core.tokens.counting import Estimator
 
 COUNTER = Estimator()

@@ -23,7 +23,7 @@ from tests.strategies import (
 from tests.support.runs import examples
 
 from holdfast.core.limits import RECORD_NESTING_MAX
-from holdfast.core.log.damage import Flaw
+from holdfast.core.log.damage import Flaw, was_repaired
 from holdfast.core.log.records import (
     BY_TYPE,
     MESSAGES,
@@ -45,7 +45,6 @@ from holdfast.core.log.records import (
     text_of,
     to_json,
     tool_calls,
-    was_repaired,
 )
 from holdfast.core.text.cut import scrub, scrub_deep
 from holdfast.errors import BadRecord
@@ -132,6 +131,7 @@ _VALID: dict[str, dict[str, Any]] = {
     "flush": {"type": "flush"},
     "label": {"type": "label", "label": "l"},
     "model": {"type": "model", "model": "m"},
+    "context": {"type": "context", "text": "t", "source": "s"},
     "mode": {"type": "mode", "mode": "fresh"},
     "novel": {"type": "novel"},
 }

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.core.checkpoint.render import render
 from holdfast.core.checkpoint.state import State, to_json
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Checkpoint, Compaction, Record, Rewind, User
@@ -138,9 +137,8 @@ def test_ten_fresh_sessions_neither_nest_nor_grow_and_know_what_was_said(
         state = checkpoints.take(store, old, trigger="reset", clock=clock).state
         new = SessionKey("main", f"fresh-{number}")
         head = store.create(new, parent_session=str(old), reason="reset")
-        summary = Compaction(summary=render(state, 4_000), method="extract", reason="reset")
         asked = User(content=f"Make it about rain, {number}.")
-        records: list[Record] = [checkpoints.record_of(state), summary, asked]
+        records: list[Record] = [checkpoints.record_of(state), asked]
         store.append(new, records, expect=head)
         plan = project(ProjectionRequest(list(store.read(new)), Window(64_000, "test"), SCRIPTED))
         shown = text_of_blocks(plan.prompt.messages[0].blocks)

@@ -40,7 +40,7 @@ from holdfast.core.log.records import (
 )
 from holdfast.core.models.prices import Price
 from holdfast.core.models.replies import Reply
-from holdfast.core.projection.fences import ASK
+from holdfast.core.text.fences import ASK
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.session.session import Session
 from holdfast.errors import ToolLoop, UsageError

@@ -162,8 +162,8 @@ class _Reading:
         if not isinstance(state, State):
             return
         is_first = not self._request_count and not self._work.call_count
-        if state.session_id != self._session and is_first:
-            self._begin(_inherit(state))
+        if is_first:  # the state that the session starts from, whichever session it is of
+            self._begin(_inherit(state, self._session))
             return
         self._given, self._added = dict(state.given), dict(state.added)
         self._extra = dict(state.extra)
@@ -244,8 +244,10 @@ def _place_after(records: Sequence[Record], upto: str) -> int | None:
     return next((place + 1 for place in places), None)
 
 
-def _inherit(state: State) -> State:
-    """The state of an earlier session, as another one begins with it."""
+def _inherit(state: State, session: str) -> State:
+    """The state of earlier work, as `session` begins with it."""
+    if state.session_id == session:
+        return msgspec.structs.replace(_uncover(state), upto="", open_calls=())
     requests = tuple(
         request if request.session else msgspec.structs.replace(request, session=state.session_id)
         for request in state.requests

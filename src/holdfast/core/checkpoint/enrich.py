@@ -17,8 +17,8 @@ from holdfast.core.checkpoint.state import ADDABLE, State, to_json
 from holdfast.core.extract.names import identifiers
 from holdfast.core.extract.statements import same_words, sentences
 from holdfast.core.limits import CHECKPOINT_CHARS, CHECKPOINT_ENTRY_CHARS
-from holdfast.core.projection.fences import unwrap
 from holdfast.core.text.cut import cut
+from holdfast.core.text.fences import unwrap
 
 if TYPE_CHECKING:
     from holdfast.core.models.replies import Reply

@@ -15,8 +15,8 @@ import msgspec
 
 from holdfast.core.limits import CHECKPOINT_CHARS
 from holdfast.core.log.speakers import ORIGINAL_PROMPT
-from holdfast.core.projection.fences import escape, tag_text
 from holdfast.core.text.cut import cut, ellipsis, scrub
+from holdfast.core.text.fences import escape, tag_text
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:

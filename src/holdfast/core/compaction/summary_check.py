@@ -21,8 +21,8 @@ from holdfast.core.extract.names import rank_names
 from holdfast.core.extract.phrases import PLANS, REFUSALS, begins
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.messages import Thinking, read_blocks
-from holdfast.core.projection.fences import LABELS, unwrap
 from holdfast.core.secrets.redaction import without_secrets
+from holdfast.core.text.fences import LABELS, unwrap
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from holdfast.core.models.messages import (
     arguments_json,
     read_blocks,
 )
-from holdfast.core.projection.fences import escape, tag_text
 from holdfast.core.text.cut import cut
+from holdfast.core.text.fences import escape, tag_text
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:

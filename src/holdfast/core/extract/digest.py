@@ -14,7 +14,7 @@ from holdfast.core.extract.names import identifiers, weigh
 from holdfast.core.extract.statements import find_statements
 from holdfast.core.extract.touched_files import Touch, find_touches
 from holdfast.core.limits import REF_CHARS
-from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User, text_of
+from holdfast.core.log.records import Assistant, InjectedContext, ToolResult, ToolUse, User, text_of
 from holdfast.core.models.messages import Text, ToolCall, read_blocks
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -91,6 +91,8 @@ def digest_record(record: Record) -> Digest | None:
                 rules=tuple(find_statements(said)),
                 names=weigh(identifiers(text), 1.0),
             )
+        case InjectedContext():
+            return Digest(record.id, names=weigh(identifiers(scrub(record.text)), 1.0))
         case Assistant():
             return _digest_reply(record)
         case ToolUse():

@@ -7,6 +7,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from holdfast.core.limits import DAMAGE_PREVIEW_BYTES
+from holdfast.core.text.lazy_pattern import lazy_pattern
 
 FlawKind = Literal["torn", "nul", "utf-8", "garbage", "shape", "oversize"]
 Kind = (
@@ -46,6 +47,9 @@ NOTES: Final = frozenset({"no-header", "foreign-header", "newer-version", "repai
 """Findings that lose nothing."""
 
 
+_SUSPECT: Final = lazy_pattern(rb"\\u[dD][89a-fA-F]|NaN|Infinity")
+
+
 class Flaw(NamedTuple):
     """Why a line is not a record."""
 
@@ -69,6 +73,17 @@ class Finding(msgspec.Struct, frozen=True):
     @property
     def meaning(self) -> str:
         return MEANING[self.kind]
+
+
+def was_repaired(line: bytes) -> bool:
+    """Return whether a readable line holds text that only a lenient reader accepts."""
+    if not _SUSPECT.search(line):
+        return False
+    try:
+        msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True
+    return False
 
 
 def preview(data: bytes) -> str:

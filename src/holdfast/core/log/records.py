@@ -16,7 +16,6 @@ import msgspec
 from holdfast.core.limits import RECORD_NESTING_MAX
 from holdfast.core.log.damage import Flaw
 from holdfast.core.text.cut import scrub_deep
-from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.nesting import is_too_deep
 from holdfast.errors import BadRecord
 
@@ -98,6 +97,14 @@ class Assistant(_Record, frozen=True, tag="assistant", kw_only=True):
     model: str | None = None
     usage: Json | None = None
     stop_reason: str | None = None
+
+
+class InjectedContext(_Record, frozen=True, tag="context", kw_only=True):
+    """Text that a program puts before the next user message. The view fences and labels it."""
+
+    text: str
+    source: str = ""
+    """The program it is from."""
 
 
 class OutputRef(_Open, frozen=True, kw_only=True):
@@ -234,6 +241,7 @@ class Unknown(_Record, frozen=True, tag="", kw_only=True):
 _Known: TypeAlias = (
     Header
     | User
+    | InjectedContext
     | Assistant
     | ToolResult
     | ToolUse
@@ -268,7 +276,6 @@ _NESTED: Final = {"output_ref": _names(OutputRef), "decisions": _names(PruneDeci
 """The fields of a record that are structs themselves."""
 _CAREFUL: Final = frozenset((Unknown, Prune, ToolResult))
 
-_SUSPECT: Final = lazy_pattern(rb"\\u[dD][89a-fA-F]|NaN|Infinity")
 _SHALLOW_BYTES: Final = 2 * RECORD_NESTING_MAX
 """A shorter line has no room for brackets that are nested too deeply."""
 _LONG_BYTES: Final = 16 * 1024  # above it, nesting is checked before decoding
@@ -370,17 +377,6 @@ def _may_be_deep(data: bytes, lines: int = 1) -> bool:
     """
     brackets_max = RECORD_NESTING_MAX + lines - 1
     return len(data) > _LONG_BYTES * lines or data.count(b"[") + data.count(b"{") > brackets_max
-
-
-def was_repaired(line: bytes) -> bool:
-    """Return whether a readable line holds text that only a lenient reader accepts."""
-    if not _SUSPECT.search(line):
-        return False
-    try:
-        msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return True
-    return False
 
 
 def from_json(value: object) -> Record | Flaw:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.limits import FORMAT_VERSION
-from holdfast.core.log.damage import Finding, Flaw
+from holdfast.core.log.damage import Finding, Flaw, was_repaired
 from holdfast.core.log.ids import SessionKey, positional_id
 from holdfast.core.log.listing import Facts, title_of
 from holdfast.core.log.records import (
@@ -24,7 +24,6 @@ from holdfast.core.log.records import (
     Record,
     User,
     text_of,
-    was_repaired,
 )
 from holdfast.core.log.replay import Boundaries, SeenCalls, without_doubles
 from holdfast.core.log.tree import Outline, settled_ids

@@ -13,8 +13,8 @@ import msgspec
 from holdfast.core.extract.statements import same_words
 from holdfast.core.limits import INJECTION_CHARS
 from holdfast.core.log.ids import SessionKey, is_name
-from holdfast.core.projection.fences import escape, tag_text
 from holdfast.core.text.cut import cut
+from holdfast.core.text.fences import escape, tag_text
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
 

@@ -17,9 +17,9 @@ import msgspec
 from holdfast.core.extract.preferences import Kind, agent_decisions, user_instructions
 from holdfast.core.extract.statements import same_words
 from holdfast.core.log.records import Assistant, Flush, User, text_of
-from holdfast.core.projection.fences import escape, tag_text, unwrap
 from holdfast.core.secrets.redaction import has_secret
 from holdfast.core.text.cut import cut
+from holdfast.core.text.fences import escape, tag_text, unwrap
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from holdfast.core.limits import SIDECAR_CHARS, SIDECAR_ITEM_CHARS, SIDECAR_ITEM
 from holdfast.core.log.records import Header
 from holdfast.core.log.replay import with_ids
 from holdfast.core.log.speakers import assistant_text, user_text
-from holdfast.core.projection.fences import tag_text
 from holdfast.core.text.cut import cut, ellipsis
+from holdfast.core.text.fences import tag_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

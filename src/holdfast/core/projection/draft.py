@@ -85,7 +85,7 @@ class ViewDraft:
     def latest_user(self) -> ContextUnit | None:
         """The newest thing the user said, wherever it stands."""
         kept = (*self.opening, *self.units[self.start :])
-        return next((unit for unit in reversed(kept) if unit.is_user), None)
+        return next((unit for unit in reversed(kept) if unit.is_said), None)
 
     def turn_start(self) -> int:
         """The index at which the newest turn begins; behind the end where it began earlier."""
@@ -196,7 +196,7 @@ class ViewDraft:
 
     def drop_pins_but_last(self) -> None:
         """Of the turn a cut fell into, keep only what was said last."""
-        self.pinned = self.pinned[-1:]
+        self.pinned = ([unit for unit in self.pinned if unit.is_said] or self.pinned)[-1:]
         assert self.summary is not None
         self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
         self.close()
@@ -262,7 +262,7 @@ class ViewDraft:
         pinned = [
             to_json(record)
             for record in self._records
-            if type(record) is User and record.id in said
+            if record.kind in ("user", "context") and record.id in said
         ]
         if len(pinned) < len(said) and self.view.boundary is not None:
             older = [raw for raw in self.view.boundary.turn or () if raw.get("id") in said]

@@ -104,7 +104,7 @@ class Past:
         if before is None:
             return None
         records = self._request.records
-        oldest = next(record for record in records if isinstance(record, Compaction))
+        oldest = next((record for record in records if isinstance(record, Compaction)), before)
         is_whole = oldest.covers is not None and oldest.covers[0] in self.by_id
         text = before.carry or before.summary
         if text == LEAST_SUMMARY:

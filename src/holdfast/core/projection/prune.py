@@ -113,7 +113,7 @@ def chars_of(part: MessagePart) -> int:
 def _shorten_block(block: Block, share: float, record: str) -> Block | None:
     match block:
         case Text(text):
-            shorter = cut(text, int(len(text) * share), marker=_marker(record)).text
+            shorter = cut(text, int(len(text) * share), marker=name_record(record)).text
             return Text(shorter) if shorter.strip() else None
         case ToolCall(arguments=arguments):
             return msgspec.structs.replace(
@@ -134,7 +134,7 @@ def _shorten_block(block: Block, share: float, record: str) -> Block | None:
 def _shorten_value(value: Any, share: float, record: str) -> Any:
     match value:
         case str() if len(value) > 80:
-            return cut(value, int(len(value) * share), marker=_marker(record)).text
+            return cut(value, int(len(value) * share), marker=name_record(record)).text
         case dict():
             return {key: _shorten_value(item, share, record) for key, item in value.items()}
         case list():
@@ -145,7 +145,9 @@ def _shorten_value(value: Any, share: float, record: str) -> Any:
 
 def _trim_answer(answer: ToolAnswer, cap: int, record: str) -> ToolAnswer:
     pictures = [_image_note(piece, record) for piece in answer.content if type(piece) is Image]
-    text = cut("\n".join([_text_in(answer), *pictures]).strip("\n"), cap, marker=_marker(record))
+    text = cut(
+        "\n".join([_text_in(answer), *pictures]).strip("\n"), cap, marker=name_record(record)
+    )
     return msgspec.structs.replace(answer, content=(Text(text.text if text.text.strip() else "…"),))
 
 
@@ -178,7 +180,8 @@ def _image_note(image: Image, record: str) -> str:
     return f"[Image left out: {image.media_type or 'picture'}{size}. Record {record} has it.]"
 
 
-def _marker(record: str) -> Marker:
+def name_record(record: str) -> Marker:
+    """Return the marker of a cut that names the record with the whole text."""
     return lambda omitted, total, unit: (
         f"\n[… {omitted:,} of {total:,} {unit} left out; record {record} has all of it …]\n"
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import msgspec
 
-from holdfast.core.log.records import Assistant, Record, ToolResult, ToolUse, User
+from holdfast.core.log.records import Assistant, InjectedContext, Record, ToolResult, ToolUse, User
 from holdfast.core.models.messages import (
     EMPTY_RESULT,
     INTERRUPTED,
@@ -31,7 +31,9 @@ from holdfast.core.models.messages import (
     read_blocks,
     read_pieces,
 )
+from holdfast.core.projection.contexts import context_text
 from holdfast.core.projection.payloads import has_payload, without_payloads
+from holdfast.core.text.cut import has_lone_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -74,7 +76,8 @@ MEANING: Final[dict[str, str]] = {
 }
 """Every repair by name."""
 
-Source = Literal["user", "assistant", "tool_result", "injected"]
+Source = Literal["user", "context", "assistant", "tool_result", "injected"]
+_USER_SIDE: Final = frozenset(("user", "context"))
 _B = TypeVar("_B", bound=Block)
 UNNAMED_TOOL: Final = "unnamed_tool"
 
@@ -103,6 +106,12 @@ class ContextUnit(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_user(self) -> bool:
+        """True for a user's message, and for context that was injected before one."""
+        return self.parts[0].source in _USER_SIDE
+
+    @property
+    def is_said(self) -> bool:
+        """True for a user's message alone."""
         return self.parts[0].source == "user"
 
     @property
@@ -141,6 +150,8 @@ class Thread:
             self._take_user(record)  # type: ignore[arg-type]
         elif kind is ToolUse:
             self._take_call(record)  # type: ignore[arg-type]
+        elif kind is InjectedContext and (text := context_text(record)):  # type: ignore[arg-type]
+            self._add_said(MessagePart(record.id, "context", "user", (Text(text),)))
 
     def units(self) -> list[ContextUnit]:
         """Everything fed so far; calls that are still open are answered as interrupted."""
@@ -215,7 +226,7 @@ class Thread:
             self._take_stray(record)
             return
         content = self._lift_payloads(record, read_pieces(record.content))
-        if _has_lone_surrogates(record.content):
+        if has_lone_surrogates(record.content):
             self._repair("bad-unicode", record)
         if not content:
             self._repair("empty-result", record)
@@ -291,7 +302,7 @@ class Thread:
         blocks = self._lift_payloads(record, blocks)
         if not blocks:
             self._repair("empty-message", record)
-        if _has_lone_surrogates(record.content):
+        if has_lone_surrogates(record.content):
             self._repair("bad-unicode", record)
         return blocks
 
@@ -463,18 +474,3 @@ def _result_in(record: User, block: Other) -> ToolResult:
 
 def _orphan(result: ToolResult) -> ViewRepair:
     return ViewRepair("orphan-result", result.id, result.tool_use_id)
-
-
-def _has_lone_surrogates(content: object) -> bool:
-    if isinstance(content, str):
-        if content.isascii():
-            return False
-    elif content is None:
-        return False
-    try:
-        msgspec.json.encode(content)
-    except UnicodeEncodeError:
-        return True
-    except (TypeError, ValueError, RecursionError, OverflowError):
-        return False
-    return False

@@ -10,14 +10,25 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.log.records import Assistant, Compaction, Prune, Undo, User, from_json
+from holdfast.core.log.records import (
+    Assistant,
+    Checkpoint,
+    Compaction,
+    InjectedContext,
+    Prune,
+    Undo,
+    User,
+    from_json,
+)
 from holdfast.core.log.replay import Boundaries, undone
 from holdfast.core.models.messages import Text
 from holdfast.core.models.usage import read_usage
+from holdfast.core.projection.contexts import starting_state
 from holdfast.core.projection.prune import clear, trim
 from holdfast.core.projection.sizes import Scale
 from holdfast.core.projection.steps import ContextUnit, MessagePart, Thread, ViewRepair
 from holdfast.core.text.cut import scrub
+from holdfast.core.text.fences import SUMMARY_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,6 +152,11 @@ class _Reading:
         self._calls = 0
         self._calibration = scale.base(target.model)
 
+    @property
+    def _is_blank(self) -> bool:
+        """True while nothing was said: a checkpoint is then what the session starts from."""
+        return not self._thread.units()
+
     def goes_on_in(self, records: Sequence[Record], window: int, target: Target) -> bool:
         """Return whether these records are the ones read so far and some more."""
         fed = self._fed
@@ -150,6 +166,7 @@ class _Reading:
             and fed <= len(records)
             and (fed == 0 or (records[fed - 1] is self._last and records[0] is self._first))
             and not any(_turns_the_view(record, window) for record in records[fed:])
+            and not (any(type(rec) is Checkpoint for rec in records[fed:]) and self._is_blank)
         )
 
     def feed(self, records: Sequence[Record]) -> None:
@@ -220,7 +237,8 @@ def _turns_the_view(record: Record, window: int) -> bool:
 
 
 def _start(records: Sequence[Record], window: int) -> tuple[Compaction | None, int]:
-    """The newest boundary that binds, and the index of the first record it keeps."""
+    """The newest boundary that binds, or else the state the session starts from; and the index of
+    the first record after it."""
     boundaries = Boundaries(window)
     for index in range(len(records) - 1, -1, -1):
         record = records[index]
@@ -230,7 +248,7 @@ def _start(records: Sequence[Record], window: int) -> tuple[Compaction | None, i
                 return record, index
             kept = (i for i in range(index - 1, -1, -1) if records[i].id == record.first_kept)
             return record, next(kept, index)
-    return None, 0
+    return starting_state(records), 0
 
 
 def _form(decision: PruneDecision) -> Form:
@@ -239,10 +257,6 @@ def _form(decision: PruneDecision) -> Form:
 
 LEAST_SUMMARY: Final = "[The beginning of this conversation is not shown.]"
 """The summary where a budget leaves room for no other: a summary is never empty."""
-SUMMARY_LABEL = (
-    "[The conversation so far, shortened. This is a record of what was said and done, "
-    "not a request. The log has every message.]"
-)
 
 
 def fence_summary(summary: str) -> str:
@@ -258,7 +272,7 @@ def _opening(boundary: Compaction | None) -> list[ContextUnit]:
     thread = Thread()
     for raw in boundary.turn or ():
         record = from_json(raw)
-        if isinstance(record, User):
+        if isinstance(record, User | InjectedContext):
             thread.feed(record)
     return units + thread.units()
 

@@ -68,6 +68,22 @@ def scrub(text: str) -> str:
     return _SURROGATE.sub("\ufffd", joined)
 
 
+def has_lone_surrogates(content: object) -> bool:
+    """Return whether a text or a JSON-like value holds half of a surrogate pair alone."""
+    if isinstance(content, str):
+        if content.isascii():
+            return False
+    elif content is None:
+        return False
+    try:
+        msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        return True
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return False
+    return False
+
+
 def scrub_deep(value: object) -> object:
     """`scrub` every string, keys included, in a JSON-like value."""
     match value:

@@ -28,7 +28,15 @@ from holdfast.core.flow.events import (
     TurnFinished,
     TurnStarted,
 )
-from holdfast.core.log.records import Assistant, Compaction, ToolResult, User, text_of
+from holdfast.core.limits import CONTEXT_CHARS, CONTEXT_CHARS_MAX
+from holdfast.core.log.records import (
+    Assistant,
+    Compaction,
+    InjectedContext,
+    ToolResult,
+    User,
+    text_of,
+)
 from holdfast.core.models.messages import INTERRUPTED, ToolCall
 from holdfast.core.outputs.offload import offload_content
 from holdfast.core.turn.compact import save_checkpoint
@@ -90,6 +98,37 @@ def _search_memory(run: RunState, content: Content) -> Flow[list[User]]:
         return []
     block: str = yield SearchMemory(query)
     return [User(content=block, extra={"meta": True, "injected": "memory"})] if block else []
+
+
+def inject_context(text: object, source: object) -> Flow[str]:
+    """Store context for the model, before the user's next message; returns its record id."""
+    if not isinstance(text, str) or not isinstance(source, str):
+        found = type(text if not isinstance(text, str) else source).__name__
+        raise UsageError(
+            f"injected context and its source are texts, not `{found}`",
+            hint="pass two strings; pictures and blocks belong into `say` or `add_user`",
+        )
+    if not text.strip():
+        raise UsageError("the injected context is empty", hint="pass a text")
+    if len(text) > CONTEXT_CHARS_MAX:
+        raise UsageError(
+            f"injected context of {len(text):,} characters is too long",
+            hint=f"pass at most {CONTEXT_CHARS_MAX:,}; a request shows {CONTEXT_CHARS:,} of it",
+        )
+    stored = yield Append((InjectedContext(text=text, source=" ".join(source.split())),))
+    record: str = stored[0].id
+    return record
+
+
+def pending_context(records: Sequence[Record]) -> list[InjectedContext]:
+    """The context that still waits for a user message, oldest first."""
+    waiting: list[InjectedContext] = []
+    for record in reversed(records):
+        if isinstance(record, User | Assistant | ToolResult):
+            break
+        if isinstance(record, InjectedContext):
+            waiting.append(record)
+    return waiting[::-1]
 
 
 def resume(run: RunState) -> Flow[Reply | None]:

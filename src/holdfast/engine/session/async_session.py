@@ -15,7 +15,7 @@ from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.turn import turn
 from holdfast.core.turn.compact import compact
 from holdfast.engine.session import lifecycle, reading, rewinding
-from holdfast.engine.session.base import SessionBase
+from holdfast.engine.session.base import ClosedOnAsyncExit, SessionBase
 from holdfast.engine.session.drivers.awaiting import AwaitingDriver, run_in_thread
 from holdfast.engine.session.opening import (
     check_ready,
@@ -56,7 +56,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class AsyncSession(SessionBase):
+class AsyncSession(ClosedOnAsyncExit, SessionBase):
     """A durable session whose requests fit the model's window. Open one with
     `await AsyncSession.open(…)`. Its methods are those of `Session`, awaited."""
 
@@ -121,12 +121,6 @@ class AsyncSession(SessionBase):
                 opened, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned
             )
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
     async def close(self) -> None:
         if self._owned:
             await self._run(lifecycle.checkpoint_on_close(self._state))
@@ -179,6 +173,9 @@ class AsyncSession(SessionBase):
 
     async def add_user(self, content: Content, *, name: str | None = None) -> str:
         return await self._run(turn.add_user(self._state.run, content, name))
+
+    async def inject_context(self, text: str, *, source: str) -> str:
+        return await self._run(turn.inject_context(text, source))
 
     async def add_result(
         self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None

@@ -14,12 +14,39 @@ from holdfast.engine.session.state import SessionState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Self
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.window import Window
     from holdfast.ports import AsyncModel, BlobStore, Clock, Model, Notes, SessionStore
+
+
+class ClosedOnExit:
+    """A session that a `with` block closes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+class ClosedOnAsyncExit:
+    """A session that an `async with` block closes."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        raise NotImplementedError
 
 
 class SessionBase:

@@ -14,9 +14,10 @@ import msgspec
 
 from holdfast.core.checkpoint.capture import capture
 from holdfast.core.checkpoint.enrich import SYSTEM, ask, read_enrichment
+from holdfast.core.checkpoint.render import render
 from holdfast.core.checkpoint.state import Bad, Loaded, State, newest, read_state, to_json
 from holdfast.core.compaction.summary_input import parts
-from holdfast.core.log.records import Checkpoint
+from holdfast.core.log.records import Assistant, Checkpoint, InjectedContext, User
 from holdfast.core.models.messages import Message, Prompt, Text
 from holdfast.core.tokens.counting import Estimator
 from holdfast.errors import HoldfastWarning
@@ -98,6 +99,19 @@ def enrich(model: Model, state: State, records: Sequence[Record]) -> State:
 def load(store: SessionStore, key: SessionKey) -> Loaded:
     """The newest usable checkpoint on the path to the head."""
     return newest(store.back(key))
+
+
+def bring_in(store: SessionStore, key: SessionKey, state: State) -> str:
+    """Give a session the state of earlier work, for its next request; returns the record.
+
+    A session without messages starts from it. In any other it is context, which the model reads
+    before the next user message.
+    """
+    if not any(isinstance(record, User | Assistant) for record in store.back(key)):
+        return save(store, key, state)
+    source = f"checkpoint of session {state.session_id}" if state.session_id else "a checkpoint"
+    context = InjectedContext(text=render(state), source=source)
+    return store.append(key, [context], expect=ANY_HEAD).ids[0]
 
 
 def each(store: SessionStore, key: SessionKey) -> Iterator[tuple[str, State]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.checkpoint.render import render
+import msgspec
+
 from holdfast.core.flow.arguments import check_text, shorten
 from holdfast.core.flow.effects import Append, Read, RunBlocking
-from holdfast.core.log.records import Assistant, Checkpoint, Compaction, Flush, Label, Mode, User
+from holdfast.core.log.records import Assistant, Checkpoint, Flush, Label, Mode, User
 from holdfast.core.memory.notes import durable, saved_notes
+from holdfast.core.turn.turn import pending_context
 from holdfast.engine.session.checkpoints import record_of
 from holdfast.engine.session.opening import new_key
 from holdfast.errors import BadSetting
@@ -77,12 +79,9 @@ def reset(state: SessionState, label: str) -> Flow[SessionKey]:
             owner=state.owner,
         )
     )
-    seeds: list[Record] = [record_of(taken)]
-    text = render(taken)
-    if taken.request_count and text:
-        reason = f"reset of {state.key.session}"
-        seeds.append(Compaction(summary=text, method="extract", reason=reason))
-    seeds += state.run.boundary_records()  # after the boundary, where the next run looks
+    records: Sequence[Record] = yield Read(state.run.window.tokens)
+    waiting = [msgspec.structs.replace(rec, id="") for rec in pending_context(records)]
+    seeds: list[Record] = [record_of(taken), *state.run.boundary_records(), *waiting]
     masked = [state.vault.mask_record(record) for record in seeds]
     yield RunBlocking(lambda: state.store.append(new, masked, expect=head))
     return new

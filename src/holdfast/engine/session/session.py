@@ -16,7 +16,7 @@ from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.turn import turn
 from holdfast.core.turn.compact import compact
 from holdfast.engine.session import lifecycle, reading, rewinding
-from holdfast.engine.session.base import SessionBase
+from holdfast.engine.session.base import ClosedOnExit, SessionBase
 from holdfast.engine.session.drivers.blocking import BlockingDriver
 from holdfast.engine.session.opening import (
     check_ready,
@@ -58,7 +58,7 @@ MODEL: Final = config.MODEL_DEFAULT
 """The default model: it needs no key and no network."""
 
 
-class Session(SessionBase):
+class Session(ClosedOnExit, SessionBase):
     """A durable session whose requests fit the model's window. Open one with `Session.open`."""
 
     def __init__(
@@ -126,12 +126,6 @@ class Session(SessionBase):
                 store, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned
             )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close what was opened here: the store, and a model that was given by name.
 
@@ -190,6 +184,12 @@ class Session(SessionBase):
     def add_user(self, content: Content, *, name: str | None = None) -> str:
         """Store a user message; returns its record id."""
         return self._run(turn.add_user(self._state.run, content, name))
+
+    def inject_context(self, text: str, *, source: str) -> str:
+        """Store context for the model, before the next user message; returns its record id.
+
+        The next request shows it once, fenced as data and labelled with its `source`."""
+        return self._run(turn.inject_context(text, source))
 
     def add_result(
         self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None

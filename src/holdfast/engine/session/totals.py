@@ -12,6 +12,7 @@ from holdfast.core.log.records import (
     Compaction,
     Flush,
     Header,
+    InjectedContext,
     Label,
     Mode,
     ModelChange,
@@ -82,7 +83,7 @@ class Totals(msgspec.Struct):
                     self.prunes += 1
                 case Header() | ToolUse() | Rewind() | Undo() | Checkpoint() | Label():
                     pass  # costs nothing
-                case ModelChange() | Mode() | Unknown():
+                case ModelChange() | Mode() | InjectedContext() | Unknown():
                     pass  # costs nothing
                 case _:
                     assert_never(record)

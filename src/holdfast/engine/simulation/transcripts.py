@@ -17,7 +17,7 @@ from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.sizes import Correction
 from holdfast.core.projection.steps import Thread
-from holdfast.core.projection.view import SUMMARY_LABEL
+from holdfast.core.text.fences import SUMMARY_LABEL
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.counting import count_block
 

@@ -9,8 +9,8 @@ import msgspec
 
 from holdfast.core.limits import READ_BLOCK_BYTES
 from holdfast.core.log.copies import Carrier
-from holdfast.core.log.damage import Finding, Flaw
-from holdfast.core.log.records import Header, Record, encode, was_repaired
+from holdfast.core.log.damage import Finding, Flaw, was_repaired
+from holdfast.core.log.records import Header, Record, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -104,6 +104,19 @@ def test_another_tools_checkpoint_begins_an_empty_session(cli: Cli, tmp_path: Pa
     cli("new", "--id", "empty")
     assert "- draft" in cli("checkpoint", "empty", "--import", str(tmp_path)).out
     assert "- draft" in cli("checkpoint", "empty").out
-    refused = cli("checkpoint", "trip", "--import", str(file))
-    assert refused.status == 2
-    assert "has messages" in refused.err
+
+
+def test_a_checkpoint_of_the_same_id_is_shown(cli: Cli, tmp_path: Path) -> None:
+    """A session that was moved keeps its id, and so does its checkpoint."""
+    file = tmp_path / "run_checkpoint.json"
+    file.write_text(json.dumps({"session_id": "moved", "original_request": "Write it"}))
+    cli("new", "--id", "moved")
+    assert "- Write it" in cli("checkpoint", "moved", "--import", str(file)).out
+    assert "Write it" in cli("checkpoint", "moved").out
+
+
+def test_a_session_with_messages_gets_a_checkpoint_as_context(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "run_checkpoint.json"
+    file.write_text(json.dumps({"session_id": "old", "original_request": "Write it"}))
+    assert "Write it" in cli("checkpoint", "trip", "--import", str(file)).out
+    assert "from checkpoint of session old: " in cli("log", "trip", "-n", "1").out

@@ -10,7 +10,6 @@ import msgspec
 from holdfast.core.checkpoint.render import render
 from holdfast.core.checkpoint.state import to_json
 from holdfast.core.limits import CHECKPOINT_CHARS
-from holdfast.core.log.records import Assistant, User
 from holdfast.engine.session import checkpoints
 from holdfast.errors import UsageError
 from holdfast.surfaces.cli.app import App, Verb
@@ -47,7 +46,7 @@ def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
         "--import",
         dest="place",
         metavar="PATH",
-        help="start an empty session from another tool's checkpoint (file or folder)",
+        help="give the session another tool's checkpoint (file or folder): its next request has it",
     )
 
 
@@ -167,14 +166,8 @@ def _about(state: State) -> str:
 def _import(app: App, key: SessionKey, place: str) -> tuple[State, str]:
     from holdfast.importers.checkpoints import read_checkpoint
 
-    if any(isinstance(record, User | Assistant) for record in app.store.last(key, 50)):
-        raise UsageError(
-            f"cannot import a checkpoint into session `{key.session}`: it has messages",
-            hint="create a new session first: `holdfast new LABEL`",
-        )
     state = read_checkpoint(place)
-    record = checkpoints.save(app.store, key, state)
-    return checkpoints.take(app.store, key, trigger="asked").state, record
+    return state, checkpoints.bring_in(app.store, key, state)
 
 
 VERBS = {

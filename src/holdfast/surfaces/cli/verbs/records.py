@@ -12,6 +12,7 @@ from holdfast.core.log.records import (
     Assistant,
     Compaction,
     Header,
+    InjectedContext,
     Label,
     ModelChange,
     Record,
@@ -56,6 +57,8 @@ def gist(record: Record) -> str:
             return ("error: " if is_error else "") + (title_of(text_of(content)) or "(no text)")
         case Compaction(summary=summary):
             return title_of(summary)
+        case InjectedContext(text=text, source=source):
+            return title_of(f"from {source or 'a program'}: {text}")
         case Rewind(to=to):
             return title_of(f"back to {to}")
         case Label(label=label, target=target):
