@@ -321,11 +321,12 @@ def _carry_compaction(draft: Draft, node: _Node, nodes: list[_Node], summary: st
     before = nodes[node.parent] if node.parent is not None else None
     boundary = before.value if before and before.value.get("subtype") == "compact_boundary" else {}
     about = mapping(boundary.get("compactMetadata"))
-    kept = text_or_empty(mapping(about.get("preservedSegment")).get("headUuid"))
+    preserved = listing(mapping(about.get("preservedMessages")).get("uuids"))
+    kept = [mapping(about.get("preservedSegment")).get("headUuid"), *preserved]
     draft.add(
         Compaction(
             summary=summary,
-            first_kept=kept if draft.has(kept) else None,
+            first_kept=next((uuid for uuid in kept if is_text(uuid) and draft.has(uuid)), None),
             tokens_before=integer(about.get("preTokens")),
             method="model",
             reason=text_or_empty(about.get("trigger")) or None,

@@ -23,6 +23,7 @@ from holdfast.importers.common.base import (
     mappings,
     text_or_empty,
 )
+from holdfast.importers.common.kept import keep_users
 from holdfast.importers.common.parsing import seconds
 
 if TYPE_CHECKING:
@@ -169,10 +170,14 @@ class _Reader:
         if not summary.strip():
             self.draft.skip("compaction", "its summary is encrypted or empty")
             return
+        # All words of the user are kept, beside a summary that is a user message as well.
+        texts = [_text(item) for item in history if item.get("role") == "user"]
+        turn = keep_users(self.draft, [text for text in texts if not text.endswith(summary)])
         model = self.reply.model
-        self.draft.add(Compaction(summary=summary, method="model", model=model, ts=ts))
-        # What was kept beside the summary are repeats of the user's words, which are in the log.
-        self.draft.skip("kept by a compaction", "it repeats messages of the log", len(history))
+        made = Compaction(summary=summary, method="model", model=model, ts=ts, turn=turn)
+        self.draft.add(made)
+        others = len(history) - len(turn or ())
+        self.draft.skip("kept by a compaction", "it repeats messages of the log", others)
 
 
 def _text(item: Json) -> str:

@@ -21,6 +21,7 @@ from holdfast.importers.common.base import (
     path_to,
     text_or_empty,
 )
+from holdfast.importers.common.kept import keep_from
 from holdfast.importers.common.parsing import seconds
 
 if TYPE_CHECKING:
@@ -84,9 +85,11 @@ def _read(source: Source, kind: str) -> list[Imported]:
         header, *entries = entries
     path = _path(entries, text_or_empty(header.get("id")))
     draft.skip("abandoned branch", "a newer branch took its place", len(entries) - len(path))
+    kept = _KeptPlaces(has_header=bool(header))
     for place, entry in enumerate(entries):
         if place in path:
-            _carry(draft, entry)
+            kept.note(place, entry, len(draft.records))
+            _carry(draft, entry, kept)
     return [draft.finish(source, kind, text_or_empty(header.get("id")))]
 
 
@@ -105,7 +108,31 @@ def _path(entries: list[Json], header_id: str) -> set[int]:
     return path_to(len(entries) - 1 if entries else None, parents)
 
 
-def _carry(draft: Draft, entry: Json) -> None:
+class _KeptPlaces:
+    """Where each entry stands among the records: a compaction may keep from any entry on, also from
+    one that became no record."""
+
+    def __init__(self, *, has_header: bool) -> None:
+        self._by_id: dict[str, int] = {}
+        self._by_index: dict[int, int] = {}
+        self._lines_before = int(has_header)
+
+    def note(self, place: int, entry: Json, record: int) -> None:
+        self._by_index[place + self._lines_before] = record
+        if is_text(entry.get("id")):
+            self._by_id[entry["id"]] = record
+
+    def first_kept(self, draft: Draft, compaction: Json) -> str | None:
+        """The record with which the kept part begins. The first versions name a line of the file
+        (`firstKeptEntryIndex`), the header included."""
+        named, index = compaction.get("firstKeptEntryId"), compaction.get("firstKeptEntryIndex")
+        place = (
+            self._by_id.get(named) if is_text(named) else self._by_index.get(integer(index) or -1)
+        )
+        return None if place is None else keep_from(draft, place)
+
+
+def _carry(draft: Draft, entry: Json, places: _KeptPlaces) -> None:
     about: dict[str, Any] = {
         "record_id": text_or_empty(entry.get("id")),
         "ts": seconds(entry.get("timestamp")),
@@ -115,11 +142,10 @@ def _carry(draft: Draft, entry: Json) -> None:
         case "message":
             _carry_message(draft, mapping(entry.get("message")), about)
         case "compaction":
-            kept = text_or_empty(entry.get("firstKeptEntryId"))
             draft.add(
                 Compaction(
                     summary=text_or_empty(entry.get("summary")),
-                    first_kept=kept if draft.has(kept) else None,
+                    first_kept=places.first_kept(draft, entry),
                     tokens_before=integer(entry.get("tokensBefore")),
                     method="model",
                     id=about["record_id"],

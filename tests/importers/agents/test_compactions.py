@@ -1,0 +1,123 @@
+"""An import keeps what a compaction kept: the view is what the tool itself would send next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.importers.agents.test_trees import HEADER, codex, entry, said
+from tests.importers.samples import claude_user, jsonl, only
+
+from holdfast.core.models.dialects import target
+from holdfast.core.models.messages import text_of_blocks
+from holdfast.core.models.window import Window
+from holdfast.core.projection.project import project
+from holdfast.core.projection.request import ProjectionRequest
+
+if TYPE_CHECKING:
+    from holdfast.importers.common.base import Imported
+
+
+def view(found: Imported) -> str:
+    """Everything the next request says, in order."""
+    request = ProjectionRequest(found.records, Window(64_000, "test"), target("anthropic"))
+    return "\n".join(text_of_blocks(one.blocks) for one in project(request).prompt.messages)
+
+
+def kept(found: Imported, *words: str) -> list[str]:
+    """Those of the words that are in view, in the order in which they stand there."""
+    shown = view(found)
+    assert all(shown.count(word) <= 1 for word in words)
+    return sorted((word for word in words if word in shown), key=shown.index)
+
+
+WORDS = ("alpha", "beta", "gamma", "delta", "the gist", "omega")
+
+
+def openclaw(first_kept: str) -> Imported:
+    """A session that was compacted after a custom entry, as OpenClaw writes it."""
+    cache = {"customType": "openclaw.cache-ttl", "data": {"ttl": "5m"}}
+    return only(
+        jsonl(
+            HEADER,
+            said("e1", None, "alpha"),
+            said("e2", "e1", "beta", "assistant"),
+            entry("custom", "e3", "e2", **cache),
+            said("e4", "e3", "gamma"),
+            said("e5", "e4", "delta", "assistant"),
+            entry("compaction", "e6", "e5", summary="the gist", firstKeptEntryId=first_kept),
+            said("e7", "e6", "omega"),
+        )
+    )
+
+
+def test_openclaw_keeps_from_an_entry_that_is_no_message() -> None:
+    assert kept(openclaw("e3"), *WORDS) == ["the gist", "gamma", "delta", "omega"]
+    assert kept(openclaw("e4"), *WORDS) == ["the gist", "gamma", "delta", "omega"]
+    assert kept(openclaw("e1"), *WORDS) == ["the gist", *WORDS[:4], "omega"]
+    assert kept(openclaw("not there"), *WORDS) == ["the gist", "omega"]
+
+
+def test_the_first_version_of_pi_keeps_from_a_line_of_the_file() -> None:
+    """The header is line 0, and no entry has an id."""
+    lines: list[Any] = [
+        said("", None, "alpha"),
+        said("", None, "beta", "assistant"),
+        entry("thinking_level_change", "", None, thinkingLevel="high"),
+        said("", None, "gamma"),
+        said("", None, "delta", "assistant"),
+    ]
+    for index, expected in ((4, ["gamma", "delta"]), (3, ["gamma", "delta"]), (5, ["delta"])):
+        compaction = entry("compaction", "", None, summary="the gist", firstKeptEntryIndex=index)
+        every = [HEADER, *lines, compaction, said("", None, "omega")]
+        bare = [{key: item for key, item in line.items() if key != "parentId"} for line in every]
+        for line in bare[1:]:
+            line.pop("id", None)
+        assert kept(only(jsonl(*bare)), *WORDS) == ["the gist", *expected, "omega"]
+
+
+def item(role: str, text: str) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def test_codex_keeps_all_words_of_the_user() -> None:
+    """Also those of the turn that it compacts in, and of a message that it had to shorten."""
+    history = [item("user", "alpha"), item("user", "gam…"), item("user", "Summary:\nthe gist")]
+    found = only(
+        jsonl(
+            codex("session_meta", id="c0de"),
+            codex("response_item", **item("user", "alpha")),
+            codex("response_item", **item("assistant", "beta")),
+            codex("response_item", **item("user", "gamma")),
+            codex("response_item", **item("assistant", "delta")),
+            codex("compacted", message="the gist", replacement_history=history),
+            codex("response_item", **item("assistant", "omega")),
+        )
+    )
+    assert kept(found, *WORDS, "gam…") == ["the gist", "alpha", "gam…", "omega"]
+    ids = [record.id for record in found.records if record.id]
+    assert len(ids) == len(set(ids))
+
+
+def test_claude_code_keeps_the_messages_it_lists() -> None:
+    boundary = {
+        "type": "system",
+        "subtype": "compact_boundary",
+        "uuid": "b1",
+        "parentUuid": None,
+        "logicalParentUuid": "u3",
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "sessionId": "s",
+        "compactMetadata": {"trigger": "auto", "preservedMessages": {"uuids": ["u2", "u3"]}},
+    }
+    found = only(
+        jsonl(
+            claude_user("u1", None, "alpha"),
+            claude_user("u2", "u1", "beta"),
+            claude_user("u3", "u2", "gamma"),
+            boundary,
+            claude_user("u4", "b1", "the gist", isCompactSummary=True),
+            claude_user("u5", "u4", "omega"),
+        )
+    )
+    assert kept(found, *WORDS) == ["the gist", "beta", "gamma", "omega"]
