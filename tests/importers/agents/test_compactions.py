@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tests.importers.agents.test_trees import HEADER, codex, entry, said
 from tests.importers.samples import claude_user, jsonl, only
 
+from holdfast.core.log.records import Compaction
 from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import text_of_blocks
 from holdfast.core.models.window import Window
@@ -97,6 +98,27 @@ def test_codex_keeps_all_words_of_the_user() -> None:
     assert kept(found, *WORDS, "gam…") == ["the gist", "alpha", "gam…", "omega"]
     ids = [record.id for record in found.records if record.id]
     assert len(ids) == len(set(ids))
+
+
+def test_the_words_that_codex_kept_are_carried_over_by_the_next_cut() -> None:
+    """They are behind the boundary, where the next cut no longer reads."""
+    said = [item("user", f"Never touch module {number}.") for number in range(3)]
+    found = only(
+        jsonl(
+            codex("session_meta", id="c0de"),
+            *(codex("response_item", **one) for one in said),
+            codex("compacted", message="the gist", replacement_history=said),
+            codex("response_item", **item("user", "omega")),
+            *(codex("response_item", **item("assistant", "Long. " * 4_000)) for _ in range(3)),
+            codex("response_item", **item("user", "delta")),
+        )
+    )
+    records = found.records[len(said) :]  # as a store reads them: from the boundary on
+    request = ProjectionRequest(
+        records, Window(64_000, "test"), target("anthropic"), pressure="cut"
+    )
+    (cut,) = (made for made in project(request).decisions if isinstance(made, Compaction))
+    assert all(one["content"][0]["text"] in cut.summary for one in said)
 
 
 def test_claude_code_keeps_the_messages_it_lists() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.extract.digest import arguments_text
 from holdfast.core.extract.names import identifiers
-from holdfast.core.log.records import Compaction, Prune, PruneDecision, User, to_json
+from holdfast.core.log.records import Compaction, Prune, PruneDecision, to_json
 from holdfast.core.log.refs import bare, named_outputs
 from holdfast.core.models.messages import ToolCall
 from holdfast.core.projection.past import Past

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.extract.carryover import carry_digests, prose_of
-from holdfast.core.log.records import Assistant, Compaction, User
+from holdfast.core.log.records import Assistant, Compaction, User, from_json
 from holdfast.core.projection.view import LEAST_SUMMARY
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Past:
         """Return the digests of the records that are cut; of old ones, only the user's words."""
         found: list[Digest] = []
         steps = 0
-        for record in reversed(self.records(units, start)):
+        for record in reversed([*self._words_beside(), *self.records(units, start)]):
             steps += type(record) is Assistant
             is_near = steps <= _HORIZON_STEPS or type(record) is User
             digest = self._scale.digest(record) if is_near else self._scale.glance(record)
@@ -97,6 +97,15 @@ class Past:
                 found.append(digest)
         found.reverse()
         return found
+
+    def _words_beside(self) -> list[User]:
+        """The user's messages that a compaction of another tool kept beside its summary. A cut of
+        ours has them in its carry-over."""
+        before = self._boundary
+        if before is None or before.covers is not None:
+            return []
+        found = map(from_json, before.turn or ())
+        return [rec for rec in found if isinstance(rec, User) and rec.id not in self.by_id]
 
     def _previous(self) -> str | None:
         """The carry-over before, where it says what the records at hand do not."""

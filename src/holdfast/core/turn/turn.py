@@ -42,7 +42,7 @@ from holdfast.core.outputs.offload import offload_content
 from holdfast.core.turn.compact import save_checkpoint
 from holdfast.core.turn.replies import ask, assistant_record
 from holdfast.core.turn.tool_results import open_calls, run_tools, store
-from holdfast.errors import HoldfastError, ToolLoop
+from holdfast.errors import HoldfastError, ToolLoop, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -100,14 +100,10 @@ def _search_memory(run: RunState, content: Content) -> Flow[list[User]]:
     return [User(content=block, extra={"meta": True, "injected": "memory"})] if block else []
 
 
-def inject_context(text: object, source: object) -> Flow[str]:
+def inject_context(text: str, source: str) -> Flow[str]:
     """Store context for the model, before the user's next message; returns its record id."""
-    if not isinstance(text, str) or not isinstance(source, str):
-        found = type(text if not isinstance(text, str) else source).__name__
-        raise UsageError(
-            f"injected context and its source are texts, not `{found}`",
-            hint="pass two strings; pictures and blocks belong into `say` or `add_user`",
-        )
+    check_text("text", text)
+    check_text("source", source)
     if not text.strip():
         raise UsageError("the injected context is empty", hint="pass a text")
     if len(text) > CONTEXT_CHARS_MAX:

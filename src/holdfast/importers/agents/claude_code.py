@@ -318,11 +318,10 @@ def _carry_user(draft: Draft, node: _Node, nodes: list[_Node]) -> None:
 
 
 def _carry_compaction(draft: Draft, node: _Node, nodes: list[_Node], summary: str) -> None:
-    before = nodes[node.parent] if node.parent is not None else None
-    boundary = before.value if before and before.value.get("subtype") == "compact_boundary" else {}
+    boundary = {} if node.parent is None else nodes[node.parent].value
     about = mapping(boundary.get("compactMetadata"))
-    preserved = listing(mapping(about.get("preservedMessages")).get("uuids"))
-    kept = [mapping(about.get("preservedSegment")).get("headUuid"), *preserved]
+    listed = listing(mapping(about.get("preservedMessages")).get("uuids"))
+    kept = (mapping(about.get("preservedSegment")).get("headUuid"), *listed)
     draft.add(
         Compaction(
             summary=summary,

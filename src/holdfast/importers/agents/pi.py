@@ -109,7 +109,7 @@ def _path(entries: list[Json], header_id: str) -> set[int]:
 
 
 class _KeptPlaces:
-    """Where each entry stands among the records: a compaction may keep from any entry on, also from
+    """The place of each entry among the records. A compaction may keep from any entry on, also from
     one that became no record."""
 
     def __init__(self, *, has_header: bool) -> None:
