@@ -147,7 +147,8 @@ class TurnInProgress(HoldfastError):
         waited = f"; waited {waited_seconds:.3g} s" if waited_seconds > 0 else ""
         super().__init__(
             f"session `{session}` has a running turn: {holder}, since {at} UTC{waited}",
-            hint="nothing was stored; try again when it is done, or wait longer (`wait=`)",
+            hint="nothing was stored; try again when that turn is done. It also ends with its "
+            "process",
         )
         self.session, self.holder, self.since = session, holder, since
 

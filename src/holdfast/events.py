@@ -6,6 +6,7 @@ event allows it.
 
 # isort: skip_file
 from holdfast.core.flow.events import (
+    TurnWaiting as TurnWaiting,
     TurnStarted as TurnStarted,
     TurnFinished as TurnFinished,
     TurnFailed as TurnFailed,

@@ -30,6 +30,12 @@ DAMAGE_PREVIEW_BYTES: Final = 80
 LOCK_WAIT_SECONDS: Final = 10.0
 """Seconds that an append waits for another writer before it fails with a message."""
 
+LEASE_SECONDS: Final = 30.0
+LEASE_RENEW_SECONDS: Final = 10.0
+"""Seconds that the lease of a turn lasts, and after which it is renewed."""
+TURN_WAIT_SECONDS: Final = 300.0
+"""Seconds that a turn waits for another one of its session before it fails."""
+
 BLOB_GRACE_SECONDS: Final = 3_600.0
 """A blob younger than this is never collected: its record may be about to be written."""
 
@@ -176,6 +182,7 @@ INJECTION_CHARS: Final = 4_000
 """Characters of recalled memory in a prompt, markers included."""
 
 assert BATCH_RECORDS_MAX > 1
+assert 2 * LEASE_RENEW_SECONDS < LEASE_SECONDS < TURN_WAIT_SECONDS
 assert 6 * RESULT_CHARS_MAX < LINE_BYTES_MAX
 assert READ_BLOCK_BYTES < LINE_BYTES_MAX
 assert WINDOW_FLOOR_TOKENS < WINDOW_WARN_TOKENS

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.flow.effects import Effect, Flow, Outcome
     from holdfast.core.flow.events import Event
     from holdfast.core.models.messages import ToolCall
+    from holdfast.engine.session.drivers.lease import TurnScope
     from holdfast.ports import Hear, Model
 
 T = TypeVar("T")
@@ -168,9 +169,13 @@ class SimulatedSession(Session):
         return simulation
 
     def _driver(
-        self, model: Model, on_delta: Hear | None, watch: Callable[[Event], None] | None
+        self,
+        model: Model,
+        on_delta: Hear | None,
+        watch: Callable[[Event], None] | None,
+        scope: TurnScope,
     ) -> BlockingDriver:
         if self.simulation is None:
             self.simulation = Simulation()
         other = self._summariser or model
-        return Simulated(self.simulation, self._state.world, model, other, on_delta, watch)
+        return Simulated(self.simulation, self._state.world, model, other, on_delta, watch, scope)

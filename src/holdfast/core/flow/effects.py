@@ -40,7 +40,8 @@ class Read(msgspec.Struct, frozen=True):
 class Append(msgspec.Struct, frozen=True):
     """Makes records durable, all or none, and returns them with their ids.
 
-    Records that another writer appended meanwhile come before them. With `unless_cut`, nothing is
+    Records that another writer appended meanwhile come before them. A run that has lost the
+    session's turn writes nothing: `LeaseLost` is raised. With `unless_cut`, nothing is
     appended and None is returned where the view was cut, or its branch left, after the record
     `since`.
     """
@@ -49,6 +50,15 @@ class Append(msgspec.Struct, frozen=True):
     unless_cut: bool = False
     since: str = ""
     """The newest record that the flow has read."""
+
+
+class AcquireTurn(msgspec.Struct, frozen=True):
+    """Takes the lease of the session's turn, which this run holds to its end. Returns None, or the
+    `TurnInProgress` that names its holder."""
+
+
+class IsTurnRunning(msgspec.Struct, frozen=True):
+    """Returns True if another run, in whichever process, has the lease of the session's turn."""
 
 
 class PutBlob(msgspec.Struct, frozen=True):
@@ -149,6 +159,8 @@ Effect: TypeAlias = (
     Now
     | Read
     | Append
+    | AcquireTurn
+    | IsTurnRunning
     | PutBlob
     | SaveCheckpoint
     | SearchMemory

@@ -23,6 +23,17 @@ Reason = Literal["asked", "full", "cold", "overflow"]
 cold, or the provider refused the request."""
 
 
+class TurnWaiting(msgspec.Struct, frozen=True):
+    """Another turn of the session is running, and this one waits for it. Nothing is stored yet."""
+
+    holder: str
+    """The process and the turn that it waits for."""
+    since: float
+    """When that turn began, in seconds since 1970."""
+    seconds: float
+    """The longest time to wait."""
+
+
 class TurnStarted(msgspec.Struct, frozen=True):
     """The user's message is in the log."""
 
@@ -229,7 +240,8 @@ class TroubleNoticed(msgspec.Struct, frozen=True):
 
 
 Event: TypeAlias = (
-    TurnStarted
+    TurnWaiting
+    | TurnStarted
     | TurnFinished
     | TurnFailed
     | TurnCancelled

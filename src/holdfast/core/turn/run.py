@@ -128,9 +128,6 @@ class RunState:
         self._cut_forced_at: int | None = None
         self.is_fresh = False
         """The next request after a reply goes to a session of its own (fresh mode)."""
-        self.running: set[str] = set()
-        """Tool calls that are being carried out: they have no result yet, and were not
-        interrupted."""
         self._learned: Window | None = None
         self.vault = Vault({})
         """Secrets that are stored as handles."""

@@ -24,12 +24,31 @@ if TYPE_CHECKING:
 
 def run_tools(run: RunState, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
     """Run tools in parallel. Each result is in the log before the model is called again."""
-    ids = {call.id for call in calls}
-    run.running |= ids
-    try:
-        return (yield from _run_allowed(run, calls))
-    finally:
-        run.running -= ids
+    allowed, outcomes = [], []
+    for call in calls:
+        denied = yield Emit(ToolStarted(call))
+        if isinstance(denied, Deny):
+            refusal = f"[Not run: {denied.reason}]"
+            outcomes.append(Outcome(call.id, refusal, is_error=True))
+            yield from _finish(run, call, outcomes[-1])
+        else:
+            allowed.append(call)
+    done: list[tuple[ToolCall, Outcome]] = []
+    while allowed:
+        # Where two calls share an id, the second waits: their results could not be told apart.
+        by_id = {call.id: call for call in reversed(allowed)}
+        yield StartTools(tuple(by_id.values())[::-1])
+        for _ in range(len(by_id)):
+            outcome: Outcome = yield NextToolResult()
+            done.append((by_id[outcome.call_id], outcome))
+            yield from _finish(run, *done[-1])
+        allowed = [call for call in allowed if by_id[call.id] is not call]
+        for call in list(allowed):
+            same = next((outcome for other, outcome in done if other == call), None)
+            if same is not None:  # an exact repetition: run it once
+                yield from _finish(run, call, same)
+                allowed.remove(call)
+    return outcomes + [outcome for _call, outcome in done]
 
 
 def store(run: RunState, result: ToolResult) -> Flow[str]:
@@ -61,34 +80,6 @@ def open_calls(records: Sequence[Record]) -> list[ToolCall]:
             calls = [block for block in blocks if isinstance(block, ToolCall)]
             return [call for call in (*calls, *alone[::-1]) if call.id not in answered]
     return []
-
-
-def _run_allowed(run: RunState, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
-    allowed, outcomes = [], []
-    for call in calls:
-        denied = yield Emit(ToolStarted(call))
-        if isinstance(denied, Deny):
-            refusal = f"[Not run: {denied.reason}]"
-            outcomes.append(Outcome(call.id, refusal, is_error=True))
-            yield from _finish(run, call, outcomes[-1])
-        else:
-            allowed.append(call)
-    done: list[tuple[ToolCall, Outcome]] = []
-    while allowed:
-        # Where two calls share an id, the second waits: their results could not be told apart.
-        by_id = {call.id: call for call in reversed(allowed)}
-        yield StartTools(tuple(by_id.values())[::-1])
-        for _ in range(len(by_id)):
-            outcome: Outcome = yield NextToolResult()
-            done.append((by_id[outcome.call_id], outcome))
-            yield from _finish(run, *done[-1])
-        allowed = [call for call in allowed if by_id[call.id] is not call]
-        for call in list(allowed):
-            same = next((outcome for other, outcome in done if other == call), None)
-            if same is not None:  # an exact repetition: run it once
-                yield from _finish(run, call, same)
-                allowed.remove(call)
-    return outcomes + [outcome for _call, outcome in done]
 
 
 def _finish(run: RunState, call: ToolCall, outcome: Outcome) -> Flow[None]:

@@ -19,7 +19,15 @@ from holdfast.core.flow.arguments import (
     check_optional_text,
     check_text,
 )
-from holdfast.core.flow.effects import Append, Cancelled, Emit, Outcome, Read, SearchMemory
+from holdfast.core.flow.effects import (
+    Append,
+    Cancelled,
+    Emit,
+    IsTurnRunning,
+    Outcome,
+    Read,
+    SearchMemory,
+)
 from holdfast.core.flow.events import (
     Interrupted,
     MemoryRecalled,
@@ -212,8 +220,10 @@ def _leave(run: RunState, cancelled: Cancelled) -> Flow[None]:
 
 
 def _interruptions(run: RunState) -> Flow[list[ToolResult]]:
-    records = yield Read(run.window.tokens)
-    left = [call for call in open_calls(records) if call.id not in run.running]
+    """Results for calls that an earlier run left open; those of a running turn are not."""
+    left = open_calls((yield Read(run.window.tokens)))
+    if left and (yield IsTurnRunning()):
+        return []
     return [_error_result(call, INTERRUPTED) for call in left]
 
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from holdfast.core.flow.arguments import check_callable, check_message
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.flow.events import SessionReset
-from holdfast.core.limits import EXCERPT_CHARS
+from holdfast.core.limits import EXCERPT_CHARS, TURN_WAIT_SECONDS
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.turn import turn
 from holdfast.core.turn.compact import compact
+from holdfast.core.turn.lease import hold_turn
 from holdfast.engine.session import lifecycle, reading, rewinding
 from holdfast.engine.session.base import ClosedOnAsyncExit, SessionBase
 from holdfast.engine.session.drivers.awaiting import AwaitingDriver, run_in_thread
+from holdfast.engine.session.drivers.lease import TurnScope
 from holdfast.engine.session.opening import (
     check_ready,
     close_on_error,
@@ -48,12 +50,10 @@ if TYPE_CHECKING:
     from holdfast.core.projection.project import Plan
     from holdfast.engine.session.options import OptionKeywords, SessionOptions
     from holdfast.engine.session.rewinding import Undone
-    from holdfast.engine.session.state import SessionState
     from holdfast.engine.session.status import Status
     from holdfast.ports import AsyncModel, BlobStore, Clock, Hear, SessionStore
 
 T = TypeVar("T")
-P = ParamSpec("P")
 
 
 class AsyncSession(ClosedOnAsyncExit, SessionBase):
@@ -84,7 +84,6 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         )
         self._model = model
         self._summariser = summariser
-        self._lock = asyncio.Lock()
 
     @classmethod
     async def open(
@@ -135,17 +134,27 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
 
     # Holdfast runs the loop
 
-    async def say(self, content: Content, *, on_delta: Hear | None = None) -> Reply:
+    async def say(
+        self,
+        content: Content,
+        *,
+        on_delta: Hear | None = None,
+        wait: float = TURN_WAIT_SECONDS,
+    ) -> Reply:
         check_message(content)
         check_ready(self._model)
-        await self._renew()
-        return await self._run_turn(turn.turn(self._state.run, content), on_delta)
+        await self._renew(wait)
+        return await self._run_turn(turn.turn(self._state.run, content), on_delta, wait=wait)
 
-    async def resume(self, *, on_delta: Hear | None = None) -> Reply | None:
+    async def resume(
+        self, *, on_delta: Hear | None = None, wait: float = TURN_WAIT_SECONDS
+    ) -> Reply | None:
         check_ready(self._model)
-        return await self._run_turn(turn.resume(self._state.run), on_delta)
+        return await self._run_turn(turn.resume(self._state.run), on_delta, wait=wait)
 
-    async def stream(self, content: Content) -> AsyncIterator[Delta | Event]:
+    async def stream(
+        self, content: Content, *, wait: float = TURN_WAIT_SECONDS
+    ) -> AsyncIterator[Delta | Event]:
         pieces: asyncio.Queue[Any] = asyncio.Queue()
         end = object()
 
@@ -153,9 +162,9 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
             try:
                 check_message(content)
                 check_ready(self._model)
-                await self._renew()
-                flow = turn.turn(self._state.run, content)
-                await self._run_turn(flow, pieces.put_nowait, watch=pieces.put_nowait)
+                await self._renew(wait)
+                flow, hear = turn.turn(self._state.run, content), pieces.put_nowait
+                await self._run_turn(flow, hear, wait=wait, watch=hear)
             finally:
                 pieces.put_nowait(end)
 
@@ -217,14 +226,19 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
 
     # Context and log
 
-    async def compact(self, focus: str = "", *, preview: bool = False) -> CompactionFinished:
-        return await self._run_turn(compact(self._state.run, focus, is_preview=preview))
+    async def compact(
+        self, focus: str = "", *, preview: bool = False, wait: float = TURN_WAIT_SECONDS
+    ) -> CompactionFinished:
+        flow = compact(self._state.run, focus, is_preview=preview)
+        return await (self._run(flow) if preview else self._run_turn(flow, wait=wait))
 
-    async def undo(self, record: str | None = None) -> Undone:
-        return await self._run_locked(rewinding.undo, record)
+    async def undo(self, record: str | None = None, *, wait: float = TURN_WAIT_SECONDS) -> Undone:
+        return await self._run_turn(rewinding.undo(self._state, record), wait=wait)
 
-    async def rewind(self, to: str | None = None, *, turns: int = 1) -> Undone:
-        return await self._run_locked(rewinding.rewind, to, turns)
+    async def rewind(
+        self, to: str | None = None, *, turns: int = 1, wait: float = TURN_WAIT_SECONDS
+    ) -> Undone:
+        return await self._run_turn(rewinding.rewind(self._state, to, turns), wait=wait)
 
     async def plan(self) -> Plan:
         return await run_in_thread(reading.read_plan, self._state)
@@ -242,15 +256,15 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         await self._run(lifecycle.rename(self._state, label))
 
     async def checkpoint(self, trigger: str = "asked", **fields: Any) -> str:
-        return await self._run_locked(lifecycle.checkpoint, trigger, fields)
+        return await self._run(lifecycle.checkpoint(self._state, trigger, fields))
 
     async def set_mode(self, mode: Literal["continue", "fresh"]) -> None:
-        await self._run_locked(lifecycle.set_mode, mode)
+        await self._run(lifecycle.set_mode(self._state, mode))
 
-    async def reset(self, label: str = "") -> Self:
+    async def reset(self, label: str = "", *, wait: float = TURN_WAIT_SECONDS) -> Self:
         fresh = type(self)(
             self.store,
-            await self._run(lifecycle.reset(self._state, label)),
+            await self._run_turn(lifecycle.reset(self._state, label), wait=wait),
             self._model,
             self._options,
             summariser=self._summariser,
@@ -261,13 +275,14 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         self._owned = []
         return fresh
 
-    async def _renew(self) -> None:
+    async def _renew(self, wait: float) -> None:
         """In fresh mode, continue in a session of its own before a turn."""
-        async with self._lock:
-            old, new = self.key, await self._run(lifecycle.renew(self._state))
-            if new is None:
-                return
-            await run_in_thread(self._attach, new)
+        if self.mode != "fresh":
+            return
+        old, new = self.key, await self._run_turn(lifecycle.renew(self._state), wait=wait)
+        if new is None:
+            return
+        await run_in_thread(self._attach, new)
         await self._run(turn.emit(SessionReset(old.session, new.session, "fresh mode")))
 
     async def _run(
@@ -277,11 +292,11 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         *,
         model: AsyncModel | None = None,
         watch: Callable[[Event], None] | None = None,
+        scope: TurnScope | None = None,
     ) -> T:
-        main = model or self._model
-        driver = AwaitingDriver(
-            self._state.world, main, self._summariser or main, check_on_delta(on_delta), watch
-        )
+        main, hear = model or self._model, check_on_delta(on_delta)
+        other = self._summariser or main
+        driver = AwaitingDriver(self._state.world, main, other, hear, watch, scope)
         try:
             return await driver.run(flow)
         except Cancelled as cancelled:
@@ -289,29 +304,22 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
                 raise cancelled.__cause__ from None
             raise
 
-    async def _run_locked(
-        self,
-        operation: Callable[Concatenate[SessionState, P], Flow[T]],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """Run the flow of an operation while no turn runs."""
-        async with self._lock:
-            return await self._run(operation(self._state, *args, **kwargs))
-
     async def _run_turn(
         self,
         flow: Flow[T],
         on_delta: Hear | None = None,
         *,
+        wait: float = TURN_WAIT_SECONDS,
         model: AsyncModel | None = None,
         watch: Callable[[Event], None] | None = None,
     ) -> T:
-        """Run a flow that can be cancelled, while no other turn runs."""
-        async with self._lock:
-            is_cancelled = self._state.world.is_cancelled
-            is_cancelled.clear()
-            try:
-                return await self._run(flow, on_delta, model=model, watch=watch)
-            finally:
-                is_cancelled.clear()
+        """Run a flow that can be cancelled, while no other turn of the session runs."""
+        scope = TurnScope()
+        self._scopes.append(scope)
+        try:
+            with scope.context():
+                held = hold_turn(flow, wait)
+                return await self._run(held, on_delta, model=model, watch=watch, scope=scope)
+        finally:
+            self._scopes.remove(scope)
+            await run_in_thread(scope.release)

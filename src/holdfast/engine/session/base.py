@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.window import Window
+    from holdfast.engine.session.drivers.lease import TurnScope
     from holdfast.ports import AsyncModel, BlobStore, Clock, Model, Notes, SessionStore
 
 
@@ -73,6 +74,8 @@ class SessionBase:
         self._clock = clock
         self._vault = Vault(self._options.secrets)
         self._listeners = Listeners()
+        self._scopes: list[TurnScope] = []
+        """The turns that run or wait through this object."""
         self._attach(follow_fresh_mode(store, key))
 
     def _attach(self, key: SessionKey) -> None:
@@ -130,8 +133,11 @@ class SessionBase:
         return lambda: self._listeners.remove(handler)
 
     def cancel(self) -> None:
-        """Cancel the running turn, from any thread. It ends at its next effect."""
-        self._state.world.is_cancelled.set()
+        """Cancel the running turn, from any thread; it ends at its next effect. Where none runs
+        here, cancel those that wait for a turn of another holder."""
+        running = [scope for scope in self._scopes if scope.has_turn]
+        for scope in running or list(self._scopes):
+            scope.is_cancelled.set()
 
     def resolve(self, arguments: Json, tool: str) -> Json:
         """Put the values of registered secrets into the arguments of a tool call, in place of

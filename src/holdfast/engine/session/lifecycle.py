@@ -12,7 +12,7 @@ from holdfast.core.log.records import Assistant, Checkpoint, Flush, Label, Mode,
 from holdfast.core.memory.notes import durable, saved_notes
 from holdfast.core.turn.turn import pending_context
 from holdfast.engine.session.checkpoints import record_of
-from holdfast.engine.session.opening import new_key
+from holdfast.engine.session.opening import follow_fresh_mode, new_key
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -91,6 +91,10 @@ def renew(state: SessionState) -> Flow[SessionKey | None]:
     """In fresh mode, create the session for a message that follows a reply; None otherwise."""
     if not state.run.is_fresh:
         return None
+    newest = yield RunBlocking(lambda: follow_fresh_mode(state.store, state.key))
+    if newest != state.key:
+        following: SessionKey = newest  # another holder was faster
+        return following
     records: Sequence[Record] = yield Read(state.run.window.tokens)
     if not any(isinstance(record, Assistant) for record in records):
         return None

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import contextvars
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from holdfast import config
 from holdfast.core.flow.arguments import check_callable, check_message
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.flow.events import SessionReset
-from holdfast.core.limits import EXCERPT_CHARS
+from holdfast.core.limits import EXCERPT_CHARS, TURN_WAIT_SECONDS
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.core.turn import turn
 from holdfast.core.turn.compact import compact
+from holdfast.core.turn.lease import hold_turn
 from holdfast.engine.session import lifecycle, reading, rewinding
 from holdfast.engine.session.base import ClosedOnExit, SessionBase
 from holdfast.engine.session.drivers.blocking import BlockingDriver
+from holdfast.engine.session.drivers.lease import TurnScope
 from holdfast.engine.session.opening import (
     check_ready,
     close_on_error,
@@ -48,12 +51,10 @@ if TYPE_CHECKING:
     from holdfast.core.projection.project import Plan
     from holdfast.engine.session.options import OptionKeywords, SessionOptions
     from holdfast.engine.session.rewinding import Undone
-    from holdfast.engine.session.state import SessionState
     from holdfast.engine.session.status import Status
     from holdfast.ports import BlobStore, Clock, Hear, Model, SessionStore
 
 T = TypeVar("T")
-P = ParamSpec("P")
 MODEL: Final = config.MODEL_DEFAULT
 """The default model: it needs no key and no network."""
 
@@ -85,7 +86,6 @@ class Session(ClosedOnExit, SessionBase):
         )
         self._model = model
         self._summariser = summariser
-        self._lock = threading.RLock()
 
     @classmethod
     def open(
@@ -139,36 +139,52 @@ class Session(ClosedOnExit, SessionBase):
 
     # Holdfast runs the loop
 
-    def say(self, content: Content, *, on_delta: Hear | None = None) -> Reply:
+    def say(
+        self,
+        content: Content,
+        *,
+        on_delta: Hear | None = None,
+        wait: float = TURN_WAIT_SECONDS,
+    ) -> Reply:
         """Send a message and return the reply, after all tool calls. `on_delta` gets the reply
-        piece by piece."""
+        piece by piece.
+
+        While another turn of the session runs, in whichever process, this one waits for so many
+        seconds, then raises `TurnInProgress`; its message is stored when its turn begins.
+        """
         check_message(content)
         check_ready(self._model)
-        self._renew()
-        return self._run_turn(turn.turn(self._state.run, content), on_delta)
+        scope = TurnScope()
+        self._renew(wait, scope)
+        return self._run_turn(turn.turn(self._state.run, content), on_delta, wait=wait, scope=scope)
 
-    def resume(self, *, on_delta: Hear | None = None) -> Reply | None:
+    def resume(
+        self, *, on_delta: Hear | None = None, wait: float = TURN_WAIT_SECONDS
+    ) -> Reply | None:
         """Answer a message that an earlier run left unanswered; None where there is none."""
         check_ready(self._model)
-        return self._run_turn(turn.resume(self._state.run), on_delta)
+        return self._run_turn(turn.resume(self._state.run), on_delta, wait=wait)
 
-    def stream(self, content: Content) -> Iterator[Delta | Event]:
+    def stream(
+        self, content: Content, *, wait: float = TURN_WAIT_SECONDS
+    ) -> Iterator[Delta | Event]:
         """Like `say`, piece by piece: deltas and events, the last of them a `TurnFinished`."""
         pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        end, span = object(), _TurnSpan(self.cancel)
+        end, scope = object(), TurnScope()
 
         def work() -> None:
             try:
                 check_message(content)
                 check_ready(self._model)
-                self._renew()
+                self._renew(wait, scope)
                 flow = turn.turn(self._state.run, content)
-                self._run_turn(flow, pieces.put, watch=pieces.put, span=span)
+                self._run_turn(flow, pieces.put, wait=wait, watch=pieces.put, scope=scope)
             except BaseException as error:
                 pieces.put(error)
             pieces.put(end)
 
-        thread = threading.Thread(target=work, daemon=True)
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=context.run, args=(work,), daemon=True)
         thread.start()
         try:
             while (piece := pieces.get()) is not end:
@@ -176,8 +192,8 @@ class Session(ClosedOnExit, SessionBase):
                     raise piece
                 yield piece
         finally:
-            if span.leave():
-                thread.join()
+            scope.is_cancelled.set()  # this turn and no other, also while it waits for its turn
+            thread.join()
 
     # The caller runs the loop
 
@@ -239,17 +255,22 @@ class Session(ClosedOnExit, SessionBase):
 
     # Context and log
 
-    def compact(self, focus: str = "", *, preview: bool = False) -> CompactionFinished:
+    def compact(
+        self, focus: str = "", *, preview: bool = False, wait: float = TURN_WAIT_SECONDS
+    ) -> CompactionFinished:
         """Compact the view now. With `preview`, only report what that would do."""
-        return self._run_turn(compact(self._state.run, focus, is_preview=preview))
+        flow = compact(self._state.run, focus, is_preview=preview)
+        return self._run(flow) if preview else self._run_turn(flow, wait=wait)
 
-    def undo(self, record: str | None = None) -> Undone:
+    def undo(self, record: str | None = None, *, wait: float = TURN_WAIT_SECONDS) -> Undone:
         """Take back the last rewind, compaction or turn, or the compaction with that record id."""
-        return self._run_locked(rewinding.undo, record)
+        return self._run_turn(rewinding.undo(self._state, record), wait=wait)
 
-    def rewind(self, to: str | None = None, *, turns: int = 1) -> Undone:
+    def rewind(
+        self, to: str | None = None, *, turns: int = 1, wait: float = TURN_WAIT_SECONDS
+    ) -> Undone:
         """Go back to a record, or to before the last turns. Later records stay as a branch."""
-        return self._run_locked(rewinding.rewind, to, turns)
+        return self._run_turn(rewinding.rewind(self._state, to, turns), wait=wait)
 
     def plan(self) -> Plan:
         """Return the next request with its ledger. Nothing is stored."""
@@ -277,20 +298,20 @@ class Session(ClosedOnExit, SessionBase):
         You can set `fields` of the state, which stay until you set them again:
         `current_objective`, `pending_tasks`, `key_decisions`… (docs/checkpoints.md).
         """
-        return self._run_locked(lifecycle.checkpoint, trigger, fields)
+        return self._run(lifecycle.checkpoint(self._state, trigger, fields))
 
     def set_mode(self, mode: Literal["continue", "fresh"]) -> None:
         """Set how the session continues after a reply: in the same log, or in a fresh session that
         starts from this one's checkpoint. This object continues with it and emits
         `SessionReset`."""
-        self._run_locked(lifecycle.set_mode, mode)
+        self._run(lifecycle.set_mode(self._state, mode))
 
-    def reset(self, label: str = "") -> Self:
+    def reset(self, label: str = "", *, wait: float = TURN_WAIT_SECONDS) -> Self:
         """Return a fresh session that starts from this one's checkpoint. It takes over the store
         and the model, so this one can be closed."""
         fresh = type(self)(
             self.store,
-            self._run(lifecycle.reset(self._state, label)),
+            self._run_turn(lifecycle.reset(self._state, label), wait=wait),
             self._model,
             self._options,
             summariser=self._summariser,
@@ -301,13 +322,15 @@ class Session(ClosedOnExit, SessionBase):
         self._owned = []
         return fresh
 
-    def _renew(self) -> None:
+    def _renew(self, wait: float, scope: TurnScope) -> None:
         """In fresh mode, continue in a session of its own before a turn."""
-        with self._lock:
-            old, new = self.key, self._run(lifecycle.renew(self._state))
-            if new is None:
-                return
-            self._attach(new)
+        if self.mode != "fresh":
+            return
+        old, flow = self.key, lifecycle.renew(self._state)
+        new = self._run_turn(flow, wait=wait, scope=scope)
+        if new is None:
+            return
+        self._attach(new)
         self._run(turn.emit(SessionReset(old.session, new.session, "fresh mode")))
 
     def _run(
@@ -317,8 +340,11 @@ class Session(ClosedOnExit, SessionBase):
         *,
         model: Model | None = None,
         watch: Callable[[Event], None] | None = None,
+        scope: TurnScope | None = None,
     ) -> T:
-        driver = self._driver(model or self._model, check_on_delta(on_delta), watch)
+        driver = self._driver(
+            model or self._model, check_on_delta(on_delta), watch, scope or TurnScope()
+        )
         try:
             return driver.run(flow)
         except Cancelled as cancelled:
@@ -326,69 +352,34 @@ class Session(ClosedOnExit, SessionBase):
                 raise KeyboardInterrupt from None
             raise
 
-    def _run_locked(
-        self,
-        operation: Callable[Concatenate[SessionState, P], Flow[T]],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """Run the flow of an operation while no turn runs."""
-        with self._lock:
-            return self._run(operation(self._state, *args, **kwargs))
-
     def _run_turn(
         self,
         flow: Flow[T],
         on_delta: Hear | None = None,
         *,
+        wait: float = TURN_WAIT_SECONDS,
         model: Model | None = None,
         watch: Callable[[Event], None] | None = None,
-        span: _TurnSpan | None = None,
+        scope: TurnScope | None = None,
     ) -> T:
-        """Run a flow that can be cancelled, while no other turn runs."""
-        with self._lock:
-            is_cancelled = self._state.world.is_cancelled
-            is_cancelled.clear()
-            try:
-                if span is not None:
-                    span.begin()
-                return self._run(flow, on_delta, model=model, watch=watch)
-            finally:
-                if span is not None:
-                    span.end()
-                is_cancelled.clear()
+        """Run a flow that can be cancelled, while no other turn of the session runs."""
+        scope = scope or TurnScope()
+        self._scopes.append(scope)
+        try:
+            with scope.context():
+                held = hold_turn(flow, wait)
+                return self._run(held, on_delta, model=model, watch=watch, scope=scope)
+        finally:
+            self._scopes.remove(scope)
+            scope.release()
 
     def _driver(
-        self, model: Model, on_delta: Hear | None, watch: Callable[[Event], None] | None
+        self,
+        model: Model,
+        on_delta: Hear | None,
+        watch: Callable[[Event], None] | None,
+        scope: TurnScope,
     ) -> BlockingDriver:
         """The driver of one flow; the simulator overrides this."""
-        return BlockingDriver(self._state.world, model, self._summariser or model, on_delta, watch)
-
-
-class _TurnSpan:
-    """One streamed turn from its beginning to its end: leaving the stream cancels this turn, and
-    no other."""
-
-    def __init__(self, cancel: Callable[[], None]) -> None:
-        self._cancel = cancel
-        self._mutex = threading.Lock()
-        self._is_running = False
-        self._is_left = False
-
-    def begin(self) -> None:
-        with self._mutex:
-            if self._is_left:
-                raise Cancelled  # while it waited for another turn: nothing is stored
-            self._is_running = True
-
-    def end(self) -> None:
-        with self._mutex:
-            self._is_running = False
-
-    def leave(self) -> bool:
-        """Cancel the turn, because nothing reads its stream any more; True if it was running."""
-        with self._mutex:
-            self._is_left = True
-            if self._is_running:
-                self._cancel()
-            return self._is_running
+        other = self._summariser or model
+        return BlockingDriver(self._state.world, model, other, on_delta, watch, scope)

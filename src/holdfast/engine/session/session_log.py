@@ -69,7 +69,12 @@ class SessionLog:
             return tuple(self._records)
 
     def append(
-        self, records: Sequence[Record], *, unless_cut: bool = False, since: str = ""
+        self,
+        records: Sequence[Record],
+        *,
+        unless_cut: bool = False,
+        since: str = "",
+        token: int | None = None,
     ) -> tuple[Record, ...] | None:
         """Make records durable at the end of the log; see `core.flow.effects.Append`."""
         with self._mutex:
@@ -82,7 +87,7 @@ class SessionLog:
                 if unless_cut and self._was_cut(since):
                     return None
                 try:
-                    done = self.store.append(self.key, ready, expect=self._head)
+                    done = self.store.append(self.key, ready, expect=self._head, token=token)
                 except LogConflict:
                     if self._catch_up() is not None:
                         continue

@@ -127,11 +127,11 @@ class SessionState:
         infos = self.store.sessions(agent=self.key.agent)
         return next((info.label for info in infos if info.key == self.key), "")
 
-    def save_checkpoint(self, trigger: str) -> SavedCheckpoint | None:
+    def save_checkpoint(self, trigger: str, token: int | None = None) -> SavedCheckpoint | None:
         """Store a checkpoint. A failure is a warning and costs nothing else."""
         try:
             state = self.side_files.state(trigger)
-            stored = self.log.append([record_of(state)])
+            stored = self.log.append([record_of(state)], token=token)
         except (HoldfastError, OSError) as error:
             text = f"no checkpoint of session `{self.key}` was stored: {error}"
             warnings.warn(text, HoldfastWarning, stacklevel=2)

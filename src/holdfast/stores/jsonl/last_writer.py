@@ -27,7 +27,8 @@ class Writer(msgspec.Struct, frozen=True):
         return f"pid {self.pid} on {self.host} ({self.command})"
 
 
-def _this_process() -> Writer:
+def this_process() -> Writer:
+    """Return this process, as it is named to others."""
     program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
     first = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].isalpha() else ""
     return Writer(os.getpid(), os.uname().nodename, f"{program} {first}".strip())
@@ -38,7 +39,7 @@ def note(folder: int, session: str) -> None:
     with suppress(OSError, PathRejected):
         fd = open_file(folder, _name(session), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
-            os.write(fd, msgspec.json.encode(_this_process()))
+            os.write(fd, msgspec.json.encode(this_process()))
         finally:
             os.close(fd)
 

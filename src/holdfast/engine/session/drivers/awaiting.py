@@ -12,11 +12,12 @@ import time
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, assert_never
 
 from holdfast.core.flow.effects import (
+    AcquireTurn,
     Append,
     CallModel,
-    Cancelled,
     Deny,
     Emit,
+    IsTurnRunning,
     NextToolResult,
     Now,
     Outcome,
@@ -28,6 +29,7 @@ from holdfast.core.flow.effects import (
     Sleep,
     StartTools,
 )
+from holdfast.engine.session.drivers.lease import TurnScope
 from holdfast.engine.session.drivers.world import (
     POLL_SECONDS,
     TOOLS_AT_ONCE,
@@ -63,9 +65,11 @@ class AwaitingDriver:
         summariser: AsyncModel | None = None,
         on_delta: Hear | None = None,
         watch: Callable[[Event], None] | None = None,
+        scope: TurnScope | None = None,
     ) -> None:
         """`watch` gets the events of the flows that this driver runs, and no others."""
         self._world = world
+        self._scope = scope or TurnScope()
         self._watch = watch
         self._model = model
         self._summariser = summariser or model
@@ -85,7 +89,7 @@ class AwaitingDriver:
                     return result
                 value, error = None, None
                 try:
-                    self._world.check(effect)
+                    await self._check(effect)
                     value = await self.perform(effect)
                 except BaseException as raised:
                     error = as_cancelled(raised, _INTERRUPTS)
@@ -94,7 +98,7 @@ class AwaitingDriver:
             await self._stop_tools()
 
     async def perform(self, effect: Effect) -> Any:
-        world = self._world
+        world, scope = self._world, self._scope
         match effect:
             case Read():
                 return await run_in_thread(world.log.read, effect.window)
@@ -104,11 +108,16 @@ class AwaitingDriver:
                     effect.records,
                     unless_cut=effect.unless_cut,
                     since=effect.since,
+                    token=scope.token,
                 )
+            case AcquireTurn():
+                return await run_in_thread(scope.acquire, world.log.store, world.log.key)
+            case IsTurnRunning():
+                return await run_in_thread(world.is_turn_running, scope)
             case PutBlob():
                 return await run_in_thread(world.put_blob, effect.data)
             case SaveCheckpoint():
-                return await run_in_thread(world.save_checkpoint, effect.trigger)
+                return await run_in_thread(world.save_checkpoint, effect.trigger, scope.token)
             case SearchMemory():
                 return await run_in_thread(world.search_memory, effect.query)
             case CallModel():
@@ -128,10 +137,23 @@ class AwaitingDriver:
             case _:
                 assert_never(effect)
 
+    async def _check(self, effect: Effect | None = None) -> None:
+        """Raise where the turn was cancelled or taken over; renewing a lease must not block."""
+        if self._scope.is_overdue:
+            await run_in_thread(self._scope.renew)
+        if effect is None:
+            self._scope.check_running()
+        else:
+            self._scope.check(effect)
+
     async def _call(self, call: CallModel) -> Reply | FailedCall:
         model = self._model if call.purpose == "turn" else self._summariser
         assert model is not None, "a session without a model makes no calls"
-        on_delta = self._world.guard_on_delta(self._on_delta) if call.purpose == "turn" else None
+        on_delta = (
+            self._world.guard_on_delta(self._on_delta, self._scope)
+            if call.purpose == "turn"
+            else None
+        )
         try:
             request = self._world.request(call)
             sent = model.send(request, on_delta)
@@ -151,6 +173,7 @@ class AwaitingDriver:
 
         async def work(call: ToolCall) -> None:
             async with free:
+                await self._check()  # this tool may have waited for others
                 self._done.put_nowait(await self._run(call))
 
         for call in calls:
@@ -183,8 +206,7 @@ class AwaitingDriver:
         task = asyncio.ensure_future(something)
         try:
             while not (await asyncio.wait([task], timeout=POLL_SECONDS))[0]:
-                if self._world.is_cancelled.is_set():
-                    raise Cancelled
+                await self._check()
         except BaseException as error:
             task.cancel()
             await asyncio.wait([task])
@@ -203,7 +225,7 @@ class AwaitingDriver:
 
     async def _sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and not self._world.is_cancelled.is_set():
+        while (left := until - time.monotonic()) > 0 and not self._scope.is_cancelled.is_set():
             await asyncio.sleep(min(left, POLL_SECONDS))
 
     async def _emit(self, event: Event) -> Deny | None:

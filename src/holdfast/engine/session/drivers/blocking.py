@@ -12,11 +12,12 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 from holdfast.core.flow.effects import (
+    AcquireTurn,
     Append,
     CallModel,
-    Cancelled,
     Deny,
     Emit,
+    IsTurnRunning,
     NextToolResult,
     Now,
     Outcome,
@@ -28,6 +29,7 @@ from holdfast.core.flow.effects import (
     Sleep,
     StartTools,
 )
+from holdfast.engine.session.drivers.lease import TurnScope
 from holdfast.engine.session.drivers.world import (
     POLL_SECONDS,
     TOOLS_AT_ONCE,
@@ -60,9 +62,11 @@ class BlockingDriver:
         summariser: Model | None = None,
         on_delta: Hear | None = None,
         watch: Callable[[Event], None] | None = None,
+        scope: TurnScope | None = None,
     ) -> None:
         """`watch` gets the events of the flows that this driver runs, and no others."""
         self._world = world
+        self._scope = scope or TurnScope()
         self._watch = watch
         self._model = model
         self._summariser = summariser or model
@@ -80,7 +84,7 @@ class BlockingDriver:
                 return result
             value, error = None, None
             try:
-                self._world.check(effect)
+                self._scope.check(effect)
                 value = self.perform(effect)
             except BaseException as raised:
                 error = self.error_for_flow(raised)
@@ -93,18 +97,25 @@ class BlockingDriver:
         return as_cancelled(raised, interrupts)
 
     def perform(self, effect: Effect) -> Any:
-        world = self._world
+        world, scope = self._world, self._scope
         match effect:
             case Read():
                 return world.log.read(effect.window)
             case Append():
                 return world.log.append(
-                    effect.records, unless_cut=effect.unless_cut, since=effect.since
+                    effect.records,
+                    unless_cut=effect.unless_cut,
+                    since=effect.since,
+                    token=scope.token,
                 )
+            case AcquireTurn():
+                return scope.acquire(world.log.store, world.log.key)
+            case IsTurnRunning():
+                return world.is_turn_running(scope)
             case PutBlob():
                 return world.put_blob(effect.data)
             case SaveCheckpoint():
-                return world.save_checkpoint(effect.trigger)
+                return world.save_checkpoint(effect.trigger, scope.token)
             case SearchMemory():
                 return world.search_memory(effect.query)
             case CallModel():
@@ -112,11 +123,11 @@ class BlockingDriver:
             case StartTools():
                 return self._start(effect.calls)
             case NextToolResult():
-                return _take(self._done, None, world.is_cancelled)
+                return _take(self._done, None, scope)
             case Now():
                 return world.clock()
             case Sleep():
-                world.is_cancelled.wait(effect.seconds)
+                scope.is_cancelled.wait(effect.seconds)
                 return None
             case Emit():
                 return self._emit(effect.event)
@@ -128,7 +139,11 @@ class BlockingDriver:
     def _call(self, call: CallModel) -> Reply | FailedCall:
         model = self._model if call.purpose == "turn" else self._summariser
         assert model is not None, "a session without a model makes no calls"
-        on_delta = self._world.guard_on_delta(self._on_delta) if call.purpose == "turn" else None
+        on_delta = (
+            self._world.guard_on_delta(self._on_delta, self._scope)
+            if call.purpose == "turn"
+            else None
+        )
         try:
             request = self._world.request(call)
             if call.deadline_seconds is None:
@@ -136,7 +151,7 @@ class BlockingDriver:
             return _within(
                 call.deadline_seconds,
                 lambda: _check_reply(model.send(request, on_delta), model),
-                self._world.is_cancelled,
+                self._scope,
             )
         except Exception as error:
             return self._world.failed_call(error, call)
@@ -161,6 +176,7 @@ class BlockingDriver:
             thread.start()
 
     def _run(self, call: ToolCall) -> Outcome:
+        self._scope.check_running()  # this tool may have waited for others
         found = self._world.toolbox.prepare(call)
         if isinstance(found, Outcome):
             return found
@@ -205,7 +221,7 @@ def _check_reply(reply: Any, model: Model) -> Reply:
     return answer
 
 
-def _within(seconds: float, work: Callable[[], Reply], is_cancelled: threading.Event) -> Reply:
+def _within(seconds: float, work: Callable[[], Reply], scope: TurnScope) -> Reply:
     """Run something in a thread and wait for its result, up to a deadline."""
     done: queue.SimpleQueue[Reply | BaseException] = queue.SimpleQueue()
 
@@ -218,7 +234,7 @@ def _within(seconds: float, work: Callable[[], Reply], is_cancelled: threading.E
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(run,), daemon=True).start()
     try:
-        outcome = _take(done, seconds, is_cancelled)
+        outcome = _take(done, seconds, scope)
     except queue.Empty:
         raise TimeoutError(f"no reply within {seconds:g} s") from None
     if isinstance(outcome, BaseException):
@@ -226,8 +242,8 @@ def _within(seconds: float, work: Callable[[], Reply], is_cancelled: threading.E
     return outcome
 
 
-def _take(done: queue.SimpleQueue[T], seconds: float | None, is_cancelled: threading.Event) -> T:
-    """The next item of a queue. Raises `Cancelled` if the turn is cancelled first, and
+def _take(done: queue.SimpleQueue[T], seconds: float | None, scope: TurnScope) -> T:
+    """The next item of a queue. Raises `Cancelled` or `LeaseLost` if the turn ends first, and
     `queue.Empty` when the time is up."""
     until = None if seconds is None else time.monotonic() + seconds
     while True:
@@ -235,7 +251,6 @@ def _take(done: queue.SimpleQueue[T], seconds: float | None, is_cancelled: threa
         try:
             return done.get(timeout=max(0.0, min(POLL_SECONDS, left)))
         except queue.Empty:
-            if is_cancelled.is_set():
-                raise Cancelled from None
+            scope.check_running()
             if left <= 0:
                 raise

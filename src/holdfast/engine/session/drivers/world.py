@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.flow.effects import (
-    CallModel,
-    Cancelled,
-    FailedCall,
-    NextToolResult,
-    Sleep,
-    StartTools,
-)
+from holdfast.core.flow.effects import Cancelled, FailedCall
 from holdfast.engine.session.prepare import render_valid
 from holdfast.errors import HoldfastWarning, InvalidRequest, StoreError, UsageError
 from holdfast.providers.failures import name_failure
@@ -26,10 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.core.failures.classify import Rule
-    from holdfast.core.flow.effects import Effect, SavedCheckpoint
+    from holdfast.core.flow.effects import CallModel, SavedCheckpoint
     from holdfast.core.flow.events import Event
     from holdfast.core.log.records import Json
     from holdfast.core.models.replies import Delta
+    from holdfast.engine.session.drivers.lease import TurnScope
     from holdfast.engine.session.session_log import SessionLog
     from holdfast.engine.tools import Toolbox
     from holdfast.ports import BlobStore, Clock, Hear
@@ -38,8 +31,6 @@ TOOLS_AT_ONCE: Final = 8
 """Threads or tasks for the tools of one reply: enough for what models ask for in one step."""
 POLL_SECONDS: Final = 0.1
 """The longest time until a waiting driver notices that its turn was cancelled."""
-_CANCELLABLE: Final = (CallModel, StartTools, NextToolResult, Sleep)
-"""Effects that a cancelled turn does not begin; those that tidy up after it are still performed."""
 
 
 class Listeners:
@@ -66,17 +57,12 @@ class World(msgspec.Struct, kw_only=True):
     listeners: Listeners
     toolbox: Toolbox
     blobs: BlobStore | None = None
-    save_checkpoint: Callable[[str], SavedCheckpoint | None] = lambda _trigger: None
+    save_checkpoint: Callable[[str, int | None], SavedCheckpoint | None] = lambda *_: None
+    """Stores a checkpoint, for a trigger, with the token of the turn's lease."""
     search_memory: Callable[[str], str] = lambda _query: ""
     rules: Sequence[Rule] = ()
     """The caller's own rules for classifying failures."""
     clock: Clock = time.time
-    is_cancelled: threading.Event = msgspec.field(default_factory=threading.Event)
-
-    def check(self, effect: Effect) -> None:
-        """Raise `Cancelled` where a cancelled turn must not begin this effect."""
-        if self.is_cancelled.is_set() and isinstance(effect, _CANCELLABLE):
-            raise Cancelled
 
     def request(self, call: CallModel) -> Json:
         return render_valid(call.prompt, call.target)
@@ -97,7 +83,11 @@ class World(msgspec.Struct, kw_only=True):
         text = partial.text if partial is not None else ""
         return FailedCall(name_failure(error, self.rules), error, text)
 
-    def guard_on_delta(self, on_delta: Hear | None) -> Hear | None:
+    def is_turn_running(self, scope: TurnScope) -> bool:
+        """True if another run has the lease of the session's turn."""
+        return not scope.has_turn and self.log.store.leases.current(self.log.key) is not None
+
+    def guard_on_delta(self, on_delta: Hear | None, scope: TurnScope) -> Hear | None:
         """Wrap a callback for deltas: it stops when the turn is cancelled, and the first exception
         that it raises becomes a warning, because the reply is still wanted."""
         if on_delta is None:
@@ -107,7 +97,7 @@ class World(msgspec.Struct, kw_only=True):
 
         def guarded(delta: Delta) -> None:
             nonlocal is_broken
-            if self.is_cancelled.is_set():
+            if scope.is_cancelled.is_set():
                 raise Cancelled
             if is_broken:
                 return

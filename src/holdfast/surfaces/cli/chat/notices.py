@@ -16,12 +16,13 @@ from holdfast.core.flow.events import (
     SessionReset,
     ToolFinished,
     TroubleNoticed,
+    TurnWaiting,
     WindowLearned,
 )
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.surfaces.answers import Cell, StyledLine, line
-from holdfast.surfaces.formatting import count, money, printable
+from holdfast.surfaces.formatting import count, local_time, money, printable
 
 if TYPE_CHECKING:
     from holdfast.core.models.messages import ToolCall
@@ -63,6 +64,9 @@ def notice(event: Any, *, attempt: int = 1) -> StyledLine | None:
             return _notice("guard", f"the window is {tokens:,} tokens ({source}), not {before:,}")
         case TroubleNoticed(kind=kind, detail=detail):
             return _notice("guard", f"{kind}: {detail}", is_bad=True)
+        case TurnWaiting(holder=holder, since=since):
+            what = f"another turn of this session is running: {holder}, since {local_time(since)}"
+            return _notice("turn", f"{what}; waiting for it, Ctrl-C stops waiting")
         case Interrupted(calls=calls):
             what = f"{count(len(calls), 'tool call')} of an earlier run"
             return _notice("resume", f"{what} reported to the model as interrupted")

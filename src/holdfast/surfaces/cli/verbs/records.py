@@ -175,10 +175,13 @@ def _add_rewind(parser: argparse.ArgumentParser) -> None:
 def _rewind(args: argparse.Namespace, app: App) -> int:
     if (args.record is None) == (args.turns is None):
         raise UsageError("the target is missing", hint="pass a RECORD, or --turns N")
+    from holdfast.engine.session.drivers.lease import hold_lease  # other verbs need no turn
+
     key = app.session(args.session)
-    target = args.record or _before_turns(app, key, args.turns)
-    before = app.store.head(key)
-    done = app.store.append(key, [Rewind(to=target, reason=args.reason)], expect=before)
+    with hold_lease(app.store, key) as token:
+        target = args.record or _before_turns(app, key, args.turns)
+        before, moved = app.store.head(key), Rewind(to=target, reason=args.reason)
+        done = app.store.append(key, [moved], expect=before, token=token)
     to = app.store.find(key, done.head)
     assert isinstance(to, Rewind)
     if app.out.is_json:

@@ -1,0 +1,195 @@
+"""The lease of a turn while its flow runs: taken, renewed, checked before every effect, released.
+
+A lease is renewed from a thread of its own, however long a model or a tool takes. A holder that
+was paused for longer than its lease finds out by its own clock before the next effect: no call is
+made and no tool is started for a turn that another holder has taken over.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.flow.effects import (
+    AcquireTurn,
+    CallModel,
+    Cancelled,
+    NextToolResult,
+    Sleep,
+    StartTools,
+)
+from holdfast.core.limits import LEASE_RENEW_SECONDS, LEASE_SECONDS
+from holdfast.errors import HoldfastError, LeaseLost, NoSuchSession, TurnInProgress, UsageError
+from holdfast.ports import uptime
+from holdfast.stores.jsonl.last_writer import this_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.core.flow.effects import Effect
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.ports import Leases, SessionStore
+
+_STOPPABLE: Final = (AcquireTurn, CallModel, StartTools, NextToolResult, Sleep)
+"""Effects that a turn does not begin once it is cancelled or its lease is lost; those that tidy up
+after it are still performed."""
+_NAME_CHARS: Final = 120
+"""Of the process in a holder's name, which has to be short enough for every store."""
+_RUNNING: ContextVar[frozenset[str]] = ContextVar("holdfast_turns", default=frozenset())
+"""The holders of the turns that the current code runs in: a tool inherits them."""
+
+
+class TurnScope:
+    """One run of a flow: its cancellation, and the lease of the session's turn if it has one."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = threading.Event()
+        name = str(this_process())[:_NAME_CHARS]
+        self._holder = f"{name}, turn {random.getrandbits(32):08x}"
+        self._leases: Leases | None = None
+        self._key: SessionKey | None = None
+        self._lost: HoldfastError | None = None
+        self._until = 0.0
+        self.token: int | None = None
+        """The token that the appends of this run carry."""
+
+    @property
+    def has_turn(self) -> bool:
+        return self.token is not None
+
+    @property
+    def is_overdue(self) -> bool:
+        """True if the lease may have run out, so that it has to be renewed before going on."""
+        return self.token is not None and uptime() >= self._until
+
+    @contextmanager
+    def context(self) -> Iterator[None]:
+        """Mark the code of a block, and the tools that it runs, as part of this turn."""
+        before = _RUNNING.set(_RUNNING.get() | {self._holder})
+        try:
+            yield
+        finally:
+            _RUNNING.reset(before)
+
+    def acquire(self, store: SessionStore, key: SessionKey) -> TurnInProgress | None:
+        """Take the lease; returns the error that names its holder where it is not free."""
+        leases, start = store.leases, uptime()
+        try:
+            self.token = leases.acquire(key, self._holder, LEASE_SECONDS)
+        except TurnInProgress as busy:
+            if busy.holder in _RUNNING.get():
+                raise UsageError(
+                    f"this code is part of the running turn of session `{key.session}`: a second "
+                    "turn would wait for itself",
+                    hint="return from the tool or listener first; `add_user` and `status` need "
+                    "no turn",
+                ) from None
+            return busy
+        self._leases, self._key, self._until = leases, key, start + LEASE_SECONDS
+        _renewals.add(self)
+        return None
+
+    def check(self, effect: Effect) -> None:
+        """Raise where a turn that was cancelled, or taken over, must not begin this effect."""
+        if isinstance(effect, _STOPPABLE):
+            self.check_running()
+
+    def check_running(self) -> None:
+        """Raise `Cancelled`, or `LeaseLost` where another holder has the turn."""
+        if self.is_overdue and self._lost is None:
+            self.renew()
+        if self._lost is not None:
+            raise self._lost
+        if self.is_cancelled.is_set():
+            raise Cancelled
+
+    def renew(self) -> None:
+        """Renew the lease. A failure counts once the lease may have run out."""
+        token, leases, key, start = self.token, self._leases, self._key, uptime()
+        if token is None or leases is None or key is None:
+            return
+        try:
+            leases.renew(key, token, LEASE_SECONDS)
+        except (LeaseLost, NoSuchSession) as error:
+            self._lost = error
+        except HoldfastError as error:  # a disk that fails now may work at the next try
+            if self.is_overdue:
+                self._lost = error
+        else:
+            self._until = start + LEASE_SECONDS
+
+    def release(self) -> None:
+        """End the lease, if there is one. It never fails: a lease that stays runs out."""
+        token, leases, key = self.token, self._leases, self._key
+        self.token = None
+        if token is None or leases is None or key is None:
+            return
+        _renewals.remove(self)
+        try:
+            leases.release(key, token)
+        except (HoldfastError, OSError):
+            return
+
+
+@contextmanager
+def hold_lease(store: SessionStore, key: SessionKey) -> Iterator[int]:
+    """Hold the turn of a session for a block that appends to it; yields the token.
+
+    Raises `TurnInProgress` at once while another holder has it.
+    """
+    scope = TurnScope()
+    busy = scope.acquire(store, key)
+    if busy is not None:
+        raise busy
+    assert scope.token is not None
+    try:
+        yield scope.token
+    finally:
+        scope.release()
+
+
+class _Renewals:
+    """Renews the leases of this process in a thread that lives while there are any."""
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._mutex = threading.Lock()
+        self._scopes: set[TurnScope] = set()
+        self._is_started = False
+
+    def add(self, scope: TurnScope) -> None:
+        if self._pid != os.getpid():
+            self._forget()  # a forked child has none of its parent's threads, and no leases
+        with self._mutex:
+            self._scopes.add(scope)
+            if not self._is_started:
+                self._is_started = True
+                thread = threading.Thread(target=self._run, name="holdfast-leases", daemon=True)
+                thread.start()
+
+    def remove(self, scope: TurnScope) -> None:
+        with self._mutex:
+            self._scopes.discard(scope)
+
+    def _run(self) -> None:
+        idle = threading.Event()
+        while True:
+            idle.wait(LEASE_RENEW_SECONDS)
+            with self._mutex:
+                scopes = list(self._scopes)
+                if not scopes:
+                    self._is_started = False
+                    return
+            for scope in scopes:
+                # A log that another process has locked must not delay the leases of the others.
+                threading.Thread(target=scope.renew, daemon=True).start()
+
+
+_renewals = _Renewals()
