@@ -36,6 +36,9 @@ LEASE_RENEW_SECONDS: Final = 10.0
 TURN_WAIT_SECONDS: Final = 300.0
 """Seconds that a turn waits for another one of its session before it fails."""
 
+MESSAGE_KEY_CHARS_MAX: Final = 500
+"""The longest key under which a caller stores a message once."""
+
 BLOB_GRACE_SECONDS: Final = 3_600.0
 """A blob younger than this is never collected: its record may be about to be written."""
 

@@ -15,6 +15,7 @@ from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log import views
 from holdfast.core.log.batch import Batch, new_header, place
 from holdfast.core.log.copies import fork_records
+from holdfast.core.log.keys import find_keyed
 from holdfast.errors import BadRecord, NoSuchSession, UsageError
 from holdfast.ports.erasing import SessionEraser
 
@@ -147,6 +148,11 @@ class SessionReader(ABC):
         """Return the one record whose id is `prefix` or starts with it."""
         with self.open_log(key) as log:
             return views.find(log, prefix)
+
+    def find_message(self, key: SessionKey, message_key: str) -> Record | None:
+        """Return the user message that was stored under a key of the caller's, however old."""
+        with self.open_log(key) as log:
+            return find_keyed(log, message_key)
 
     def branches(self, key: SessionKey) -> list[Branch]:
         """Return every leaf of the session's tree."""

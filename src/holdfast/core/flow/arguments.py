@@ -52,6 +52,16 @@ def check_callable(name: str, value: Any) -> None:
         raise UsageError(f"`{name}` cannot be {shorten(value)}", hint="pass a function")
 
 
+def check_fields(name: str, value: Any) -> None:
+    """Raise `UsageError` where an argument is neither a JSON object nor None."""
+    wanted = "a dictionary of texts, numbers, lists and dictionaries, or None"
+    check_argument(name, value, dict | None, wanted)
+    if value is not None and (stray := _stray(value)) is not None:
+        raise UsageError(
+            f"`{name}` holds {shorten(stray)}, which is not JSON", hint=f"pass {wanted}"
+        )
+
+
 def check_message(content: Content) -> None:
     """Raise `UsageError` where something cannot be said by a user: an empty message, or none."""
     check_content(content)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.failures.classify import Failure
     from holdfast.core.flow.events import Event, Purpose
-    from holdfast.core.log.records import Content, Record
+    from holdfast.core.log.records import Assistant, Content, Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Prompt, ToolCall
     from holdfast.core.models.replies import Reply
@@ -50,6 +50,22 @@ class Append(msgspec.Struct, frozen=True):
     unless_cut: bool = False
     since: str = ""
     """The newest record that the flow has read."""
+    unless_key: str = ""
+    """With a key, nothing is appended and None is returned where a message has it already."""
+
+
+class FindMessage(msgspec.Struct, frozen=True):
+    """Returns the `StoredMessage` with this key, however old it is, or None."""
+
+    key: str
+
+
+class StoredMessage(msgspec.Struct, frozen=True):
+    """A user message that is in the log."""
+
+    record: str
+    answer: Assistant | None = None
+    """The reply that it got."""
 
 
 class AcquireTurn(msgspec.Struct, frozen=True):
@@ -159,6 +175,7 @@ Effect: TypeAlias = (
     Now
     | Read
     | Append
+    | FindMessage
     | AcquireTurn
     | IsTurnRunning
     | PutBlob

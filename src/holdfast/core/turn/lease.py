@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from holdfast.core.flow.arguments import check_argument
 from holdfast.core.flow.effects import AcquireTurn, Emit, Sleep
 from holdfast.core.flow.events import TurnWaiting
 from holdfast.errors import TurnInProgress
@@ -26,6 +27,7 @@ def hold_turn(flow: Flow[T], wait_seconds: float) -> Flow[T]:
     Raises `TurnInProgress` where the other turn takes longer than `wait_seconds`. Until the flow
     begins, nothing is stored.
     """
+    check_argument("wait", wait_seconds, int | float, "a number of seconds")
     busy: TurnInProgress | None = yield AcquireTurn()
     if busy is not None and wait_seconds > 0:
         yield Emit(TurnWaiting(busy.holder, busy.since, wait_seconds))

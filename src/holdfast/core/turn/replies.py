@@ -103,6 +103,20 @@ def assistant_record(reply: Reply, provider: str, model: str) -> Assistant:
     )
 
 
+def reply_of(record: Assistant) -> Reply:
+    """A stored reply, as its caller got it or would have got it."""
+    content = record.content
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    return Reply(
+        content=blocks,
+        stop_reason=record.stop_reason or "",
+        usage=record.usage,
+        provider=record.provider or "",
+        model=record.model or "",
+        record=record.id,
+    )
+
+
 def _fit(run: RunState, recovery: Recovery) -> Flow[tuple[Plan, str]]:
     """The next request that may be sent."""
     try:

@@ -14,19 +14,23 @@ import msgspec
 
 from holdfast.core.flow.arguments import (
     check_content,
+    check_fields,
     check_flag,
     check_message,
     check_optional_text,
     check_text,
+    shorten,
 )
 from holdfast.core.flow.effects import (
     Append,
     Cancelled,
     Emit,
+    FindMessage,
     IsTurnRunning,
     Outcome,
     Read,
     SearchMemory,
+    StoredMessage,
 )
 from holdfast.core.flow.events import (
     Interrupted,
@@ -36,7 +40,8 @@ from holdfast.core.flow.events import (
     TurnFinished,
     TurnStarted,
 )
-from holdfast.core.limits import CONTEXT_CHARS, CONTEXT_CHARS_MAX
+from holdfast.core.limits import CONTEXT_CHARS, CONTEXT_CHARS_MAX, MESSAGE_KEY_CHARS_MAX
+from holdfast.core.log.keys import MESSAGE_KEY, key_of
 from holdfast.core.log.records import (
     Assistant,
     Compaction,
@@ -48,7 +53,7 @@ from holdfast.core.log.records import (
 from holdfast.core.models.messages import INTERRUPTED, ToolCall
 from holdfast.core.outputs.offload import offload_content
 from holdfast.core.turn.compact import save_checkpoint
-from holdfast.core.turn.replies import ask, assistant_record
+from holdfast.core.turn.replies import ask, assistant_record, reply_of
 from holdfast.core.turn.tool_results import open_calls, run_tools, store
 from holdfast.errors import HoldfastError, ToolLoop, UsageError
 
@@ -57,7 +62,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.flow.effects import Flow
     from holdfast.core.flow.events import Event
-    from holdfast.core.log.records import Content, Record
+    from holdfast.core.log.records import Content, Json, Record
     from holdfast.core.models.replies import Reply
     from holdfast.core.turn.run import RunState
 
@@ -65,12 +70,26 @@ _SAME_CALLS_MAX: Final = 3
 _CALLS_WATCHED: Final = 6
 """So many identical calls with identical results, among the first calls after a compaction, mean
 that the model is going round in circles."""
+_OWN_FIELDS: Final = frozenset((*User.__struct_encode_fields__, "type", MESSAGE_KEY))
+"""Fields of a message that a caller's `extra` must not replace."""
 _CANCELLED: Final = "[Cancelled by the user while it ran: the outcome is unknown.]"
 
 
-def turn(run: RunState, content: Content) -> Flow[Reply]:
-    """Store the user's message and answer it."""
-    yield from add_user(run, content)
+def turn(
+    run: RunState, content: Content, *, key: str | None = None, extra: Json | None = None
+) -> Flow[Reply]:
+    """Store the user's message and answer it; with a key, once, whoever repeats it."""
+    message = _user_record(content, key=key, extra=extra)
+    stored = yield from _find_stored(run, message)
+    if stored is None:
+        yield from _add_user(run, message)
+    elif stored.answer is not None:
+        reply = reply_of(stored.answer)
+        yield Emit(TurnFinished(reply, 0))
+        return reply
+    else:
+        yield from _answer_interruptions(run)
+        yield Emit(TurnStarted(stored.record))
     return (yield from answer(run))
 
 
@@ -79,16 +98,38 @@ def emit(event: Event) -> Flow[None]:
     yield Emit(event)
 
 
-def add_user(run: RunState, content: Content, name: str | None = None) -> Flow[str]:
-    """Store the user's message, after results for calls that an earlier run left open."""
-    check_message(content)
-    check_optional_text("name", name)
-    content = run.vault.mask_value(content)
+def add_user(
+    run: RunState,
+    content: Content,
+    name: str | None = None,
+    *,
+    key: str | None = None,
+    extra: Json | None = None,
+) -> Flow[str]:
+    """Store the user's message, after results for calls that an earlier run left open; with a
+    key, once, whoever repeats it."""
+    message = _user_record(content, name, key=key, extra=extra)
+    stored = yield from _find_stored(run, message)
+    return (yield from _add_user(run, message)) if stored is None else stored.record
+
+
+def _find_stored(run: RunState, message: User) -> Flow[StoredMessage | None]:
+    key = key_of(run.vault.mask_record(message))
+    return (yield FindMessage(key)) if key else None
+
+
+def _add_user(run: RunState, message: User) -> Flow[str]:
+    message = run.vault.mask_record(message)
+    content, key = message.content, key_of(message)
     if run.keeps_outputs:
         content = yield from offload_content(content)
     interrupted = yield from _interruptions(run)
     hits = yield from _search_memory(run, content)
-    stored = yield Append((*interrupted, *hits, User(content=content, name=name)))
+    message = msgspec.structs.replace(message, content=content)
+    stored = yield Append((*interrupted, *hits, message), unless_key=key)
+    if stored is None:  # another process stored it a moment ago
+        first: StoredMessage = yield FindMessage(key)
+        return first.record
     for record in stored[len(interrupted) : -1]:
         yield Emit(MemoryRecalled(record.id, len(text_of(record.content))))
     if interrupted:
@@ -96,6 +137,29 @@ def add_user(run: RunState, content: Content, name: str | None = None) -> Flow[s
     said: str = stored[-1].id
     yield Emit(TurnStarted(said))
     return said
+
+
+def _user_record(
+    content: Content, name: str | None = None, *, key: str | None, extra: Json | None
+) -> User:
+    """The record of a message; raises where it cannot be stored as it is."""
+    check_message(content)
+    check_optional_text("name", name)
+    check_optional_text("key", key)
+    check_fields("extra", extra)
+    if key is not None and not 0 < len(key) <= MESSAGE_KEY_CHARS_MAX:
+        raise UsageError(
+            f"`key` cannot be {shorten(key)}",
+            hint=f"pass 1 to {MESSAGE_KEY_CHARS_MAX} characters, the same ones for a retry",
+        )
+    taken = _OWN_FIELDS & (extra or {}).keys()
+    if taken:
+        raise UsageError(
+            f"`extra` cannot have the field `{min(taken)}`: a message has one of its own",
+            hint="choose another name",
+        )
+    fields = {**(extra or {}), **({MESSAGE_KEY: key} if key else {})}
+    return User(content=content, name=name, extra=fields)
 
 
 def _search_memory(run: RunState, content: Content) -> Flow[list[User]]:
@@ -137,10 +201,7 @@ def pending_context(records: Sequence[Record]) -> list[InjectedContext]:
 
 def resume(run: RunState) -> Flow[Reply | None]:
     """Answer a turn that an earlier run left unanswered; None if there is none."""
-    interrupted = yield from _interruptions(run)
-    if interrupted:
-        yield Append(interrupted)
-        yield Emit(Interrupted(tuple(result.tool_use_id for result in interrupted)))
+    yield from _answer_interruptions(run)
     records = yield Read(run.window.tokens)
     if not is_unanswered(records):
         return None
@@ -217,6 +278,13 @@ def _leave(run: RunState, cancelled: Cancelled) -> Flow[None]:
     if running:
         yield Append([_error_result(call, _CANCELLED) for call in running])
     yield Emit(TurnCancelled(tuple(call.id for call in running)))
+
+
+def _answer_interruptions(run: RunState) -> Flow[None]:
+    interrupted = yield from _interruptions(run)
+    if interrupted:
+        yield Append(interrupted)
+        yield Emit(Interrupted(tuple(result.tool_use_id for result in interrupted)))
 
 
 def _interruptions(run: RunState) -> Flow[list[ToolResult]]:

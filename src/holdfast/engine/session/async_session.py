@@ -139,12 +139,15 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         content: Content,
         *,
         on_delta: Hear | None = None,
+        key: str | None = None,
+        extra: Json | None = None,
         wait: float = TURN_WAIT_SECONDS,
     ) -> Reply:
         check_message(content)
         check_ready(self._model)
-        await self._renew(wait)
-        return await self._run_turn(turn.turn(self._state.run, content), on_delta, wait=wait)
+        await self._renew(key, wait)
+        flow = turn.turn(self._state.run, content, key=key, extra=extra)
+        return await self._run_turn(flow, on_delta, wait=wait)
 
     async def resume(
         self, *, on_delta: Hear | None = None, wait: float = TURN_WAIT_SECONDS
@@ -153,7 +156,12 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         return await self._run_turn(turn.resume(self._state.run), on_delta, wait=wait)
 
     async def stream(
-        self, content: Content, *, wait: float = TURN_WAIT_SECONDS
+        self,
+        content: Content,
+        *,
+        key: str | None = None,
+        extra: Json | None = None,
+        wait: float = TURN_WAIT_SECONDS,
     ) -> AsyncIterator[Delta | Event]:
         pieces: asyncio.Queue[Any] = asyncio.Queue()
         end = object()
@@ -162,8 +170,9 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
             try:
                 check_message(content)
                 check_ready(self._model)
-                await self._renew(wait)
-                flow, hear = turn.turn(self._state.run, content), pieces.put_nowait
+                await self._renew(key, wait)
+                flow = turn.turn(self._state.run, content, key=key, extra=extra)
+                hear = pieces.put_nowait
                 await self._run_turn(flow, hear, wait=wait, watch=hear)
             finally:
                 pieces.put_nowait(end)
@@ -180,8 +189,15 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
 
     # The caller runs the loop
 
-    async def add_user(self, content: Content, *, name: str | None = None) -> str:
-        return await self._run(turn.add_user(self._state.run, content, name))
+    async def add_user(
+        self,
+        content: Content,
+        *,
+        name: str | None = None,
+        key: str | None = None,
+        extra: Json | None = None,
+    ) -> str:
+        return await self._run(turn.add_user(self._state.run, content, name, key=key, extra=extra))
 
     async def inject_context(self, text: str, *, source: str) -> str:
         return await self._run(turn.inject_context(text, source))
@@ -275,11 +291,12 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         self._owned = []
         return fresh
 
-    async def _renew(self, wait: float) -> None:
+    async def _renew(self, message_key: str | None, wait: float) -> None:
         """In fresh mode, continue in a session of its own before a turn."""
         if self.mode != "fresh":
             return
-        old, new = self.key, await self._run_turn(lifecycle.renew(self._state), wait=wait)
+        old, flow = self.key, lifecycle.renew(self._state, message_key)
+        new = await self._run_turn(flow, wait=wait)
         if new is None:
             return
         await run_in_thread(self._attach, new)

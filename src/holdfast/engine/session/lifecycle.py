@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.flow.arguments import check_text, shorten
-from holdfast.core.flow.effects import Append, Read, RunBlocking
+from holdfast.core.flow.effects import Append, FindMessage, Read, RunBlocking
 from holdfast.core.log.records import Assistant, Checkpoint, Flush, Label, Mode, User
 from holdfast.core.memory.notes import durable, saved_notes
 from holdfast.core.turn.turn import pending_context
@@ -87,9 +87,12 @@ def reset(state: SessionState, label: str) -> Flow[SessionKey]:
     return new
 
 
-def renew(state: SessionState) -> Flow[SessionKey | None]:
-    """In fresh mode, create the session for a message that follows a reply; None otherwise."""
+def renew(state: SessionState, message_key: str | None) -> Flow[SessionKey | None]:
+    """In fresh mode, create the session for a message that follows a reply; None otherwise, and
+    where the message is stored already."""
     if not state.run.is_fresh:
+        return None
+    if message_key and (yield FindMessage(message_key)) is not None:
         return None
     newest = yield RunBlocking(lambda: follow_fresh_mode(state.store, state.key))
     if newest != state.key:

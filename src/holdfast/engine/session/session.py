@@ -144,19 +144,22 @@ class Session(ClosedOnExit, SessionBase):
         content: Content,
         *,
         on_delta: Hear | None = None,
+        key: str | None = None,
+        extra: Json | None = None,
         wait: float = TURN_WAIT_SECONDS,
     ) -> Reply:
         """Send a message and return the reply, after all tool calls. `on_delta` gets the reply
-        piece by piece.
+        piece by piece. While another turn of the session runs, in whichever process, this one
+        waits for so many seconds, then raises `TurnInProgress`; nothing is stored before its turn.
 
-        While another turn of the session runs, in whichever process, this one waits for so many
-        seconds, then raises `TurnInProgress`; its message is stored when its turn begins.
+        A message with the `key` of an earlier one, however old, is not stored again: its answer is
+        returned, or it is answered now. The fields of `extra` are kept in the record.
         """
         check_message(content)
         check_ready(self._model)
-        scope = TurnScope()
-        self._renew(wait, scope)
-        return self._run_turn(turn.turn(self._state.run, content), on_delta, wait=wait, scope=scope)
+        self._renew(key, wait, scope := TurnScope())
+        flow = turn.turn(self._state.run, content, key=key, extra=extra)
+        return self._run_turn(flow, on_delta, wait=wait, scope=scope)
 
     def resume(
         self, *, on_delta: Hear | None = None, wait: float = TURN_WAIT_SECONDS
@@ -166,7 +169,12 @@ class Session(ClosedOnExit, SessionBase):
         return self._run_turn(turn.resume(self._state.run), on_delta, wait=wait)
 
     def stream(
-        self, content: Content, *, wait: float = TURN_WAIT_SECONDS
+        self,
+        content: Content,
+        *,
+        key: str | None = None,
+        extra: Json | None = None,
+        wait: float = TURN_WAIT_SECONDS,
     ) -> Iterator[Delta | Event]:
         """Like `say`, piece by piece: deltas and events, the last of them a `TurnFinished`."""
         pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -176,8 +184,8 @@ class Session(ClosedOnExit, SessionBase):
             try:
                 check_message(content)
                 check_ready(self._model)
-                self._renew(wait, scope)
-                flow = turn.turn(self._state.run, content)
+                self._renew(key, wait, scope)
+                flow = turn.turn(self._state.run, content, key=key, extra=extra)
                 self._run_turn(flow, pieces.put, wait=wait, watch=pieces.put, scope=scope)
             except BaseException as error:
                 pieces.put(error)
@@ -197,9 +205,16 @@ class Session(ClosedOnExit, SessionBase):
 
     # The caller runs the loop
 
-    def add_user(self, content: Content, *, name: str | None = None) -> str:
-        """Store a user message; returns its record id."""
-        return self._run(turn.add_user(self._state.run, content, name))
+    def add_user(
+        self,
+        content: Content,
+        *,
+        name: str | None = None,
+        key: str | None = None,
+        extra: Json | None = None,
+    ) -> str:
+        """Store a user message; returns its record id. `key` and `extra` are those of `say`."""
+        return self._run(turn.add_user(self._state.run, content, name, key=key, extra=extra))
 
     def inject_context(self, text: str, *, source: str) -> str:
         """Store context for the model, before the next user message; returns its record id.
@@ -322,11 +337,11 @@ class Session(ClosedOnExit, SessionBase):
         self._owned = []
         return fresh
 
-    def _renew(self, wait: float, scope: TurnScope) -> None:
+    def _renew(self, message_key: str | None, wait: float, scope: TurnScope) -> None:
         """In fresh mode, continue in a session of its own before a turn."""
         if self.mode != "fresh":
             return
-        old, flow = self.key, lifecycle.renew(self._state)
+        old, flow = self.key, lifecycle.renew(self._state, message_key)
         new = self._run_turn(flow, wait=wait, scope=scope)
         if new is None:
             return

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.flow.effects import StoredMessage
+from holdfast.core.log.keys import find_answer
 from holdfast.core.log.records import Compaction, Rewind, Undo
 from holdfast.core.log.refs import restore
 from holdfast.core.secrets.vault import Vault
@@ -74,6 +77,7 @@ class SessionLog:
         *,
         unless_cut: bool = False,
         since: str = "",
+        unless_key: str = "",
         token: int | None = None,
     ) -> tuple[Record, ...] | None:
         """Make records durable at the end of the log; see `core.flow.effects.Append`."""
@@ -85,6 +89,8 @@ class SessionLog:
             ready = [msgspec.structs.replace(rec, ts=rec.ts or now) for rec in sealed]
             for _ in range(_RACES_MAX):
                 if unless_cut and self._was_cut(since):
+                    return None
+                if unless_key and self.find_message(unless_key) is not None:
                     return None
                 try:
                     done = self.store.append(self.key, ready, expect=self._head, token=token)
@@ -100,6 +106,19 @@ class SessionLog:
                 self._take(stored, done.head)
                 return stored
             raise LogConflict(self.key.session, self._head, self.store.head(self.key), "several")
+
+    def find_message(self, message_key: str) -> StoredMessage | None:
+        """The message with a key, and its answer. One on a branch that was left counts only with
+        an answer: without one it was taken back before it led to anything."""
+        found = self.store.find_message(self.key, message_key)
+        if found is None:
+            return None
+        try:
+            return StoredMessage(found.id, find_answer(self.store.read(self.key, start=found.id)))
+        except NoSuchRecord:
+            written = (entry.record for entry in self.store.read_all(self.key))
+            answer = find_answer(dropwhile(lambda record: record.id != found.id, written))
+            return None if answer is None else StoredMessage(found.id, answer)
 
     def _was_cut(self, since: str) -> bool:
         """True if a record after `since` changed the view before it."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Literal
 
-from holdfast.core.flow.effects import FailedCall, SavedCheckpoint
+from holdfast.core.flow.effects import FailedCall, SavedCheckpoint, StoredMessage
+from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.records import Assistant, Compaction, Mode, User, text_of
 from holdfast.core.models.window import budget_for
 from holdfast.core.outputs.offload import READS_OUTPUTS, room_for
@@ -15,6 +16,7 @@ from holdfast.core.turn.run import RunState
 from holdfast.engine.outputs import Outputs, output_tool
 from holdfast.engine.session.checkpoints import record_of
 from holdfast.engine.session.drivers.world import World
+from holdfast.engine.session.opening import session_exists
 from holdfast.engine.session.options import run_settings, window_and_floor
 from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.session.session_log import SessionLog
@@ -27,7 +29,6 @@ from holdfast.providers.failures import name_failure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.projection.project import Plan
     from holdfast.core.secrets.vault import Vault
@@ -71,6 +72,7 @@ class SessionState:
             toolbox=toolbox,
             blobs=blobs,
             save_checkpoint=self.save_checkpoint,
+            find_message=self._find_message,
             search_memory=self._search_memory,
             rules=options.rules,
             clock=clock,
@@ -138,6 +140,20 @@ class SessionState:
             return None
         assert stored is not None
         return SavedCheckpoint(stored[0].id, state.pending_tasks)
+
+    def _find_message(self, message_key: str) -> StoredMessage | None:
+        """The message with a key; in fresh mode also one of a session that this one continues."""
+        found, key = self.log.find_message(message_key), self.key
+        while found is None and self.run.is_fresh:
+            header = self.store.header(key)
+            agent, _, name = (header.parent_session or "").partition("/")
+            if header.reason != "reset" or not is_name(agent) or not is_name(name):
+                break
+            key = SessionKey(agent, name)
+            if not session_exists(self.store, key):
+                break
+            found = SessionLog(self.store, key).find_message(message_key)
+        return found
 
     def _search_memory(self, query: str) -> str:
         """The memory's hits without texts that are in view already; empty where it fails."""

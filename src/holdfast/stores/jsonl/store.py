@@ -17,6 +17,7 @@ from holdfast.core.log.records import encode
 from holdfast.ports import Appended, SessionStore
 from holdfast.stores.jsonl.erasing import FileEraser
 from holdfast.stores.jsonl.lease_file import FileLeases
+from holdfast.stores.jsonl.message_keys import MessageKeys
 from holdfast.stores.jsonl.writer import Writers
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.batch import Batch, Lines
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Record
     from holdfast.ports import Clock, Durability, Entropy, Trashed
     from holdfast.stores.audit import FileAudit
     from holdfast.stores.blobs import FileBlobs
@@ -46,6 +48,7 @@ class JsonlStore(FileEraser, SessionStore):
     ) -> None:
         super().__init__(root, disk=disk, clock=clock, entropy=entropy)
         self._writers = Writers(self._folders, lock_wait_seconds)
+        self._message_keys = MessageKeys()
 
     def close(self) -> None:
         self._writers.close()
@@ -109,6 +112,12 @@ class JsonlStore(FileEraser, SessionStore):
 
     def _encode(self, batch: Batch, head: str) -> Lines:
         return batch.encode(after=head, now=self._clock(), random_bits=self._entropy(28))
+
+    def find_message(self, key: SessionKey, message_key: str) -> Record | None:
+        with self.open_log(key) as log:
+            if not self._message_keys.may_hold(log, message_key):
+                return None
+        return super().find_message(key, message_key)
 
     def sync(self, key: SessionKey) -> None:
         self._writers.writer(key).sync()

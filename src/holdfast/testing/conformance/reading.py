@@ -184,3 +184,19 @@ def an_ambiguous_prefix_names_its_candidates(store: SessionStore) -> None:
     with raises(NoSuchRecord) as near:
         store.find(KEY, "beta-2")
     assert "beta-1" in (near[0].hint or "")
+
+
+def a_message_is_found_by_its_key(store: SessionStore) -> None:
+    """However old it is and on whichever branch; of several with one key, the newest."""
+    head = store.create(KEY)
+    assert store.find_message(KEY, "a") is None
+    for number in range(3):
+        store.append(KEY, [message("x", extra={"key": f"k{number}"})], expect=ANY_HEAD)
+        store.append(KEY, [message('"key":"k9"'), message("y")] * 30, expect=ANY_HEAD)
+    store.append(KEY, [Rewind(to=head)], expect=ANY_HEAD)
+    new = store.append(KEY, [message("z", extra={"key": "k1"})], expect=ANY_HEAD).head
+    found = [store.find_message(KEY, f"k{number}") for number in (0, 1, 2, 9)]
+    assert [rec is None for rec in found] == [False, False, False, True]
+    assert texts_of(rec for rec in found if rec) == ["x", "z", "x"]
+    assert found[1] is not None
+    assert found[1].id == new

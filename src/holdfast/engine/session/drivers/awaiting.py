@@ -17,6 +17,7 @@ from holdfast.core.flow.effects import (
     CallModel,
     Deny,
     Emit,
+    FindMessage,
     IsTurnRunning,
     NextToolResult,
     Now,
@@ -108,8 +109,11 @@ class AwaitingDriver:
                     effect.records,
                     unless_cut=effect.unless_cut,
                     since=effect.since,
+                    unless_key=effect.unless_key,
                     token=scope.token,
                 )
+            case FindMessage():
+                return await run_in_thread(world.find_message, effect.key)
             case AcquireTurn():
                 return await run_in_thread(scope.acquire, world.log.store, world.log.key)
             case IsTurnRunning():

@@ -15,8 +15,10 @@ from holdfast.core.flow.effects import (
     AcquireTurn,
     Append,
     CallModel,
+    Cancelled,
     Deny,
     Emit,
+    FindMessage,
     IsTurnRunning,
     NextToolResult,
     Now,
@@ -106,8 +108,11 @@ class BlockingDriver:
                     effect.records,
                     unless_cut=effect.unless_cut,
                     since=effect.since,
+                    unless_key=effect.unless_key,
                     token=scope.token,
                 )
+            case FindMessage():
+                return world.find_message(effect.key)
             case AcquireTurn():
                 return scope.acquire(world.log.store, world.log.key)
             case IsTurnRunning():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.core.failures.classify import Rule
-    from holdfast.core.flow.effects import CallModel, SavedCheckpoint
+    from holdfast.core.flow.effects import CallModel, SavedCheckpoint, StoredMessage
     from holdfast.core.flow.events import Event
     from holdfast.core.log.records import Json
     from holdfast.core.models.replies import Delta
@@ -59,6 +59,7 @@ class World(msgspec.Struct, kw_only=True):
     blobs: BlobStore | None = None
     save_checkpoint: Callable[[str, int | None], SavedCheckpoint | None] = lambda *_: None
     """Stores a checkpoint, for a trigger, with the token of the turn's lease."""
+    find_message: Callable[[str], StoredMessage | None] = lambda _key: None
     search_memory: Callable[[str], str] = lambda _query: ""
     rules: Sequence[Rule] = ()
     """The caller's own rules for classifying failures."""
