@@ -10,13 +10,15 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 VENV := .venv-$(or $(VERSION),$(error PYTHON=$(PYTHON) does not run))
 endif
 BIN := $(VENV)/bin
+CLIENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 \
+  @mariozechner/pi-coding-agent@0.73.1 @google/gemini-cli@0.61.0 @qwen-code/qwen-code@0.15.10
 UV := .tools/bin/uv
 
 # Compiled modules are kept. Without them every worker and every process that a test starts compiles
 # the package and the SDKs again, which was a third of the test run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help pyright package api demo recording quick sample test check format nightly bench coverage mutants promises lock clean
+.PHONY: help clients pyright package api demo recording quick sample test check format nightly bench coverage mutants promises lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -67,6 +69,13 @@ format: $(VENV)/.stamp ## Format and fix what can be fixed
 
 api: $(VENV)/.stamp ## Write docs/api.md from the docstrings
 	@$(BIN)/python scripts/api_page.py
+
+clients: $(VENV)/.stamp ## Run the real agents (needs Node.js, installs about 2 GB) against a provider here
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-clients
+	@$(UV) pip install --quiet --python .venv-clients/bin/python -r requirements.lock -r requirements-clients.txt
+	@$(UV) pip install --quiet --python .venv-clients/bin/python --no-deps -e .
+	@npm install --no-audit --no-fund --silent --prefix .clients $(CLIENTS)
+	@.venv-clients/bin/python -m pytest tests/integrations/test_real_agents.py -n 0 -rs --timeout 600
 
 recording: $(VENV)/.stamp ## Record the session of the demo anew
 	@$(BIN)/python -m holdfast.testing.recorder --out src/holdfast/surfaces/cli/demo/recording.jsonl.gz

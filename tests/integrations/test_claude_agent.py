@@ -1,4 +1,7 @@
-"""The hook of the Claude Agent SDK, called as the SDK calls it."""
+"""The hook of the Claude Agent SDK, called as the SDK calls it.
+
+Inside the SDK, with the program it brings: `tests/integrations/test_real_agents.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import pytest
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.engine.session import checkpoints
-from holdfast.integrations.claude_agent import PreCompact
+from holdfast.integrations.claude_agent import CompactionHook
 from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
@@ -53,25 +56,48 @@ def transcript(path: Path) -> Path:
     return path
 
 
-def called(hook: PreCompact, **given: Any) -> dict[str, Any]:
-    about = {"hook_event_name": "PreCompact", "session_id": SESSION, "trigger": "auto", **given}
+def call(hook: CompactionHook, event: str = "PreCompact", **given: Any) -> dict[str, Any]:
+    about = {"hook_event_name": event, "session_id": SESSION, "trigger": "auto", **given}
     return asyncio.run(hook(about, None, {"signal": None}))
 
 
-def test_a_checkpoint_is_stored_and_given_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("event", "given"), [("SessionStart", {"source": "compact"}), ("UserPromptSubmit", {})]
+)
+def test_the_model_gets_the_checkpoint_once_and_the_screen_never(
+    tmp_path: Path, event: str, given: dict[str, Any]
+) -> None:
     path = transcript(tmp_path / "session.jsonl")
     root = str(tmp_path / "root")
-    hook = PreCompact(root=root)
-    for _ in range(2):
-        answer = called(hook, transcript_path=str(path))
-    assert answer["continue_"] is True
-    message = answer["systemMessage"]
-    assert len(message) <= 2_000
+    assert call(CompactionHook(root=root), transcript_path=str(path)) == {"continue_": True}
+    answer = call(CompactionHook(root=root), event, **given)  # in another process, say
+    assert answer.keys() == {"continue_", "hookSpecificOutput"}
+    assert answer["hookSpecificOutput"]["hookEventName"] == event
+    text = answer["hookSpecificOutput"]["additionalContext"]
+    assert len(text) <= 2_000
     for words in ("Write the notes.", "/home/ann/notes.md", "The notes are written."):
-        assert words in message
-    with JsonlStore(root) as store:
+        assert words in text
+    for again, more in (("SessionStart", {"source": "compact"}), ("UserPromptSubmit", {})):
+        assert call(CompactionHook(root=root), again, **more) == {"continue_": True}
+
+
+def test_every_compaction_has_its_checkpoint(tmp_path: Path) -> None:
+    path = transcript(tmp_path / "session.jsonl")
+    hook = CompactionHook(root=str(tmp_path / "root"))
+    for _ in range(2):
+        call(hook, transcript_path=str(path))
+        assert "hookSpecificOutput" in call(hook, "UserPromptSubmit")
+    with JsonlStore(tmp_path / "root") as store:
         states = list(checkpoints.each(store, SessionKey("claude-code", SESSION)))
     assert [one.trigger for _record, one in states] == ["pre_compact_auto"] * 2
+
+
+def test_without_a_compaction_nothing_is_said_and_nothing_stored(tmp_path: Path) -> None:
+    hook = CompactionHook(root=str(tmp_path / "root"))
+    for event, source in (("SessionStart", "startup"), ("UserPromptSubmit", ""), ("Stop", "")):
+        assert call(hook, event, source=source) == {"continue_": True}
+    with JsonlStore(tmp_path / "root") as store:
+        assert store.sessions() == []
 
 
 @pytest.mark.parametrize(
@@ -84,16 +110,22 @@ def test_a_checkpoint_is_stored_and_given_back(tmp_path: Path) -> None:
 )
 def test_whatever_goes_wrong_the_compaction_goes_on(tmp_path: Path, given: dict[str, Any]) -> None:
     path = transcript(tmp_path / "session.jsonl")
-    hook = PreCompact(root=str(tmp_path / "root"))
-    with pytest.warns(UserWarning, match="no checkpoint before the compaction"):
-        answer = called(hook, **{"transcript_path": str(path), **given})
+    hook = CompactionHook(root=str(tmp_path / "root"))
+    with pytest.warns(UserWarning, match="no checkpoint was stored before the compaction"):
+        answer = call(hook, **{"transcript_path": str(path), **given})
     assert answer == {"continue_": True}
+
+
+def test_a_prompt_goes_on_without_a_session_id(tmp_path: Path) -> None:
+    hook = CompactionHook(root=str(tmp_path / "root"))
+    with pytest.warns(UserWarning, match="no checkpoint was given to the model"):
+        assert call(hook, "UserPromptSubmit", session_id=None) == {"continue_": True}
 
 
 def test_a_file_that_is_no_transcript_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "noise"
     path.write_bytes(b"\0\1\2" * 100)
     with pytest.warns(UserWarning, match="no checkpoint"):
-        assert called(PreCompact(root=str(tmp_path)), transcript_path=str(path)) == {
+        assert call(CompactionHook(root=str(tmp_path)), transcript_path=str(path)) == {
             "continue_": True
         }

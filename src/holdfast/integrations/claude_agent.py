@@ -1,12 +1,14 @@
-"""A `PreCompact` hook for the Claude Agent SDK: the state of the agent survives a compaction.
+"""Hooks for the Claude Agent SDK: the state of the agent reaches the model after a compaction.
 
     from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
-    from holdfast.integrations.claude_agent import PreCompact
+    from holdfast.integrations.claude_agent import EVENTS, CompactionHook
 
-    options = ClaudeAgentOptions(hooks={"PreCompact": [HookMatcher(hooks=[PreCompact()])]})
+    hook = CompactionHook()
+    options = ClaudeAgentOptions(hooks={event: [HookMatcher(hooks=[hook])] for event in EVENTS})
 
-Before the SDK compacts, the hook reads the transcript, stores a checkpoint in a session with the
-same id, and returns its text as a system message. An error never stops the compaction.
+Before the SDK compacts, the hook reads the transcript and stores a checkpoint in a session with the
+same id. The model gets its text once, as additional context: when the session starts again after
+the compaction, or with the next prompt. An error never stops the compaction or the prompt.
 """
 
 from __future__ import annotations
@@ -16,28 +18,33 @@ import contextlib
 import os
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast import JsonlStore, config
 from holdfast.core.checkpoint.capture import capture
 from holdfast.core.checkpoint.render import injection
+from holdfast.core.checkpoint.state import State, read_state
 from holdfast.core.limits import CHECKPOINT_CUT_CHARS
 from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.core.log.records import Checkpoint, InjectedContext
 from holdfast.core.log.replay import with_ids
 from holdfast.engine.redactor import redactor
 from holdfast.engine.session import checkpoints
-from holdfast.errors import HoldfastError, HoldfastWarning, SessionExists, UsageError
+from holdfast.errors import HoldfastError, HoldfastWarning, NoSuchSession, SessionExists, UsageError
 from holdfast.importers import read
+from holdfast.ports import ANY_HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast.core.checkpoint.state import State
     from holdfast.ports import Clock
 
+EVENTS: Final = ("PreCompact", "SessionStart", "UserPromptSubmit")
+"""The events to register the hook for."""
 
-class PreCompact:
-    """Stores checkpoints in `root`; its message has at most `cap` characters."""
+
+class CompactionHook:
+    """Stores checkpoints in `root`, and gives the model at most `cap` characters of each, once."""
 
     def __init__(
         self,
@@ -56,20 +63,26 @@ class PreCompact:
     async def __call__(
         self, hook_input: Mapping[str, Any], _tool_use_id: str | None, _context: Any
     ) -> dict[str, Any]:
+        event = hook_input.get("hook_event_name")
         try:
-            state = await asyncio.to_thread(self._take_checkpoint, hook_input)
+            if event == "PreCompact":
+                await asyncio.to_thread(self._take_checkpoint, hook_input)
+            elif event == "UserPromptSubmit" or hook_input.get("source") == "compact":
+                text = await asyncio.to_thread(self._hand_over, hook_input)
+                if text:
+                    given = {"hookEventName": event, "additionalContext": text}
+                    return {"continue_": True, "hookSpecificOutput": given}
         except (HoldfastError, OSError) as error:
-            text = f"no checkpoint before the compaction: {error}"
+            what = "stored before" if event == "PreCompact" else "given to the model after"
+            text = f"no checkpoint was {what} the compaction: {error}"
             warnings.warn(text, HoldfastWarning, stacklevel=2)
-            return {"continue_": True}
-        message = injection(state, self._cap, redactor=self._redactor)
-        return {"continue_": True, "systemMessage": message} if message else {"continue_": True}
+        return {"continue_": True}
 
-    def _take_checkpoint(self, hook_input: Mapping[str, Any]) -> State:
-        path, session = hook_input.get("transcript_path"), hook_input.get("session_id")
-        if not isinstance(path, str) or not isinstance(session, str) or not is_name(session):
+    def _take_checkpoint(self, hook_input: Mapping[str, Any]) -> None:
+        key, path = self._key(hook_input), hook_input.get("transcript_path")
+        if not isinstance(path, str):
             raise UsageError(
-                "the hook was called without a transcript or a session id",
+                "the hook was called without a transcript",
                 hint="register it for the event `PreCompact`",
             )
         with open(path, "rb") as file:
@@ -77,11 +90,37 @@ class PreCompact:
         records = with_ids([record for session in found for record in session.records])
         trigger = "manual" if hook_input.get("trigger") == "manual" else "auto"
         state = capture(
-            records, session=session, trigger=f"pre_compact_{trigger}", now=self._clock()
+            records, session=key.session, trigger=f"pre_compact_{trigger}", now=self._clock()
         )
         with JsonlStore(self._root) as store:
-            key = SessionKey(self._agent, session)
             with contextlib.suppress(SessionExists):
                 store.create(key, label="checkpoints of a Claude Agent session")
             checkpoints.save(store, key, state)
-        return state
+
+    def _hand_over(self, hook_input: Mapping[str, Any]) -> str:
+        """The text of a checkpoint that the model has not got; a record says that it has it now."""
+        key = self._key(hook_input)
+        with JsonlStore(self._root) as store:
+            try:
+                newest = next(store.back(key), None)
+            except NoSuchSession:
+                return ""
+            if not isinstance(newest, Checkpoint):
+                return ""
+            state = read_state(newest.state)
+            text = ""
+            if isinstance(state, State):
+                text = injection(state, self._cap, redactor=self._redactor)
+            if text:
+                given = InjectedContext(text=text, source="checkpoint before a compaction")
+                store.append(key, [given], expect=ANY_HEAD)
+            return text
+
+    def _key(self, hook_input: Mapping[str, Any]) -> SessionKey:
+        session = hook_input.get("session_id")
+        if not isinstance(session, str) or not is_name(session):
+            raise UsageError(
+                "the hook was called without a session id",
+                hint=f"register it for the events {', '.join(f'`{event}`' for event in EVENTS)}",
+            )
+        return SessionKey(self._agent, session)

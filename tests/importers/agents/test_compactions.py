@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.importers.agents.test_trees import HEADER, codex, entry, said
-from tests.importers.samples import claude_user, jsonl, only
+from tests.importers.agents.test_trees import HEADER, codex, entry, qwen, said
+from tests.importers.samples import STAMP, claude_user, jsonl, only
 
 from holdfast.core.log.records import Compaction
 from holdfast.core.models.dialects import target
@@ -119,6 +119,52 @@ def test_the_words_that_codex_kept_are_carried_over_by_the_next_cut() -> None:
     )
     (cut,) = (made for made in project(request).decisions if isinstance(made, Compaction))
     assert all(one["content"][0]["text"] in cut.summary for one in said)
+
+
+def test_qwen_keeps_the_message_that_it_compacts_before() -> None:
+    """It compacts between a user's message and the answer, and the message goes on."""
+
+    def words(text: str, role: str = "user") -> Any:
+        return {"role": role, "parts": [{"text": text}]}
+
+    history = [words("the gist"), words("Got it. Thanks!", "model"), words("gamma")]
+    compression = {"subtype": "chat_compression", "systemPayload": {"compressedHistory": history}}
+    found = only(
+        jsonl(
+            qwen("q1", None, "user", message=words("alpha")),
+            qwen("q2", "q1", "assistant", message=words("beta", "model")),
+            qwen("q3", "q2", "user", message=words("gamma")),
+            qwen("q4", "q3", "system", **compression),
+            qwen("q5", "q4", "assistant", message=words("delta", "model")),
+            qwen("q6", "q5", "user", message=words("omega")),
+        )
+    )
+    assert kept(found, *WORDS) == ["the gist", "gamma", "delta", "omega"]
+
+
+def test_gemini_replaces_its_history_by_a_summary_and_what_it_keeps() -> None:
+    """Updates that only repeat the history, as at each resume, change nothing."""
+
+    def words(place: str, text: str, kind: str = "user") -> Any:
+        return {"id": place, "timestamp": STAMP, "type": kind, "content": [{"text": text}]}
+
+    setting = words("g0", "a setting")
+    lines = [words("g1", "alpha"), words("g2", "beta", "gemini"), words("g3", "gamma")]
+    lines.append(words("g4", "delta", "gemini"))
+    gist = [words("s1", "the gist"), words("s2", "Got it.", "gemini")]
+    for rest, expected in ((lines[2:], ["gamma", "delta"]), ([], [])):
+        found = only(
+            jsonl(
+                {"sessionId": "g", "projectHash": "p", "startTime": STAMP, "lastUpdated": STAMP},
+                {"$set": {"messages": [setting]}},
+                *lines,
+                {"$set": {"messages": [setting, *lines]}},
+                {"$set": {"messages": [setting, *gist, *rest]}},
+                words("g5", "omega"),
+                {"$set": {"messages": [setting, *gist, *rest, words("g5", "omega")]}},
+            )
+        )
+        assert kept(found, *WORDS) == ["the gist", *expected, "omega"]
 
 
 def test_claude_code_keeps_the_messages_it_lists() -> None:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.log.records import Compaction
+import msgspec
+
+from holdfast.core.log.records import Assistant, Compaction, User, text_of
 from holdfast.importers.apis.chat import tools_of
+from holdfast.importers.apis.gemini_updates import COMPACTION, read_messages
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import (
     Draft,
@@ -23,6 +26,7 @@ from holdfast.importers.common.base import (
     path_to,
     text_or_empty,
 )
+from holdfast.importers.common.kept import keep_from
 from holdfast.importers.common.parsing import seconds
 
 if TYPE_CHECKING:
@@ -170,7 +174,7 @@ def read_cli(source: Source) -> list[Imported]:
     else:
         lines = [line.value for line in source.lines]
         header = next((item for item in lines if "projectHash" in item), {})
-        messages = [item for item in lines if is_text(item.get("type"))]
+        messages = list(read_messages(lines))
         others = len(lines) - len(messages) - bool(header)
         draft.skip("update of the header", "no message", others)
     draft.label = text_or_empty(header.get("summary"))
@@ -208,6 +212,10 @@ def _carry_cli(draft: Draft, message: Json) -> None:
         carry_content(draft, "user", parts, **about)
     elif kind in _MODEL_ROLES:
         _carry_reply(draft, message, about)
+    elif kind == COMPACTION:
+        kept = next(filter(draft.has, message["kept"]), None)
+        made = Compaction(summary=message["summary"], first_kept=kept, method="model")
+        draft.add(msgspec.structs.replace(made, id=about["record_id"], ts=about["ts"]))
     else:
         draft.skip(f"message `{kind}`", "a note of the program; no model saw it")
 
@@ -350,10 +358,33 @@ def _carry_compression(draft: Draft, payload: Json, about: dict[str, Any]) -> No
         return
     before = integer(mapping(payload.get("info")).get("originalTokenCount"))
     record_id, ts = about["record_id"], about["ts"]
+    kept = next((place for item in history[1:] if (place := _place_of(draft, item)) >= 0), None)
     draft.add(
-        Compaction(summary=summary, tokens_before=before, method="model", id=record_id, ts=ts)
+        Compaction(
+            summary=summary,
+            first_kept=None if kept is None else keep_from(draft, kept),
+            tokens_before=before,
+            method="model",
+            id=record_id,
+            ts=ts,
+        )
     )
     draft.skip("kept by a compaction", "it repeats messages of the log", len(history) - 1)
+
+
+def _place_of(draft: Draft, item: Json) -> int:
+    """The place of the newest record that says what a kept message says; -1 where none does.
+
+    The reply that Qwen makes up for its summary is such a message.
+    """
+    texts = [text_or_empty(part.get("text")) for part in mappings(item.get("parts"))]
+    said = "\n".join(filter(None, texts))
+    kind = Assistant if item.get("role") == "model" else User
+    for place in range(len(draft.records) - 1, -1, -1):
+        record = draft.records[place]
+        if said and isinstance(record, kind) and text_of(record.content) == said:
+            return place
+    return -1
 
 
 QWEN: Final = Importer(

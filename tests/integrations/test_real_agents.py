@@ -1,0 +1,261 @@
+"""The real agents against a provider on this machine, as far as they are installed.
+
+`make clients` installs them (about 2 GB) and runs this; anywhere else these tests are skipped, and
+the report says so. Seen in November 2026, with Claude Code 2.1.197, its Agent SDK 0.2.182
+(Claude Code 2.1.325), Codex 0.166.0, pi 0.73.1, Gemini CLI 0.61.0 and Qwen Code 0.15.10:
+
+- The Agent SDK calls hooks for `SessionStart` after a compaction, though its types do not list that
+  event. `additionalContext` is in the next request, once, in a `<system-reminder>`; the messages
+  that an application gets have nothing of it.
+- The view of each imported transcript has the messages that the agent itself sends next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from holdfast.core.log.records import User
+from holdfast.core.models.dialects import target
+from holdfast.core.models.window import Window
+from holdfast.core.projection.project import project
+from holdfast.core.projection.request import ProjectionRequest
+from holdfast.importers import read
+from holdfast.integrations.claude_agent import EVENTS, CompactionHook
+from holdfast.testing import Loopback
+from holdfast.testing.loopback import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.log.records import Json
+    from holdfast.testing.loopback import Asked
+
+CLIENTS = Path(__file__).parents[2] / ".clients" / "node_modules" / ".bin"
+MODEL = "claude-sonnet-4-5"
+WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
+SUMMARY = "the-gist"
+_MARK = re.compile(rf"word-\w+|answer-\d+|{SUMMARY}")
+
+
+def needs(client: str) -> str:
+    """The path of an installed client; the test is skipped where there is none."""
+    found = shutil.which(client, path=f"{CLIENTS}:{os.environ.get('PATH', '')}")
+    if found is None:
+        pytest.skip(f"`{client}` is not installed: `make clients` installs and tests it")
+    return found
+
+
+class Agent:
+    """A brain that answers with marks, and the home of one client."""
+
+    def __init__(self, home: Path, asks_for_summary: str) -> None:
+        self.home = home
+        (home / "work").mkdir()
+        self._asks = asks_for_summary
+        self._answers = 0
+
+    def __call__(self, asked: Asked) -> Answer:
+        if self._asks in f"{asked.system}\n{asked.text}":
+            return Answer(f"<summary>{SUMMARY}</summary>", thinking="Hm.")
+        self._answers += 1
+        words = " ".join(f"w{number * 7919 % 10_007}" for number in range(700))
+        return Answer(f"answer-{self._answers} {words}", thinking="Hm." if asked.thinks else "")
+
+    def run(self, *command: str, **environment: str) -> str:
+        known = {"PATH": f"{Path(command[0]).parent}:/usr/local/bin:/usr/bin:/bin", "TERM": "xterm"}
+        done = subprocess.run(
+            command,
+            env={**known, "HOME": str(self.home), **environment},
+            cwd=self.home / "work",
+            input="",
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, f"{done.stdout[-2_000:]}\n{done.stderr[-2_000:]}"
+        return done.stdout
+
+
+def marks(value: Any) -> set[str]:
+    """Every mark in the texts of a JSON-like value."""
+    match value:
+        case str():
+            return set(_MARK.findall(value))
+        case dict():
+            return {mark for item in value.values() for mark in marks(item)}
+        case list():
+            return {mark for item in value for mark in marks(item)}
+        case _:
+            return set()
+
+
+def view_of(transcript: Path, last: str) -> set[str]:
+    """The marks in the next request, had Holdfast made it when the user said `last`."""
+    (found,) = read(transcript.read_bytes(), transcript.name)
+    users = [
+        place
+        for place, record in enumerate(found.records)
+        if isinstance(record, User) and last in str(record.content)
+    ]
+    records = found.records[: users[-1] + 1]
+    plan = project(ProjectionRequest(records, Window(1_000_000, "test"), target("anthropic")))
+    return marks(msgspec.json.decode(msgspec.json.encode(plan.prompt.messages)))
+
+
+def compare(loopback: Loopback, transcripts: Sequence[Path]) -> None:
+    """The request of the last turn and our view of the transcript hold the same messages."""
+    (transcript,) = transcripts
+    last = f"word-{WORDS[-1]}"
+    bodies: list[Json] = [request.body for request in loopback.requests]
+    every = [
+        marks(body.get("messages") or body.get("input") or body.get("contents")) for body in bodies
+    ]
+    sent = next(found for found in every if {last, SUMMARY} <= found)
+    assert view_of(transcript, last) == sent
+
+
+def test_claude_code_sends_what_the_view_of_its_transcript_has(tmp_path: Path) -> None:
+    claude = needs("claude")
+    agent = Agent(tmp_path, "provide your summary")
+    with Loopback(agent, limit=1_000_000) as loopback:
+        environment = {
+            "ANTHROPIC_BASE_URL": loopback.url,
+            "ANTHROPIC_API_KEY": "sk-ant-test",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+        }
+        session = "11111111-2222-4333-8444-555555555555"
+        for number, word in enumerate((*WORDS[:3], "/compact", WORDS[-1])):
+            which = ("--resume" if number else "--session-id", session)
+            said = word if word.startswith("/") else f"word-{word} please"
+            agent.run(claude, "-p", said, *which, "--model", MODEL, **environment)
+        compare(loopback, list(tmp_path.glob(".claude/projects/*/*.jsonl")))
+
+
+def test_codex_sends_what_the_view_of_its_transcript_has(tmp_path: Path) -> None:
+    codex = needs("codex")
+    agent = Agent(tmp_path, "CONTEXT CHECKPOINT")
+    (tmp_path / ".codex").mkdir()
+    with Loopback(agent, limit=1_000_000) as loopback:
+        provider = f'{{name="loop",base_url="{loopback.url}/v1",wire_api="responses",env_key="K"}}'
+        options = ["--skip-git-repo-check", "--json", "-m", "gpt-5.5-codex"]
+        options += ["-c", "model_provider=loop", "-c", f"model_providers.loop={provider}"]
+        options += ["-c", "model_auto_compact_token_limit=12000"]
+        started = agent.run(codex, "exec", *options, f"word-{WORDS[0]} please", K="test")
+        thread = json.loads(started.splitlines()[0])["thread_id"]
+        for word in WORDS[1:]:
+            agent.run(codex, "exec", "resume", *options, thread, f"word-{word} please", K="test")
+        compare(loopback, list(tmp_path.glob(".codex/sessions/*/*/*/*.jsonl")))
+
+
+def test_pi_sends_what_the_view_of_its_transcript_has(tmp_path: Path) -> None:
+    pi = needs("pi")
+    agent = Agent(tmp_path, "<conversation>")
+    place = tmp_path / ".pi" / "agent"
+    place.mkdir(parents=True)
+    settings = {"compaction": {"enabled": True, "reserveTokens": 20_000, "keepRecentTokens": 4_000}}
+    (place / "settings.json").write_text(json.dumps(settings))
+    with Loopback(agent, limit=1_000_000) as loopback:
+        model = {"id": MODEL, "name": "m", "contextWindow": 30_000, "maxTokens": 16_000}
+        stub = {"baseUrl": loopback.url, "api": "anthropic-messages", "apiKey": "test"}
+        known = {"providers": {"stub": {**stub, "models": [{**model, "input": ["text"]}]}}}
+        (place / "models.json").write_text(json.dumps(known))
+        for number, word in enumerate(WORDS):
+            go_on = ["-c"] if number else []
+            options = ["--provider", "stub", "--model", MODEL, "--mode", "json", *go_on]
+            agent.run(pi, *options, "-p", f"word-{word} please", PI_OFFLINE="1")
+        compare(loopback, list(tmp_path.glob(".pi/agent/sessions/*/*.jsonl")))
+
+
+def test_gemini_cli_sends_what_the_view_of_its_transcript_has(tmp_path: Path) -> None:
+    gemini = needs("gemini")
+    agent = Agent(tmp_path, "state_snapshot")
+    (tmp_path / ".gemini").mkdir()
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "model": {"compressionThreshold": 0.002},
+    }
+    (tmp_path / ".gemini" / "settings.json").write_text(json.dumps(settings))
+    with Loopback(agent, limit=3_000_000) as loopback:
+        environment = {
+            "GEMINI_API_KEY": "test",
+            "GOOGLE_GEMINI_BASE_URL": loopback.url,
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        }
+        for number, word in enumerate((*WORDS[:2], WORDS[-1])):
+            go_on = ["--resume", "latest"] if number else []
+            options = ["-m", "gemini-2.5-pro", "--output-format", "json", *go_on]
+            agent.run(gemini, *options, "-p", f"word-{word} please", **environment)
+        files = tmp_path.glob(".gemini/tmp/*/chats/*.jsonl")  # each resume leaves a short one, too
+        compare(loopback, [max(files, key=lambda file: file.stat().st_size)])
+
+
+def test_qwen_code_sends_what_the_view_of_its_transcript_has(tmp_path: Path) -> None:
+    """It asks for more after each turn (memories to keep); the turn's own request is compared."""
+    qwen = needs("qwen")
+    agent = Agent(tmp_path, "state_snapshot")
+    (tmp_path / ".qwen").mkdir()
+    settings = {"model": {"chatCompression": {"contextPercentageThreshold": 0.05}}}
+    (tmp_path / ".qwen" / "settings.json").write_text(json.dumps(settings))
+    with Loopback(agent, limit=1_000_000) as loopback:
+        environment = {"OPENAI_API_KEY": "test", "OPENAI_MODEL": "m"}
+        environment["OPENAI_BASE_URL"] = f"{loopback.url}/v1"
+        for number, word in enumerate((*WORDS[:2], WORDS[-1])):
+            options = ["--auth-type", "openai", "--output-format", "json", *["-c"][: bool(number)]]
+            agent.run(qwen, *options, "-p", f"word-{word} please", **environment)
+        compare(loopback, list(tmp_path.glob(".qwen/projects/*/chats/*.jsonl")))
+
+
+def test_the_agent_sdk_gives_the_checkpoint_to_the_model_alone(tmp_path: Path) -> None:
+    """In the next request after the compaction, once, and in no message for the application."""
+    if importlib.util.find_spec("claude_agent_sdk") is None:
+        pytest.skip("claude-agent-sdk is not installed: `make clients` installs and tests it")
+    sdk: Any = importlib.import_module("claude_agent_sdk")
+    for events in (EVENTS, ("PreCompact", "UserPromptSubmit")):
+        home = tmp_path / str(len(events))
+        home.mkdir()
+        agent = Agent(home, "provide your summary")
+        with Loopback(agent, limit=1_000_000) as loopback:
+            shown = asyncio.run(asyncio.wait_for(talk(sdk, home, loopback.url, events), 120))
+            tags = [
+                json.dumps(one.body).count("<prior_session_context>") for one in loopback.requests
+            ]
+        assert tags == [0, 0, 1, 1], "a turn, the summary, and two turns after it"
+        assert "word-alpha please" in json.dumps(loopback.requests[-1].body)
+        assert "prior_session_context" not in shown
+
+
+async def talk(sdk: Any, home: Path, url: str, events: Sequence[str]) -> str:
+    """Everything the SDK shows of two turns, with a compaction between them."""
+    hook = CompactionHook(root=str(home / "root"))
+    options = sdk.ClaudeAgentOptions(
+        hooks={event: [sdk.HookMatcher(hooks=[hook])] for event in events},
+        cwd=home / "work",
+        model=MODEL,
+        env={
+            "ANTHROPIC_BASE_URL": url,
+            "ANTHROPIC_API_KEY": "sk-ant-test",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "HOME": str(home),
+        },
+    )
+    shown = []
+    async with sdk.ClaudeSDKClient(options) as client:
+        for said in ("word-alpha please", "/compact", "word-beta please", "word-gamma please"):
+            await client.query(said)
+            shown += [str(message) async for message in client.receive_response()]
+    return "\n".join(shown)
