@@ -57,6 +57,63 @@ def pieces(text: str) -> list[str]:
     return re.split(rf"\n\n(?=(?:{starts}|\[…|\[Earlier))", text)
 
 
+# The room is used
+
+
+def whole_length(records: list[Record]) -> int:
+    return len(retold(records).text)
+
+
+def check_room(records: list[Record], cap: int) -> None:
+    """At least 80 % of the cap is used where the session has that much."""
+    whole = whole_length(records)
+    text = retold(records, cap).text
+    if whole >= cap:
+        assert len(text) >= 0.8 * cap, (len(text), cap, whole)
+
+
+def long_sessions() -> st.SearchStrategy[list[Record]]:
+    """Short and long messages, steps with long texts and results, and summaries."""
+    size = st.sampled_from((1, 3, 10, 60, 400, 2_000))
+    message = st.builds(
+        lambda kind, count, word: kind(content=" ".join([word] * count)),
+        st.sampled_from((User, Assistant)),
+        size,
+        st.sampled_from(("word", "x" * 300, "漢字", "a b", "two\nlines")),
+    )
+    step = st.builds(
+        lambda text, result: [
+            Assistant(content="Before. " * text),
+            *called("ls", "ok " * result),
+        ],
+        size,
+        size,
+    )
+    summary = st.builds(lambda count: Compaction(summary="So far. " * count), size)
+    items = st.lists(message.map(lambda one: [one]) | step, min_size=1, max_size=12)
+    return st.builds(
+        lambda start, found: said([*start, *(record for item in found for record in item)]),
+        st.one_of(st.just([]), summary.map(lambda one: [one])),
+        items,
+    )
+
+
+@examples(100)
+@given(records=long_sessions(), cap=st.integers(400, 40_000))
+def test_a_reseed_uses_its_room(records: list[Record], cap: int) -> None:
+    """A long message is shortened instead of left out."""
+    check_room(records, cap)
+
+
+def test_a_long_turn_before_a_short_one_is_not_left_out() -> None:
+    """The worst case there was: 1 % of the cap was used."""
+    records = said(
+        [User(content="word " * 5_000), Assistant(content="Done."), User(content="And now?")]
+    )
+    for cap in (1_000, 12_000, 20_000):
+        check_room(records, cap)
+
+
 # For any session and any cap
 
 
@@ -346,7 +403,7 @@ def test_a_turn_too_long_keeps_how_it_began_and_ended() -> None:
     text = retold(records, 3_000).text
 
     assert "User: Do all 50 steps.\n\n[… " in text
-    assert " messages left out here …]\n\nAssistant: " in text
+    assert re.search(r" messages left out here …\]\n\n(Assistant|Tool (call|result)\b)", text)
     assert text.endswith("Tool result (ls): ok")
     assert "Step 49." in text
     assert "User: Old." not in text

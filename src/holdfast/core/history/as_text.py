@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Final, assert_never
 import msgspec
 
 from holdfast.core.compaction.entries import piece_text, plain_name, read_entries, read_units
-from holdfast.core.limits import RESEED_BOTH_ENDS_CHARS, RESEED_CALL_CHARS, RESEED_RESULT_CHARS
+from holdfast.core.limits import (
+    RESEED_BOTH_ENDS_CHARS,
+    RESEED_CALL_CHARS,
+    RESEED_LEAST_CHARS,
+    RESEED_RESULT_CHARS,
+)
 from holdfast.core.models.messages import Thinking, ToolAnswer, ToolCall, arguments_json
 from holdfast.core.projection.steps import turns_of
 from holdfast.core.text.cut import cut, scrub
@@ -102,15 +107,17 @@ class TextMessage(msgspec.Struct, frozen=True):
         return self.lines[-1]
 
     def within(self, room: int) -> str:
-        """As much of it as fits: its newest lines, or what fits of the newest."""
+        """As much of it as fits: its newest lines, and a part of the one before them."""
         kept: list[str] = []
         left = room
         for line in reversed(self.lines):
             if len(line.text) > left:
+                if left >= RESEED_LEAST_CHARS or not kept:
+                    kept.append(line.within(left))
                 break
             kept.append(line.text)
             left -= len(line.text) + len(_SEPARATOR)
-        return _SEPARATOR.join(reversed(kept)) or self.newest.within(room)
+        return _SEPARATOR.join(reversed(kept))
 
 
 def messages_as_text(
@@ -138,6 +145,24 @@ def messages_as_text(
         for message, lines in zip(chosen, drafts, strict=True)
     ]
     return safe_summary, texts, len(messages) - len(texts)
+
+
+def turns_newest_first(messages: Sequence[TextMessage]) -> Iterator[list[int]]:
+    """The places of the messages of each turn, the newest turn first."""
+    end = len(messages)
+    while end:
+        start = end - 1
+        while start and messages[start - 1].turn == messages[end - 1].turn:
+            start -= 1
+        yield list(range(start, end))
+        end = start
+
+
+def question_before(messages: Sequence[TextMessage]) -> int | None:
+    """The place of the user's newest message, if it is not the newest of all."""
+    if messages[-1].is_user:
+        return None
+    return next((at for at in range(len(messages) - 2, -1, -1) if messages[at].is_user), None)
 
 
 def escape_tags(text: str) -> str:
