@@ -11,7 +11,7 @@ import pytest
 from scripts import house
 
 LONG_MODULES: dict[str, int] = {
-    "core/compaction/summary_check.py": 442,
+    "core/compaction/summary_check.py": 438,
     "core/history/sanitise.py": 421,
     "core/log/records.py": 523,
     "core/log/tree.py": 419,

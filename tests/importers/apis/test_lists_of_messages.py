@@ -37,7 +37,7 @@ def test_chat_system_prompt_and_tools_are_no_records() -> None:
         ("user", "It is late."),
         ("assistant", "Good night."),
     ]
-    assert found.records[1].extra == {"role": "system"}
+    assert found.records[1].extra == {"role": "system", "meta": True}
     assert isinstance(found.records[2], Assistant)
     assert (found.records[2].model, found.records[2].content) == ("gpt-test", "Good night.")
 

@@ -68,7 +68,7 @@ def test_openhands_events_beside_calls() -> None:
     assert isinstance(user, User)
     assert isinstance(user.content, list)
     assert user.content[1]["source"] == {"type": "url", "url": "https://example.org/a.png"}
-    assert error.extra == {"role": "environment"}
+    assert error.extra == {"role": "environment", "meta": True}
     assert isinstance(compaction, Compaction)
     assert (found.system, found.tools[0]["name"]) == ("Be brief.", "ls")
     assert skipped(found) == {"event `recall`": 1, "condensation": 1}

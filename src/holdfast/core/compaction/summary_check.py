@@ -19,7 +19,8 @@ from holdfast.core.extract.digest import digest_record
 from holdfast.core.extract.fair_share import sections_within
 from holdfast.core.extract.names import rank_names
 from holdfast.core.extract.phrases import PLANS, REFUSALS, begins
-from holdfast.core.log.records import Assistant, User, text_of
+from holdfast.core.log.records import Assistant, text_of
+from holdfast.core.log.speakers import user_text
 from holdfast.core.models.messages import Thinking, read_blocks
 from holdfast.core.secrets.redaction import without_secrets
 from holdfast.core.text.fences import LABELS, unwrap
@@ -308,18 +309,13 @@ def _check_shape(text: str) -> None:
 def _check_language(text: str, covered: Sequence[Record]) -> None:
     """Return whether it is in the script the user writes in; languages of one script look alike
     here."""
-    said = "\n".join(_spoken_text(record) for record in covered)[-_COMPARED_CHARS:]
+    said = "\n".join(map(user_text, covered))[-_COMPARED_CHARS:]
     theirs, its = _scripts(said), _scripts(_body(text))
     script = max(theirs, key=lambda name: theirs[name])
     if theirs[script] < _SCRIPT_SHARE or its[script] >= _SCRIPT_SHARE_MIN[script == "Latin"]:
         return
     other = max(its, key=lambda name: its[name])
     raise _Rejected("language", f"the user writes in {script} letters, and it is in {other} ones")
-
-
-def _spoken_text(record: Record) -> str:
-    is_said = isinstance(record, User) and record.extra.get("meta") is not True
-    return text_of(record.content) if is_said else ""  # type: ignore[union-attr]
 
 
 def _scripts(text: str) -> dict[str, float]:
@@ -368,8 +364,8 @@ def _missing(text: str, covered: Sequence[Record], seen: str) -> tuple[str, ...]
 def _request_words(covered: Sequence[Record]) -> list[str]:
     """The words that say what the newest message of the user with any such words is about."""
     for record in reversed(covered):
-        if isinstance(record, User) and record.extra.get("meta") is not True:
-            words = dict.fromkeys(_words(text_of(record.content)))
+        if said := user_text(record):
+            words = dict.fromkeys(_words(said))
             telling = [word for word in words if _is_telling(word)]
             if telling:
                 return telling[:_REQUEST_WORDS]

@@ -15,6 +15,7 @@ from holdfast.core.extract.statements import find_statements
 from holdfast.core.extract.touched_files import Touch, find_touches
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.records import Assistant, InjectedContext, ToolResult, ToolUse, User, text_of
+from holdfast.core.log.speakers import user_text
 from holdfast.core.models.messages import Text, ToolCall, read_blocks
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -82,9 +83,8 @@ def digest_record(record: Record) -> Digest | None:
     match record:
         case User():
             text = scrub(text_of(record.content)).strip()
-            is_meta = record.extra.get("meta") is True
             # With the line ends it will have when it is read back.
-            said = "" if is_meta else "\n".join(text.splitlines())
+            said = "\n".join(user_text(record).splitlines())
             return Digest(
                 record.id,
                 said=said,

@@ -8,7 +8,8 @@ import msgspec
 
 from holdfast.core.limits import LABEL_CHARS_MAX, TITLE_CHARS_MAX
 from holdfast.core.log.ids import positional_id
-from holdfast.core.log.records import MESSAGES, Header, Label, User, text_of
+from holdfast.core.log.records import MESSAGES, Header, Label, User
+from holdfast.core.log.speakers import user_text
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.errors import UsageError
 
@@ -46,8 +47,8 @@ class Facts(msgspec.Struct):
                 self.reason = item.reason
             case Label(label=label, target=None):
                 self.label = label
-            case User(content=content, extra=extra) if not self.title and not extra.get("meta"):
-                self.title = title_of(text_of(content))
+            case User() if not self.title:
+                self.title = title_of(user_text(item))
             case _:
                 pass  # the other records add nothing to a listing
 

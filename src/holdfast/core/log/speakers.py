@@ -15,12 +15,15 @@ from holdfast.core.text.cut import scrub
 if TYPE_CHECKING:
     from holdfast.core.log.records import Record
 
+META: Final = "meta"
+"""In a user record's `extra`: true where a program wrote all of it."""
 ORIGINAL_PROMPT: Final = "original_prompt"
+"""In a user record's `extra`: the user's own words, where a program put more around them."""
 
 
 def user_text(record: Record) -> str:
     """The user's own words in a record; empty where there are none."""
-    if not isinstance(record, User) or record.extra.get("meta") is True:
+    if not isinstance(record, User) or record.extra.get(META) is True:
         return ""
     original = record.extra.get(ORIGINAL_PROMPT)
     return scrub(original if isinstance(original, str) else text_of(record.content)).strip()

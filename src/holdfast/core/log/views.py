@@ -23,9 +23,9 @@ from holdfast.core.log.records import (
     Header,
     Record,
     User,
-    text_of,
 )
 from holdfast.core.log.replay import Boundaries, SeenCalls, without_doubles
+from holdfast.core.log.speakers import user_text
 from holdfast.core.log.tree import Outline, settled_ids
 from holdfast.core.log.walk import identify, outline, outline_lines, record_at, stream, walk_back
 from holdfast.errors import AmbiguousName, NoSuchRecord, StoreError
@@ -117,7 +117,7 @@ def list_branches(log: OpenLog) -> list[Branch]:
     for index, branch in enumerate(branches):
         record = None if branch.last_user is None else record_at(log, branch.last_user)
         if isinstance(record, User):
-            title = title_of(text_of(record.content))
+            title = title_of(user_text(record))
             branches[index] = msgspec.structs.replace(branch, title=title)
     return branches
 

@@ -17,6 +17,7 @@ import msgspec
 from holdfast.core.extract.preferences import Kind, agent_decisions, user_instructions
 from holdfast.core.extract.statements import same_words
 from holdfast.core.log.records import Assistant, Flush, User, text_of
+from holdfast.core.log.speakers import user_text
 from holdfast.core.secrets.redaction import has_secret
 from holdfast.core.text.cut import cut
 from holdfast.core.text.fences import escape, tag_text, unwrap
@@ -147,8 +148,8 @@ def is_silent(text: str) -> bool:
 
 def _notes_in(record: Record) -> list[Statement]:
     match record:
-        case User() if record.extra.get("meta") is not True:
-            said = user_instructions(text_of(record.content))
+        case User():
+            said = user_instructions(user_text(record))
             return [Statement(text, record.id, kind) for text, kind in said]
         case Assistant():
             decided = agent_decisions(text_of(record.content))

@@ -167,7 +167,9 @@ class ViewDraft:
         """The question of the newest turn, where a cut at `start` would leave it out."""
         turn = self.turn_start()
         if turn < len(self.units):
-            return [unit for unit in self.units[turn:start] if unit.is_user]
+            pins = [unit for unit in self.units[turn:start] if unit.is_user]
+            own = [unit for unit in pins if self._past.is_said(unit)]
+            return own or pins[-1:]
         # The turn began before everything that is still here.
         return [unit for unit in self.opening if unit.is_user]
 

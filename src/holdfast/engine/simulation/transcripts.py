@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.extract.digest import arguments_text
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
+from holdfast.core.log.speakers import user_text
 from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.sizes import Correction
@@ -200,7 +201,8 @@ class Transcript:
         )
 
     def _note_saying(self, record: User, thread: Thread) -> None:
-        if record.extra.get("meta") is True:
+        own = user_text(record)
+        if not own:
             return
         part = next(
             (p for u in reversed(thread.units()) for p in u.parts if p.record == record.id), None
@@ -208,7 +210,7 @@ class Transcript:
         texts = [block for block in part.blocks if isinstance(block, Text)] if part else []
         if not texts:
             return
-        lines = tuple(line.strip() for text in texts for line in text.text.splitlines())
+        lines = tuple(line.strip() for line in own.splitlines())
         keys = tuple(self.piece(text).key for text in texts)
         self.sayings.append(Saying(record.id, keys, lines, sum(map(len, lines))))
 

@@ -259,7 +259,7 @@ def _carry(draft: Draft, group: list[_Node], nodes: list[_Node]) -> None:
         case "attached":
             about = mapping(node.value.get("attachment"))
             kind, path = text_or_empty(about.get("type")), text_or_empty(about.get("filename"))
-            extra = {} if kind == "queued_command" else {"attachment": kind}
+            extra: Json = {} if kind == "queued_command" else {"attachment": kind, "meta": True}
             extra |= {"path": path} if path else {}
             uuid = text_or_empty(node.value.get("uuid"))
             draft.user(node.attachment, record_id=uuid, ts=node.ts, extra=extra)

@@ -74,7 +74,7 @@ def carry_system(draft: Draft, content: Content, about: dict[str, Any]) -> None:
     if not draft.records:
         draft.system = "\n\n".join(filter(None, [draft.system, text]))
     else:
-        draft.user(content, **{**about, "extra": {"role": "system"}})
+        draft.user(content, **{**about, "extra": {"role": "system", "meta": True}})
 
 
 def tools_of(value: object) -> list[Json]:

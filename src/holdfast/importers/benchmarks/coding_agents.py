@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.log.records import Compaction
+import msgspec
+
+from holdfast.core.log.records import Compaction, User
+from holdfast.core.log.speakers import META
 from holdfast.importers.apis.chat import carry_message, tools_of
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import (
@@ -48,6 +51,10 @@ def read_mini(source: Source) -> list[Imported]:
         carry_message(draft, stamped, provider=provider, model=model)
         if reply:
             draft.skip("extra.response", "the provider's own copy of a message; usage is carried")
+    said = [(at, record) for at, record in enumerate(draft.records) if isinstance(record, User)]
+    for at, record in said[1:]:  # the first is the task; the others are output of commands
+        extra = {**record.extra, META: True}
+        draft.records[at] = msgspec.structs.replace(record, extra=extra)
     name = text_or_empty(value.get("instance_id")) or source.stem
     return [draft.finish(source, "mini-swe-agent", name)]
 
@@ -197,7 +204,7 @@ class _Events:
         call_id = self.draft.answer_id(about_call.get("tool_call_id"), "" if about_call else seen)
         content = text_or_empty(event.get("content"))
         if not about_call and not call_id:
-            self.draft.user(content, extra={"role": "environment"}, **about)
+            self.draft.user(content, extra={"role": "environment", "meta": True}, **about)
             return
         code = event.get("exit_code", mapping(event.get("extras")).get("exit_code"))
         is_error = seen == "error" or (isinstance(code, int) and code > 0)

@@ -22,6 +22,7 @@ from holdfast.core.log.records import Assistant, Json, Label, Record, ToolResult
 from holdfast.core.text.cut import cut, ellipsis, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import BadId, BadRecord, UsageError
+from holdfast.importers.common.harness import user_extra
 from holdfast.importers.common.parsing import (
     NOT_JSON,
     Line,
@@ -205,13 +206,12 @@ class Draft:
         if record.id and not self._takes(record.id):
             record = msgspec.structs.replace(record, id="")
         stored = self._storable(record)
-        if stored is None:
-            return
-        if record.id:
-            self._ids.add(record.id)
-        self.records.append(stored)
+        if stored is not None:
+            self._ids |= {record.id} - {""}
+            self.records.append(stored)
 
     def user(self, content: Content, *, record_id: str = "", ts: float = 0.0, **more: Any) -> None:
+        more["extra"] = user_extra(content, more.get("extra", {}))
         self.add(User(content=content, id=record_id, ts=ts, **more))
 
     def assistant(
