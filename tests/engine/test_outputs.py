@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
@@ -232,6 +233,22 @@ def test_patterns_that_explode_are_given_up() -> None:
     match = matcher(r"(\w+\s?)+(?=x)(\w*)*$", seconds=0.05)
     with pytest.raises(UsageError, match="given up"):
         match("a" * 4_000 + "!", 0)
+
+
+def test_deadline_holds_on_a_busy_machine() -> None:
+    """`regex` counts CPU time; here four times as much time passes as this process gets."""
+    match = matcher(r"(\w+\s?)+(?=x)(\w*)*$", seconds=1.0, clock=lambda: 4 * time.process_time())
+    began = time.process_time()
+    with pytest.raises(UsageError, match="given up"):
+        match("a" * 4_000 + "!", 0)
+    assert 4 * (time.process_time() - began) < 1.5
+
+
+def test_slow_search_gets_all_the_time_there_is() -> None:
+    """A search that its first share of the time is too short for begins again with more."""
+    text = "a" * 400
+    match = matcher(r"a*a*a*b|a{400}", seconds=60.0)
+    assert match(text, 0) == (0, 400)
 
 
 # What is masked stays masked

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 _RECURSION: Final = lazy_pattern(r"\(\?(?:R\)|[+-]?\d|&|P>)")
 """A pattern that calls itself takes memory without end long before the deadline."""
+_FIRST_SECONDS: Final = 0.05
+"""`regex` counts the CPU time of this process, which on a busy machine is a fraction of the time
+that passes. A search that this is not enough for begins again with twice as much, as long as the
+time that the last try really took leaves room for it."""
+_LEAST_SECONDS: Final = 0.01
+"""With less left, another try would find nothing that the last one did not."""
 _SPECIAL: Final = frozenset(r"\.^$*+?{}[]|()")
 
 
@@ -46,15 +52,25 @@ def matcher(
 
     def match(text: str, start: int) -> tuple[int, int] | None:
         nonlocal left
-        began = clock()
-        try:
-            found = compiled.search(text, start, timeout=max(left, 0.001))
-        except (TimeoutError, MemoryError):
-            raise _too_slow(pattern, seconds) from None
-        left -= clock() - began
-        if left <= 0:
-            raise _too_slow(pattern, seconds)
-        return found.span() if found else None
+        allowed = _FIRST_SECONDS
+        while True:
+            began = clock()
+            try:
+                found = compiled.search(text, start, timeout=max(min(allowed, left), 0.001))
+            except MemoryError:
+                raise _too_slow(pattern, seconds) from None
+            except TimeoutError:
+                taken = clock() - began
+                left -= taken
+                load = max(1.0, taken / allowed)
+                allowed = min(2 * allowed, left / load)
+                if allowed < _LEAST_SECONDS:
+                    raise _too_slow(pattern, seconds) from None
+                continue
+            left -= clock() - began
+            if left <= 0:
+                raise _too_slow(pattern, seconds)
+            return found.span() if found else None
 
     return match
 

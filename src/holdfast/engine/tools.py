@@ -206,4 +206,4 @@ def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
 
 def _words(text: str) -> set[str]:
     """Return the words of a text, without markup such as `Args:`, `:type` and `@param`."""
-    return set(re.findall(r"(?<![:@\w])\w+(?!\w*:)", text))
+    return set(re.findall(r"(?<![:@\w])\w++(?!:)", text))

@@ -46,7 +46,7 @@ _VOCABULARIES: Final = tuple(
         (r"llama-?2|vicuna|tinyllama", "llama2"),
         (r"code-?llama", "codellama"),
         (r"qwen-?[23](?!\.[5-9]|\d)|qwen-?2\.5|qwq", "qwen3"),
-        (r"deepseek(?!.*v[4-9])", "deepseek_v3"),
+        (r"deepseek(?!.{0,100}v[4-9])", "deepseek_v3"),
         (r"kimi[-_]?k3", "kimi_k3"),
         (r"kimi|moonshot", "kimi_k2"),
         (r"glm-?4", "glm4"),

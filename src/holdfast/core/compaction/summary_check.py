@@ -87,9 +87,9 @@ _HEADING: Final = lazy_pattern(
 _LABELLED: Final = lazy_pattern(rf"^\[(?:{'|'.join(LABELS)})\b[^\]\n]*\]", re.MULTILINE)
 _PROTOCOL: Final = lazy_pattern(
     r"""
-    </?(?:[a-z]+:)?(?:tool_calls?|function_calls?|tool_use|tool_code|invoke|parameter)\b[^>\n]*>
+    </?(?:[a-z]{1,40}:)?(?:tool_(?:calls?|use|code)|function_calls?|invoke|parameter)\b[^>\n]{0,500}>
     | <\|(?:tool|python_tag|channel|start|im_start|plugin)[^>\n]*
-    | \[/?TOOL_CALLS?\] | <function=\w+ | ^\s*Action(?:\ Input)?:\s
+    | \[/?TOOL_CALLS?\] | <function=\w+ | ^[^\S\n]*+Action(?:\ Input)?:\s
     | "(?:tool_calls|function_call)"\s*:
     """,
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,

@@ -36,7 +36,8 @@ _CHUNK: Final = lazy_pattern(
 )
 _TELLING: Final = lazy_pattern(
     r"""
-    \d[\d.,:]* | `[^`\n]+` | \w+[/_@]\w+ | \w\.[a-zA-Z]\w | [a-z]+[A-Z]\w+ | \b[A-Z]{2,}\b
+    \d[\d.,:]* | `[^`\n]+` | \w{1,200}[/_@]\w+ | \w\.[a-zA-Z]\w | [a-z]{1,200}[A-Z]\w+
+    | \b[A-Z]{2,}\b
     | (?<=[\w,;:]\s)[A-Z][\w-]+                      # a name, not the first word
     """,
     re.VERBOSE,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -147,14 +148,18 @@ def _lines_within(section: str, tokens: int, counter: Counter) -> str:
     before = sum(int(note[1].replace(",", "") or 0) for _at, note in notes)
     lines = [line for line in lines if not _LEFT_OUT.fullmatch(line)]
     seam = notes[0][0] if notes else (len(lines) + 1) // 2
-    for left_out in range(1, len(lines)):
+
+    def shorten(left_out: int) -> str:
         count = len(lines) - left_out
         tail = min(len(lines) - seam, count // 2)
         head = min(seam, count - tail)
         tail = min(len(lines) - seam, count - head)
         missing = before + len(lines) - head - tail
         said = f"[… {missing:,} {'line' if missing == 1 else 'lines'} left out …]"
-        kept = [*heading, *lines[:head], said, *lines[len(lines) - tail :]]
-        if counter.count("\n".join(kept)) < tokens:
-            return "\n".join(kept)
+        return "\n".join((*heading, *lines[:head], said, *lines[len(lines) - tail :]))
+
+    choices = range(1, len(lines))
+    place = bisect(choices, 0, key=lambda left_out: counter.count(shorten(left_out)) < tokens)
+    if place < len(choices):
+        return shorten(choices[place])
     return within_tokens("\n".join((*heading, *lines)), max(0, tokens - 1), counter)

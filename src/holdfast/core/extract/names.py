@@ -18,13 +18,13 @@ _NAME: Final = lazy_pattern(
     r"""
     https?://[^\s"'<>`()\[\]{}]+[\w/]
     | (?<![<\w/])(?:~|\.{1,2})?/[\w.@+~-]+(?:/[\w.@+~-]+)*  # /from/the/root, ./here, ~/home
-    | [\w.@+-]+(?:/[\w.@+-]+)+                       # some/where/else.py
+    | (?<![\w.@+-])[\w.@+-]++(?:/[\w.@+-]++)++       # some/where/else.py
     | --[a-z][\w-]{2,}                               # --a-flag
     | \b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b
-    | \b[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)+       # a.dotted.name, file.ext
-    | \b[A-Z][A-Z0-9]*(?:-[A-Z0-9]+)*-\d[A-Z0-9-]*\b  # a ticket, an order: JIRA-1234, QK-007-B
+    | \b[A-Za-z_]\w*+(?:(?:\.|::)[A-Za-z_]\w*+)++    # a.dotted.name, file.ext
+    | \b[A-Z][A-Z0-9]{0,80}(?:-[A-Z0-9]{1,80}){0,40}-\d[A-Z0-9-]*\b  # a ticket: JIRA-1234, QK-7-B
     | \b\w*[a-z0-9]_\w+ | \b_*[A-Z][A-Z0-9]*_\w+     # snake_case, SCREAMING_CASE
-    | \b[A-Za-z]*[a-z0-9]+[A-Z]\w*                   # camelCase, PascalCase
+    | \b[A-Z]*+[a-z0-9]++[A-Z]\w*                    # camelCase, PascalCase
     | \b[0-9a-f]{7,40}\b                             # a commit or another hash
     | \bv?\d+(?:\.\d+){2,}\b | \b\d{4,}\b            # 1.2.3, 8080
     """,

@@ -166,7 +166,7 @@ QUESTIONS: Final = (
 
 def begins(patterns: Iterable[str]) -> re.Pattern[str]:
     """Matches a text that begins with one of these."""
-    return _compile_pattern(rf"\A\W*(?:{'|'.join(patterns)})")
+    return _compile_pattern(rf"\A\W*+(?:{'|'.join(patterns)})")
 
 
 def holds(patterns: Iterable[str], wide: Iterable[str] = ()) -> re.Pattern[str]:

@@ -33,7 +33,7 @@ _WIDE: Final = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _LEAD: Final = (
     r"(?:(?:please|pls|also|and|so|then|ok|okay|now|but|well|just|hey|hi|yes|no|oh|again|finally"
     r"|additionally|important|note|reminder|rule|one (?:more )?thing|in general|generally|first"
-    r"|second|actually|btw|by the way|[a-z]+,)[,:;!. -]*\s*){0,3}"
+    r"|second|actually|btw|by the way|[a-z]++,)[,:;!. -]*+\s*+){0,3}"
 )
 
 _ORDERS: Final = (
@@ -149,7 +149,7 @@ _DUE: Final = holds(
 _DATE: Final = lazy_pattern(
     r"\b(?:\d{1,4}(?:st|nd|rd|th)?\b|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|"
     r"march|april|may|june|july|august|september|october|november|december|tomorrow|midnight|noon|"
-    r"next (?:week|month|year)|end of (?:the )?(?:week|month|year|day))\b|\w+tag\b",
+    r"next (?:week|month|year)|end of (?:the )?(?:week|month|year|day))\b|\wtag\b",
     re.IGNORECASE,
 )
 
@@ -157,7 +157,7 @@ _RULES_CHINESE: Final = (
     r"请记住|請記住|^记住|^記住|以后(?:都|请)|今后(?:请|都)|务必|绝(?:对)?不要|永远不要|请(?:总是|始终|不要)"
     r"|我(?:更)?(?:喜欢|偏好)(?![这那你]|的是)|我叫|我的名字"
 )
-_SHOUTED: Final = lazy_pattern(r"[A-Z]{3,} [A-Z]{3,}")
+_SHOUTED: Final = lazy_pattern(r"[A-Z]{3} [A-Z]{3}")
 """Prompts of programs are; people shout a word at a time."""
 _POINTS_BACK: Final = lazy_pattern(
     r"\b(?:them|they|these|those|this|it|its|their)\b", re.IGNORECASE
@@ -187,8 +187,8 @@ _FACT_ELSEWHERE: Final = holds(
 
 _TAG: Final = lazy_pattern(r"<(/?)([A-Za-z][\w-]{0,40})(?: [^<>\n]{0,200})?>")
 _MACHINE: Final = lazy_pattern(
-    r"\A[\W\d_]*(?:raise|return|def|class|import|traceback|\w*error)\b[: (]"
-    r"|:\d+(?::\d+)?:|\A\S*[/\\]\S+:|\A\d+[\s:|]\s*\S|^\||\|\s*\Z|[{};]\s*\Z|=>|->|\A[A-Z_]{3,}\W*:"
+    r"\A[\W\d_]*+(?:raise|return|def|class|import|traceback|\w*error)\b[: (]"
+    r"|:\d+(?::\d+)?:|\A[^\s/\\]*+[/\\]\S+:|\A\d+[\s:|]\s*\S|^\||\|\s*\Z|[{};]\s*\Z|=>|->|\A[A-Z_]{3,}\W*:"
     r"|[\w)]\(\)?\Z|\A[#*_`>|~-]|:\s*\Z|…\Z|\.\.\.\Z|\*\*"
 )
 """Lines of programs and of documents, and sentences that go on elsewhere."""

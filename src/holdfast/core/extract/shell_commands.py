@@ -17,7 +17,7 @@ _SHELLS: Final = lazy_pattern(
 )
 _CODES: Final = ("exit_code", "exitCode", "exitcode", "returncode", "return_code", "returnCode")
 _TOLD: Final = lazy_pattern(
-    r"(?im)^[\s\[(]*(?:(?:command|process|script|shell|program)\s+)?"
+    r"(?im)^(?:[^\S\n]|[\[(])*+(?:(?:command|process|script|shell|program)\s+)?"
     r"(?:exit(?:ed)?[ _-]?(?:with[ _])?(?:code|status)?|return ?code)[^\w-]{0,4}(-?\d{1,9})\W*$"
     r"|\"(?:exit_?code|return_?code)\"\s*:\s*(-?\d{1,9})|<returncode>\s*(-?\d{1,9})\s*<"
 )

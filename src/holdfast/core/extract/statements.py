@@ -42,7 +42,7 @@ _TOLD: Final = lazy_pattern(
 """Words that mark an observation, not a rule."""
 _SCANNED_CHARS: Final = 40_000
 """Of a longer message, the beginning and the end: what is between them was pasted."""
-_ASKED: Final = lazy_pattern(r"[?？]\W*\Z")
+_ASKED: Final = lazy_pattern(r"[?？][^\w?？]*+\Z")
 
 
 def find_statements(text: str) -> list[str]:

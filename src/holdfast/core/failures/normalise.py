@@ -75,10 +75,10 @@ _SAID_STATUS: Final = lazy_pattern(
     r"^\W{0,2}([45]\d\d)\b(?=\W{1,3}[a-z{<\"']|$)",
     re.IGNORECASE,
 )
-_CLASS_NAME: Final = lazy_pattern(r"\b(?:\w+\.)*(\w*(?:Error|Exception|Fault|Timeout))\b")
+_CLASS_NAME: Final = lazy_pattern(r"\b(?:\w+\.){0,10}(\w*(?:Error|Exception|Fault|Timeout))\b")
 _SNAKE_NAME: Final = lazy_pattern(r"\b[A-Za-z]+(?:_[A-Za-z]+)+\b")
 _AMOUNT: Final = (
-    r"(\d+(?:\.\d+)?)\s?(ms|milliseconds?|hours?|h|minutes?|min|m|seconds?|secs?|s)(?![a-z])"
+    r"(?<!\d)(\d+(?:\.\d+)?)\s?(ms|milliseconds?|hours?|h|minutes?|min|m|seconds?|secs?|s)(?![a-z])"
 )
 _SPAN: Final = lazy_pattern(_AMOUNT)
 _RETRY_IN: Final = lazy_pattern(
@@ -90,7 +90,7 @@ _URL: Final = lazy_pattern(r"\b(?:https?|wss?)://[^\s\"'<>)\]]+|\bwww\.[^\s\"'<>
 _UNSEEN_HTML: Final = lazy_pattern(
     r"<(script|style|svg)\b.*?(?:</\1>|$)", re.DOTALL | re.IGNORECASE
 )
-_TAG: Final = lazy_pattern(r"<[^>]*>")
+_TAG: Final = lazy_pattern(r"<[^>]*+(?:>|\Z)")
 _IS_HTML: Final = lazy_pattern(
     r"<!doctype html|<html\b|<head\b|<body\b|</(?:title|h1|center)>", re.IGNORECASE
 )
@@ -224,13 +224,17 @@ def _walk_text(text: str, finds: _Finds, depth: int) -> None:
     text = cut(scrub(text), TEXT_CHARS_MAX, marker=ellipsis).text
     if _IS_HTML.search(text):
         finds.is_html = True
-        text = _TAG.sub(" ", _UNSEEN_HTML.sub(" ", text))
+        text = _TAG.sub(_blank_tag, _UNSEEN_HTML.sub(" ", text))
     outside, inside = _split(text)
     if not inside and '\\"' in text:
         outside, inside = _split(_unescape(text))
     finds.say(_without_echo(outside if inside else _unescape(text)))
     for value in inside:
         _walk(value, finds, depth - 1)
+
+
+def _blank_tag(tag: re.Match[str]) -> str:
+    return " " if tag[0].endswith(">") else tag[0]
 
 
 def _without_echo(text: str) -> str:

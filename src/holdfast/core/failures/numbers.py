@@ -41,13 +41,15 @@ _NUMBER: Final = lazy_pattern(
 )
 _GLUED: Final = lazy_pattern(r"(?<=[a-z)]):(?=\d)")
 _SUM: Final = lazy_pattern(
-    r"(\d+)\)?(?: tokens)? ?\+ ?(?:[a-z_ ]{0,24}\(?)(\d+)\)?(?: tokens)? ?(?:= ?\d+ ?)?"
+    r"(?<!\d)(\d+)\)?(?: tokens)? ?\+ ?(?:[a-z_ ]{0,24}\(?)(\d+)\)?(?: tokens)? ?(?:= ?\d+ ?)?"
     r"(?:>=?|≥|exceeds?)[a-z_ ]{0,24}(\d+)"
 )
-_VERSUS: Final = lazy_pattern(r"(\d+)(?: \w+)? (?:vs\.?|versus) (\d+)|\b(\d{4,}) ?/ ?(\d{4,})\b")
+_VERSUS: Final = lazy_pattern(
+    r"(?<!\d)(\d+)(?: \w+)? (?:vs\.?|versus) (\d+)|\b(\d{4,}) ?/ ?(\d{4,})\b"
+)
 _NEXT_SENTENCE: Final = lazy_pattern(r"[.;!?。]\s.*", re.DOTALL)
 _ROUND: Final = lazy_pattern(r"(?<=\d)\.0\b")
-_SENTENCE_END: Final = lazy_pattern(r".*(?:[.;!?。]\s|\bhowever\b|\bbut\b)", re.DOTALL)
+_SENTENCE_END: Final = lazy_pattern(r"\A.*(?:[.;!?。]\s|\bhowever\b|\bbut\b)", re.DOTALL)
 
 _TABLE: Final = r"""
 # Small words that may stand between a number and the word that explains it.

@@ -33,14 +33,13 @@ SIGN: Final = "<!-- hf:"
 """The opening of the comment behind a line; people never write it."""
 
 _PROVENANCE: Final = lazy_pattern(
-    r"\s*<!-- hf: (?P<stamp>\S+)(?: (?P<session>\S+))?(?: (?P<records>\S+))? -->\s*\Z"
+    r"<!-- hf: (?P<stamp>\S+)(?: (?P<session>\S+))?(?: (?P<records>\S+))? -->\s*\Z"
 )
-_TORN: Final = lazy_pattern(r"\s*<!-- hf:.*\Z")
 _ANY_SIGN: Final = lazy_pattern(r"<!--\s*hf\b(?:(?!-->).)*(?:-->|\Z)", re.DOTALL)
 _ID: Final = lazy_pattern(r"[A-Za-z0-9@][A-Za-z0-9@_.:/-]*")
 _BULLET: Final = lazy_pattern(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
 _RULE: Final = lazy_pattern(r"[ \t]*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|=+)\Z")
-_HEADING: Final = lazy_pattern(r" {0,3}#{1,6}[ \t]+(.*?)[ \t]*#*\Z")
+_HEADING: Final = lazy_pattern(r" {0,3}#{1,6}[ \t]++(.*)\Z")
 _FENCE: Final = lazy_pattern(r" {0,3}(`{3,}|~{3,})")
 _MARKS: Final = lazy_pattern(r"\A(?:[#>*+=|-]+(?=\s|\Z)|`{3,}|~{3,}|[#>-]{2,}|\s)+")
 _UNSEEN: Final = lazy_pattern(
@@ -111,7 +110,8 @@ def keys(text: str) -> set[str]:
 
 def without_provenance(line: str) -> str:
     """A line as a person would have written it."""
-    return _TORN.sub("", line)
+    place = line.find(SIGN, line.rfind("\n") + 1)
+    return line if place < 0 else line[:place].rstrip()
 
 
 def without_session(text: str, session: str) -> tuple[str, int]:
@@ -173,7 +173,7 @@ class _Reader:
             yield from self._close()
         elif heading := _HEADING.match(line):
             yield from self._close()
-            self._heading = heading[1]
+            self._heading = heading[1].rstrip("#").rstrip(" \t")
         else:
             yield from self._words(number, line)
 
@@ -217,8 +217,9 @@ def _without_marks(line: str) -> tuple[str, re.Match[str] | None]:
     """Return the text of a line without bullet and comment, and the comment."""
     line = line.removesuffix("\r")
     found = _PROVENANCE.search(line) if SIGN in line else None
-    said = line[: found.start()] if found else without_provenance(line)
-    return _BULLET.sub("", said, count=1) if _BULLET.match(said) else said, found
+    said = line[: found.start()].rstrip() if found else without_provenance(line)
+    bullet = _BULLET.match(said)
+    return said[bullet.end() :] if bullet else said, found
 
 
 # Paths

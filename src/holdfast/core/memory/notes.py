@@ -137,7 +137,7 @@ def read_notes(
     return found[:notes_max]
 
 
-_LISTED: Final = lazy_pattern(r"\s*(?:[-*•]|\d{1,3}[.)])\s+(.*\S)")
+_LISTED: Final = lazy_pattern(r"\s*+(?:[-*•]|\d{1,3}[.)])\s++(.*\S)")
 
 
 def is_silent(text: str) -> bool:

@@ -192,7 +192,7 @@ FAMILIES: Final = (
     Family(r"claude", 200_000, "anthropic", "anthropic"),
     Family(r"claude-3-(opus|sonnet|haiku)", 200_000, "anthropic", "anthropic", 4_096),
     Family(r"claude-3-5-(sonnet|haiku)", 200_000, "anthropic", "anthropic", 8_192),
-    Family(r"claude.*\[1m\]", 1_000_000, "anthropic", "anthropic"),
+    Family(r"claude.{0,100}\[1m\]", 1_000_000, "anthropic", "anthropic"),
     Family(r"gpt-3\.5", 16_385, "openai", "openai-chat"),
     Family(r"gpt-4$|gpt-4-(0|32k)", 8_192, "openai", "openai-chat"),
     Family(r"gpt-4-turbo", 128_000, "openai", "openai-chat", 4_096),

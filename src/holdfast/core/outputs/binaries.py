@@ -33,7 +33,7 @@ _FILED: Final = ("document", "file", "input_file", "blob")
 """Types of blocks that hold payloads. In a file, a short base64 text may be a plain word."""
 _TEXTUAL: Final = lazy_pattern(r"text/|application/(?:[\w.+-]*json|xml)\b")
 _SIGN: Final = ";base64,"
-_BASE64: Final = lazy_pattern(r"[A-Za-z0-9+/_\-\s]+={0,2}\s*")
+_BASE64: Final = lazy_pattern(r"[A-Za-z0-9+/_\-\s]++={0,2}+\s*")
 _BARE_CHARS_MIN: Final = 64
 """A payload with no type beside it is recognised by its first bytes, if it is this long."""
 

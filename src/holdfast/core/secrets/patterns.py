@@ -9,6 +9,8 @@ read.
 from __future__ import annotations
 
 import re
+import string
+from collections import deque
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -234,7 +236,9 @@ _FLAG_CHARS: Final = 28
 
 _BEGIN: Final = lazy_pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _CLOSE: Final = lazy_pattern(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_BREAK: Final = r"(?:\r?\n|\\+r\\+n|\\+[nr])"
+_BREAK: Final = r"(?:\r?\n|(?<!\\)\\++(?:r\\++n|[nr]))"
+_KEY_CHARS: Final = f"{string.ascii_letters}{string.digits}+/="
+_KEY_TAIL_CHARS: Final = 16
 _ATTRIBUTE: Final = r"[A-Za-z-]{1,20}:[ ][^\r\n\\]{0,120}"
 _BODY: Final = lazy_pattern(
     rf"(?:{_BREAK}|(?:[A-Za-z0-9+/=]+|{_ATTRIBUTE}){_BREAK})*"
@@ -336,10 +340,14 @@ def _value(stem: str, text: str, lowered: str, place: int) -> Span | None:
 def _private_keys(text: str) -> Iterator[Span]:
     """Blocks from BEGIN to END, and what is left of one that was cut before or after."""
     place = 0
+    closes = deque(_CLOSE.finditer(text))
     for begin in _BEGIN.finditer(text):
         if begin.start() < place:
             continue
-        close = _CLOSE.search(text, begin.end(), begin.end() + PRIVATE_KEY_CHARS)
+        while closes and closes[0].start() < begin.end():
+            closes.popleft()
+        is_near = bool(closes) and closes[0].end() <= begin.end() + PRIVATE_KEY_CHARS
+        close = closes[0] if is_near else None
         body = _BODY.match(text, begin.end(), begin.end() + PRIVATE_KEY_CHARS)
         assert body is not None
         place = close.end() if close else body.end()
@@ -357,7 +365,7 @@ def _body_before(text: str) -> int:
     count = 0
     for line in reversed(re.split(rf"({_BREAK})", text)):
         if not re.fullmatch(rf"[A-Za-z0-9+/=]*|{_BREAK}", line):
-            tail = re.search(r"[A-Za-z0-9+/=]{16,}\Z", line)
-            return count + (len(tail[0]) if tail else 0)
+            tail = len(line) - len(line.rstrip(_KEY_CHARS))
+            return count + (tail if tail >= _KEY_TAIL_CHARS else 0)
         count += len(line)
     return count

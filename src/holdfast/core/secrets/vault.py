@@ -30,7 +30,7 @@ _Record = TypeVar("_Record", bound=msgspec.Struct)
 _HANDLE: Final = lazy_pattern(
     re.escape(handle("!")).replace("!", r"([A-Za-z0-9][A-Za-z0-9_.-]{0,63})")
 )
-_JSON_STRING: Final = lazy_pattern(r'"(?:[^"\\]|\\.)*"')
+_JSON_STRING: Final = lazy_pattern(r'(?s)"(?:[^"\\]|\\.?)*+(?:"|\Z)')
 _FIXED: Final = frozenset(
     (
         *("id", "ts", "parent", "more", "format", "version", "agent", "parent_session", "to"),

@@ -19,7 +19,7 @@ SIGNATURES: Final = frozenset(
 )
 _OPAQUE: Final = SIGNATURES | {"encrypted_content", "data"}
 _PAYLOAD: Final = lazy_pattern(
-    r"(?:data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+){0,4},)?[\w+/\r\n-]{64,}={0,2}\s*"
+    r"(?:data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+){0,4},)?[\w+/\r\n-]{64,}+={0,2}+\s*"
 )
 _ID_FIELDS: Final = frozenset(
     ("id", "parent", "to", "target", "record", "first_kept", "covers", "sha256")
@@ -90,6 +90,7 @@ def _object(
 ) -> dict[Any, Any]:
     """An object; `texts` are fields that were rewritten already, with their neighbours."""
     made: dict[Any, Any] = {}
+    numbers: dict[str, int] = {}
     is_same = True
     for key, item in value.items():
         new_key = rewriter.texts([key])[0] if isinstance(key, str) else key
@@ -99,18 +100,24 @@ def _object(
             name = key if isinstance(key, str) else ""
             new_item = rewritten(item, rewriter, name=name, depth=depth + 1)
         if new_key is not key:
-            new_key = _unused_key(new_key, value, made)
+            new_key = _unused_key(new_key, value, made, numbers)
         is_same = is_same and new_key is key and new_item is item
         made[new_key] = new_item
     return value if is_same else made
 
 
-def _unused_key(key: str, before: dict[Any, Any], made: dict[Any, Any]) -> str:
-    """A key that no other field has: two that became alike must not become one."""
-    number, free = 2, key
+def _unused_key(
+    key: str, before: dict[Any, Any], made: dict[Any, Any], numbers: dict[str, int]
+) -> str:
+    """A key that no other field has: two that became alike must not become one.
+
+    `numbers` has the next number to try for each key, so that many alike are numbered in one pass.
+    """
+    free = key
     while free in made or free in before:
+        number = numbers.get(key, 2)
+        numbers[key] = number + 1
         free = f"{key} ({number})"
-        number += 1
     return free
 
 

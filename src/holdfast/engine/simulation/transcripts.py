@@ -50,11 +50,11 @@ _FACT: Final = lazy_pattern(
     r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
     r"|\b\d{4,}\b"
     r"|(?:~|\.{1,2})?(?:/[\w.@+-]+)+"
-    r"|[\w@+-]+(?:/[\w.@+-]+)+"
-    r"|\b[\w-]+\.(?:go|py|md|[jt]sx?|jsonl?|ya?ml|toml|sh|txt|rs|html|css|sql|lock|mod|sum|exs?"
+    r"|[\w@+-]{1,200}(?:/[\w.@+-]+)+"
+    r"|\b[\w-]{1,200}\.(?:go|py|md|[jt]sx?|jsonl?|ya?ml|toml|sh|txt|rs|html|css|sql|lock|mod|sum|exs?"
     r"|svelte|rb|c|h|cpp|java)\b"
     r"|\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b"
-    r"|\b[A-Za-z]+[a-z0-9]+(?:[A-Z][a-z0-9]*)+\b"
+    r"|\b[A-Za-z]{1,60}[a-z0-9]{1,60}(?:[A-Z][a-z0-9]*+)++\b"
     r"|\b\w+(?:\.\w+)+\b"
 )
 _QUOTED: Final = lazy_pattern(r"\"([^\"\n]{6,80})\"|`([^`\n]{4,80})`|'([^'\n]{6,80})'")

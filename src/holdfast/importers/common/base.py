@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 UNPACKED_BYTES_MAX: Final = 1024 * 1024 * 1024
 """A packed file that unpacks to more than this is refused: no transcript is that long."""
 
-_ENDINGS: Final = lazy_pattern(r"(\.(gz|jsonl?|ndjson|traj|md|txt|log|shared))+$", re.IGNORECASE)
+_ENDINGS: Final = lazy_pattern(r"(?i)(\.(gz|jsonl?|ndjson|traj|md|txt|log|shared)){1,8}$")
 
 _PIECE_BYTES: Final = 64 * 1024
 """Packed data is taken in pieces, so that damage costs only what comes after it."""
@@ -339,14 +339,14 @@ def names_for(base: str, count: int) -> list[str]:
 
 def unique_names(names: list[str]) -> list[str]:
     """The names as they are, and a number behind each that was there before."""
-    taken: set[str] = set()
-    unique: list[str] = []
+    taken, numbers, unique = set[str](), dict[str, int](), list[str]()
     for name in map(session_name, names):
-        number, made = 1, name
+        number, made = numbers.get(name.casefold(), 1), name
         while made.casefold() in taken:  # a store tells no names apart that differ in case only
             number += 1
             made = f"{name[: ID_CHARS_MAX - len(f'-{number}')]}-{number}"
         taken.add(made.casefold())
+        numbers[name.casefold()] = number
         unique.append(made)
     return unique
 

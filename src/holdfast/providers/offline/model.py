@@ -81,7 +81,7 @@ _OWN: Final = (ABOUT, QUOTING, NOTHING, NOTED, BACK)
 
 _NOTES: Final = ask_for_notes().partition("\n")[0].partition(":")[0]
 _QUESTION: Final = lazy_pattern(
-    r"\?\s*$|^\W*(?:what|which|who|whom|whose|when|where|why|how|is|are|was|were|do|does|did|can|"
+    r"\?\s*+$|^\W*+(?:what|which|who|whom|whose|when|where|why|how|is|are|was|were|do|does|did|can|"
     r"could|should|would|has|have|had|tell|explain|quote|recall|remind|summari[sz]e|describe|"
     r"say|answer|was|wer|wie|wo|wann|warum|welche\w*|qui|que|quoi|qué|cómo|dónde)\b",
     re.IGNORECASE,
@@ -364,4 +364,4 @@ def _stream_reply(reply: Reply, hear: Hear) -> Reply:
 
 
 def _words(text: str) -> Iterator[str]:
-    return (match[0] for match in re.finditer(r"\s*\S+\s*$|\s*\S+", text))
+    return (match[0] for match in re.finditer(r"(?<!\s)\s*+\S++(?:\s*+$)?", text))

@@ -58,13 +58,14 @@ _DONE: Final = lazy_pattern(
     re.IGNORECASE,
 )
 _FAILED: Final = lazy_pattern(
-    r"traceback|\w*error\b|exception|fatal|\bfailed\b|denied|not found|exit (?:code|status) [1-9]",
+    r"traceback|error\b|exception|fatal|\bfailed\b|denied|not found|exit (?:code|status) [1-9]",
     re.IGNORECASE,
 )
 _LEFT_OUT: Final = lazy_pattern(r"\[…[^\]\n]*\]")
 """The marker of a shortened summary; the next one is not made from it."""
 _FILE: Final = lazy_pattern(
-    r"(?<![\w/.:])(?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w|(?<![\w/.@])[\w-]+\.[A-Za-z]\w{0,4}\b"
+    r"(?<![\w/.:])(?:~|\.{1,2})?/?(?:[\w.@+-]{1,200}/){1,40}[\w.@+-]{0,200}\w"
+    r"|(?<![\w/.@])[\w-]{1,200}\.[A-Za-z]\w{0,4}\b"
 )
 _NAME: Final = lazy_pattern(
     r"https?://[^\s\"'<>`()]+[\w/]|\b[0-9a-f]{7,40}\b|\bv?\d+(?:\.\d+){1,3}\b|(?<![\d,])(?:\d{1,3}(?:,\d{3})+|\d{3,})(?![\d,])"
@@ -229,9 +230,9 @@ def _read_previous(previous: str) -> dict[str, list[str]]:
     sections: dict[str, list[str]] = {}
     heading = "progress"
     for line in unwrap(previous).splitlines():
-        title = re.match(r"\s*#{1,6}\s+(.+?)\s*#*$", line)
+        title = re.match(r"\s*+#{1,6}\s++(.+)", line)
         if title:
-            heading = title[1].lower()
+            heading = (title[1].rstrip("#").rstrip() or "#").lower()
             continue
         said = line.strip(" -*\t")
         if said and not says_nothing(said) and not _LEFT_OUT.fullmatch(said):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from holdfast.stores.notes.folder import NoteFolder
 
-DAY: Final = lazy_pattern(r"\d{4,}-\d{2}-\d{2}(?=\.md\Z)")
+DAY: Final = lazy_pattern(r"(?<!\d)\d{4,}-\d{2}-\d{2}(?=\.md\Z)")
 """The name of the file of a day. Only such files are appended to."""
 _JOURNAL: Final = ".appending"
 _MARKS: Final = ".flushed"

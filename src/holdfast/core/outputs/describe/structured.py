@@ -27,7 +27,7 @@ of each list."""
 
 _DELIMITERS: Final = (("\t", "tab-separated"), (",", "CSV"), (";", "CSV with semicolons"))
 _QUOTED: Final = lazy_pattern(r'"(?:[^"]|"")*"')
-_RULE: Final = lazy_pattern(r"\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)+\|?\s*")
+_RULE: Final = lazy_pattern(r"\s*+(?:\|\s*+)?:?-{2,}+:?\s*+(?:\|\s*+:?-{2,}+:?\s*+)++(?:\|\s*+)?")
 _FIXED: Final = lazy_pattern(r"\S+(?: \S+)*")
 _ENDS_LINES: Final = 40
 _ROWS_MIN: Final = 3

@@ -1,0 +1,353 @@
+"""No text makes a function of Holdfast slower than linear.
+
+The functions and patterns are found, not listed: every module is walked. A function is called with
+adversarial texts for whatever parameter can hold one; a pattern searches them, and texts that are
+written from the pattern itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import io
+import pkgutil
+import re
+import sys
+from collections import defaultdict, deque
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pytest
+from tests.support.adversarial import grown, long_texts, near_matches
+from tests.support.growth import RATIO_MAX, growth
+from tests.support.runs import sample
+
+import holdfast
+from holdfast.core.log.records import Assistant, ToolResult, User
+from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.tokens.counting import Estimator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+    Shape = tuple[str, str, str]
+
+SHARE: Final = 1 / 80
+"""Of the pairs of reader and text; the nightly run has them all."""
+
+
+def modules() -> list[ModuleType]:
+    found = pkgutil.walk_packages(holdfast.__path__, "holdfast.")
+    return [importlib.import_module(m.name) for m in found if not m.name.endswith("__main__")]
+
+
+# Patterns
+
+
+class Found(msgspec.Struct):
+    """A pattern, where it is declared, and the methods that are called on it."""
+
+    pattern: str
+    flags: int
+    place: str
+    methods: frozenset[str]
+
+    def readers(self) -> Iterator[tuple[str, Callable[[str], Any]]]:
+        compiled = re.compile(self.pattern, self.flags)
+        for name in sorted(self.methods & {"match", "fullmatch"}):
+            yield f"{self.place}.{name}", getattr(compiled, name)
+        if self.methods - {"match", "fullmatch"}:
+            yield self.place, lambda text: deque(compiled.finditer(text), maxlen=0)
+
+
+_LAZY: Final = type(lazy_pattern(""))
+_USE: Final = re.compile(r"\b(\w+)\.(search|match|fullmatch|finditer|findall|sub|subn|split)\b")
+
+
+def patterns() -> list[Found]:
+    """Every pattern that a module holds or writes in a call of `re`, each once."""
+    found: dict[tuple[str, int], Found] = {}
+    every = modules()
+    sources = {module.__name__: Path(str(module.__file__)).read_text() for module in every}
+    uses: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for place, source in sources.items():
+        for name, method in _USE.findall(source):
+            uses[place, name].add(method)
+            uses["", name].add(method)
+    for module in every:
+        for name, value in list(vars(module).items()):
+            methods = uses[module.__name__ if name.startswith("_") else "", name] or {"search"}
+            for pattern, flags in _patterns_in(value):
+                place = f"{module.__name__}.{name}"
+                _add(found, Found(pattern, flags, place, frozenset(methods)))
+        for pattern, method, line in _written_in_calls(sources[module.__name__]):
+            place = f"{module.__name__}:{line}"
+            _add(found, Found(pattern, 0, place, frozenset((method,))))
+    return list(found.values())
+
+
+def _add(found: dict[tuple[str, int], Found], new: Found) -> None:
+    known = found.setdefault((new.pattern, new.flags), new)
+    known.methods |= new.methods
+
+
+def _patterns_in(value: object, depth: int = 0) -> Iterator[tuple[str, int]]:
+    inner: list[object] = []
+    if isinstance(value, re.Pattern | _LAZY):
+        if isinstance(value.pattern, str):
+            yield value.pattern, re.compile(value.pattern, value.flags & ~re.UNICODE).flags
+    elif isinstance(value, dict):
+        inner = [*value.values(), *value]
+    elif isinstance(value, tuple | list | set | frozenset):
+        inner = list(value)
+    elif isinstance(value, msgspec.Struct):
+        inner = [getattr(value, field) for field in value.__struct_fields__]
+    elif isinstance(value, type) and value.__module__.startswith("holdfast."):
+        inner = list(vars(value).values())
+    for item in inner if depth < 4 else []:
+        yield from _patterns_in(item, depth + 1)
+
+
+def _written_in_calls(source: str) -> Iterator[tuple[str, str, int]]:
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or not ast.unparse(node.func).startswith("re."):
+            continue
+        first = node.args[0] if node.args else None
+        method = ast.unparse(node.func).removeprefix("re.")
+        if isinstance(first, ast.Constant) and isinstance(first.value, str) and method != "escape":
+            yield first.value, method, node.lineno
+
+
+# Functions
+
+
+def functions() -> Iterator[Callable[..., Any]]:
+    """Every function of every module, methods without an instance included."""
+    for module in modules():
+        for value in vars(module).values():
+            if callable(value):
+                function = inspect.unwrap(value)
+                if inspect.isfunction(function) and function.__module__ == module.__name__:
+                    yield function
+
+
+def _json(text: str) -> dict[str, Any]:
+    """An object that has the text in every field that some reader looks at."""
+    block = {"type": "text", "text": text, "content": text}
+    names = ("role", "content", "text", "input", "arguments", "name", "error", "message", "path")
+    return {"type": "user", **dict.fromkeys(names, text), "blocks": [block], "parts": [block]}
+
+
+def _records(text: str) -> list[Any]:
+    call = {"type": "tool_use", "id": "c", "name": "run", "input": {"command": text}}
+    return [
+        User(id="1", content=text),
+        Assistant(id="2", content=[{"type": "thinking", "thinking": text}, call]),
+        ToolResult(id="3", tool_use_id="c", content=text),
+        Assistant(id="4", content=text),
+        User(id="5", content="go on"),
+    ]
+
+
+MADE: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
+    "str": (str,),
+    "str | None": (str,),
+    "bytes": (lambda text: text.encode("utf-8", "surrogatepass"),),
+    "Sequence[str]": (lambda text: [text], str.split),
+    "Iterable[str]": (lambda text: [text], str.split),
+    "list[str]": (lambda text: [text], str.split),
+    "tuple[str, ...]": (lambda text: (text,), lambda text: tuple(text.split())),
+    "frozenset[str]": (lambda text: frozenset((text,)),),
+    "set[str]": (lambda text: {text},),
+    "object": (str, _json),
+    "Any": (str, _json),
+    "Json": (_json,),
+    "dict[str, Any]": (_json,),
+    "Mapping[str, Any]": (_json,),
+    "dict[str, str]": (lambda text: {"command": text, "path": text},),
+    "Mapping[str, str]": (lambda text: {"command": text, "path": text},),
+    "list[Json]": (lambda text: [_json(text)],),
+    "Sequence[Json]": (lambda text: [_json(text)],),
+    "Content": (str, lambda text: [{"type": "text", "text": text}]),
+    "Record": (lambda text: _records(text)[0], lambda text: _records(text)[1]),
+    "Sequence[Record]": (_records,),
+    "Iterable[Record]": (_records,),
+    "int": (lambda _: 1_000,),
+    "int | None": (lambda _: 1_000,),
+    "float": (lambda _: 10.0,),
+    "bool": (lambda _: True,),
+    "Counter": (lambda _: Estimator(),),
+}
+"""Arguments by the annotation of a parameter; those that hold the text are what is tested."""
+OUR_TEXTS: Final = frozenset(("holdfast.core.secrets.patterns._tokens",))
+"""Functions that read nothing but tables of ours: it pairs each word of one with another."""
+PLAIN: Final = frozenset(("int", "int | None", "float", "bool", "Counter"))
+
+
+def callers(function: Callable[..., Any]) -> Iterator[tuple[str, Callable[[str], Any]]]:
+    """Ways to call a function with a text: in all its parameters, and in the first alone."""
+    required = [
+        str(parameter.annotation)
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind not in {parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL}
+    ]
+    if not set(required) <= set(MADE) or set(required) <= PLAIN:
+        return
+    names = [
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
+    ]
+    place = f"{function.__module__}.{function.__qualname__}"
+    ways = max(len(MADE[annotation]) for annotation in required)
+    held = [at for at, annotation in enumerate(required) if annotation not in PLAIN]
+    for way in range(ways):
+        makers = [MADE[a][min(way, len(MADE[a]) - 1)] for a in required]
+        for others in (True, False)[: len(held)]:
+
+            def call(text: str, makers: Any = makers, others: bool = others) -> Any:
+                made = [
+                    make(text if others or at == held[0] else "a ")
+                    for at, make in enumerate(makers)
+                ]
+                count = len(made) - len(names)
+                answer = function(*made[:count], **dict(zip(names, made[count:], strict=True)))
+                return list(answer) if inspect.isgenerator(answer) else answer
+
+            yield f"{place} #{way}{'' if others else ' first'}", call
+
+
+_REACHES_OUT: Final = frozenset(
+    (
+        *("open", "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.chmod"),
+        *("os.system", "os.fork", "os.exec", "os.posix_spawn", "os.kill", "subprocess.Popen"),
+        *("os.listdir", "os.scandir", "socket.connect", "socket.bind", "shutil.rmtree"),
+        *("sqlite3.connect", "signal.pthread_kill", "os.putenv", "os.chdir"),
+    )
+)
+_is_shut = False
+
+
+def _refuse(event: str, _arguments: object) -> None:
+    if _is_shut and event in _REACHES_OUT:
+        raise PermissionError(event)
+
+
+sys.addaudithook(_refuse)
+
+
+@contextmanager
+def shut() -> Iterator[None]:
+    """Nothing that is called inside can write a file, start a process or open a connection."""
+    global _is_shut
+    _is_shut = True
+    try:
+        yield
+    finally:
+        _is_shut = False
+
+
+Reading = tuple[str, "Callable[[str], Any]", "Shape"]
+
+
+def sample_readings(readings: list[Reading]) -> list[Reading]:
+    """Some texts for every reader; in the nightly run, all."""
+    return sample(
+        readings, share=SHARE, name=lambda item: f"{item[0]} {item[2]}", kind=lambda item: item[0]
+    )
+
+
+def _read_grown(read: Callable[[str], Any], shape: Shape, size: int) -> Any:
+    return read(grown(shape, size))
+
+
+def slow(readings: list[Reading]) -> dict[str, list[Any]]:
+    """Readers that take more than 2.5 times as long for twice a text, with up to 3 texts."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    for name, read, shape in readings:
+        if len(found.get(name, ())) < 3:
+            ratio = growth(partial(_read_grown, read, shape))
+            if ratio > RATIO_MAX:
+                found[name].append((shape, round(ratio, 1)))
+    return dict(found)
+
+
+def test_every_pattern_is_linear() -> None:
+    readings = [
+        (name, read, shape)
+        for pattern in patterns()
+        for name, read in pattern.readers()
+        for shape in (*long_texts(), *near_matches(pattern.pattern, pattern.flags))
+    ]
+
+    assert slow(sample_readings(readings)) == {}
+
+
+def test_every_function_is_linear(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    readings = [
+        (name, read, shape)
+        for function in functions()
+        if f"{function.__module__}.{function.__qualname__}" not in OUR_TEXTS
+        for name, read in callers(function)
+        for shape in long_texts()
+    ]
+    chosen = sample_readings(readings)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+    with shut():
+        found = slow(chosen)
+
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"[\w.@+-]+(?:/[\w.@+-]+)+",  # searches for a slash from every letter of a word
+        r"\b[A-Za-z]*[a-z0-9]+[A-Z]\w*",  # reads a word in as many ways as it has letters
+        r"(?m)^\s*Action:",  # searches all blank lines from each of them
+        r'"(?:[^"\\]|\\.)*"',  # finds an escaped quote, and searches for its end
+    ],
+)
+def test_quadratic_pattern_is_found(pattern: str) -> None:
+    found = Found(pattern, 0, "here", frozenset(("search",)))
+    [(_name, read)] = found.readers()
+    shapes = (*near_matches(pattern, 0), *long_texts())
+
+    assert any(growth(partial(_read_grown, read, shape)) > RATIO_MAX for shape in shapes)
+
+
+def test_quadratic_function_is_found() -> None:
+    def read(text: str) -> None:
+        while text:
+            text.count("!")
+            text = text[1:]
+
+    assert slow([("read", read, shape) for shape in long_texts()[:3]])
+
+
+def test_every_argument_can_be_made() -> None:
+    """What a reader raises is an answer; what the makers raise would hide the reader."""
+    for makers in MADE.values():
+        for make in makers:
+            make("some text")
+
+
+def test_patterns_and_functions_are_found() -> None:
+    """The walk reaches what is private, nested in a table, and written inside a call."""
+    names = {found.place for found in patterns()}
+    called = {name.partition(" ")[0] for function in functions() for name, _ in callers(function)}
+
+    assert {"holdfast.core.extract.names._NAME", "holdfast.core.tokens.images._RULES"} <= names
+    assert any(":" in name for name in names)
+    assert {"holdfast.core.extract.names.identifiers", "holdfast.core.text.cut.scrub"} <= called
+    assert len(called) > 500
