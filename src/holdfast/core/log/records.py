@@ -276,8 +276,7 @@ _NESTED: Final = {"output_ref": _names(OutputRef), "decisions": _names(PruneDeci
 """The fields of a record that are structs themselves."""
 _CAREFUL: Final = frozenset((Unknown, Prune, ToolResult))
 
-_SHALLOW_BYTES: Final = 2 * RECORD_NESTING_MAX
-"""A shorter line has no room for brackets that are nested too deeply."""
+_SHALLOW_BYTES: Final = 2 * RECORD_NESTING_MAX  # no room for brackets nested too deeply
 _LONG_BYTES: Final = 16 * 1024  # above it, nesting is checked before decoding
 _TOO_DEEP: Final = Flaw("garbage", "nested too deeply")
 _encoder: Final = msgspec.json.Encoder()
@@ -352,29 +351,29 @@ def _readable_line(record: Record) -> bytes:
 
 def decode(line: bytes) -> Record | Flaw:
     """The record in a line, or why it is none. Never raises, whatever the bytes."""
-    found = _decode(line)
-    if len(line) > _SHALLOW_BYTES and _may_be_deep(line) and is_too_deep(found, RECORD_NESTING_MAX):
-        return _TOO_DEEP
-    return found
-
-
-def _decode(line: bytes) -> Record | Flaw:
+    found: Record | Flaw
     try:
-        record = _decoder().decode(line)
+        found = record = _decoder().decode(line)
+        if record.extra or (type(record) in _CAREFUL and _has_nested_extra(record)):
+            found = _decode_carefully(line)  # only a field that is really called `$extra`
     except msgspec.ValidationError:
-        return _decode_carefully(line)
+        found = _decode_carefully(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _decode_leniently(line)
-    if record.extra or (type(record) in _CAREFUL and _has_nested_extra(record)):
-        return _decode_carefully(line)  # only a field that is really called `$extra` gets here
-    return record
+        found = _decode_leniently(line)
+    if len(line) <= _SHALLOW_BYTES or _is_plain_text(found) or not _may_be_deep(line):
+        return found  # most lines: counting brackets would cost half as much as decoding
+    return _TOO_DEEP if is_too_deep(found, RECORD_NESTING_MAX) else found
+
+
+def _is_plain_text(found: Record | Flaw) -> bool:
+    """True for a user's text or a tool's, with nothing beside it that could be nested."""
+    if type(found) is User or (type(found) is ToolResult and found.details is None):
+        return type(found.content) is str and not found.extra
+    return False
 
 
 def _may_be_deep(data: bytes, lines: int = 1) -> bool:
-    """False for most lines, at little cost: a record has one bracket, and each level one more.
-
-    A long line has so many brackets in its texts that a look at the record itself is quicker.
-    """
+    """False for most lines: a level is a bracket. For long texts the record itself tells sooner."""
     brackets_max = RECORD_NESTING_MAX + lines - 1
     return len(data) > _LONG_BYTES * lines or data.count(b"[") + data.count(b"{") > brackets_max
 
