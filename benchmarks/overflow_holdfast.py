@@ -61,7 +61,7 @@ class _Chat:
     def send(
         self,
         request: Json,
-        hear: Callable[[Delta], None] | None = None,  # noqa: ARG002
+        on_delta: Callable[[Delta], None] | None = None,  # noqa: ARG002
     ) -> Reply:
         purpose, self._purpose = self._purpose, "summary"
         try:

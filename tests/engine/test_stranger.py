@@ -165,10 +165,10 @@ class Held(ScriptedModel):
         self.is_asked = threading.Event()
         self.may_answer = threading.Event()
 
-    def send(self, request: Json, hear: Any = None) -> Any:
+    def send(self, request: Json, on_delta: Any = None) -> Any:
         self.is_asked.set()
         assert self.may_answer.wait(30)
-        return super().send(request, hear)
+        return super().send(request, on_delta)
 
 
 def test_a_stream_has_the_events_of_its_own_turn() -> None:
@@ -264,13 +264,13 @@ def test_slow_tools_keep_no_other_session_from_its_log() -> None:
 def test_a_listener_to_pieces_that_would_have_to_be_awaited_is_refused() -> None:
     """Its words would be lost without a sound; nothing is stored."""
 
-    async def hear(_piece: Any) -> None:
+    async def on_delta(_piece: Any) -> None:
         raise AssertionError
 
     async def said() -> list[Any]:
         script = ScriptedModel(["one"]).as_async()
         session = await AsyncSession.open("a", model=script, store=MemoryStore())
-        heard: Any = hear
+        heard: Any = on_delta
         with pytest.raises(BadSetting, match="not awaited"):
             await session.say("hello", on_delta=heard)
         return await session.messages()

@@ -18,16 +18,16 @@ from holdfast.testing import ScriptedModel
 
 if TYPE_CHECKING:
     from holdfast.core.models.replies import Reply
-    from holdfast.ports import AsyncModel, Hear
+    from holdfast.ports import AsyncModel, OnDelta
 
 CLAUDE = target("anthropic", provider="anthropic", model="claude-opus-4-5")
 SAID = Said("", "Yes, it is.", ())
 REQUEST: dict[str, Any] = {"messages": [{"role": "user", "content": "Is it?"}]}
 
 
-def run(model: AsyncModel, hear: Hear | None = None) -> Reply:
+def run(model: AsyncModel, on_delta: OnDelta | None = None) -> Reply:
     async def sent() -> Reply:
-        return await model.send(REQUEST, hear)
+        return await model.send(REQUEST, on_delta)
 
     return asyncio.run(sent())
 
@@ -104,11 +104,11 @@ def test_what_a_listener_raises_comes_back_from_the_thread() -> None:
     class Enough(Exception):
         pass
 
-    def hear(_delta: Delta) -> None:
+    def on_delta(_delta: Delta) -> None:
         raise Enough
 
     with pytest.raises(Enough):
-        run(as_async(ScriptedModel(["A reply."])), hear)
+        run(as_async(ScriptedModel(["A reply."])), on_delta)
 
 
 def test_a_call_that_nobody_waits_for_ends() -> None:
@@ -120,11 +120,11 @@ def test_a_call_that_nobody_waits_for_ends() -> None:
         target = CLAUDE
         window = Window(9_000)
 
-        def send(self, _request: Any, hear: Hear | None = None) -> Reply:
-            assert hear is not None
+        def send(self, _request: Any, on_delta: OnDelta | None = None) -> Reply:
+            assert on_delta is not None
             try:
                 for number in range(2_000):
-                    hear(Delta("text", str(number)))
+                    on_delta(Delta("text", str(number)))
             finally:
                 done.set()
             raise AssertionError("nobody stopped it")
@@ -132,11 +132,11 @@ def test_a_call_that_nobody_waits_for_ends() -> None:
     async def cancelled() -> None:
         begun = asyncio.Event()
 
-        def hear(delta: Delta) -> None:
+        def on_delta(delta: Delta) -> None:
             told.append(delta.text)
             begun.set()
 
-        task = asyncio.create_task(as_async(Slow()).send(REQUEST, hear))
+        task = asyncio.create_task(as_async(Slow()).send(REQUEST, on_delta))
         await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

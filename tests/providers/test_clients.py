@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.models.catalog import DialectName
     from holdfast.core.models.replies import Delta, Reply
-    from holdfast.ports import AsyncModel, Hear, Model
+    from holdfast.ports import AsyncModel, Model, OnDelta
 
 Json = dict[str, Any]
 
@@ -107,15 +107,15 @@ def asked(text: str, *, output: int = 500, tools: tuple[Tool, ...] = ()) -> Prom
     return Prompt((Message("user", (Text(text),)),), "Be brief.", tools, output)
 
 
-def send(loopback: Loopback, way: Way, prompt: Prompt, hear: Hear | None = None) -> Reply:
+def send(loopback: Loopback, way: Way, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
     """A prompt through the real SDK, in one way or the other."""
     if not way.is_async:
         with made(loopback, way.name) as blocking:
-            return blocking.send(render(prompt, blocking.target), hear)
+            return blocking.send(render(prompt, blocking.target), on_delta)
 
     async def sent() -> Reply:
         async with made_async(loopback, way.name) as awaited:
-            return await awaited.send(render(prompt, awaited.target), hear)
+            return await awaited.send(render(prompt, awaited.target), on_delta)
 
     return asyncio.run(sent())
 
@@ -190,13 +190,13 @@ def test_what_a_listener_raises_ends_the_call(way: Way) -> None:
     class Enough(Exception):
         pass
 
-    def hear(delta: Delta) -> None:
+    def on_delta(delta: Delta) -> None:
         if delta.kind == "text":
             raise Enough
 
     said = Answer("A long story, told slowly. " * 40, pause=0.005)
     with Loopback([said]) as loopback, pytest.raises(Enough) as caught:
-        send(loopback, way, asked("Tell."), hear)
+        send(loopback, way, asked("Tell."), on_delta)
 
     partial = partial_of(caught.value)
     assert partial is not None

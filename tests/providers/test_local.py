@@ -65,12 +65,12 @@ def test_a_listener_can_stop_it(smollm: LocalModel) -> None:
     class Enough(Exception):
         pass
 
-    def hear(_delta: Delta) -> None:
+    def on_delta(_delta: Delta) -> None:
         raise Enough
 
     request = {"messages": [{"role": "user", "content": "Count to ten."}], "max_tokens": 30}
     with pytest.raises(Enough) as caught:
-        smollm.send(request, hear)
+        smollm.send(request, on_delta)
     partial = partial_of(caught.value)
     assert partial is not None
     assert partial.stop == "other"

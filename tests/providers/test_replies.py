@@ -398,12 +398,12 @@ def test_what_a_listener_raises_closes_the_stream() -> None:
         finally:
             closed.append(True)
 
-    def hear(delta: Delta) -> None:
+    def on_delta(delta: Delta) -> None:
         if delta.kind == "text":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        read_reply(events(), to("anthropic"), hear)
+        read_reply(events(), to("anthropic"), on_delta)
 
     assert closed == [True]
     partial = partial_of(caught.value)

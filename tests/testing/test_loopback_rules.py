@@ -29,7 +29,7 @@ from holdfast.core.tokens.counting import count_prompt
 from holdfast.providers.requests import render
 from holdfast.providers.tokenizers import counter_for
 from holdfast.testing import Answer, Call, Loopback
-from holdfast.testing.loopback.reading import hear
+from holdfast.testing.loopback.reading import read_request
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
@@ -320,7 +320,7 @@ TAKEN = [target(name, provider=PROVIDER, model=MODEL) for name in ALL_DIALECTS]
 @given(prompt=prompts(), to=st.sampled_from(TAKEN))
 def test_whatever_we_render_can_be_heard(prompt: Prompt, to: Any) -> None:
     """Reading a rendered prompt gives its system text, tools and messages back."""
-    heard = hear(to.dialect.name, render(prompt, to)).prompt
+    heard = read_request(to.dialect.name, render(prompt, to)).prompt
 
     assert heard.system.strip() == prompt.system.strip()
     assert [tool.name for tool in heard.tools] == [tool.name for tool in prompt.tools]
@@ -342,7 +342,9 @@ def test_the_beginning_of_a_conversation_keeps_its_digests(prompt: Prompt) -> No
         prompt.output_tokens,
     )
     for to in TAKEN:
-        short, long = (hear(to.dialect.name, render(one, to)).chain() for one in (prompt, longer))
+        short, long = (
+            read_request(to.dialect.name, render(one, to)).chain() for one in (prompt, longer)
+        )
         assert long[: len(short)] == short
         assert len(set(long)) == len(long)
 
@@ -381,7 +383,7 @@ _JSON = st.recursive(
 )
 def test_any_body_can_be_heard_and_weighed(body: Json, dialect: DialectName) -> None:
     """Nonsense is counted like anything else: no request ends in a server's exception."""
-    heard = hear(dialect, body)
+    heard = read_request(dialect, body)
 
     sums = heard.weigh(COUNTER)
     assert sums == sorted(sums)

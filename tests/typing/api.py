@@ -47,9 +47,9 @@ class MyModel:
         self.target: Target = target("anthropic", model="my-model")
         self.window: Window = Window(200_000)
 
-    def send(self, request: Mapping[str, Any], hear: Any = None) -> Reply:
-        if hear is not None:
-            hear(Delta("text", "hello"))
+    def send(self, request: Mapping[str, Any], on_delta: Any = None) -> Reply:
+        if on_delta is not None:
+            on_delta(Delta("text", "hello"))
         return Reply(content=[{"type": "text", "text": str(len(request))}])
 
 

@@ -7,7 +7,7 @@ path, handle or seek appears here.
 
 from holdfast.ports.erasing import ErasableSession, SessionEraser
 from holdfast.ports.leases import LeaseHolder, Leases, uptime
-from holdfast.ports.models import AsyncModel, Hear, Model
+from holdfast.ports.models import AsyncModel, Model, OnDelta
 from holdfast.ports.sessions import (
     ANY_HEAD,
     Appended,
@@ -35,11 +35,11 @@ __all__ = [
     "Durability",
     "Entropy",
     "ErasableSession",
-    "Hear",
     "LeaseHolder",
     "Leases",
     "Model",
     "Notes",
+    "OnDelta",
     "RunningSummaries",
     "SessionCatalogue",
     "SessionEraser",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.replies import Delta, Reply
     from holdfast.core.models.window import Window
 
-Hear = Callable[["Delta"], None]
+OnDelta = Callable[["Delta"], None]
 """Called with each piece of a reply as it comes in."""
 
 
@@ -26,10 +26,10 @@ class Model(Protocol):
     def window(self) -> Window:
         """The context window, as far as it is known."""
 
-    def send(self, request: Json, hear: Hear | None = None) -> Reply:
-        """Send a rendered request. With `hear`, the reply is streamed to it as it is written.
+    def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
+        """Send a rendered request. With `on_delta`, the reply is streamed to it as it is written.
 
-        An exception of `hear` ends the call and is raised again.
+        An exception of `on_delta` ends the call and is raised again.
         """
 
 
@@ -42,4 +42,4 @@ class AsyncModel(Protocol):
     @property
     def window(self) -> Window: ...
 
-    async def send(self, request: Json, hear: Hear | None = None) -> Reply: ...
+    async def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply: ...

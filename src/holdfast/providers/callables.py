@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Delta, Reply
-    from holdfast.ports import Hear, Model
+    from holdfast.ports import Model, OnDelta
 
 
 def window_for(target: Target, window: int | Window | None) -> Window:
@@ -40,7 +40,7 @@ class CallableModel:
         self.window = window_for(target, window)
         self._send = send
 
-    def send(self, request: Json, hear: Hear | None = None) -> Reply:
+    def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
         raw = self._send(request)
         if inspect.isawaitable(raw) or hasattr(raw, "__aiter__"):
             if inspect.iscoroutine(raw):
@@ -49,7 +49,7 @@ class CallableModel:
                 "the function that sends the request is asynchronous, its caller is not",
                 hint="use `AsyncSession`, or give a function that returns the reply itself",
             )
-        return read_reply(raw, self.target, hear)
+        return read_reply(raw, self.target, on_delta)
 
 
 class AsyncCallableModel:
@@ -65,8 +65,8 @@ class AsyncCallableModel:
         self.window = window_for(target, window)
         self._send = send
 
-    async def send(self, request: Json, hear: Hear | None = None) -> Reply:
-        return await read_reply_async(self._send(request), self.target, hear)
+    async def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
+        return await read_reply_async(self._send(request), self.target, on_delta)
 
 
 def from_callable(
@@ -100,15 +100,15 @@ class Threaded:
     def window(self) -> Window:
         return self._model.window
 
-    async def send(self, request: Json, hear: Hear | None = None) -> Reply:
+    async def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
         import asyncio  # here, so that blocking callers never load it
 
         loop = asyncio.get_running_loop()
         is_left = threading.Event()
 
         async def told(delta: Delta) -> None:
-            assert hear is not None
-            hear(delta)
+            assert on_delta is not None
+            on_delta(delta)
 
         def relay(delta: Delta) -> None:
             if is_left.is_set():
@@ -116,7 +116,7 @@ class Threaded:
             asyncio.run_coroutine_threadsafe(told(delta), loop).result()
 
         try:
-            return await asyncio.to_thread(self._model.send, request, relay if hear else None)
+            return await asyncio.to_thread(self._model.send, request, relay if on_delta else None)
         finally:
             is_left.set()
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Reply
     from holdfast.core.models.window import Window
-    from holdfast.ports import Hear
+    from holdfast.ports import OnDelta
 
 
 class _Calls:
@@ -87,8 +87,8 @@ class _Calls:
 class SdkModel(_Calls):
     """A model behind a blocking client."""
 
-    def send(self, request: Json, hear: Hear | None = None) -> Reply:
-        raw = self._call(request, streams=hear is not None)
+    def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
+        raw = self._call(request, streams=on_delta is not None)
         if inspect.isawaitable(raw):
             if inspect.iscoroutine(raw):
                 raw.close()
@@ -96,7 +96,7 @@ class SdkModel(_Calls):
                 f"`{type(self.client).__name__}` is an asynchronous client",
                 hint="use `async_model` with `AsyncSession`, or give the blocking client",
             )
-        return read_reply(raw, self.target, hear, takes_words=False)
+        return read_reply(raw, self.target, on_delta, takes_words=False)
 
     def close(self) -> None:
         """Let go of the connections of a client that was made here."""
@@ -108,14 +108,14 @@ class SdkModel(_Calls):
 class AsyncSdkModel(_Calls):
     """A model behind an asynchronous client."""
 
-    async def send(self, request: Json, hear: Hear | None = None) -> Reply:
-        raw = self._call(request, streams=hear is not None)
+    async def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
+        raw = self._call(request, streams=on_delta is not None)
         if not inspect.isawaitable(raw):
             raise BadSetting(
                 f"`{type(self.client).__name__}` is a blocking client",
                 hint="use `model` with `Session`, or give the asynchronous client",
             )
-        return await read_reply_async(raw, self.target, hear, takes_words=False)
+        return await read_reply_async(raw, self.target, on_delta, takes_words=False)
 
     async def close(self) -> None:
         """Let go of the connections of a client that was made here."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json
     from holdfast.core.models.replies import Reply
-    from holdfast.ports import Hear
+    from holdfast.ports import OnDelta
 
 CONTEXT_TOKENS: Final = 8_192
 """Of larger models too, unless a window is stated: each token of it takes memory."""
@@ -71,11 +71,11 @@ class LocalModel:
         self._lock = threading.Lock()
         _import_runtime()  # a missing package is to be known now, not amid a turn
 
-    def send(self, request: Json, hear: Hear | None = None) -> Reply:
+    def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
         server = self._load()
-        if hear is None:
+        if on_delta is None:
             return read_reply(server.handle_chat_completions(request), self.target)
-        return self._stream(server, request, hear)
+        return self._stream(server, request, on_delta)
 
     def close(self) -> None:
         """Give the weights' memory back."""
@@ -92,7 +92,7 @@ class LocalModel:
                 self._server = _server(self.path, self.window.tokens, self.threads)
             return self._server
 
-    def _stream(self, server: Any, request: Json, hear: Hear) -> Reply:
+    def _stream(self, server: Any, request: Json, on_delta: OnDelta) -> Reply:
         accumulator = Accumulator(self.target)
         raised: list[BaseException] = []
 
@@ -100,7 +100,7 @@ class LocalModel:
             """Return whether to stop: what a listener raises must not go through foreign frames."""
             try:
                 for delta in accumulator.take(chunk):
-                    hear(delta)
+                    on_delta(delta)
             except BaseException as error:
                 raised.append(error)
             return bool(raised)

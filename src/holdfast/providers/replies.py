@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Iterable
 
     from holdfast.core.models.dialects import Target
-    from holdfast.ports import Hear
+    from holdfast.ports import OnDelta
 
 _PARTIAL: Final = "holdfast_partial"
 
@@ -71,36 +71,36 @@ def keep_partial(error: BaseException, partial: Reply) -> None:
 
 
 def read_reply(
-    raw: object, target: Target, hear: Hear | None = None, *, takes_words: bool = True
+    raw: object, target: Target, on_delta: OnDelta | None = None, *, takes_words: bool = True
 ) -> Reply:
     """The reply in whatever a client returned for a request of the target's dialect.
 
     Takes an SDK's object, its JSON as dict or text, or an iterable of stream events, which are
-    told to `hear` as they come and closed at the end. A text that is no JSON is the answer itself,
+    given to `on_delta` as they come and closed at the end. A text that is no JSON is the answer,
     unless it is known to be from a server (`takes_words`): there it is a gateway's page.
     """
     if isinstance(raw, Reply):
-        return _stream_whole(raw, hear)
+        return _stream_whole(raw, on_delta)
     if _is_stream(raw):
-        return _read_stream(raw, target, hear)  # type: ignore[arg-type]
+        return _read_stream(raw, target, on_delta)  # type: ignore[arg-type]
     if not is_model(raw) and hasattr(raw, "__enter__"):
         with raw as opened:  # type: ignore[attr-defined]
-            return read_reply(opened, target, hear, takes_words=takes_words)
-    return _stream_whole(_read_whole(raw, target, takes_words=takes_words), hear)
+            return read_reply(opened, target, on_delta, takes_words=takes_words)
+    return _stream_whole(_read_whole(raw, target, takes_words=takes_words), on_delta)
 
 
 async def read_reply_async(
-    raw: object, target: Target, hear: Hear | None = None, *, takes_words: bool = True
+    raw: object, target: Target, on_delta: OnDelta | None = None, *, takes_words: bool = True
 ) -> Reply:
     """The same for what an asynchronous client returned, awaited or not."""
     if inspect.isawaitable(raw):
         raw = await raw
     if hasattr(raw, "__aiter__"):
-        return await _read_stream_async(raw, target, hear)
+        return await _read_stream_async(raw, target, on_delta)
     if not is_model(raw) and hasattr(raw, "__aenter__"):
         async with raw as opened:  # type: ignore[attr-defined]
-            return await read_reply_async(opened, target, hear, takes_words=takes_words)
-    return read_reply(raw, target, hear, takes_words=takes_words)
+            return await read_reply_async(opened, target, on_delta, takes_words=takes_words)
+    return read_reply(raw, target, on_delta, takes_words=takes_words)
 
 
 def _is_stream(raw: object) -> bool:
@@ -108,13 +108,13 @@ def _is_stream(raw: object) -> bool:
     return not is_data and hasattr(raw, "__iter__")
 
 
-def _read_stream(events: Iterable[object], target: Target, hear: Hear | None) -> Reply:
+def _read_stream(events: Iterable[object], target: Target, on_delta: OnDelta | None) -> Reply:
     accumulator = Accumulator(target)
     try:
         for event in events:
             for delta in accumulator.take(event):
-                if hear is not None:
-                    hear(delta)
+                if on_delta is not None:
+                    on_delta(delta)
         return accumulator.finish()
     except BaseException as error:
         keep_partial(error, accumulator.partial)
@@ -126,14 +126,14 @@ def _read_stream(events: Iterable[object], target: Target, hear: Hear | None) ->
 
 
 async def _read_stream_async(
-    events: AsyncIterable[object], target: Target, hear: Hear | None
+    events: AsyncIterable[object], target: Target, on_delta: OnDelta | None
 ) -> Reply:
     accumulator = Accumulator(target)
     try:
         async for event in events:
             for delta in accumulator.take(event):
-                if hear is not None:
-                    hear(delta)
+                if on_delta is not None:
+                    on_delta(delta)
         return accumulator.finish()
     except BaseException as error:
         keep_partial(error, accumulator.partial)
@@ -146,14 +146,14 @@ async def _read_stream_async(
                 await done
 
 
-def _stream_whole(reply: Reply, hear: Hear | None) -> Reply:
+def _stream_whole(reply: Reply, on_delta: OnDelta | None) -> Reply:
     """A reply that came all at once, told in one piece."""
-    if hear is not None:
+    if on_delta is not None:
         for block in reply.content:
             for kind, name in (("text", "text"), ("thinking", "thinking"), ("tool_use", "name")):
                 said = block.get(name) if block.get("type") == kind else None
                 if isinstance(said, str) and said:
-                    hear(Delta("call" if kind == "tool_use" else kind, said))  # type: ignore[arg-type]
+                    on_delta(Delta("call" if kind == "tool_use" else kind, said))  # type: ignore[arg-type]
     return reply
 
 

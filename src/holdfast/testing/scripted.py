@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json
     from holdfast.core.tokens.counting import Counter
-    from holdfast.ports import Hear
+    from holdfast.ports import OnDelta
 
     Spoken: TypeAlias = str | Reply | BaseException
     Answer: TypeAlias = Spoken | Callable[[Json], Spoken]
@@ -64,14 +64,14 @@ class ScriptedModel:
         self._counter = counter or Estimator()
         self._meter = Meter(self._counter, target)
 
-    def send(self, request: Json, hear: Hear | None = None) -> Reply:
+    def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
         self.requests.append(copy.deepcopy(request))
         tokens = count_request(request, self._counter)
         if self.limit is not None and tokens > self.limit:
             self.refused.append(tokens)
             raise PromptTooLong(tokens, self.limit)
         reply = self._reply(request)
-        return reply if hear is None else _stream_in_pieces(reply, hear)
+        return reply if on_delta is None else _stream_in_pieces(reply, on_delta)
 
     def as_async(self) -> AsyncScriptedModel:
         """The same script for asynchronous callers; requests are remembered here."""
@@ -115,9 +115,9 @@ class AsyncScriptedModel:
     def requests(self) -> list[Json]:
         return self.script.requests
 
-    async def send(self, request: Json, hear: Hear | None = None) -> Reply:
+    async def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
         await asyncio.sleep(0)
-        return self.script.send(request, hear)
+        return self.script.send(request, on_delta)
 
 
 def calls(*wanted: tuple[str, str, Json], text: str = "") -> Reply:
@@ -133,14 +133,14 @@ def _text(said: str) -> list[Json]:
     return [{"type": "text", "text": said}] if said else []
 
 
-def _stream_in_pieces(reply: Reply, hear: Hear) -> Reply:
+def _stream_in_pieces(reply: Reply, on_delta: OnDelta) -> Reply:
     """A reply told in pieces; where a listener ends it, what was told is the partial reply."""
     told: list[Json] = []
     try:
         for block in reply.content:
             kind = block.get("type")
             if kind == "tool_use":
-                hear(Delta("call", block["name"]))
+                on_delta(Delta("call", block["name"]))
                 told.append(block)
             elif kind in ("text", "thinking"):
                 told.append({"type": kind, kind: ""})
@@ -148,7 +148,7 @@ def _stream_in_pieces(reply: Reply, hear: Hear) -> Reply:
                 for at in range(0, len(said), PIECE_CHARS):
                     piece = said[at : at + PIECE_CHARS]
                     told[-1] = {**told[-1], kind: told[-1][kind] + piece}
-                    hear(Delta("thinking" if kind == "thinking" else "text", piece))
+                    on_delta(Delta("thinking" if kind == "thinking" else "text", piece))
             else:
                 told.append(block)
     except BaseException as error:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.core.flow.events import Event
     from holdfast.core.models.messages import ToolCall
     from holdfast.engine.session.drivers.lease import TurnScope
-    from holdfast.ports import Hear, Model
+    from holdfast.ports import Model, OnDelta
 
 T = TypeVar("T")
 FIRST_MOMENT: Final = 1_700_000_000.0
@@ -171,7 +171,7 @@ class SimulatedSession(Session):
     def _driver(
         self,
         model: Model,
-        on_delta: Hear | None,
+        on_delta: OnDelta | None,
         watch: Callable[[Event], None] | None,
         scope: TurnScope,
     ) -> BlockingDriver:

@@ -244,7 +244,7 @@ def test_cancelled_while_the_summariser_hangs(kind: Any) -> None:
         target = ScriptedModel().target
         window = ScriptedModel().window
 
-        def send(self, request: Any, hear: Any = None) -> Any:
+        def send(self, request: Any, on_delta: Any = None) -> Any:
             if not bench.is_async:
                 release.wait(30)
                 raise RuntimeError("released")

@@ -480,11 +480,11 @@ def test_cancelled_by_a_listener_while_the_model_answers(bench: Bench) -> None:
     model = ScriptedModel(["the beginning of a long answer, and then very much more", "next"])
     session = bench.open(model)
 
-    def hear(delta: Delta) -> None:
+    def on_delta(delta: Delta) -> None:
         session.cancel()
 
     with pytest.raises(Cancelled):
-        bench.say(session, "tell me", on_delta=hear)
+        bench.say(session, "tell me", on_delta=on_delta)
     assert bench.of(TurnCancelled)
     kind, text = said(bench.records())[-1]
     assert kind == "assistant"
@@ -555,13 +555,13 @@ def test_an_interrupt_while_the_model_answers() -> None:
     session = bench.open(model)
     pieces: list[str] = []
 
-    def hear(delta: Delta) -> None:
+    def on_delta(delta: Delta) -> None:
         pieces.append(delta.text)
         if len(pieces) == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        session.say("tell me", on_delta=hear)
+        session.say("tell me", on_delta=on_delta)
     assert said(bench.records())[-1] == ("assistant", "".join(pieces))
     assert session.say("go on").text == "next"
     check_requests(model)
@@ -612,7 +612,7 @@ def test_a_cancelled_task_while_the_model_answers() -> None:
         window = ScriptedModel().window
         calls_ = 0
 
-        async def send(self, request: Any, hear: Any = None) -> Reply:
+        async def send(self, request: Any, on_delta: Any = None) -> Reply:
             self.calls_ += 1
             if self.calls_ == 1:
                 reached.set()

@@ -355,7 +355,7 @@ def test_a_summariser_that_hangs_is_not_waited_for(bench: Bench) -> None:
             target = ScriptedModel().target
             window = ScriptedModel(window=WINDOW).window
 
-            async def send(self, request: Any, hear: Any = None) -> Reply:
+            async def send(self, request: Any, on_delta: Any = None) -> Reply:
                 await asyncio.sleep(60)
                 raise AssertionError
 

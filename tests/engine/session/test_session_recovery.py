@@ -524,13 +524,13 @@ class Breaking(ScriptedModel):
         self._broken: Exception | None = error
         self._partial = partial
 
-    def send(self, request: Any, hear: Any = None) -> Reply:
+    def send(self, request: Any, on_delta: Any = None) -> Reply:
         if self._broken is None:
-            return super().send(request, hear)
+            return super().send(request, on_delta)
         error, self._broken = self._broken, None
         self.requests.append(request)
-        if hear is not None:
-            hear(Delta("text", "half of "))
+        if on_delta is not None:
+            on_delta(Delta("text", "half of "))
         keep_partial(error, self._partial)
         raise error
 

@@ -88,7 +88,7 @@ WRONG: dict[str, list[Any]] = {
     "bool": [None, 0, 1, "yes", b"", [], object()],
     "Callable[[Json], Any]": [None, 5, "text", b"", [], {}, object()],
     "Callable[[Any], Any]": [None, 5, "text", b"", [], {}, object()],
-    "Hear | None": [5, "text", b"", [], {}, object()],
+    "OnDelta | None": [5, "text", b"", [], {}, object()],
     "type": [None, 5, "text", object()],
     "Json": [None, 5, "text", b"", [], object()],
     "Literal['continue', 'fresh']": [None, 5, "", "other", [], object(), Unshown()],

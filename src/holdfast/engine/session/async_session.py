@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from holdfast.engine.session.options import OptionKeywords, SessionOptions
     from holdfast.engine.session.rewinding import Undone
     from holdfast.engine.session.status import Status
-    from holdfast.ports import AsyncModel, BlobStore, Clock, Hear, SessionStore
+    from holdfast.ports import AsyncModel, BlobStore, Clock, OnDelta, SessionStore
 
 T = TypeVar("T")
 
@@ -138,7 +138,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         self,
         content: Content,
         *,
-        on_delta: Hear | None = None,
+        on_delta: OnDelta | None = None,
         key: str | None = None,
         extra: Json | None = None,
         wait: float = TURN_WAIT_SECONDS,
@@ -150,7 +150,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         return await self._run_turn(flow, on_delta, wait=wait)
 
     async def resume(
-        self, *, on_delta: Hear | None = None, wait: float = TURN_WAIT_SECONDS
+        self, *, on_delta: OnDelta | None = None, wait: float = TURN_WAIT_SECONDS
     ) -> Reply | None:
         check_ready(self._model)
         return await self._run_turn(turn.resume(self._state.run), on_delta, wait=wait)
@@ -172,8 +172,8 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
                 check_ready(self._model)
                 await self._renew(key, wait)
                 flow = turn.turn(self._state.run, content, key=key, extra=extra)
-                hear = pieces.put_nowait
-                await self._run_turn(flow, hear, wait=wait, watch=hear)
+                put = pieces.put_nowait
+                await self._run_turn(flow, put, wait=wait, watch=put)
             finally:
                 pieces.put_nowait(end)
 
@@ -209,7 +209,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         flow = turn.add_result(run, call_id, content, is_error=is_error, details=details)
         return await self._run(flow)
 
-    async def call(self, send: Callable[[Json], Any], *, on_delta: Hear | None = None) -> Reply:
+    async def call(self, send: Callable[[Json], Any], *, on_delta: OnDelta | None = None) -> Reply:
         check_callable("send", send)
         model = async_from_callable(send, self.target, self.window)
         return await self._run_turn(turn.answer_once(self._state.run), on_delta, model=model)
@@ -305,15 +305,15 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
     async def _run(
         self,
         flow: Flow[T],
-        on_delta: Hear | None = None,
+        on_delta: OnDelta | None = None,
         *,
         model: AsyncModel | None = None,
         watch: Callable[[Event], None] | None = None,
         scope: TurnScope | None = None,
     ) -> T:
-        main, hear = model or self._model, check_on_delta(on_delta)
+        main, deltas = model or self._model, check_on_delta(on_delta)
         other = self._summariser or main
-        driver = AwaitingDriver(self._state.world, main, other, hear, watch, scope)
+        driver = AwaitingDriver(self._state.world, main, other, deltas, watch, scope)
         try:
             return await driver.run(flow)
         except Cancelled as cancelled:
@@ -324,7 +324,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
     async def _run_turn(
         self,
         flow: Flow[T],
-        on_delta: Hear | None = None,
+        on_delta: OnDelta | None = None,
         *,
         wait: float = TURN_WAIT_SECONDS,
         model: AsyncModel | None = None,

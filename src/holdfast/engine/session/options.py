@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.core.secrets.vault import Secret
     from holdfast.engine.memory.search import Memory
     from holdfast.engine.tools import ToolFunction
-    from holdfast.ports import AsyncModel, Hear, Model
+    from holdfast.ports import AsyncModel, Model, OnDelta
 
 
 class SessionOptions(RunOptions, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ def check_model(model: Any, name: str = "model") -> Any:
     )
 
 
-def check_on_delta(on_delta: Hear | None) -> Hear | None:
+def check_on_delta(on_delta: OnDelta | None) -> OnDelta | None:
     """Return a callback for deltas, or raise where it would have to be awaited: a slow one would
     hold up the reply."""
     if on_delta is not None:

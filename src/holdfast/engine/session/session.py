@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from holdfast.engine.session.options import OptionKeywords, SessionOptions
     from holdfast.engine.session.rewinding import Undone
     from holdfast.engine.session.status import Status
-    from holdfast.ports import BlobStore, Clock, Hear, Model, SessionStore
+    from holdfast.ports import BlobStore, Clock, Model, OnDelta, SessionStore
 
 T = TypeVar("T")
 MODEL: Final = config.MODEL_DEFAULT
@@ -143,7 +143,7 @@ class Session(ClosedOnExit, SessionBase):
         self,
         content: Content,
         *,
-        on_delta: Hear | None = None,
+        on_delta: OnDelta | None = None,
         key: str | None = None,
         extra: Json | None = None,
         wait: float = TURN_WAIT_SECONDS,
@@ -162,7 +162,7 @@ class Session(ClosedOnExit, SessionBase):
         return self._run_turn(flow, on_delta, wait=wait, scope=scope)
 
     def resume(
-        self, *, on_delta: Hear | None = None, wait: float = TURN_WAIT_SECONDS
+        self, *, on_delta: OnDelta | None = None, wait: float = TURN_WAIT_SECONDS
     ) -> Reply | None:
         """Answer a message that an earlier run left unanswered; None where there is none."""
         check_ready(self._model)
@@ -230,7 +230,7 @@ class Session(ClosedOnExit, SessionBase):
         flow = turn.add_result(run, call_id, content, is_error=is_error, details=details)
         return self._run(flow)
 
-    def call(self, send: Callable[[Json], Any], *, on_delta: Hear | None = None) -> Reply:
+    def call(self, send: Callable[[Json], Any], *, on_delta: OnDelta | None = None) -> Reply:
         """Get one reply through a client of your own: `send` gets a request that fits, its reply
         is stored, and a refusal leads to a smaller request."""
         check_callable("send", send)
@@ -351,7 +351,7 @@ class Session(ClosedOnExit, SessionBase):
     def _run(
         self,
         flow: Flow[T],
-        on_delta: Hear | None = None,
+        on_delta: OnDelta | None = None,
         *,
         model: Model | None = None,
         watch: Callable[[Event], None] | None = None,
@@ -370,7 +370,7 @@ class Session(ClosedOnExit, SessionBase):
     def _run_turn(
         self,
         flow: Flow[T],
-        on_delta: Hear | None = None,
+        on_delta: OnDelta | None = None,
         *,
         wait: float = TURN_WAIT_SECONDS,
         model: Model | None = None,
@@ -391,7 +391,7 @@ class Session(ClosedOnExit, SessionBase):
     def _driver(
         self,
         model: Model,
-        on_delta: Hear | None,
+        on_delta: OnDelta | None,
         watch: Callable[[Event], None] | None,
         scope: TurnScope,
     ) -> BlockingDriver:

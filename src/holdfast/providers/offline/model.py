@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json
     from holdfast.core.tokens.counting import Counter
-    from holdfast.ports import Hear
+    from holdfast.ports import OnDelta
 
 NAME: Final = "offline"
 WINDOW_TOKENS: Final = 32_000
@@ -110,7 +110,7 @@ class OfflineModel:
         self._counter: Counter = counter_for(name)
         self._meter = Meter(self._counter, self.target)
 
-    def send(self, request: Json, hear: Hear | None = None) -> Reply:
+    def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
         tokens = count_request(request, self._counter)
         if tokens > self.window.tokens:
             raise PromptTooLong(tokens, self.window.tokens)
@@ -125,7 +125,7 @@ class OfflineModel:
             model=self.target.model,
         )
         reply = _within(reply, request, self._counter)
-        return reply if hear is None else _stream_reply(reply, hear)
+        return reply if on_delta is None else _stream_reply(reply, on_delta)
 
     def as_async(self) -> AsyncOfflineModel:
         """The same model for asynchronous callers."""
@@ -140,8 +140,8 @@ class AsyncOfflineModel:
         self.target = model.target
         self.window = model.window
 
-    async def send(self, request: Json, hear: Hear | None = None) -> Reply:
-        return self._model.send(request, hear)
+    async def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
+        return self._model.send(request, on_delta)
 
 
 def _content(request: Json, counter: Counter) -> list[Json]:
@@ -345,18 +345,18 @@ def _within(reply: Reply, request: Json, counter: Counter) -> Reply:
     )
 
 
-def _stream_reply(reply: Reply, hear: Hear) -> Reply:
+def _stream_reply(reply: Reply, on_delta: OnDelta) -> Reply:
     told: list[Json] = []
     try:
         for block in reply.content:
             if block["type"] == "tool_use":
-                hear(Delta("call", block["name"]))
+                on_delta(Delta("call", block["name"]))
                 told.append(block)
                 continue
             told.append({"type": "text", "text": ""})
             for piece in _words(block["text"]):
                 told[-1] = {"type": "text", "text": told[-1]["text"] + piece}
-                hear(Delta("text", piece))
+                on_delta(Delta("text", piece))
     except BaseException as error:
         keep_partial(error, msgspec.structs.replace(reply, content=told, stop="other"))
         raise

@@ -23,7 +23,7 @@ from holdfast.testing.loopback.chat_wire import ChatWire
 from holdfast.testing.loopback.faults import Counts, Fault, Sizes, WireFailure
 from holdfast.testing.loopback.gemini_wire import GeminiWire, sign_call
 from holdfast.testing.loopback.outgoing import Outgoing, Wait
-from holdfast.testing.loopback.reading import Heard, hear
+from holdfast.testing.loopback.reading import Heard, read_request
 from holdfast.testing.loopback.received import Received, find_dialect
 from holdfast.testing.loopback.responses_wire import ResponsesWire
 from holdfast.testing.loopback.speaking import Event, Spoken, Wire, is_signed_here, sign
@@ -184,7 +184,7 @@ class Exchange:
             raise Refused(WireFailure("invalid x-api-key", 401, code="invalid_api_key"))
         body = self._json()
         self.body = body if isinstance(body, dict) else {}
-        self.heard = hear(dialect, self.body, self.path)
+        self.heard = read_request(dialect, self.body, self.path)
         self.sums = self.rules.sums(self.heard)
         limit = self.rules.bytes_for(dialect)
         if limit and len(self.raw) > limit:

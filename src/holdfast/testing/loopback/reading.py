@@ -126,7 +126,7 @@ class Heard(msgspec.Struct, frozen=True):
         return digests
 
 
-def hear(dialect: DialectName, body: Json, path: str = "") -> Heard:
+def read_request(dialect: DialectName, body: Json, path: str = "") -> Heard:
     """Read a request. Gemini names the model, and streaming, in the path."""
     readers = {
         "anthropic": _anthropic,

@@ -12,7 +12,7 @@ from holdfast.testing.loopback.caching import Caches
 from holdfast.testing.loopback.connections import Server
 from holdfast.testing.loopback.exchange import Exchange, Services
 from holdfast.testing.loopback.faults import Counts, WireFailure
-from holdfast.testing.loopback.reading import hear
+from holdfast.testing.loopback.reading import read_request
 from holdfast.testing.loopback.rules import Faults, Rules
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Loopback:
 
     def count(self, dialect: DialectName, body: Json) -> int:
         """Count the tokens of a request."""
-        sums = self.rules.sums(hear(dialect, body))
+        sums = self.rules.sums(read_request(dialect, body))
         return sums[-1] if sums else 0
 
     # How it answers

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import ToolCall
     from holdfast.core.models.replies import Reply
     from holdfast.engine.session.drivers.world import World
-    from holdfast.ports import AsyncModel, Hear
+    from holdfast.ports import AsyncModel, OnDelta
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -64,7 +64,7 @@ class AwaitingDriver:
         world: World,
         model: AsyncModel | None,
         summariser: AsyncModel | None = None,
-        on_delta: Hear | None = None,
+        on_delta: OnDelta | None = None,
         watch: Callable[[Event], None] | None = None,
         scope: TurnScope | None = None,
     ) -> None:

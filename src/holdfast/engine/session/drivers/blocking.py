@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.messages import ToolCall
     from holdfast.core.models.replies import Reply
     from holdfast.engine.session.drivers.world import World
-    from holdfast.ports import Hear, Model
+    from holdfast.ports import Model, OnDelta
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class BlockingDriver:
         world: World,
         model: Model | None,
         summariser: Model | None = None,
-        on_delta: Hear | None = None,
+        on_delta: OnDelta | None = None,
         watch: Callable[[Event], None] | None = None,
         scope: TurnScope | None = None,
     ) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.engine.session.drivers.lease import TurnScope
     from holdfast.engine.session.session_log import SessionLog
     from holdfast.engine.tools import Toolbox
-    from holdfast.ports import BlobStore, Clock, Hear
+    from holdfast.ports import BlobStore, Clock, OnDelta
 
 TOOLS_AT_ONCE: Final = 8
 """Threads or tasks for the tools of one reply: enough for what models ask for in one step."""
@@ -88,7 +88,7 @@ class World(msgspec.Struct, kw_only=True):
         """True if another run has the lease of the session's turn."""
         return not scope.has_turn and self.log.store.leases.current(self.log.key) is not None
 
-    def guard_on_delta(self, on_delta: Hear | None, scope: TurnScope) -> Hear | None:
+    def guard_on_delta(self, on_delta: OnDelta | None, scope: TurnScope) -> OnDelta | None:
         """Wrap a callback for deltas: it stops when the turn is cancelled, and the first exception
         that it raises becomes a warning, because the reply is still wanted."""
         if on_delta is None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.messages import Tool, ToolCall
     from holdfast.core.models.prices import Price
-    from holdfast.ports import Appended, Durability, Hear
+    from holdfast.ports import Appended, Durability, OnDelta
     from holdfast.surfaces.cli.demo.recording import Recording
 
     Emit = Callable[[frames.Frame], None]
@@ -102,7 +102,7 @@ class RecordedAgent:
         replies = self._recording.replies
         return list(replies[self.done]) if self.done < len(replies) else _THE_END
 
-    def send(self, request: Json, hear: Hear | None = None) -> Reply:  # noqa: ARG002 - a port
+    def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:  # noqa: ARG002 - a port
         tokens = count_request(request, _COUNTER)
         if tokens > self._real:
             raise PromptTooLong(tokens, self._real)
