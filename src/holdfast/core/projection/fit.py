@@ -69,6 +69,29 @@ def prunable(draft: ViewDraft, policy: Policy) -> range:
     return range(max(first, draft.start), max(end, draft.start))
 
 
+def _first_protected(draft: ViewDraft, policy: Policy) -> int:
+    """The first unit that stays in view as long as no cut is forced: what stands before the first
+    user message, a result of a tool on the deny list, or one of the newest steps."""
+    units = draft.units
+    if not draft.opening and not (units and units[draft.start].is_user):
+        return draft.start
+    deny = _globs(policy.deny)
+    steps = [index for index, unit in enumerate(units) if not unit.is_user]
+    newest = steps[-policy.protected_steps :] if policy.protected_steps else []
+    denied = (
+        index
+        for index in steps
+        if deny is not None
+        and index >= draft.start
+        and any(
+            type(block) is ToolAnswer and deny.fullmatch(block.name)
+            for part in units[index].parts
+            for block in part.blocks
+        )
+    )
+    return min(next(denied, len(units)), newest[0] if newest else len(units))
+
+
 def advise(draft: ViewDraft, budget: Budget, policy: Policy, cache: PromptCache) -> None:
     """Do what the economy advises, before anything has to be done."""
     working = policy.working_budget(budget.tokens)
@@ -80,12 +103,22 @@ def advise(draft: ViewDraft, budget: Budget, policy: Policy, cache: PromptCache)
     is_allowed = prunable_results(policy)
     sizes = _step_sizes(draft, policy, is_allowed, room)
     opening = draft.total - sum(draft.sizes[draft.start :])
-    decision = choose(sizes, budget=budget.tokens, cache=cache, policy=policy, opening=opening)
+    first = draft.start  # the economy counts from the first unit that is still there
+    protected = _first_protected(draft, policy) - first
+    decision = choose(
+        sizes,
+        budget=budget.tokens,
+        cache=cache,
+        policy=policy,
+        opening=opening,
+        protected=protected,
+    )
     carry_tokens = policy.carry_cap(budget.tokens)
     if decision is None or not _is_worth_it(draft, decision, carry_tokens):
         return
     draft.reasons.append(decision.reason)
-    first = draft.start  # the economy counts from the first unit that is still there
+    if decision.cut_before is not None and decision.cut_before > protected:
+        draft.reasons.append("protected steps had to go, too")
     for index in decision.trim:
         draft.prune(first + index, Form("trim"), is_allowed)
     for index in decision.clear:

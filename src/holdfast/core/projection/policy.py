@@ -79,7 +79,7 @@ class Policy(msgspec.Struct, frozen=True):
     clear_after: int = 8
     """The same for clearing it."""
     protected_steps: int = 3
-    """The newest steps; their results are not pruned while there is another way."""
+    """The newest steps; they are neither pruned nor cut while there is another way."""
     comfort_tokens: int = 100_000
     comfort_share: float = 0.84
     """A larger budget than `comfort_tokens` is worked in only up to this share, if that is more:
@@ -91,7 +91,8 @@ class Policy(msgspec.Struct, frozen=True):
     allow: tuple[str, ...] = ()
     """Tools whose results may be pruned, as patterns with `*` and `?`; empty for all."""
     deny: tuple[str, ...] = ()
-    """Tools whose results are never pruned. It wins over `allow`."""
+    """Tools whose results are never pruned, and cut only where that is forced. It wins over
+    `allow`."""
 
     def __post_init__(self) -> None:
         _check_order(self)
@@ -184,11 +185,13 @@ def choose(
     cache: PromptCache,
     policy: Policy,
     opening: int = 0,
+    protected: int | None = None,
 ) -> Decision | None:
     """Decide what to trim, clear and cut before the next call; None leaves the view alone.
 
     `budget` is what the messages may take; `opening` is what stands before the first step, the
-    carry or summary of an earlier cut. The newest step is never cut.
+    carry or summary of an earlier cut. The newest step is never cut. `protected` is the first step
+    that only a forced cut may take.
     """
     working = policy.working_budget(budget)
     total = opening + sum(step.tokens for step in steps)
@@ -203,6 +206,8 @@ def choose(
     start = 0
     if is_forced or left > policy.cold_cut * working:
         start = _tail(steps, prune, policy.cut_keeps(working))
+        if protected is not None and not is_forced:
+            start = min(start, max(0, protected))
     decision = _decide(steps, prune, start, _reason(cache, fill, policy, is_forced=is_forced))
     is_worth_it = decision.frees >= _MIN_YIELD * working
     return decision if is_worth_it or (is_forced and decision.frees > 0) else None
