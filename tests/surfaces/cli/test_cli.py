@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.stores import FileBlobs
+from holdfast import SessionKey
+from holdfast.stores import FileBlobs, JsonlStore
 from holdfast.surfaces.cli import COMMANDS, main
 
 if TYPE_CHECKING:
@@ -231,6 +232,18 @@ def test_log_shows_the_path_the_newest_and_everything(cli: Cli) -> None:
     assert cli("log", "s", "--branch", second, "--json").lines[-1]["id"] == second
     assert "[branch]" in cli("log", "s", "--all").out
     assert cli("log", "s", "--all", "-n", "1").status == 2
+
+
+def test_rewind_beside_a_running_turn_names_its_holder(cli: Cli) -> None:
+    """The turn has read what a rewind would take away; nothing is written."""
+    cli("append", "s", "--create", stdin=USER + ANSWER)
+    before = ids(cli, "s")
+    with JsonlStore(cli.root) as store:
+        store.leases.acquire(SessionKey("main", "s"), "pid 7 on web-1 (app), turn 1", 60)
+        done = cli("rewind", "s", "--turns", "1")
+    assert done.status == 1
+    assert "session `main/s` has a running turn: pid 7 on web-1 (app), turn 1, since" in done.err
+    assert ids(cli, "s") == before
 
 
 def test_rewind_by_turns_goes_to_before_the_users_words(cli: Cli) -> None:

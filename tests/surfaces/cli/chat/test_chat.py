@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.surfaces.chats import Seat
 
+from holdfast.core.flow.events import TurnWaiting
 from holdfast.core.log.records import Assistant, User
 from holdfast.ports import ANY_HEAD
 from holdfast.providers.offline.model import ABOUT
@@ -353,3 +354,17 @@ def test_start_loads_nothing_heavy() -> None:
     loaded = set(json.loads(done.stdout))
     heavy = ("prompt_toolkit", "rich", "anthropic", "openai", "httpx", "pydantic", "xllamacpp")
     assert loaded.isdisjoint(heavy)
+
+
+# Beside another turn
+
+
+def test_a_chat_says_whom_it_waits_for(tmp_path: Path) -> None:
+    """The notice names the process and the time; then the turn goes on."""
+    seat = Seat(tmp_path, "hello")
+    session = seat.chat.session
+    token = seat.store.leases.acquire(session.key, "pid 7 on web-1 (app), turn 1", 60)
+    session.on(lambda _event: seat.store.leases.release(session.key, token), TurnWaiting)
+    assert seat.say("hi") == "hello"
+    (waiting,) = seat.notices
+    assert "another turn of this session is running: pid 7 on web-1 (app), turn 1, since" in waiting
