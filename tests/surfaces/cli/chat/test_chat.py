@@ -364,6 +364,7 @@ def test_a_chat_says_whom_it_waits_for(tmp_path: Path) -> None:
     seat = Seat(tmp_path, "hello")
     session = seat.chat.session
     token = seat.store.leases.acquire(session.key, "pid 7 on web-1 (app), turn 1", 60)
+    assert "is running: pid 7 on web-1" in answer(*interruption(seat.chat)).text
     session.on(lambda _event: seat.store.leases.release(session.key, token), TurnWaiting)
     assert seat.say("hi") == "hello"
     (waiting,) = seat.notices

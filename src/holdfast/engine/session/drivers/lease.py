@@ -166,7 +166,7 @@ class _Renewals:
 
     def add(self, scope: TurnScope) -> None:
         if self._pid != os.getpid():
-            self._forget()  # a forked child has none of its parent's threads, and no leases
+            self._forget()  # a forked child has none of its parent's threads
         with self._mutex:
             self._scopes.add(scope)
             if not self._is_started:
@@ -175,6 +175,8 @@ class _Renewals:
                 thread.start()
 
     def remove(self, scope: TurnScope) -> None:
+        if self._pid != os.getpid():
+            return  # a forked child has none of its parent's leases, and must not wait for its lock
         with self._mutex:
             self._scopes.discard(scope)
 

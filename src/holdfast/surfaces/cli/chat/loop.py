@@ -14,6 +14,7 @@ from holdfast.core.turn.tool_results import open_calls
 from holdfast.core.turn.turn import is_unanswered
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.answers import Cell, answer, line
+from holdfast.surfaces.formatting import local_time
 from holdfast.surfaces.slash_commands import as_message, is_command, is_goodbye, run
 
 if TYPE_CHECKING:
@@ -197,8 +198,14 @@ def greeting(chat: ChatContext, *, is_new: bool, first: bool = False) -> list[St
 
 
 def interruption(chat: ChatContext) -> list[StyledLine]:
-    """Describe a turn that an earlier process did not finish, if there is one."""
-    records = chat.session.messages(_LOOK_BACK)
+    """Describe a turn that another process runs, or that an earlier one did not finish, if there
+    is one."""
+    session = chat.session
+    held = session.store.leases.current(session.key)
+    if held is not None:
+        since = f"{held.holder}, since {local_time(held.since)}"
+        return [line(Cell(f"  Another turn of this session is running: {since}", "warn"))]
+    records = session.messages(_LOOK_BACK)
     if not is_unanswered(records) and not open_calls(records):
         return []
     names = ", ".join(call.name for call in open_calls(records))
