@@ -69,12 +69,12 @@ class Bench:
     def say(self, session: Any, content: Any, **more: Any) -> Any:
         return self.do(session.say(content, **more))
 
-    def stream(self, session: Any, content: Any) -> list[Any]:
+    def stream(self, session: Any, content: Any, **more: Any) -> list[Any]:
         if not self.is_async:
-            return list(session.stream(content))
+            return list(session.stream(content, **more))
 
         async def collected() -> list[Any]:
-            return [piece async for piece in session.stream(content)]
+            return [piece async for piece in session.stream(content, **more)]
 
         return list(self.do(collected()))
 

@@ -85,11 +85,13 @@ WRONG: dict[str, list[Any]] = {
     "str | None": _NO_TEXT,
     "int": [None, *_NO_NUMBER],
     "int | None": _NO_NUMBER,
+    "float": [None, "5", True, b"5", [5], object(), Unshown()],
     "bool": [None, 0, 1, "yes", b"", [], object()],
     "Callable[[Json], Any]": [None, 5, "text", b"", [], {}, object()],
     "Callable[[Any], Any]": [None, 5, "text", b"", [], {}, object()],
     "OnDelta | None": [5, "text", b"", [], {}, object()],
     "type": [None, 5, "text", object()],
+    "Json | None": [5, "text", b"", [], object(), {5: 1}, {"a": object()}, {"content": "x"}],
     "Json": [None, 5, "text", b"", [], object()],
     "Literal['continue', 'fresh']": [None, 5, "", "other", [], object(), Unshown()],
     "str | Model": [None, 5, b"offline", [], object()],
@@ -104,6 +106,7 @@ WRONG: dict[str, list[Any]] = {
 
 VALID: dict[str, Any] = {"content": "text", "call_id": "c1", "send": lambda _request: "a reply"}
 VALID |= {"handler": lambda _event: None, "arguments": {}, "tool": "t", "ref": "r", "label": "l"}
+VALID |= {"text": "context", "source": "a program"}
 VALID |= {"mode": "continue", "reply": "a reply", "trigger": "asked"}
 
 
@@ -142,7 +145,7 @@ def test_arguments_of_a_wrong_type_are_refused_and_store_nothing(kind: Kind) -> 
             if parameter == "kinds":
                 called(given["handler"], value)
             elif method == "stream":
-                bench.stream(session, value)
+                bench.stream(session, **given)
             else:
                 bench.do(called(**given))
         except Exception as error:

@@ -56,7 +56,9 @@ def check_fields(name: str, value: Any) -> None:
     """Raise `UsageError` where an argument is neither a JSON object nor None."""
     wanted = "a dictionary of texts, numbers, lists and dictionaries, or None"
     check_argument(name, value, dict | None, wanted)
-    if value is not None and (stray := _stray(value)) is not None:
+    strays = (key for key in value or () if not isinstance(key, str))
+    stray = next(strays, None if value is None else _stray(value))
+    if stray is not None:
         raise UsageError(
             f"`{name}` holds {shorten(stray)}, which is not JSON", hint=f"pass {wanted}"
         )
