@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from holdfast.core.log.records import User
+from holdfast.core.log.records import Assistant, User
 from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
@@ -110,7 +110,9 @@ def view_of(transcript: Path, last: str) -> set[str]:
         for place, record in enumerate(found.records)
         if isinstance(record, User) and last in str(record.content)
     ]
-    records = found.records[: users[-1] + 1]
+    rest = found.records[users[-1] :]
+    answered = next(at for at, record in enumerate(rest) if isinstance(record, Assistant))
+    records = found.records[: users[-1] + answered]  # a compaction may come before the answer
     plan = project(ProjectionRequest(records, Window(1_000_000, "test"), target("anthropic")))
     return marks(msgspec.json.decode(msgspec.json.encode(plan.prompt.messages)))
 
