@@ -40,7 +40,12 @@ ACROSS = frozenset(
         *("stores/jsonl/test_bounded_memory", "stores/jsonl/test_damaged_logs"),
         *("stores/jsonl/test_faulty_disk", "stores/jsonl/test_headers"),
         "stores/jsonl/test_many_writers",
-        *("surfaces/test_parity", "surfaces/cli/test_cli", "surfaces/cli/chat/test_terminal"),
+        *(
+            "surfaces/test_leaks",
+            "surfaces/test_parity",
+            "surfaces/cli/test_cli",
+            "surfaces/cli/chat/test_terminal",
+        ),
     )
 )
 """Tests of what several modules of their folder do together."""

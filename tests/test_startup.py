@@ -91,6 +91,6 @@ def test_listing_sessions_loads_the_store_and_no_more(tmp_path: Path) -> None:
     )
     loaded = set(_output(f"{script}\n{_LOADED}").split("\n")[-2].split())
     rooms = {".".join(name.split(".")[1:3]) for name in loaded if name.startswith("holdfast.")}
-    unused = ("core.projection", "core.extract", "core.turn", "core.secrets", "engine", "providers")
+    unused = ("core.projection", "core.extract", "core.turn", "engine", "providers")
     assert rooms.isdisjoint(unused), sorted(rooms)
     assert loaded & (_NEVER - {"sqlite3"}) == set()  # the index of sessions is a database

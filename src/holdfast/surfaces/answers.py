@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.surfaces.formatting import Tone, printable
+
+if TYPE_CHECKING:
+    from holdfast.core.secrets.redaction import Redactor
 
 _GAP: Final = 2
 _COLUMN_MIN: Final = 6
@@ -86,6 +89,23 @@ def refuse(reason: str, hint: str | None = None) -> CommandAnswer:
     if hint:
         parts.append(dim(hint))
     return CommandAnswer(tuple(parts), is_refused=True)
+
+
+def mask_answer(answer: CommandAnswer, redactor: Redactor) -> CommandAnswer:
+    """Return an answer with its secrets masked, cell by cell."""
+
+    def mask(cell: Cell | str) -> Cell | str:
+        return mask_cell(cell) if isinstance(cell, Cell) else redactor.text(cell)
+
+    def mask_cell(cell: Cell) -> Cell:
+        return Cell(redactor.text(cell.text), cell.tone)
+
+    def part_of(part: StyledLine | StyledTable) -> StyledLine | StyledTable:
+        if isinstance(part, StyledLine):
+            return StyledLine(tuple(map(mask_cell, part.cells)))
+        return StyledTable(part.columns, tuple(tuple(map(mask, row)) for row in part.rows))
+
+    return msgspec.structs.replace(answer, parts=tuple(map(part_of, answer.parts)))
 
 
 def layout(table: StyledTable, width: int | None = None) -> list[list[Cell]]:

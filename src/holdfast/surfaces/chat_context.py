@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.log.ids import Named, SessionKey, new_session_id, resolve
 from holdfast.core.log.listing import check_label
+from holdfast.core.secrets.redaction import Redactor
+from holdfast.core.secrets.vault import Vault
 from holdfast.engine.memory.notes import newest
 from holdfast.engine.session.opening import FIRST_LABEL
 from holdfast.engine.session.session import Session
@@ -43,6 +45,8 @@ class ChatContext:
         self._options = options
         self._listen = listen
         self._clock = clock
+        self.redactor = Redactor(Vault(options.secrets).redactor_secrets)
+        """Masks what commands show: registered values, and what looks like a credential."""
         self._session: Session | None = None
 
     @property

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.core.secrets import patterns as credentials
 from holdfast.core.secrets.encodings import disguises
 from holdfast.core.secrets.patterns import PRIVATE_KEY, PRIVATE_KEY_CHARS
+from holdfast.core.secrets.plain_reading import plain_reading
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.spans import Replacement, Span, places, replace
 from holdfast.core.text.strings import rewritten
@@ -45,6 +46,14 @@ _STEPS: Final = 8
 _STRONG_CHARS: Final = 8
 """A known value of this length, in whatever form, is not in base64 by chance."""
 
+_CUT: Final = "…"
+"""The end of a text that was shortened; `core.text.cut.ellipsis`."""
+_CUT_CHARS: Final = 256
+"""As much of a secret is looked for before it."""
+_WORD_END: Final = lazy_pattern(rf"{_HINT}{{8,}}\Z")
+_MORE: Final = "A1b2C3d4" * 12
+"""The rest of a key that was cut."""
+
 
 def handle(name: str) -> str:
     """Return the handle that replaces a secret of that name in a log (`core.secrets.vault`)."""
@@ -73,7 +82,7 @@ def check_secret(name: str, value: str) -> None:
 
 def has_secret(text: str) -> bool:
     """Return whether something in a text looks like a credential."""
-    return next(credentials.spans(text), None) is not None
+    return without_secrets(text) != text
 
 
 def without_secrets(text: str) -> str:
@@ -175,13 +184,13 @@ class Redactor:
     def _find_replacements(self, pieces: Sequence[str]) -> list[Replacement]:
         """Return the replacements by position in the joined pieces; no two overlap."""
         text = "".join(pieces)
-        spans = list(self._spans(text))
+        spans = list(_spans_as_read(text, self._spans))
         if len(pieces) > 1:
             start = 0
             for piece in pieces:
                 spans += (
                     Span(start + span.start, start + span.end, span.name)
-                    for span in self._spans(piece)
+                    for span in _spans_as_read(piece, self._spans)
                 )
                 start += len(piece)
         return self._merge_spans(text, spans) if spans else []
@@ -191,6 +200,8 @@ class Redactor:
         guessed = [*credentials.spans(text)]
         if self._find is not None:
             guessed += (Span(start, end) for start, end in self._find(text) if start < end)
+        if _CUT in text:
+            guessed += _find_beginnings(text, self._values)
         if _MASKED_SIGN not in text:
             yield from known
             yield from guessed
@@ -229,6 +240,41 @@ class Redactor:
             value in words for value in self._values
         )
         return words if is_plain else MASK
+
+
+def _spans_as_read(text: str, find: Callable[[str], Iterable[Span]]) -> Iterator[Span]:
+    """Yield the secrets in a text as it is, and in how it reads."""
+    yield from find(text)
+    reading = plain_reading(text)
+    if reading is not None:
+        for span in find(reading.text):
+            if span.start < span.end:
+                yield Span(*reading.span(span.start, span.end), span.name)
+
+
+def _find_beginnings(text: str, values: Iterable[str]) -> Iterator[Span]:
+    """Yield the beginnings of secrets that were cut before a mark of ours."""
+    place = text.find(_CUT)
+    while place >= 0:
+        part = text[max(0, place - _CUT_CHARS) : place]
+        before = part.rstrip()
+        end = place - len(part) + len(before)
+        word = _WORD_END.search(before)
+        if word is not None:
+            start = end - len(word[0])
+            longer = credentials.spans(word[0] + _MORE)
+            yield from (
+                Span(start + span.start, end)
+                for span in longer
+                if span.start < len(word[0]) < span.end
+            )
+        for value in values:
+            length = min(len(value) - 1, len(before))
+            while length >= SECRET_CHARS_MIN and not before.endswith(value[:length]):
+                length -= 1
+            if length >= SECRET_CHARS_MIN:
+                yield Span(end - length, end)
+        place = text.find(_CUT, place + 1)
 
 
 def _forms(known: Mapping[str, str]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from holdfast.core.secrets.encodings import escaped_forms
+from holdfast.core.secrets.plain_reading import plain_reading
 from holdfast.core.secrets.redaction import check_secret, handle
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.spans import Replacement, replace
@@ -158,6 +159,19 @@ class _Sealer:
 
     def _find_values(self, text: str) -> list[Replacement]:
         """No two overlap, or they could not be put back."""
+        found = self._find_as_written(text)
+        reading = plain_reading(text)
+        if reading is None:
+            return found
+        for start, end, words in self._find_as_written(reading.text):
+            found.append(Replacement(*reading.span(start, end), words))
+        kept: list[Replacement] = []
+        for item in sorted(found):
+            if not kept or kept[-1].end <= item.start:
+                kept.append(item)
+        return kept
+
+    def _find_as_written(self, text: str) -> list[Replacement]:
         if not any(form in text for form in self._forms):
             return []
         return [

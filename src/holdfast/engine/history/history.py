@@ -238,7 +238,7 @@ class History:
     def _row(self, info: SessionInfo) -> tuple[Json, bool]:
         label = self._redactor.text(info.label)
         row = {
-            "sessionKey": str(info.key),
+            "sessionKey": self._redactor.text(str(info.key)),
             "label": cut(label, LABEL_CHARS_MAX).text,
             "agent": info.key.agent,
             "messages": info.messages,

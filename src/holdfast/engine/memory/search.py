@@ -79,7 +79,7 @@ class Memory:
         self._store = store
         self._notes = notes
         self._index = index or SearchIndex(None)
-        self._redactor = redactor or default_redactor()
+        self.redactor = redactor or default_redactor()
         self._caller = caller or Caller(AGENT_DEFAULT, None, visibility="agent")
         self._indexer = Indexer(self._index, store, notes, self._caller)
         self._vectors = IndexVectors(self._index, embedder)
@@ -184,7 +184,7 @@ class Memory:
                 text = _read_note(self._notes, cited)
             case RecordCitation() as cited:
                 text = _read_record(self._store, self._caller, cited)
-        return cut(self._redactor.text(text), max_chars, keep="head").text
+        return cut(self.redactor.text(text), max_chars, keep="head").text
 
     def injection(
         self, hits: Iterable[Hit], max_chars: int = INJECTION_CHARS, *, known: Iterable[str] = ()
@@ -207,13 +207,13 @@ class Memory:
         return len(sources), sum(source.passages for source in sources)
 
     def _hit(self, rank: Ranked, row: FoundPassage, sources: Mapping[int, IndexSource]) -> Hit:
-        source = sources[row.source]
-        text = self._redactor.text(row.text)
+        source, mask = sources[row.source], self.redactor.text
+        text, name = mask(row.text), mask(sources[row.source].name)
         score = round(rank.score, 4)
         if source.kind == "session":
-            citation = cite_record(source.name, row.record)
-            return Hit(score, citation, text, row.role, source.name, row.record, ts=row.ts)
-        path = source.name.removeprefix(self._indexer.prefix)
+            citation = cite_record(name, row.record)
+            return Hit(score, citation, text, row.role, name, row.record, ts=row.ts)
+        path = mask(source.name.removeprefix(self._indexer.prefix))
         session, _, record = row.record.partition(" ")
         return Hit(
             score,

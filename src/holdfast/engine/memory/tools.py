@@ -11,6 +11,7 @@ from holdfast.engine.tools import ToolFunction, tool_function
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
+    from holdfast.core.secrets.redaction import Redactor
     from holdfast.engine.memory.indexer import Scope
     from holdfast.engine.memory.search import Memory
 
@@ -36,7 +37,7 @@ def memory_tools(
         try:
             hits = memory.search(query, limit=limit, scope=scope)  # type: ignore[arg-type]
         except HoldfastError as error:
-            return _refusal(error)
+            return _refusal(error, memory.redactor)
         if not hits:
             return ToolOutput("Nothing was found. Other words may find more.")
         notice = f"\n[{memory.notice}]" if memory.notice else ""
@@ -53,11 +54,11 @@ def memory_tools(
         try:
             return ToolOutput(memory.get(citation, max_chars=EXCERPT_CHARS))
         except HoldfastError as error:
-            return _refusal(error)
+            return _refusal(error, memory.redactor)
 
     return tool_function(memory_search), tool_function(memory_get)
 
 
-def _refusal(error: HoldfastError) -> ToolOutput:
+def _refusal(error: HoldfastError, redactor: Redactor) -> ToolOutput:
     said = f"{error}. {error.hint}." if error.hint else f"{error}."
-    return ToolOutput(said, is_error=True)
+    return ToolOutput(redactor.text(said), is_error=True)

@@ -123,15 +123,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     out = Output(is_json=args.json)
+    try:
+        settings = config.load(root=args.root, agent=args.agent)
+    except HoldfastError as error:
+        out.error(error)
+        return EXIT_USAGE
+    is_raw = getattr(args, "raw", False)
+    out = Output(is_json=args.json, secrets=settings.secrets, is_raw=is_raw)
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: out.warn(str(message))
         warnings.simplefilter("always", HoldfastWarning)
-        return _run(args, out)
+        return _run(args, settings, out)
 
 
-def _run(args: argparse.Namespace, out: Output) -> int:
+def _run(args: argparse.Namespace, settings: config.Settings, out: Output) -> int:
     try:
-        app = App(config.load(root=args.root, agent=args.agent), out)
+        app = App(settings, out)
         with app.store:
             status: int = args.verb.run(args, app)
         sys.stdout.flush()

@@ -6,21 +6,27 @@ installed (`pip install 'holdfast[cli]'`); in a pipe they are plain columns.
 
 from __future__ import annotations
 
+import codecs
+import io
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.surfaces.answers import StyledTable, clean
+from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.surfaces.answers import Cell, StyledTable, clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import BinaryIO, TextIO
 
     from rich.progress import Progress
     from rich.status import Status
 
+    from holdfast.core.secrets.redaction import Redactor
     from holdfast.errors import HoldfastError
     from holdfast.surfaces.answers import Row
     from holdfast.surfaces.formatting import Tone
@@ -47,44 +53,110 @@ _ANSI: dict[Tone, str] = {
 }
 
 
-class Output(msgspec.Struct, frozen=True):
-    """Writes the results of a command."""
+_CONTROLS: Final = lazy_pattern("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters that control a terminal, or turn round what it shows."""
+ERASE_LINE: Final = "\r\x1b[K"
+
+
+class MaskedWriter(msgspec.Struct, frozen=True):
+    """The one way out for text: masked, and on a terminal unable to control it."""
 
     is_json: bool
+    secrets: Mapping[str, str] = {}
+    """Registered values, by name."""
+    is_raw: bool = False
+    """Nothing is masked: the person asked for it with `--raw`."""
+
+    def mask(self, text: str) -> str:
+        """Return a text with its secrets masked, unless everything is to be shown."""
+        return text if self.is_raw else self._redactor.text(text)
+
+    def mask_value(self, value: object) -> object:
+        """Return a value with its secrets masked, unless everything is to be shown."""
+        plain: object = msgspec.to_builtins(value)
+        return plain if self.is_raw else self._redactor.value(plain)
+
+    @property
+    def _redactor(self) -> Redactor:
+        return _make_redactor(tuple(self.secrets.items()))
+
+    def _mask_cell(self, cell: Cell | str) -> Cell:
+        tone: Tone = cell.tone if isinstance(cell, Cell) else "plain"
+        return Cell(self.mask(cell.text if isinstance(cell, Cell) else cell), tone)
+
+    def _beside(self, *cells: Cell | str, end: str = "\n") -> None:
+        sys.stdout.flush()
+        self._write(sys.stderr, cells, end)
+
+    def _write(self, stream: TextIO, cells: Iterable[Cell | str], end: str) -> None:
+        pieces = [cell if isinstance(cell, Cell) else Cell(cell) for cell in cells]
+        texts = [piece.text for piece in pieces]
+        if not self.is_raw:
+            texts = self._redactor.texts(texts)
+        if stream.isatty():
+            texts = [_harmless(text) for text in texts]
+        painted = (
+            paint(text, piece.tone, stream) for text, piece in zip(texts, pieces, strict=True)
+        )
+        stream.write("".join(painted) + end)
+
+
+class Output(MaskedWriter, frozen=True):
+    """Writes the results of a command."""
 
     def json(self, value: object) -> None:
         """Write a value as one line of JSON."""
-        sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(self.mask_value(value)).decode() + "\n")
 
-    def line(self, text: str = "") -> None:
-        sys.stdout.write(text + "\n")
+    def line(self, *cells: Cell | str) -> None:
+        self._write(sys.stdout, cells, "\n")
+
+    def text(self, text: str) -> None:
+        """Write a text as it is, without a newline; on a terminal it ends with one."""
+        end = "\n" if sys.stdout.isatty() and not text.endswith("\n") else ""
+        self._write(sys.stdout, (text,), end)
+
+    @contextmanager
+    def binary(self) -> Iterator[BinaryIO]:
+        """Write bytes that are masked already; a terminal gets their text."""
+        sys.stdout.flush()
+        yield _TerminalBytes() if sys.stdout.isatty() else sys.stdout.buffer
 
     def note(self, text: str) -> None:
         """Write a remark for a person to stderr."""
         if not self.is_json:
-            sys.stdout.flush()
-            sys.stderr.write(paint(text, "dim", sys.stderr) + "\n")
+            self._beside(Cell(text, "dim"))
 
     def ask(self, question: str) -> None:
         """Write a question to stderr; the answer is typed behind it."""
-        sys.stdout.flush()
-        sys.stderr.write(question)
+        self._beside(question, end="")
         sys.stderr.flush()
 
+    def count(self, text: str) -> None:
+        """Replace the last such line on a terminal; an empty text removes it."""
+        if not self.is_json and sys.stderr.isatty():
+            sys.stderr.write(ERASE_LINE)
+            self._beside(text, end="")
+            sys.stderr.flush()
+
     def warn(self, text: str) -> None:
-        sys.stdout.flush()
-        sys.stderr.write(f"{paint('warning:', 'bad', sys.stderr)} {text}\n")
+        self._beside(Cell("warning:", "bad"), " ", text)
+
+    def refuse(self, text: str) -> None:
+        """Write why a request was refused to stderr."""
+        self._beside(Cell("refused:", "bad"), " ", text)
 
     def table(self, columns: Sequence[str], rows: Iterable[Row]) -> None:
         """Write rows under headings; a heading that starts with `>` is aligned to the right."""
-        table = StyledTable(tuple(columns), tuple(rows))
+        masked = tuple(tuple(self._mask_cell(cell) for cell in row) for row in rows)
+        table = StyledTable(tuple(columns), masked)
         if not (sys.stdout.isatty() and _draw_with_rich(table)):
-            self.line(table.text)
+            self._write(sys.stdout, (table.text,), "\n")
 
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:
         """Show a spinner if the block takes longer than a moment."""
-        status = None if self.is_json else _spinner(what)
+        status = None if self.is_json else _spinner(_harmless(self.mask(what)))
         if status is None:
             yield
             return
@@ -107,7 +179,9 @@ class Output(msgspec.Struct, frozen=True):
             return
         with shown:
             task = shown.add_task(what, total=total)
-            yield lambda now: shown.update(task, advance=1, description=now)
+            yield lambda now: shown.update(
+                task, advance=1, description=_plain(_harmless(self.mask(now)))
+            )
 
     def error(self, error: HoldfastError, **more: Any) -> None:
         sys.stdout.flush()
@@ -115,9 +189,38 @@ class Output(msgspec.Struct, frozen=True):
             fields = {"type": error.code, "message": str(error), "hint": error.hint, **more}
             self.json({"error": fields})
             return
-        sys.stderr.write(f"{paint('error:', 'bad', sys.stderr)} {error}\n")
+        self._beside(Cell("error:", "bad"), " ", str(error))
         if error.hint:
-            sys.stderr.write(f"{paint('hint:', 'name', sys.stderr)} {error.hint}\n")
+            self._beside(Cell("hint:", "name"), " ", error.hint)
+
+
+@lru_cache(maxsize=4)
+def _make_redactor(secrets: tuple[tuple[str, str], ...]) -> Redactor:
+    # Own shapes only: a library that takes half a second to load is for content alone.
+    from holdfast.core.secrets.redaction import Redactor
+
+    return Redactor(dict(secrets))
+
+
+class _TerminalBytes(io.BytesIO):
+    """Shows bytes on the terminal as text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def write(self, data: Any) -> int:
+        sys.stdout.write(_harmless(self._decoder.decode(bytes(data))))
+        return len(data)
+
+    def writelines(self, lines: Iterable[Any]) -> None:
+        for line in lines:
+            self.write(line)
+
+
+def _harmless(text: str) -> str:
+    """Return a text that cannot control a terminal."""
+    return _CONTROLS.sub("\ufffd", text)
 
 
 def paint(text: str, tone: Tone, stream: Any) -> str:
@@ -140,6 +243,13 @@ def _progress_bar() -> Progress | None:
     return Progress(console=Console(stderr=True), transient=True)
 
 
+def _plain(text: str) -> str:
+    """Return a text in which rich sees no markup."""
+    from rich.markup import escape
+
+    return escape(text)
+
+
 def _spinner(what: str) -> Status | None:
     if not sys.stderr.isatty():
         return None
@@ -148,7 +258,7 @@ def _spinner(what: str) -> Status | None:
         from rich.status import Status
     except ImportError:
         return None
-    return Status(what, console=Console(stderr=True))
+    return Status(_plain(what), console=Console(stderr=True))
 
 
 def _draw_with_rich(table: StyledTable) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.log.listing import title_of
 from holdfast.errors import HoldfastError
-from holdfast.surfaces.answers import Cell, CommandAnswer, answer, line, refuse
+from holdfast.surfaces.answers import Cell, CommandAnswer, answer, line, mask_answer, refuse
 from holdfast.surfaces.slash_commands import context, memory, sessions
 from holdfast.surfaces.slash_commands.command import Choice, SlashCommand, WrongArgument
 
@@ -47,7 +47,14 @@ def find(word: str) -> SlashCommand | None:
 
 
 def run(text: str, chat: ChatContext) -> CommandAnswer:
-    """Run a command. An error becomes the answer, and the current session stays open."""
+    """Run a command. An error becomes the answer, and the current session stays open.
+
+    Every surface shows the answer, so secrets are masked here.
+    """
+    return mask_answer(_run(text, chat), chat.redactor)
+
+
+def _run(text: str, chat: ChatContext) -> CommandAnswer:
     word, _, rest = text.strip().partition(" ")
     command = find(word)
     if command is None:

@@ -87,16 +87,22 @@ def _context(args: argparse.Namespace, app: App, view: ChatView) -> ChatContext:
     from holdfast.surfaces.chat_context import ChatContext
 
     return ChatContext(
-        app.store, app.settings.agent, model(_model(args, app)), _options(args), listen=view.event
+        app.store,
+        app.settings.agent,
+        model(_model(args, app)),
+        _options(args, app),
+        listen=view.event,
     )
 
 
-def _options(args: argparse.Namespace) -> SessionOptions:
+def _options(args: argparse.Namespace, app: App) -> SessionOptions:
     from holdfast.engine.session.options import SessionOptions
     from holdfast.surfaces.cli.chat.tools import FolderTools
 
     tools = [] if args.no_tools else FolderTools(".").tools(can_write=args.allow_write)
-    return SessionOptions(system=_system(args), tools=tools, window=args.window)
+    return SessionOptions(
+        system=_system(args), tools=tools, window=args.window, secrets=dict(app.settings.secrets)
+    )
 
 
 def _system(args: argparse.Namespace) -> str:

@@ -7,14 +7,13 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.surfaces.answers import StyledLine, layout
+from holdfast.surfaces.answers import Cell, StyledLine, StyledTable, layout
 from holdfast.surfaces.cli.chat.spinner import Spinner
 from holdfast.surfaces.cli.terminal import paint
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TextIO
-
-    from holdfast.surfaces.answers import StyledTable
 
 _CONTROLS: Final = lazy_pattern(r"[^\S\n\t ]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that could control the terminal."""
@@ -28,8 +27,10 @@ class Console:
     A reply is streamed into an open line; other output closes the line and hides the spinner.
     """
 
-    def __init__(self, *, is_live: bool) -> None:
+    def __init__(self, *, is_live: bool, mask: Callable[[str], str]) -> None:
+        """`mask` is applied to all but replies, which a person asked the model for."""
         self.is_live = is_live
+        self._mask = mask
         self.kind = ""
         """The content of the open line: `text`, `thinking`, or empty if no line is open."""
         self._spinner = Spinner(sys.stdout) if is_live else None
@@ -53,13 +54,12 @@ class Console:
         """Print a part of an answer."""
         width = shutil.get_terminal_size().columns - _INDENT_COLUMNS if self.is_live else None
         if isinstance(part, StyledLine):
-            rows = [
-                "".join(paint(_CONTROLS.sub(" ", c.text), c.tone, sys.stdout) for c in part.cells)
-            ]
+            rows = [_paint(part, sys.stdout, self._mask)]
         else:
+            masked = tuple(tuple(_clean(cell, self._mask) for cell in row) for row in part.rows)
             rows = [
                 "  ".join(paint(cell.text, cell.tone, sys.stdout) for cell in row)
-                for row in layout(part, width)
+                for row in layout(StyledTable(part.columns, masked), width)
             ]
         for row in rows:
             sys.stdout.write(f"  {row}".rstrip() + "\n")
@@ -68,9 +68,8 @@ class Console:
     def notice(self, words: StyledLine) -> None:
         """Print a line beside the replies."""
         self.idle()
-        text = "".join(paint(cell.text, cell.tone, self._side) for cell in words.cells)
         sys.stdout.flush()
-        self._side.write(f"{text}\n")
+        self._side.write(f"{_paint(words, self._side, self._mask)}\n")
         self._side.flush()
 
     def gap(self) -> None:
@@ -83,7 +82,7 @@ class Console:
         """Show a spinner; with `seconds`, a countdown."""
         if self._spinner is not None:
             self._end_line()
-            self._spinner.show(text, seconds=seconds)
+            self._spinner.show(_clean(text, self._mask).text, seconds=seconds)
 
     def idle(self, *, is_over: bool = True) -> None:
         """Hide the spinner; if the line `is_over`, the next output starts a new one."""
@@ -97,3 +96,14 @@ class Console:
             sys.stdout.write("\n")
             sys.stdout.flush()
             self.kind = ""
+
+
+def _paint(words: StyledLine, stream: TextIO, mask: Callable[[str], str]) -> str:
+    cells = (_clean(cell, mask) for cell in words.cells)
+    return "".join(paint(cell.text, cell.tone, stream) for cell in cells)
+
+
+def _clean(cell: Cell | str, mask: Callable[[str], str]) -> Cell:
+    """Return a cell without secrets, and without what could control the terminal."""
+    found = cell if isinstance(cell, Cell) else Cell(cell)
+    return Cell(_CONTROLS.sub(" ", mask(found.text)), found.tone)

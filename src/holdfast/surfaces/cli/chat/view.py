@@ -17,15 +17,13 @@ from holdfast.core.flow.events import (
     ToolStarted,
     TurnFinished,
 )
-from holdfast.errors import ModelError
+from holdfast.errors import HoldfastError, ModelError
 from holdfast.surfaces.answers import dim
 from holdfast.surfaces.cli.chat.console import Console
 from holdfast.surfaces.cli.chat.notices import gist, notice
-from holdfast.surfaces.cli.terminal import paint
 
 if TYPE_CHECKING:
     from holdfast.core.models.replies import Delta, Reply
-    from holdfast.errors import HoldfastError
     from holdfast.surfaces.answers import CommandAnswer, StyledLine
     from holdfast.surfaces.cli.terminal import Output
 
@@ -59,7 +57,7 @@ class Screen:
 
     def __init__(self, out: Output, *, is_live: bool) -> None:
         self._out = out
-        self._console = Console(is_live=is_live)
+        self._console = Console(is_live=is_live, mask=out.mask)
         self._model = "the model"
         self._has_text = False
         self._attempt = 1
@@ -134,13 +132,8 @@ class Screen:
 
     def fault(self, error: Exception) -> None:
         self.idle()
-        sys.stdout.flush()
-        what = f"{type(error).__name__}: {error}"
-        sys.stderr.write(f"{paint('error:', 'bad', sys.stderr)} {what}\n")
-        sys.stderr.write(
-            f"{paint('hint:', 'name', sys.stderr)} this is a bug; the session is on disk, "
-            "and /continue tries again\n"
-        )
+        hint = "this is a bug; the session is on disk, and /continue tries again"
+        self._out.error(HoldfastError(f"{type(error).__name__}: {error}", hint=hint))
         self._console.gap()
 
     def note(self, text: str) -> None:

@@ -19,7 +19,6 @@ from holdfast.engine.session.prepare import prepare
 from holdfast.stores.blobs import FileBlobs
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.demo.replay import KEY, PRICED_AS, price
-from holdfast.surfaces.cli.terminal import paint
 from holdfast.surfaces.formatting import count
 
 if TYPE_CHECKING:
@@ -344,7 +343,7 @@ def _show_commands(app: App, found: DemoReport) -> None:
         return
     out.line("Get each cut back (paste them):")
     for command in found.commands:
-        out.line(paint(f"  # {command.what}", "dim", sys.stdout))
+        out.line(Cell(f"  # {command.what}", "dim"))
         out.line(f"  {command.line}")
     out.line()
     out.line(f"The session stays in {found.root} until you remove it.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.surfaces.cli.demo import frames
+from holdfast.surfaces.cli.terminal import Output
 from holdfast.surfaces.formatting import bar, count
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class LineView:
 
 
 def _line(text: str) -> None:
-    sys.stdout.write(text + "\n")
+    Output(is_json=False).line(text)
     sys.stdout.flush()
 
 

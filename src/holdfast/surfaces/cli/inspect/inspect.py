@@ -115,7 +115,7 @@ def _as_json(report: InspectReport) -> dict[str, Any]:
 
 def _write_page(path: str, reports: list[InspectReport], app: App) -> None:
     try:
-        Path(path).write_text(page(reports), "utf-8")
+        Path(path).write_text(app.out.mask(page(reports)), "utf-8")
     except OSError as error:
         raise UsageError(f"cannot write `{path}`: {error}", hint="choose another file") from error
     app.out.note(f"wrote {path}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -74,7 +73,7 @@ def _checkpoint(args: argparse.Namespace, app: App) -> int:
 
 
 def _show(args: argparse.Namespace, app: App, key: SessionKey, state: State, record: str) -> int:
-    redactor = _redactor(args)
+    redactor = _redactor(args, app)
     text = render(state, args.max_chars, redactor=redactor)
     if app.out.is_json:
         plain = to_json(state)
@@ -89,7 +88,7 @@ def _show(args: argparse.Namespace, app: App, key: SessionKey, state: State, rec
             }
         )
         return 0
-    _write(text)
+    app.out.text(text)  # no newline: its limit counts every character
     if record:
         app.out.note(f"stored as record {record}")
     return 0
@@ -101,7 +100,7 @@ def _summary(args: argparse.Namespace, app: App, key: SessionKey) -> int:
     from holdfast.stores.summary_files import FileSidecars
 
     found = refresh(app.store, key, FileSidecars(app.settings.root))
-    redactor = _redactor(args)
+    redactor = _redactor(args, app)
     text = shown(found, args.max_chars, redactor=redactor)
     if app.out.is_json:
         plain = msgspec.to_builtins(found)
@@ -115,23 +114,16 @@ def _summary(args: argparse.Namespace, app: App, key: SessionKey) -> int:
             }
         )
         return 0
-    _write(text)
+    app.out.text(text)  # no newline: its limit counts every character
     return 0
 
 
-def _write(text: str) -> None:
-    """Write the text without a newline, because its limit counts every character."""
-    sys.stdout.write(text)
-    if sys.stdout.isatty():
-        sys.stdout.write("\n")
-
-
-def _redactor(args: argparse.Namespace) -> Redactor | None:
+def _redactor(args: argparse.Namespace, app: App) -> Redactor | None:
     if args.raw:
         return None
     from holdfast.engine.redactor import redactor
 
-    return redactor()
+    return redactor(app.settings.secrets)
 
 
 def _list(app: App, key: SessionKey) -> int:

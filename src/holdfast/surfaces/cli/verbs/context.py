@@ -29,6 +29,7 @@ from holdfast.surfaces.formatting import count
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from holdfast.core.models.messages import Block, Message
     from holdfast.core.projection.project import Plan
@@ -75,6 +76,7 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
         help="time since the last call; after five minutes the prompt cache is cold",
     )
     parser.add_argument("--explain", action="store_true", help="show the whole ledger")
+    parser.add_argument("--raw", action="store_true", help="do not mask secrets in the request")
 
 
 def _context(args: argparse.Namespace, app: App) -> int:
@@ -159,7 +161,7 @@ def _show(prepared: Prepared, app: App, *, is_explained: bool) -> None:
                 [(r.flaw, r.record, MEANING[r.flaw], r.detail) for r in plan.repairs],
             )
             out.line()
-    out.table((">#", "role", "record", "says"), _messages(plan.prompt.messages))
+    out.table((">#", "role", "record", "says"), _messages(plan.prompt.messages, out.mask))
     for action, (records, before, after) in totals(plan.ledger).items():
         if action != "silent":
             out.note(f"{count(records, 'record')} {action}: {before:,} → {after:,} tokens")
@@ -209,26 +211,27 @@ def _ledger_row(line: LedgerLine) -> Row:
     )
 
 
-def _messages(messages: tuple[Message, ...]) -> list[Row]:
+def _messages(messages: tuple[Message, ...], mask: Callable[[str], str]) -> list[Row]:
     return [
         (
             str(number),
             Cell(message.role, "good" if message.role == "user" else "name"),
             message.record,
-            title_of("  ".join(_gist(block) for block in message.blocks)),
+            title_of("  ".join(_gist(block, mask) for block in message.blocks)),
         )
         for number, message in enumerate(messages)
     ]
 
 
-def _gist(block: Block) -> str:
+def _gist(block: Block, mask: Callable[[str], str]) -> str:
+    """Return a block in a few words; it is masked before it is cut."""
     match block:
         case Text(text):
-            return text[:200]
+            return mask(text)[:200]
         case ToolCall(name=name):
             return f"→ {name}"
         case ToolAnswer(name=name, content=content):
-            texts = " ".join(part.text[:100] for part in content if isinstance(part, Text))
+            texts = " ".join(mask(part.text)[:100] for part in content if isinstance(part, Text))
             return f"← {name}: {texts}"
         case Image(media_type=kind):
             return f"[{kind or 'image'}]"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +15,6 @@ from holdfast.errors import UsageError
 from holdfast.stores.audit import FileAudit
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
-from holdfast.surfaces.cli.terminal import paint
 from holdfast.surfaces.formatting import Tone, count, local_time, size_text, without_controls
 
 if TYPE_CHECKING:
@@ -78,9 +76,9 @@ def _history(args: argparse.Namespace, app: App) -> int:
     reply: Json = msgspec.json.decode(text) if text else {}
     if app.out.is_json:
         # No newline, because the limit counts every byte.
-        sys.stdout.write(text)
+        app.out.text(text)
     elif "status" in reply:
-        sys.stderr.write(f"{paint('refused:', 'bad', sys.stderr)} {reply.get('error', '')}\n")
+        app.out.refuse(str(reply.get("error", "")))
     else:
         _show(reply, args, app)
     status = reply.get("status")
@@ -124,9 +122,9 @@ def _show(reply: Json, args: argparse.Namespace, app: App) -> None:
         role = str(message.get("role"))
         about = f"{local_time(message.get('ts', 0.0))}  {message.get('id', '')}"
         name = f" {title_of(str(message['toolName']))}" if "toolName" in message else ""
-        error = paint(" error", "bad", sys.stdout) if message.get("isError") else ""
-        head = paint(f"{role}{name}", _TONES.get(role, "plain"), sys.stdout)
-        app.out.line(f"{head}{error}  {paint(about, 'dim', sys.stdout)}")
+        error = Cell(" error" if message.get("isError") else "", "bad")
+        head = Cell(f"{role}{name}", _TONES.get(role, "plain"))
+        app.out.line(head, error, "  ", Cell(about, "dim"))
         for line in _content_lines(message.get("content")):
             app.out.line(_plain_line(line))
         app.out.line()
@@ -155,12 +153,12 @@ def _content_lines(content: Any) -> Iterator[str]:
             yield from (f"  {sign}{line}" for line in text.splitlines())
 
 
-def _plain_line(line: str) -> str:
+def _plain_line(line: str) -> Cell:
     """Return a line without control characters; a truncation mark is dim."""
     plain = without_controls(line)
     words = plain.strip().removeprefix("~ ")
     is_dim = _CUT.match(words) or plain.startswith("  ~ ")
-    return paint(plain, "dim", sys.stdout) if is_dim else plain
+    return Cell(plain, "dim" if is_dim else "plain")
 
 
 def _notes(reply: Json) -> Iterator[str]:

@@ -212,14 +212,11 @@ def _all_skipped(found: Imported) -> list[Skipped]:
 
 def _with_progress(found: list[str], app: App) -> Iterator[str]:
     """Yield the files, and show a counter on a terminal."""
-    is_shown = len(found) > 1 and not app.out.is_json and sys.stderr.isatty()
     for number, place in enumerate(found, start=1):
-        if is_shown:
-            sys.stderr.write(f"\r\x1b[K{number:,} of {len(found):,}  {os.path.basename(place)}")
-            sys.stderr.flush()
+        if len(found) > 1:
+            app.out.count(f"{number:,} of {len(found):,}  {os.path.basename(place)}")
         yield place
-    if is_shown:
-        sys.stderr.write("\r\x1b[K")
+    app.out.count("")
 
 
 def _outcome_json(outcome: _Outcome) -> Json:
@@ -299,7 +296,7 @@ def _export(args: argparse.Namespace, app: App) -> int:
         )
         if masking is not None:
             chunks = masking.log(chunks)
-    with _open_output(args.output) as target:
+    with _open_output(args.output, app) as target:
         count = sum(target.write(chunk) for chunk in chunks)
     masked = 0 if masking is None else masking.count
     if args.output and app.out.is_json:
@@ -334,9 +331,10 @@ def _message_list(
 
 
 @contextmanager
-def _open_output(path: str | None) -> Iterator[BinaryIO]:
+def _open_output(path: str | None, app: App) -> Iterator[BinaryIO]:
     if path is None:
-        yield sys.stdout.buffer
+        with app.out.binary() as target:
+            yield target
         return
     try:
         with open(path, "xb") as target:

@@ -14,12 +14,11 @@ from holdfast.core.memory.search_terms import is_common, terms
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
-from holdfast.surfaces.cli.terminal import paint
+from holdfast.surfaces.answers import Cell
 from holdfast.surfaces.formatting import local_time, without_controls
 
 if TYPE_CHECKING:
     import argparse
-    import re
     from collections.abc import Iterator
 
     from holdfast.core.memory.hits import Hit
@@ -200,21 +199,19 @@ def _timestamp(given: str | float | None) -> float | None:
 
 def _show(hit: Hit, query: str, app: App) -> None:
     about = "  ".join(filter(None, [hit.role, local_time(hit.ts) if hit.ts else ""]))
-    score = paint(f"{hit.score:.2f}", "strong", sys.stdout)
-    app.out.line(
-        f"{score}  {paint(without_controls(hit.citation), 'name', sys.stdout)}  "
-        f"{paint(about, 'dim', sys.stdout)}"
-    )
+    score = Cell(f"{hit.score:.2f}", "strong")
+    app.out.line(score, "  ", Cell(hit.citation, "name"), "  ", Cell(about, "dim"))
     text = cut(" ".join(hit.text.split()), _SHOWN_CHARS).text
-    app.out.line(f"      {_highlight(without_controls(text), query)}")
+    app.out.line("      ", *_highlight(text, query))
 
 
-def _highlight(text: str, query: str) -> str:
+def _highlight(text: str, query: str) -> Iterator[Cell]:
     """Colour the words of the query, in any of their forms."""
     wanted = {term for term in terms(query) if not is_common(term)}
-
-    def colour(found: re.Match[str]) -> str:
-        is_wanted = not wanted.isdisjoint(terms(found[0]))
-        return paint(found[0], "good", sys.stdout) if is_wanted else found[0]
-
-    return _WORD.sub(colour, text)
+    place = 0
+    for word in _WORD.finditer(text):
+        if not wanted.isdisjoint(terms(word[0])):
+            yield Cell(text[place : word.start()])
+            yield Cell(word[0], "good")
+            place = word.end()
+    yield Cell(text[place:])

@@ -10,7 +10,7 @@ from holdfast.core.limits import EXCERPT_CHARS, REF_CHARS
 from holdfast.engine.outputs import Outputs
 from holdfast.errors import AmbiguousName, NoSuchOutput, StoreError, UsageError
 from holdfast.surfaces.cli.app import App, Verb
-from holdfast.surfaces.formatting import size_text, without_controls
+from holdfast.surfaces.formatting import size_text
 
 if TYPE_CHECKING:
     import argparse
@@ -61,7 +61,7 @@ def _output(args: argparse.Namespace, app: App) -> int:
     if app.out.is_json:
         app.out.json(part)
         return 0
-    _show(part, is_numbered=args.lines is not None and args.grep is None)
+    _show(app, part, is_numbered=args.lines is not None and args.grep is None)
     app.out.note(f"{part.kind}, ref {part.ref}, {size_text(part.bytes)}: {part.note}")
     if part.is_cut:
         app.out.note(f"next: {_next(args, key, part)}")
@@ -100,14 +100,13 @@ def _find(args: argparse.Namespace, app: App, outputs: Outputs) -> tuple[Session
     return next(iter(found.values()))
 
 
-def _show(part: Excerpt, *, is_numbered: bool) -> None:
+def _show(app: App, part: Excerpt, *, is_numbered: bool) -> None:
     if not sys.stdout.isatty():
-        sys.stdout.write(part.text)
+        app.out.text(part.text)
         return
     lines = part.text.removesuffix("\n").split("\n") if part.text else []
     for number, line in enumerate(lines, part.first_line):
-        plain = without_controls(line)
-        sys.stdout.write(f"{number:>6}  {plain}\n" if is_numbered else f"{plain}\n")
+        app.out.line(f"{number:>6}  {line}" if is_numbered else line)
 
 
 def _next(args: argparse.Namespace, key: SessionKey, part: Excerpt) -> str:
@@ -136,8 +135,8 @@ def _write(
         else outputs.payload(key, args.ref)
     )
     if args.file == "-":
-        for piece in pieces:
-            sys.stdout.buffer.write(piece)
+        with app.out.binary() as target:
+            target.writelines(pieces)
         return 0
     written = _write_new(args.file, pieces)
     if app.out.is_json:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core.log import listing
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import (
     Assistant,
@@ -29,20 +29,24 @@ from holdfast.core.log.views import LogEntry
 from holdfast.errors import AmbiguousName, NoSuchRecord, UsageError
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
-from holdfast.surfaces.cli.terminal import paint
 from holdfast.surfaces.formatting import Tone, local_time
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from holdfast.core.log.ids import SessionKey
+    from holdfast.surfaces.cli.terminal import Output
 
 _TONES: dict[str, Tone] = {"user": "good", "assistant": "name", "compaction": "bad"}
 
 
-def gist(record: Record) -> str:
-    """Return the content of a record in a few words."""
+def gist(record: Record, mask: Callable[[str], str]) -> str:
+    """Return the content of a record in a few words; it is masked before it is cut."""
+
+    def title_of(text: str) -> str:
+        return listing.title_of(mask(text))
+
     match record:
         case Header(label=label, version=version):
             return f"format {version}" + (f", label `{title_of(label)}`" if label else "")
@@ -82,6 +86,7 @@ def _add_log(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--last", type=int, metavar="N", help="only the newest N")
     parser.add_argument("--from", dest="start", metavar="RECORD", help="start at this record")
     parser.add_argument("--branch", metavar="HEAD", help="show the path to this record")
+    parser.add_argument("--raw", action="store_true", help="do not mask secrets")
 
 
 def _log(args: argparse.Namespace, app: App) -> int:
@@ -93,7 +98,7 @@ def _log(args: argparse.Namespace, app: App) -> int:
             line = to_json(entry.record)
             app.out.json({**line, "standing": entry.standing} if args.all else line)
         else:
-            app.out.line(_log_line(entry))
+            app.out.line(*_log_line(entry, app.out))
     return 0
 
 
@@ -111,15 +116,18 @@ def _entries(args: argparse.Namespace, app: App, key: SessionKey) -> Iterable[Lo
     return (LogEntry(record, "path") for record in records)
 
 
-def _log_line(entry: LogEntry) -> str:
+def _log_line(entry: LogEntry, out: Output) -> tuple[Cell | str, ...]:
     record = entry.record
     is_current = entry.standing == "path"
     tone: Tone = _TONES.get(record.kind, "plain") if is_current else "dim"
-    stamp = paint(f"{title_of(record.id):<18}  {local_time(record.ts):<19}", "dim", sys.stdout)
-    kind = paint(f"{title_of(record.kind):<11}", tone, sys.stdout)
-    text = paint(gist(record), "plain" if is_current else "dim", sys.stdout)
-    note = "" if is_current else paint(f"  [{entry.standing}]", "dim", sys.stdout)
-    return f"{stamp}  {kind}  {text}{note}"
+    return (
+        Cell(f"{title_of(record.id):<18}  {local_time(record.ts):<19}", "dim"),
+        "  ",
+        Cell(f"{title_of(record.kind):<11}", tone),
+        "  ",
+        Cell(gist(record, out.mask), "plain" if is_current else "dim"),
+        Cell("" if is_current else f"  [{entry.standing}]", "dim"),
+    )
 
 
 # show
@@ -128,6 +136,7 @@ def _log_line(entry: LogEntry) -> str:
 def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("record", metavar="RECORD", help="a record id, or a unique prefix of one")
     parser.add_argument("--session", "-s", metavar="SESSION", help="search only this session")
+    parser.add_argument("--raw", action="store_true", help="do not mask secrets")
 
 
 def _show(args: argparse.Namespace, app: App) -> int:
@@ -136,7 +145,8 @@ def _show(args: argparse.Namespace, app: App) -> int:
         app.out.json({"session": key.session, "agent": key.agent, "record": to_json(record)})
         return 0
     app.out.note(f"{key}  {record.kind}  {local_time(record.ts)}")
-    app.out.line(msgspec.json.format(encode(record), indent=2).decode())
+    shown = encode(record) if args.raw else msgspec.json.encode(app.out.mask_value(to_json(record)))
+    app.out.line(msgspec.json.format(shown, indent=2).decode())
     return 0
 
 

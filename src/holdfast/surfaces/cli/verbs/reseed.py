@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -49,7 +48,7 @@ def _reseed(args: argparse.Namespace, app: App) -> int:
             {"session": key.session, "agent": key.agent, **fields, "chars": len(text.text)}
         )
     else:
-        sys.stdout.write(text.text)
+        app.out.text(text.text)
     return 0
 
 
