@@ -10,19 +10,22 @@ import hashlib
 import math
 import os
 import time
+import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import BLOB_GRACE_SECONDS, LOCK_WAIT_SECONDS, READ_BLOCK_BYTES
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.errors import BlobDamaged, BlobMissing, UsageError
+from holdfast.errors import BlobDamaged, BlobMissing, HoldfastWarning, StoreError, UsageError
 from holdfast.stores.files import (
     Disk,
     explaining,
+    explaining_read,
     hold_lock,
     is_temporary,
     open_file,
     open_folder,
+    sync_name,
     write_new,
 )
 
@@ -58,6 +61,8 @@ class FileBlobs:
         ):
             if not _is_intact(folder, sha256, len(data)):
                 write_new(folder, sha256 + _SUFFIX, _compress(data), self._disk)
+            else:
+                sync_name(folder, sha256 + _SUFFIX, disk=self._disk)
             now = self._clock()  # its grace begins, or begins again
             os.utime(sha256 + _SUFFIX, (now, now), dir_fd=folder, follow_symlinks=False)
         return sha256
@@ -86,7 +91,7 @@ class FileBlobs:
 
     def __iter__(self) -> Iterator[str]:
         for prefix in self._prefixes():
-            for name in self._names("blobs", prefix):
+            for name in self._readable_names(prefix):
                 stem = name.removesuffix(_SUFFIX)
                 if stem != name and _SHA256.fullmatch(stem):
                     yield stem
@@ -117,7 +122,7 @@ class FileBlobs:
         return [
             f"{prefix}/{name}"
             for prefix in self._prefixes()
-            for name in filter(is_temporary, self._names("blobs", prefix))
+            for name in filter(is_temporary, self._readable_names(prefix))
             if self._delete_if_old(prefix, name, limit)
         ]
 
@@ -132,6 +137,14 @@ class FileBlobs:
                 os.unlink(name, dir_fd=folder)
                 return True
         return False
+
+    def _readable_names(self, prefix: str) -> list[str]:
+        """Like `_names`; a folder that cannot be read is reported and does not stop the others."""
+        try:
+            return self._names("blobs", prefix)
+        except StoreError as error:
+            warnings.warn(f"left out: {error}", HoldfastWarning, stacklevel=2)
+            return []
 
     def _prefixes(self) -> list[str]:
         return [name for name in self._names("blobs") if _PREFIX.fullmatch(name)]
@@ -176,7 +189,8 @@ class FileBlobs:
                     hint=f"its payload was never stored under `{self.root}`, or was deleted",
                 ) from None
         try:
-            yield fd
+            with explaining_read(f"blob {sha256[:12]}"):
+                yield fd
         finally:
             os.close(fd)
 

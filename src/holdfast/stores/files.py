@@ -30,6 +30,8 @@ _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEX
 _FILE_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _fdatasync = getattr(os, "fdatasync", os.fsync)
 
+_SYNCED_NAMES_MAX: Final = 100_000
+"""Names remembered as durable; more would only save syncs."""
 _OCTAL: Final = lazy_pattern(r"\\([0-7]{3})")
 _NETWORK: Final = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "lustre", "fuse.sshfs")
 
@@ -59,7 +61,7 @@ class Disk:
 
 def open_root(path: str, *, create: bool) -> int:
     """A descriptor of the root. The root itself may be a link: it is the user's own choice."""
-    if create and not os.path.isdir(path):
+    if create:
         _make_root(os.path.abspath(path))
     return os.open(path, _FOLDER_FLAGS & ~os.O_NOFOLLOW)
 
@@ -67,15 +69,40 @@ def open_root(path: str, *, create: bool) -> int:
 def _make_root(path: str) -> None:
     """Make a folder and those above it; each of them is durable before the next."""
     parent = os.path.dirname(path)
-    if not os.path.isdir(parent):
+    if not os.path.isdir(path):
         _make_root(parent)
-    with suppress(FileExistsError):
-        os.mkdir(path, FOLDER_MODE)
-    above = os.open(parent, _FOLDER_FLAGS & ~os.O_NOFOLLOW)
-    try:
-        os.fsync(above)
-    finally:
-        os.close(above)
+        with suppress(FileExistsError):
+            os.mkdir(path, FOLDER_MODE)
+    if path == parent:
+        return
+    with suppress(PermissionError):  # a folder that is not ours, and neither is the name in it
+        above = os.open(parent, _FOLDER_FLAGS & ~os.O_NOFOLLOW)
+        try:
+            sync_name(above, os.path.basename(path), os.stat(path))
+        finally:
+            os.close(above)
+
+
+_synced_names: set[tuple[int, int, str, int]] = set()
+"""Names that this process has made durable: device and inode of the folder, name, inode."""
+
+
+def sync_name(
+    folder: int, name: str, found: os.stat_result | None = None, disk: Disk | None = None
+) -> None:
+    """Make the name of a file or folder durable, once in a process.
+
+    Another process may have made it and been killed before it could sync the folder. Whatever is
+    stored under such a name would go with it when the power goes.
+    """
+    status = found or os.stat(name, dir_fd=folder, follow_symlinks=False)
+    place = os.fstat(folder)
+    known = (place.st_dev, place.st_ino, name, status.st_ino)
+    if known not in _synced_names:
+        (disk or Disk()).sync_folder(folder)
+        if len(_synced_names) >= _SYNCED_NAMES_MAX:
+            _synced_names.clear()
+        _synced_names.add(known)
 
 
 def open_folder(root: str, parts: Iterable[str], *, create: bool = False) -> int:
@@ -92,15 +119,17 @@ def open_folder(root: str, parts: Iterable[str], *, create: bool = False) -> int
 
 def open_child(parent: int, name: str, *, create: bool = False) -> int:
     """A descriptor of a folder in an open folder, made if asked for."""
-    try:
-        return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
-    except FileNotFoundError:
-        if not create:
+    if create:
+        with suppress(FileExistsError):
+            os.mkdir(name, FOLDER_MODE, dir_fd=parent)
+    fd = os.open(name, _FOLDER_FLAGS, dir_fd=parent)
+    if create:
+        try:
+            sync_name(parent, name, os.fstat(fd))
+        except BaseException:
+            os.close(fd)
             raise
-    with suppress(FileExistsError):
-        os.mkdir(name, FOLDER_MODE, dir_fd=parent)
-        os.fsync(parent)
-    return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
+    return fd
 
 
 def open_file(folder: int, name: str, flags: int) -> int:
@@ -122,13 +151,10 @@ def open_file(folder: int, name: str, flags: int) -> int:
 
 
 def open_to_append(folder: int, name: str, disk: Disk) -> int:
-    """Return a descriptor for reading and appending; a new file is durable in its folder."""
-    flags = os.O_RDWR | os.O_APPEND
-    with suppress(FileNotFoundError):
-        return open_file(folder, name, flags)
-    fd = open_file(folder, name, flags | os.O_CREAT)
+    """Return a descriptor for reading and appending; the file is durable in its folder."""
+    fd = open_file(folder, name, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
-        disk.sync_folder(folder)
+        sync_name(folder, name, os.fstat(fd), disk)
     except BaseException:
         os.close(fd)
         raise
@@ -268,6 +294,20 @@ def explaining(doing: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise explain(error, doing) from error
+
+
+@contextmanager
+def explaining_read(what: str) -> Iterator[None]:
+    """Turn the errors of system calls in a block that only reads into ours."""
+    try:
+        yield
+    except OSError as error:
+        explained = explain(error, f"read {what}")
+        if isinstance(explained, NotDurable):
+            explained = StoreUnavailable(
+                str(explained), hint="nothing was changed; check the disk, and try again"
+            )
+        raise explained from error
 
 
 def network_filesystem(path: str, mounts: str = Disk.mounts) -> str | None:

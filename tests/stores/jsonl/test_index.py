@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 KEY = SessionKey("main", "work")
-COUNTED = ("torn", "nul", "utf-8", "garbage", "shape", "oversize", "open-batch", "late-header")
+COUNTED = ("nul", "utf-8", "garbage", "shape", "oversize", "late-header")
 """Damage that is seen while counting; the rest takes a closer look."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -564,3 +565,32 @@ def test_a_mistake_of_ours_is_an_error_object_too(
 
 def _refuse(*_args: object, **_more: object) -> None:
     raise PermissionError(13, "Permission denied", "/folder")
+
+
+def test_verify_takes_a_sealed_end_for_no_damage(cli: Cli) -> None:
+    """An append that never completed is reported once, and the exit status is 0."""
+    cli("append", "s", "--create", stdin=USER)
+    log = cli.root / "agents/main/sessions/s.jsonl"
+    log.write_bytes(log.read_bytes() + b'{"type":"user","content":"half')
+    cli("append", "s", stdin=ANSWER)
+
+    done = cli("verify", "s", "--json")
+
+    assert done.status == 0
+    assert [finding["kind"] for finding in done.json[0]["findings"]] == ["torn"]
+    assert done.json[0]["sound"] is True
+
+
+def test_verify_goes_on_after_a_session_that_cannot_be_read(cli: Cli) -> None:
+    """The odd one is reported with its error, the others are verified, the exit status is 1."""
+    for name in ("a", "b"):
+        cli("append", name, "--create", stdin=USER)
+    os.link(cli.root / "agents/main/sessions/a.jsonl", cli.root / "second-name")
+
+    done = cli("verify", "--json")
+
+    assert done.status == 1
+    assert {report["session"]: report["sound"] for report in done.json} == {"a": False, "b": True}
+    assert [report["error"]["type"] for report in done.json if "error" in report] == [
+        "path-rejected"
+    ]

@@ -43,7 +43,12 @@ MEANING: Final[dict[str, str]] = {
     "repaired-text": "text that no strict reader accepts (lone surrogates, NaN); mended when read",
 }
 
-NOTES: Final = frozenset({"no-header", "foreign-header", "newer-version", "repaired-text"})
+NOTES: Final = frozenset(
+    (
+        *("no-header", "foreign-header", "newer-version", "repaired-text"),
+        *("torn", "open-batch"),  # what a killed writer left: nothing of it was acknowledged
+    )
+)
 """Findings that lose nothing."""
 
 

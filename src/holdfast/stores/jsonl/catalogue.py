@@ -14,7 +14,7 @@ from holdfast.core.log.records import encode
 from holdfast.core.log.views import examine, verify
 from holdfast.errors import HoldfastWarning
 from holdfast.ports import SessionCatalogue, newest_first
-from holdfast.stores.files import Disk, network_filesystem, size_at_rest
+from holdfast.stores.files import Disk, explaining_read, network_filesystem, size_at_rest
 from holdfast.stores.jsonl import trash
 from holdfast.stores.jsonl.folders import Folders
 from holdfast.stores.jsonl.index import Index, LogFile
@@ -53,7 +53,8 @@ class FileCatalogue(SessionCatalogue):
         """Open a log; `is_settled` waits for an append in the middle of its write, for a while."""
         fd = self._open(key)
         try:
-            yield FileLog(key, fd, size_at_rest(fd) if is_settled else os.fstat(fd).st_size)
+            with explaining_read(f"session `{key.session}`"):
+                yield FileLog(key, fd, size_at_rest(fd) if is_settled else os.fstat(fd).st_size)
         finally:
             os.close(fd)
 

@@ -17,7 +17,7 @@ from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.views import opening
 from holdfast.errors import NoSuchSession
 from holdfast.ports.erasing import SessionEraser, describe_logs
-from holdfast.stores.files import explaining, hold_lock, open_file, open_folder
+from holdfast.stores.files import explaining, explaining_read, hold_lock, open_file, open_folder
 from holdfast.stores.jsonl.catalogue import FileCatalogue
 from holdfast.stores.jsonl.folders import SUFFIX, TRASH, sessions_of
 from holdfast.stores.jsonl.log import FileLog, hashes_in
@@ -66,7 +66,8 @@ class FileEraser(FileCatalogue, SessionEraser):
             return suffix != _ERASING and (besides is None or key != besides)
 
         for fd in self._folders.logs(is_wanted):
-            yield from hashes_in(fd)
+            with explaining_read("the logs"):
+                yield from hashes_in(fd)
 
     def agents(self) -> list[str]:
         return self._folders.agents()
@@ -85,22 +86,23 @@ class FileEraser(FileCatalogue, SessionEraser):
     def _logs_of(self, key: SessionKey, owner: str | None) -> Iterator[FileLog]:
         """Yield the logs of a key: the session, the removed ones and those being erased."""
         for parts, name in self._log_names(key):
-            try:
-                folder = open_folder(self.root, parts)
-            except FileNotFoundError:
-                continue
-            try:
-                fd = open_file(folder, name, os.O_RDONLY)
-            except FileNotFoundError:
-                continue  # moved meanwhile
-            finally:
-                os.close(folder)
-            try:
-                log = FileLog(key, fd, os.fstat(fd).st_size)
-                if _is_of(log, owner):
-                    yield log
-            finally:
-                os.close(fd)
+            with explaining_read(f"session `{key.session}`"):
+                try:
+                    folder = open_folder(self.root, parts)
+                except FileNotFoundError:
+                    continue
+                try:
+                    fd = open_file(folder, name, os.O_RDONLY)
+                except FileNotFoundError:
+                    continue  # moved meanwhile
+                finally:
+                    os.close(folder)
+                try:
+                    log = FileLog(key, fd, os.fstat(fd).st_size)
+                    if _is_of(log, owner):
+                        yield log
+                finally:
+                    os.close(fd)
 
     def _log_names(self, key: SessionKey) -> Iterator[tuple[tuple[str, ...], str]]:
         yield sessions_of(key.agent), key.session + SUFFIX

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
+import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import LOCK_WAIT_SECONDS
 from holdfast.core.log.ids import SessionKey, is_name
-from holdfast.errors import LogBusy, NoSuchSession, SessionExists, StoreUnavailable
+from holdfast.errors import (
+    HoldfastWarning,
+    LogBusy,
+    NoSuchSession,
+    SessionExists,
+    StoreError,
+    StoreUnavailable,
+)
 from holdfast.stores.files import (
     Disk,
     LockTimeout,
@@ -18,6 +26,7 @@ from holdfast.stores.files import (
     is_temporary,
     open_file,
     open_folder,
+    sync_name,
     write_new,
 )
 
@@ -40,7 +49,7 @@ class Folders:
     def sessions(self) -> Iterator[tuple[SessionKey, os.stat_result]]:
         """Yield every session with the status of its file. Names we would not give are skipped."""
         for agent in self.agents():
-            for name, status in self.listing(sessions_of(agent), suffix=SUFFIX):
+            for name, status in self._readable_listing(sessions_of(agent), SUFFIX):
                 session = name.removesuffix(SUFFIX)
                 if is_name(session) and stat.S_ISREG(status.st_mode):
                     yield SessionKey(agent, session), status
@@ -68,6 +77,12 @@ class Folders:
             except BaseException:
                 os.close(folder)
                 raise
+
+    def sync_names(self, key: SessionKey, folder: int, log: os.stat_result) -> None:
+        """Make the names on the way to a log durable, before anything in it is acknowledged."""
+        with explaining(f"sync the folder of session `{key.session}`"):
+            os.close(open_folder(self.root, sessions_of(key.agent), create=True))
+            sync_name(folder, key.session + SUFFIX, log, self.disk)
 
     def _no_such_session(self, key: SessionKey) -> NoSuchSession:
         return NoSuchSession(str(key), [known.session for known, _status in self.sessions()])
@@ -140,21 +155,33 @@ class Folders:
         """Remove temporary files that killed processes left behind; returns their names."""
         gone = []
         for agent in self.agents():
-            for name, status in self.listing(sessions_of(agent)):
+            for name, status in self._readable_listing(sessions_of(agent)):
                 if is_temporary(name) and status.st_mtime < now - _STRAY_SECONDS:
                     self.unlink(sessions_of(agent), name)
                     gone.append(f"{agent}/{name}")
         return gone
 
-    def listing(
-        self, parts: tuple[str, ...], *, suffix: str = ""
+    def _readable_listing(
+        self, parts: tuple[str, ...], suffix: str = ""
     ) -> list[tuple[str, os.stat_result]]:
+        """Like `listing`; a folder that cannot be read is reported and does not stop the others."""
+        try:
+            return self.listing(parts, suffix)
+        except StoreError as error:
+            warnings.warn(f"left out: {error}", HoldfastWarning, stacklevel=2)
+            return []
+
+    def listing(self, parts: tuple[str, ...], suffix: str = "") -> list[tuple[str, os.stat_result]]:
         """Return names and statuses in a folder, without following links.
 
         A missing folder is empty.
         """
         try:
             folder = open_folder(self.root, parts)
+            try:
+                return _statuses(folder, suffix)
+            finally:
+                os.close(folder)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -162,16 +189,6 @@ class Folders:
                 f"cannot list `{os.path.join(self.root, *parts)}`: {error.strerror}",
                 hint="check the path, its owner and its mode",
             ) from error
-        found = []
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.name.endswith(suffix):
-                        with suppress(FileNotFoundError):
-                            found.append((entry.name, entry.stat(follow_symlinks=False)))
-        finally:
-            os.close(folder)
-        return found
 
     def unlink(self, parts: tuple[str, ...], name: str) -> None:
         """Delete a file, unless it is gone already."""
@@ -182,6 +199,16 @@ class Folders:
                     os.unlink(name, dir_fd=folder)
             finally:
                 os.close(folder)
+
+
+def _statuses(folder: int, suffix: str) -> list[tuple[str, os.stat_result]]:
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(suffix):
+                with suppress(FileNotFoundError):
+                    found.append((entry.name, entry.stat(follow_symlinks=False)))
+    return found
 
 
 def sessions_of(agent: str) -> tuple[str, ...]:

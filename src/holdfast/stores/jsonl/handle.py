@@ -9,7 +9,7 @@ from holdfast.core.limits import FORMAT_VERSION
 from holdfast.core.log.records import FORMAT
 from holdfast.core.log.views import header_or_none
 from holdfast.errors import ForeignLog, LogBusy, PathRejected
-from holdfast.stores.files import LockTimeout, explain, lock, unlock
+from holdfast.stores.files import LockTimeout, explain, explaining_read, lock, unlock
 from holdfast.stores.jsonl import last_writer
 from holdfast.stores.jsonl.folders import SUFFIX, Folders
 from holdfast.stores.jsonl.log import FileLog
@@ -91,9 +91,11 @@ class LogHandle:
         self.folder, self.fd = self._folders.open(self.key, os.O_RDWR | os.O_APPEND)
         self.known_size = -1
         try:
-            opened = os.fstat(self.fd)
-            self._identity = (opened.st_dev, opened.st_ino)
-            self._check_format()
+            with explaining_read(f"session `{self.key.session}`"):
+                opened = os.fstat(self.fd)
+                self._identity = (opened.st_dev, opened.st_ino)
+                self._check_format()
+            self._folders.sync_names(self.key, self.folder, opened)
         except BaseException:
             self.close()
             raise

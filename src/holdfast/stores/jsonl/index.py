@@ -21,6 +21,7 @@ from holdfast.core.log.views import opening
 from holdfast.core.log.walk import outline_lines
 from holdfast.errors import NoSuchSession, PathRejected, StoreError
 from holdfast.ports import SessionInfo
+from holdfast.stores.files import explaining_read
 from holdfast.stores.jsonl.log import FileLog
 from holdfast.stores.sqlite_cache import SqliteCache
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _WAIT_SECONDS: Final = 2.0
 """A listing that waits longer for another process reads the logs instead."""
 _GROWN_BYTES_MIN: Final = 8 * 1024 * 1024
@@ -165,18 +166,23 @@ def _read(file: LogFile, known: _Row | None) -> _Row:
     """Return the facts from the log itself: from its new part alone where that is enough."""
     fd = file.open(file.key)
     try:
-        status = os.fstat(fd)
-        start, facts = 0, Facts()
-        if known is not None and _has_only_grown(fd, status, known):
-            start, facts = known.scanned, known.facts
-        log = FileLog(file.key, fd, status.st_size)
-        scanned = _scan(log, start, facts)
-        if start == 0:
-            first = opening(log)
-            facts.owner = first.owner if first else None
-        return _Row(_stamp(status), scanned, _fingerprint(fd, scanned), facts)
+        with explaining_read(f"session `{file.key.session}`"):
+            return _read_open(file, fd, known)
     finally:
         os.close(fd)
+
+
+def _read_open(file: LogFile, fd: int, known: _Row | None) -> _Row:
+    status = os.fstat(fd)
+    start, facts = 0, Facts()
+    if known is not None and _has_only_grown(fd, status, known):
+        start, facts = known.scanned, known.facts
+    log = FileLog(file.key, fd, status.st_size)
+    scanned = _scan(log, start, facts)
+    if start == 0:
+        first = opening(log)
+        facts.owner = first.owner if first else None
+    return _Row(_stamp(status), scanned, _fingerprint(fd, scanned), facts)
 
 
 def _has_only_grown(fd: int, status: os.stat_result, known: _Row) -> bool:

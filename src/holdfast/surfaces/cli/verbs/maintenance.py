@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.limits import BLOB_GRACE_SECONDS
-from holdfast.errors import UsageError
+from holdfast.errors import StoreError, UsageError
 from holdfast.surfaces.answers import Cell
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.formatting import count, size_text
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast.core.log.damage import Finding
+    from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.views import LogReport
 
 
@@ -59,19 +60,30 @@ def _verify(args: argparse.Namespace, app: App) -> int:
     else:
         keys = [info.key for info in app.sessions(args.agent)]
     reports = []
+    unread: list[tuple[SessionKey, StoreError]] = []
     for key in keys:
-        with app.out.busy(f"verifying {key}"):
-            report = app.store.verify(key)
+        try:
+            with app.out.busy(f"verifying {key}"):
+                report = app.store.verify(key)
+        except StoreError as error:  # one session that cannot be read does not stop the others
+            unread.append((key, error))
+            app.out.warn(f"{key}: {error}")
+            continue
         reports.append(report)
         if not app.out.is_json:
             _show_report(app, report)
     if app.out.is_json:
-        app.out.json([_report_json(report) for report in reports])
+        app.out.json([*map(_report_json, reports), *(_unread_json(*found) for found in unread)])
     damaged = [report for report in reports if not report.is_sound]
     if damaged and not app.out.is_json:
         name = damaged[0].key.session
         app.out.note(f"nothing was changed; write a repaired copy with `holdfast repair {name}`")
-    return 1 if damaged else 0
+    return 1 if damaged or unread else 0
+
+
+def _unread_json(key: SessionKey, error: StoreError) -> dict[str, object]:
+    fields = {"type": error.code, "message": str(error), "hint": error.hint}
+    return {"session": key.session, "agent": key.agent, "sound": False, "error": fields}
 
 
 def _report_json(report: LogReport) -> dict[str, object]:
@@ -151,14 +163,20 @@ def _add_gc(parser: argparse.ArgumentParser) -> None:
 
 
 def _gc(args: argparse.Namespace, app: App) -> int:
+    blobs: list[str] = []
+    status = 0
     with app.out.busy("looking for unreferenced blobs"):
-        blobs = app.blobs.collect(app.store.hash_candidates(), grace_seconds=args.grace)
+        try:
+            blobs = app.blobs.collect(app.store.hash_candidates(), grace_seconds=args.grace)
+        except StoreError as error:  # a log that cannot be read may mention any of them
+            app.out.warn(f"no blob was deleted: {error}")
+            status = 1
         strays = [*app.store.sweep(), *app.blobs.sweep()]
     if app.out.is_json:
         app.out.json({"blobs": blobs, "temporary_files": strays})
     else:
         app.out.line(f"{len(blobs)} unreferenced blobs and {len(strays)} temporary files deleted")
-    return 0
+    return status
 
 
 VERBS = {
