@@ -90,6 +90,8 @@ def reset(state: SessionState, label: str) -> Flow[SessionKey]:
 def renew(state: SessionState, message_key: str | None) -> Flow[SessionKey | None]:
     """In fresh mode, create the session for a message that follows a reply; None otherwise, and
     where the message is stored already."""
+    if not state.is_settled:
+        yield Read(state.run.window.tokens)
     if not state.run.is_fresh:
         return None
     if message_key and (yield FindMessage(message_key)) is not None:

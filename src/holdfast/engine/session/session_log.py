@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from itertools import dropwhile
+from itertools import dropwhile, islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _RACES_MAX: Final = 50
 """Attempts of one append against other writers; each lost race means that another one succeeded."""
+_OPENING_RECORDS: Final = 2_000
+"""Records that opening a session looks at where no boundary is nearer."""
 _RECORDS_KEPT: Final = 5_000
 """With more records in memory, a new boundary makes the log reload from there."""
 
@@ -55,6 +57,7 @@ class SessionLog:
         self._window: int | None = None
         self._head = ""
         self._on_append: list[Callable[[Sequence[Record]], None]] = []
+        self._on_load: Callable[[Sequence[Record]], None] | None = None
 
     @property
     def head(self) -> str:
@@ -63,6 +66,22 @@ class SessionLog:
     def on_append(self, callback: Callable[[Sequence[Record]], None]) -> None:
         """Call back with the records of every append through this object."""
         self._on_append.append(callback)
+
+    def on_first_load(self, callback: Callable[[Sequence[Record]], None]) -> None:
+        """Call back, once, with the records when they are read for the first time."""
+        self._on_load = callback
+
+    def newest(self) -> tuple[list[Record], bool]:
+        """The newest records, oldest first, and True where a boundary or the root is among them.
+
+        No more are read than opening a session may cost, however long its log is.
+        """
+        found: list[Record] = []
+        for record in islice(self.store.back(self.key), _OPENING_RECORDS):
+            found.append(record)
+            if isinstance(record, Compaction):
+                return found[::-1], True
+        return found[::-1], len(found) < _OPENING_RECORDS
 
     def read(self, window: int) -> tuple[Record, ...]:
         """The records that a window of this size looks at, as they are now."""
@@ -154,6 +173,9 @@ class SessionLog:
         live = self.store.live(self.key, window=window)
         self._records = list(map(self._with_payloads, live.records))
         self._head, self._window = live.head, window
+        callback, self._on_load = self._on_load, None
+        if callback is not None:
+            callback(self._records)
 
     def _catch_up(self) -> list[Record] | None:
         """Take over the records of other writers; None where they do not simply follow ours."""

@@ -85,9 +85,6 @@ class SessionState:
         self.run.searches_memory = options.memory is not None
         self.run.keeps_outputs = blobs is not None
         self.prepared_calls = PreparedCalls(self.run, self._classify)
-        records = self.records()
-        self.run.recall_window(records)
-        self.run.is_fresh = _mode_in(records) == "fresh"
         self.side_files = SideFiles(
             store,
             key,
@@ -95,14 +92,37 @@ class SessionState:
             takes_notes=options.notes != "off",
             clock=clock,
         )
-        self.side_files.catch_up(records)
+        self.is_settled = False
+        """True once the run knows everything that the log says of it."""
+        self._settle_by_newest()
         self.run.recent_replies = self.side_files.recent_replies
         self.log.on_append(self._count)
         self.log.on_append(self.side_files.on_append)
 
     @property
     def mode(self) -> Literal["continue", "fresh"]:
+        if not self.is_settled:
+            self.records()
         return "fresh" if self.run.is_fresh else "continue"
+
+    def _settle_by_newest(self) -> None:
+        """Take over what the newest records say, and all of it where they are all.
+
+        A log that was never compacted is read in full by the first turn and not by opening it.
+        """
+        newest, is_all = self.log.newest()
+        if is_all:
+            self._settle(self.records())
+            return
+        self._settle(newest)
+        self.is_settled = False
+        self.log.on_first_load(self._settle)
+
+    def _settle(self, records: Sequence[Record]) -> None:
+        self.is_settled = True
+        self.run.recall_window(records)
+        self.run.is_fresh = _mode_in(records) == "fresh"
+        self.side_files.catch_up(records)
 
     def records(self) -> Sequence[Record]:
         """The records that the next request looks at."""
