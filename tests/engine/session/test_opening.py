@@ -17,6 +17,7 @@ from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing.scripted import ScriptedModel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import pytest
@@ -28,7 +29,7 @@ TIMES = 20
 MORE_BYTES_MAX = 50 * 1024 * 1024
 
 
-def _talk(records: int) -> list[Record]:
+def _talk(records: int) -> Sequence[Record]:
     half = [(User(content=f"question {n}"), Assistant(content=f"answer {n}")) for n in range(2_500)]
     return [record for pair in half for record in pair][:records]
 

@@ -34,7 +34,8 @@ class FileEraser(FileCatalogue, SessionEraser):
     """A `SessionEraser` of files."""
 
     def erasable(self, key: SessionKey, *, owner: str | None = None) -> ErasableSession:
-        found = describe_logs(key, self._logs_of(key, owner))
+        with explaining_read(f"session `{key.session}`"):
+            found = describe_logs(key, self._logs_of(key, owner))
         if not found.logs:
             raise NoSuchSession(str(key), [known.session for known in self.keys()])
         return found
