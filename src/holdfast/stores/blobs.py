@@ -90,11 +90,10 @@ class FileBlobs:
             return False
 
     def __iter__(self) -> Iterator[str]:
-        for prefix in self._prefixes():
-            for name in self._readable_names(prefix):
-                stem = name.removesuffix(_SUFFIX)
-                if stem != name and _SHA256.fullmatch(stem):
-                    yield stem
+        for _prefix, name in self._files():
+            stem = name.removesuffix(_SUFFIX)
+            if stem != name and _SHA256.fullmatch(stem):
+                yield stem
 
     def collect(
         self, referenced: Iterable[str], *, grace_seconds: float = BLOB_GRACE_SECONDS
@@ -121,9 +120,8 @@ class FileBlobs:
         limit = self._clock() - BLOB_GRACE_SECONDS
         return [
             f"{prefix}/{name}"
-            for prefix in self._prefixes()
-            for name in filter(is_temporary, self._readable_names(prefix))
-            if self._delete_if_old(prefix, name, limit)
+            for prefix, name in self._files()
+            if is_temporary(name) and self._delete_if_old(prefix, name, limit)
         ]
 
     def _delete_if_old(self, prefix: str, name: str, limit: float) -> bool:
@@ -138,16 +136,16 @@ class FileBlobs:
                 return True
         return False
 
-    def _readable_names(self, prefix: str) -> list[str]:
-        """Like `_names`; a folder that cannot be read is reported and does not stop the others."""
-        try:
-            return self._names("blobs", prefix)
-        except StoreError as error:
-            warnings.warn(f"left out: {error}", HoldfastWarning, stacklevel=2)
-            return []
-
-    def _prefixes(self) -> list[str]:
-        return [name for name in self._names("blobs") if _PREFIX.fullmatch(name)]
+    def _files(self) -> Iterator[tuple[str, str]]:
+        """Yield the folder and name of every file. A folder that cannot be read is reported, and
+        does not stop the others."""
+        for prefix in filter(_PREFIX.fullmatch, self._names("blobs")):
+            try:
+                names = self._names("blobs", prefix)
+            except StoreError as error:
+                warnings.warn(f"left out: {error}", HoldfastWarning, stacklevel=2)
+                continue
+            yield from ((prefix, name) for name in names)
 
     def _names(self, *parts: str) -> list[str]:
         with explaining(f"list `{os.path.join(self.root, *parts)}`"):
