@@ -98,7 +98,8 @@ def _stray(block: object) -> object | None:
         if seen > _PARTS_MAX or not isinstance(value, _JSON):
             return value
         if isinstance(value, dict):
-            left.extend(key for key in value if not isinstance(key, str))
+            if not all(isinstance(key, str) for key in value):
+                return value
             left.extend(value.values())
         elif isinstance(value, list | tuple):
             left.extend(value)
