@@ -126,6 +126,10 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
     draft.settle(target.takes_back)
     assert draft.total <= budget.tokens
 
+    # The budget keeps room for all of the system prompt and the tools: the next request may have
+    # others than the measured one. The sizes are those that were measured.
+    share = 1.0 if anchor is None else anchor.share
+    system_tokens, tools_tokens = round(share * system_tokens), round(share * tools_tokens)
     shown, opened = _open_with_user(draft.shown())
     messages = messages_of(shown)
     return Plan(
@@ -137,7 +141,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
             stable=_stable(messages, has_summary=bool(draft.opening)),
         ),
         tokens=Tokens(
-            total=draft.total + budget.static,
+            total=draft.total + system_tokens + tools_tokens + budget.hidden,
             messages=draft.total,
             system=system_tokens,
             tools=tools_tokens,
@@ -188,6 +192,9 @@ class _Anchor(msgspec.Struct, frozen=True):
     """Makes our sizes add up to the measured one."""
     hidden: int
     """Tokens that every request has beside our count."""
+    share: float
+    """The part of the system prompt and the tools that was measured: below 1 where the provider
+    counts less, as a model does whose template has no place for tools."""
 
 
 def _anchor(view: View, cache: ProjectionCache, learned: Correction, static: int) -> _Anchor | None:
@@ -203,12 +210,12 @@ def _anchor(view: View, cache: ProjectionCache, learned: Correction, static: int
     # A few tokens are wrapping that is always there; more than that is in proportion, and goes
     # when messages go.
     hidden = min(max(0, beyond), _HIDDEN_TOKENS)
-    scale = 1.0 + (beyond - hidden) / seen if seen else 1.0
+    scale, share = 1.0 + (beyond - hidden) / seen if seen else 1.0, 1.0
     if beyond < 0:
         # Some of it was too much for the system prompt and the tools: what is left of a short
         # conversation must not pay for all of that, or it would be smaller than nothing.
-        scale = call.usage.prompt / (static + seen)
-    return _Anchor(Correction(learned.factor * scale, learned.per_result * scale), hidden)
+        scale = share = call.usage.prompt / (static + seen)
+    return _Anchor(Correction(learned.factor * scale, learned.per_result * scale), hidden, share)
 
 
 def _basis(

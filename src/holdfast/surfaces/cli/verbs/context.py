@@ -180,8 +180,8 @@ def _sums(plan: Plan) -> list[Row]:
     rows: list[Row] = [
         ("window", f"{window.tokens:,}", f"{window.source} ({window.confidence})"),
         ("− output", f"{budget.output_reserve:,}", "reserved for the reply"),
-        ("− system", f"{tokens.system:,}", "the system prompt"),
-        ("− tools", f"{tokens.tools:,}", f"{len(plan.prompt.tools)} schemas"),
+        ("− system", f"{budget.system:,}", "the system prompt"),
+        ("− tools", f"{budget.tools:,}", f"{len(plan.prompt.tools)} schemas"),
         ("− reserve", f"{budget.dynamic_reserve:,}", "for errors of the estimate"),
     ]
     if budget.hidden:

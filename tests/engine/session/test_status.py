@@ -1,0 +1,104 @@
+"""The numbers of a session agree with each other, wherever they are shown."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from tests.support.cli import run_in_process
+from tests.support.runs import EXAMPLES, RUN
+
+from holdfast.core.models.replies import Reply
+from holdfast.core.models.usage import read_usage
+from holdfast.core.tokens.counting import Estimator
+from holdfast.engine.session.session import Session
+from holdfast.providers.offline.measuring import count_request
+from holdfast.testing.scripted import ScriptedModel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.core.log.records import Json
+
+TOLERANCE_SHARE = 0.1
+TOLERANCE_TOKENS = 30
+"""The context as it is shown may differ from the measured one by the larger of the two."""
+
+
+def look(path: str, depth: int = 1, *, follow_links: bool = False) -> str:
+    """Look at a folder and everything that is in it, as deep as is asked for.
+
+    Args:
+        path: The folder to look at, below the root of the project.
+        depth: The number of levels to look at; one is the folder itself.
+        follow_links: True to look behind links as well.
+    """
+    return f"{path} {depth} {follow_links}"
+
+
+class CountingModel(ScriptedModel):
+    """A model whose provider counts a share of what we count, and some tokens beside it."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__(otherwise=self._answer, window=100_000)
+        self.share = chance.choice([0.05, 0.2, 0.5, 0.9, 1.0, 1.1])
+        self.beside = chance.choice([0, 0, 20, 300])
+        self.counts_tools = chance.random() < 0.5
+        self.prompts: list[int] = []
+
+    def _answer(self, request: Json) -> Reply:
+        counted = request if self.counts_tools else {**request, "tools": []}
+        prompt = max(1, int(self.share * count_request(counted, Estimator())) + self.beside)
+        self.prompts.append(prompt)
+        content = [{"type": "text", "text": "a short answer"}]
+        return Reply(content=content, usage={"input_tokens": prompt, "output_tokens": 4})
+
+
+@pytest.mark.parametrize("seed", range(max(6, EXAMPLES[RUN] // 4)))
+def test_context_calls_and_totals_agree(seed: int, tmp_path: Path) -> None:
+    """The parts add up; `measured` means near the last call; totals are the sums of the calls."""
+    chance = random.Random(seed)
+    model = CountingModel(chance)
+    options: dict[str, Any] = {"tools": [look] if chance.random() < 0.7 else []}
+    options["system"] = "Be brief. " * chance.choice([0, 1, 40])
+    with Session.open("s", model=model, root=str(tmp_path), **options) as session:
+        for number in range(chance.randint(1, 4)):
+            reply = session.say(f"question {number} " + "word " * chance.randint(0, 200))
+            assert reply.usage is not None
+            status, plan = session.status(), session.plan()
+            tokens = plan.tokens
+            assert tokens.total == tokens.messages + tokens.system + tokens.tools + tokens.hidden
+            assert (status.tokens, status.messages_tokens) == (tokens.total, tokens.messages)
+            assert status.prompt_tokens == sum(model.prompts)
+            assert status.output_tokens == 4 * len(model.prompts)
+            assert status.calls == len(model.prompts)
+            if status.basis == "measured":
+                usage = read_usage(reply.usage, "scripted")
+                assert usage is not None
+                # the reply is in the next request, and was not in the measured one
+                answer = 12
+                expected = usage.prompt + answer
+                room = max(TOLERANCE_TOKENS, TOLERANCE_SHARE * expected)
+                assert abs(status.tokens - expected) <= room, (status.tokens, expected)
+
+
+def test_every_display_says_the_same_numbers(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`Session.status`, `holdfast context --json` and `holdfast inspect --json` agree."""
+    root = str(tmp_path)
+    with Session.open("s", model="offline", root=root) as session:
+        for number in range(3):
+            session.say(f"question {number} with some words")
+        status = session.status()
+        plan = session.plan()
+    shown = run_in_process(["context", "s", "--root", root, "--model", "offline", "--json"], capfd)
+    found = shown.json
+    assert found["tokens"] == json.loads(msgspec.json.encode(plan.tokens))
+    assert found["tokens"]["total"] == status.tokens
+    inspected = run_in_process(["inspect", "s", "--root", root, "--json"], capfd).json
+    assert inspected["spent"]["calls"] == status.calls
+    assert inspected["spent"]["prompt"] == status.prompt_tokens
