@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from holdfast.errors import UsageError
 from holdfast.importers.agents import opencode
+from holdfast.importers.common import base
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,9 +42,20 @@ def load(path: str) -> bytes:
         if os.path.isdir(path):
             return opencode.assemble(_files_of(path))
         with open(path, "rb") as file:
-            return file.read()
+            return read_bounded(file, path)
     except OSError as error:
         raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
+
+
+def read_bounded(file: BinaryIO, name: str) -> bytes:
+    """The bytes of an open file; raises where there are more than an import takes."""
+    data = file.read(base.UNPACKED_BYTES_MAX + 1)
+    if len(data) > base.UNPACKED_BYTES_MAX:
+        raise UsageError(
+            f"`{name}` has more than {base.UNPACKED_BYTES_MAX:,} bytes",
+            hint="split it, and import the transcripts in it one by one",
+        )
+    return data
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

@@ -116,7 +116,8 @@ class _Run:
     def _take(self, place: str, *, is_given: bool) -> None:
         from holdfast.importers import Source, files, format_of, names_for, read_source
 
-        data = sys.stdin.buffer.read() if place == "-" else files.load(place)
+        is_piped = place == "-"
+        data = files.read_bounded(sys.stdin.buffer, "stdin") if is_piped else files.load(place)
         source = Source(data, "stdin" if place == "-" else place)
         known = self._args.format or format_of(source)
         if known is None and not is_given:
