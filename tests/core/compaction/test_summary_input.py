@@ -285,3 +285,34 @@ def test_transcript_can_be_read_back(records: list[Record]) -> None:
     made = [entry for unit in input_entries(records) for entry in unit]
     read = read_transcript(transcript(records))
     assert [label for label, _text in read] == [entry.label for entry in made]
+
+
+class Counting:
+    """A counter that knows how often it was asked."""
+
+    is_exact = False
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def count(self, text: str) -> int:
+        self.asked += 1
+        return COUNTER.count(text)
+
+
+@pytest.mark.parametrize("room", [2_000, 20_000])
+def test_entries_are_counted_a_few_times_each(room: int) -> None:
+    """An entry is counted once whole, and a few times where it is cut."""
+    records = [
+        record
+        for number in range(1_000)
+        for record in (
+            User(id=f"{2 * number:018x}", content=f"Bug {number}. {'some words ' * (number % 90)}"),
+            Assistant(id=f"{2 * number + 1:018x}", content=f"Done. {'it works ' * (number % 70)}"),
+        )
+    ]
+    counter = Counting()
+
+    assert parts(records, room, 4, counter)
+    assert counter.asked <= 5 * len(records)

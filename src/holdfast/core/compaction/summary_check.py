@@ -320,8 +320,8 @@ def _check_language(text: str, covered: Sequence[Record]) -> None:
 
 def _scripts(text: str) -> dict[str, float]:
     """The share of each script among a text's letters, without those of paths and other names."""
-    text = _ASCII_RUN.sub(lambda run: "" if _NAME_SIGN.search(run[0]) else run[0], text)
-    counts = {name: len(letters.findall(text)) for name, letters in _SCRIPTS.items()}
+    rows = _ASCII_RUN.sub(lambda run: "" if _NAME_SIGN.search(run[0]) else run[0], text).split("\n")
+    counts = {name: sum(map(len, map(sign.findall, rows))) for name, sign in _SCRIPTS.items()}
     total = sum(counts.values()) or 1
     return {name: count / total for name, count in counts.items()}
 
@@ -412,7 +412,7 @@ def _history(covered: Sequence[Record]) -> list[str]:
         chars += len(text)
         if chars > _COMPARED_CHARS:
             break
-    return _words("\n".join(reversed(texts)))
+    return [word for text in reversed(texts) for word in _words(text)]
 
 
 def _share_in(words: Sequence[str], source: Sequence[str], gram: int) -> float:

@@ -206,6 +206,7 @@ class _Packing:
             [counter.count(entry.render(entry.text)) + 2 for entry in unit] for unit in units
         ]
         self._cuts: dict[tuple[int, int, int], str] = {}
+        self._rendered: dict[tuple[int, tuple[int, ...]], _RenderedUnit] = {}
 
     def tighten(self) -> None:
         """Reserve more room: counts of pieces do not quite add up to the count of the whole."""
@@ -217,7 +218,10 @@ class _Packing:
         bins: list[list[_RenderedUnit]] = [[]]
         used = 0
         for number in range(len(self._units)):
-            unit = self._render(number, caps[number])
+            key = (number, tuple(caps[number]))
+            if key not in self._rendered:
+                self._rendered[key] = self._render(number, caps[number])
+            unit = self._rendered[key]
             if bins[-1] and used + unit.tokens > self._inner and unit.text:
                 bins.append([])
                 used = 0
@@ -295,6 +299,7 @@ class _Packing:
                 entry.render,
                 keep=entry.keep,
                 chars_max=entry.chars,
+                known=self._sizes[number][place] - 2,
             )
         return self._cuts[key]
 

@@ -88,16 +88,22 @@ def within_tokens(
     *,
     keep: Keep = "both",
     chars_max: int | None = None,
+    known: int | None = None,
 ) -> str:
-    """As much of a text as fits into `tokens` in the way it is shown; empty where nothing does."""
+    """As much of a text as fits into `tokens` in the way it is shown; empty where nothing does.
+
+    `known` is the count of the text as it is shown, where the caller has counted it.
+    """
     chars = len(text) if chars_max is None else min(len(text), chars_max)
     whole = _cut_again(text, chars, keep)
-    if whole and counter.count(shown(whole)) <= tokens:
+    taken = counter.count(shown(whole)) if known is None else known
+    if whole and taken <= tokens:
         return whole
     while chars > 0 and tokens > 0:
-        chars = min(chars * 9 // 10, int(chars * tokens / counter.count(shown(text[:chars]))))
+        chars = min(chars * 9 // 10, int(chars * tokens / max(1, taken)))
         shorter = _cut_again(text, max(chars, 0), keep)
-        if counter.count(shown(shorter)) <= tokens:
+        taken = counter.count(shown(shorter))
+        if taken <= tokens:
             return shorter
     return ""
 

@@ -130,11 +130,13 @@ class SessionState:
 
     def plan(self) -> Plan:
         """Project the next request. Nothing is stored."""
-        return self.run.plan(self.records(), self._clock())
+        with self.world.planning:
+            return self.run.plan(self.records(), self._clock())
 
     def plan_held(self) -> Plan:
         """Project the view as it is, without cutting it as long as it fits."""
-        return self.run.plan(self.records(), self._clock(), pressure="hold")
+        with self.world.planning:
+            return self.run.plan(self.records(), self._clock(), pressure="hold")
 
     def totals(self) -> Totals:
         """The sums over everything in the log, kept up to date with each append."""

@@ -7,6 +7,7 @@ are sentences that were said. The same request gives the same reply.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from typing import TYPE_CHECKING, Final
@@ -133,7 +134,7 @@ class OfflineModel:
 
 
 class AsyncOfflineModel:
-    """The same, awaited; it never waits for anything."""
+    """The same, awaited. It reads its request in a thread: the event loop serves others."""
 
     def __init__(self, model: OfflineModel) -> None:
         self._model = model
@@ -141,7 +142,8 @@ class AsyncOfflineModel:
         self.window = model.window
 
     async def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
-        return self._model.send(request, on_delta)
+        reply = await asyncio.to_thread(self._model.send, request)
+        return reply if on_delta is None else _stream_reply(reply, on_delta)
 
 
 def _content(request: Json, counter: Counter) -> list[Json]:

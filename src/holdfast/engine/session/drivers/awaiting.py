@@ -11,6 +11,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, assert_never
 
+import msgspec
+
 from holdfast.core.flow.effects import (
     AcquireTurn,
     Append,
@@ -56,6 +58,12 @@ P = ParamSpec("P")
 _INTERRUPTS: Final = (KeyboardInterrupt, asyncio.CancelledError)
 
 
+class _Finished(msgspec.Struct, frozen=True):
+    """The result of a flow that has ended."""
+
+    value: Any
+
+
 class AwaitingDriver:
     """Runs flows on an event loop."""
 
@@ -83,13 +91,17 @@ class AwaitingDriver:
         error: BaseException | None = None
         try:
             while True:
-                try:
-                    effect = flow.send(value) if error is None else flow.throw(error)
-                except StopIteration as done:
-                    result: T = done.value
+                step, cancelled = await self._advance(flow, value, error)
+                if isinstance(step, _Finished):
+                    if cancelled is not None:
+                        raise cancelled
+                    result: T = step.value
                     return result
                 value, error = None, None
                 try:
+                    if cancelled is not None:
+                        raise cancelled
+                    effect = step
                     await self._check(effect)
                     value = await self.perform(effect)
                 except BaseException as raised:
@@ -97,6 +109,32 @@ class AwaitingDriver:
                     await self._stop_tools()
         finally:
             await self._stop_tools()
+
+    async def _advance(
+        self, flow: Flow[T], value: Any, error: BaseException | None
+    ) -> tuple[Effect | _Finished, asyncio.CancelledError | None]:
+        """The flow's next effect, decided in a thread: planning a cut can take seconds, in which
+        the loop serves others.
+
+        A cancelled task waits until the thread is done, however often it is cancelled: a flow runs
+        in one place at a time.
+        """
+
+        def work() -> Effect | _Finished:
+            with self._world.planning:
+                try:
+                    return flow.send(value) if error is None else flow.throw(error)
+                except StopIteration as done:
+                    return _Finished(done.value)
+
+        task = asyncio.ensure_future(asyncio.to_thread(work))
+        cancelled: asyncio.CancelledError | None = None
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as raised:
+                cancelled = raised
+        return task.result(), cancelled
 
     async def perform(self, effect: Effect) -> Any:
         world, scope = self._world, self._scope
@@ -159,7 +197,7 @@ class AwaitingDriver:
             else None
         )
         try:
-            request = self._world.request(call)
+            request = await run_in_thread(self._world.request, call)
             sent = model.send(request, on_delta)
             if not inspect.isawaitable(sent):
                 raise BadSetting(

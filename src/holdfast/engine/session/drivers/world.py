@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ from holdfast.providers.replies import partial_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from holdfast.core.failures.classify import Rule
     from holdfast.core.flow.effects import CallModel, SavedCheckpoint, StoredMessage
@@ -64,6 +66,8 @@ class World(msgspec.Struct, kw_only=True):
     rules: Sequence[Rule] = ()
     """The caller's own rules for classifying failures."""
     clock: Clock = time.time
+    planning: AbstractContextManager[Any] = msgspec.field(default_factory=threading.RLock)
+    """Held by the thread that plans: what one plan leaves to the next is for one thread."""
 
     def request(self, call: CallModel) -> Json:
         return render_valid(call.prompt, call.target)
