@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -228,6 +229,26 @@ def test_a_cut_in_its_turn_keeps_the_context_with_the_question(bench: Bench) -> 
     bench.do(session.compact())
     bench.say(session, "And now?")
     assert texts(model.requests[-1]).count(WORD) == 1
+
+
+def test_a_cut_inside_the_turn_keeps_the_context_beside_the_question() -> None:
+    """The boundary holds both; the next projection reads from there, and says the same."""
+    records: list[Record] = [InjectedContext(id="c", text=WORD, source="ci")]
+    records.append(User(id="u", content="And now?"))
+    for number in range(30):
+        call = {**CALL, "id": f"t{number}"}
+        records.append(Assistant(id=f"a{number}", content=[call]))
+        result = f"out {number} " + "lorem ipsum " * 1_500
+        records.append(ToolResult(id=f"r{number}", tool_use_id=f"t{number}", content=result))
+    request = ProjectionRequest(records, Window(32_000, "test"), TARGETS[0])
+    plan = project(request)
+    cuts = [made for made in plan.decisions if isinstance(made, Compaction)]
+    assert [kept["type"] for kept in cuts[0].turn or ()] == ["context", "user"]
+    decided = [msgspec.structs.replace(made, id=f"d{at}") for at, made in enumerate(plan.decisions)]
+    again = project(msgspec.structs.replace(request, records=[*records, *decided]))
+    sent = shown(render(plan.prompt, TARGETS[0]))
+    assert sent.count(WORD) == 1
+    assert shown(render(again.prompt, TARGETS[0])) == sent
 
 
 def test_long_context_is_cut_and_the_record_has_all_of_it(bench: Bench) -> None:
