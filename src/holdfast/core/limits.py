@@ -50,6 +50,8 @@ AUDIT_FIELD_CHARS_MAX: Final = 600
 WINDOW_FLOOR_TOKENS: Final = 16_000
 """A smaller window is refused unless the caller lowers the floor."""
 WINDOW_WARN_TOKENS: Final = 32_000
+MESSAGES_TOKENS_MIN: Final = 1_000
+"""Tokens that system prompt, tools and reply must leave: then every log has a request."""
 OUTPUT_RESERVE_TOKENS: Final = 20_000
 """Kept free for the reply; a quarter of the window where that is less."""
 

@@ -144,7 +144,7 @@ def test_a_refusal_that_nothing_can_be_done_about_does_not_spoil_the_running_ses
         window=16_000,
     )
     session = bench.open(model, summary="extract", floor=1_000)
-    for _ in range(9):
+    for _ in range(10):
         with_error = None
         try:
             reply = bench.say(session, "hello")

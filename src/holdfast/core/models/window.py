@@ -3,7 +3,8 @@
 budget = ratio × (window − output reserve − static − dynamic reserve)
 
 `static` is what every request repeats: the system prompt and the tools' schemas.
-The dynamic reserve is for what the providers add and no estimate sees.
+The dynamic reserve is for what the providers add and no estimate sees. It gives way where it would
+leave less than the minimum for messages.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from holdfast.core.limits import (
+    MESSAGES_TOKENS_MIN,
     OUTPUT_RESERVE_TOKENS,
     WINDOW_FLOOR_TOKENS,
     WINDOW_WARN_TOKENS,
@@ -80,11 +82,16 @@ class Budget(msgspec.Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """Return the tokens that the messages of the log may take."""
+        """Return the tokens that the messages of the log may take.
+
+        No ratio and no bound makes it smaller than the minimum that the window itself leaves: a
+        number that was learned must not make every later request impossible.
+        """
         free = int(self.ratio * self.available)
         if self.at_most is not None:
             free = min(free, self.at_most - self.static)
-        return max(0, free)
+        left = self.window - self.output_reserve - self.static
+        return max(0, free, min(MESSAGES_TOKENS_MIN, left))
 
     def parts(self) -> dict[str, int]:
         """Everything that takes room beside the messages, the largest first."""
@@ -96,6 +103,35 @@ class Budget(msgspec.Struct, frozen=True):
             "dynamic_reserve": self.dynamic_reserve,
         }
         return dict(sorted(named.items(), key=lambda item: -item[1]))
+
+    @property
+    def sums(self) -> str:
+        """Return the parts as a sum, the largest first."""
+        return " + ".join(f"{name} {tokens:,}" for name, tokens in self.parts().items() if tokens)
+
+    def ways_out(self) -> str:
+        """Return what a caller can do so that the minimum for messages is left.
+
+        Only ways that are enough by themselves are named.
+        """
+        left = self.window - self.output_reserve - self.system - self.tools
+        missing = MESSAGES_TOKENS_MIN - left
+        ways = [
+            way
+            for tokens, way in (
+                (self.system, f"shorten the system prompt by {missing:,} tokens"),
+                (self.tools, f"pass fewer or shorter tools (by {missing:,} tokens)"),
+                (
+                    self.output_reserve - 1,
+                    f"ask for a reply of at most {self.output_reserve - missing:,} tokens "
+                    "(`output_tokens`)",
+                ),
+            )
+            if tokens >= missing
+        ]
+        # The default reserve grows with the window, by a quarter of it.
+        enough = self.window + -(-4 * missing // 3) + 1
+        return ", or ".join((*ways, f"use a window of at least {enough:,} tokens"))
 
 
 def check_floor(window: Window, floor: int) -> None:
@@ -127,12 +163,16 @@ def budget_for(
 ) -> Budget:
     """The budget of one request. Raises `CannotFit` where nothing is left for messages."""
     size = window.tokens
+    reserve = output_reserve(size) if output is None else output
+    spare = max(0, size - reserve - system - tools - MESSAGES_TOKENS_MIN)
+    hidden = min(hidden, spare)
+    dynamic = max(DYNAMIC_RESERVE_TOKENS, int(DYNAMIC_RESERVE_SHARE * size))
     budget = Budget(
         window=size,
-        output_reserve=output_reserve(size) if output is None else output,
+        output_reserve=reserve,
         system=system,
         tools=tools,
-        dynamic_reserve=max(DYNAMIC_RESERVE_TOKENS, int(DYNAMIC_RESERVE_SHARE * size)),
+        dynamic_reserve=min(dynamic, spare - hidden),
         ratio=RATIO_ANCHORED if is_anchored else RATIO_ESTIMATED,
         hidden=hidden,
         at_most=at_most,
@@ -141,8 +181,8 @@ def budget_for(
     if budget.tokens <= 0:
         raise CannotFit(
             f"nothing of the {size:,} token window ({window.source}) is left for messages: "
-            + " + ".join(f"{name} {tokens:,}" for name, tokens in budget.parts().items() if tokens),
-            parts={"window": size, **budget.parts()},
-            hint="shorten the system prompt or the tools, or ask for less output",
+            f"{budget.sums}",
+            parts={"window": size, "budget": 0, **budget.parts()},
+            hint=budget.ways_out(),
         )
     return budget

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.extract.digest import arguments_text
-from holdfast.core.extract.names import identifiers
 from holdfast.core.log.records import Compaction, Prune, PruneDecision, to_json
 from holdfast.core.log.refs import bare, named_outputs
-from holdfast.core.models.messages import ToolCall
 from holdfast.core.projection.past import Past
 from holdfast.core.projection.policy import StepSize
-from holdfast.core.projection.prune import can_clear, can_trim
+from holdfast.core.projection.prune import as_shown, can_clear, can_trim
 from holdfast.core.projection.steps import Thread, note
 from holdfast.core.projection.view import LEAST_SUMMARY, Form, opening_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Thinking
@@ -131,14 +128,17 @@ class ViewDraft:
 
     # What can be done to it.
 
-    def show(self, record: str, form: Form) -> None:
-        """Give a record another form."""
-        self.forms[record] = form
-        index = self._place_of(record)
-        if index is None or index < self.start:
+    def show(self, forms: Mapping[str, Form]) -> None:
+        """Give records other forms."""
+        for record, form in forms.items():
+            before = self.view.forms.get(record)
+            self.forms[record] = form if before is None else before.join(form)
+        places = {self._place_of(record) for record in forms}
+        kept = {place for place in places if place is not None and place >= self.start}
+        for place in kept:
+            self._reweigh(place)
+        if places - kept:
             self._reweigh_rest()  # in an earlier cut's opening, or pinned by this one
-        else:
-            self._reweigh(index)
 
     def prune(self, index: int, form: Form, is_allowed: Callable[[MessagePart], bool]) -> None:
         """Shorten the results of one step."""
@@ -196,9 +196,9 @@ class ViewDraft:
         self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
         self.close()
 
-    def drop_pins_but_last(self) -> None:
-        """Of the turn a cut fell into, keep only what was said last."""
-        self.pinned = ([unit for unit in self.pinned if unit.is_said] or self.pinned)[-1:]
+    def keep_pins(self, pinned: list[ContextUnit]) -> None:
+        """Of the turn a cut fell into, keep only these messages."""
+        self.pinned = pinned
         assert self.summary is not None
         self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
         self.close()
@@ -260,9 +260,9 @@ class ViewDraft:
     def _compaction(self, window: int, before: int, reason: str) -> Compaction:
         kept = self.units[self.start :]
         gone = self._past.cut_records(self.units, self.start)
-        said = {unit.first for unit in self.pinned}
+        said = {unit.first: self.shape(unit.parts[0]) for unit in self.pinned}
         pinned = [
-            to_json(record)
+            to_json(as_shown(record, said[record.id]) if record.id in self.forms else record)
             for record in self._records
             if record.kind in ("user", "context") and record.id in said
         ]
@@ -312,16 +312,6 @@ class ViewDraft:
     def shape(self, part: MessagePart) -> MessagePart:
         """A part in the form it has in the request."""
         return self._cache.shape(part, self.forms.get(part.record))
-
-    def names_called(self, unit: ContextUnit) -> list[str]:
-        """Return the names in the arguments of a unit's calls."""
-        return [
-            name
-            for part in unit.parts
-            for block in part.blocks
-            if type(block) is ToolCall
-            for name in identifiers(arguments_text(block.arguments))
-        ]
 
     def names_held(self, unit: ContextUnit) -> list[str]:
         """Every name in a unit."""

@@ -11,7 +11,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.models.messages import ToolAnswer
+from holdfast.core.extract.digest import arguments_text
+from holdfast.core.extract.names import identifiers
+from holdfast.core.models.messages import ToolAnswer, ToolCall
 from holdfast.core.projection.policy import StepSize, choose
 from holdfast.core.projection.prune import chars_of
 from holdfast.core.projection.view import Form
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 
 _MINIMAL_CHARS: Final = 240
 """Characters kept of each part of the newest step when there is room for nothing else."""
+_PIN_TOKENS: Final = 120
+"""With less room for each of them, the oldest messages of a turn are left out: a shorter one says
+little more than which record has it."""
+_PINS_SHARE: Final = 4
+"""The part of the room that the older messages of a turn keep while a step can give way."""
 
 
 def prunable_results(policy: Policy) -> Callable[[MessagePart], bool]:
@@ -204,7 +211,7 @@ def quiet_steps(draft: ViewDraft, first: int) -> list[int]:
     holders: dict[str, int] = {}
     used = list(range(len(units)))
     for index, unit in enumerate(units):
-        for name in draft.names_called(unit):
+        for name in names_called(unit):
             if name in holders:
                 used[holders[name]] = index
         holders.update(dict.fromkeys(draft.names_held(unit), index))
@@ -212,6 +219,17 @@ def quiet_steps(draft: ViewDraft, first: int) -> list[int]:
     for unit in units:
         steps.append(steps[-1] + (not unit.is_user))
     return [steps[-1] - steps[index + 1] for index in used]
+
+
+def names_called(unit: ContextUnit) -> list[str]:
+    """Return the names in the arguments of a unit's calls."""
+    return [
+        name
+        for part in unit.parts
+        for block in part.blocks
+        if type(block) is ToolCall
+        for name in identifiers(arguments_text(block.arguments))
+    ]
 
 
 def force(draft: ViewDraft, budget: Budget, policy: Policy, room: int | None = None) -> None:
@@ -225,8 +243,9 @@ def force(draft: ViewDraft, budget: Budget, policy: Policy, room: int | None = N
     room = budget.tokens if room is None else min(room, budget.tokens)
     is_cut = _cut_oldest(draft, room, policy)
     if draft.total > room:
-        _shorten(draft, budget, policy, room, is_cut=is_cut)
-    assert draft.total <= budget.tokens, f"{draft.total:,} tokens do not fit {budget.tokens:,}"
+        _shorten(draft, policy, room, is_cut=is_cut)
+    if draft.total > budget.tokens:
+        raise _cannot_fit(draft, budget)
 
 
 def _cut_oldest(draft: ViewDraft, room: int, policy: Policy) -> bool:
@@ -244,65 +263,118 @@ def _cut_oldest(draft: ViewDraft, room: int, policy: Policy) -> bool:
     if start == draft.start and not draft.opening:
         return False  # nothing is before it: a cut would leave nothing out
     draft.cut(start, carry_tokens)
-    if draft.total > room and len(draft.pinned) > 1:
-        draft.drop_pins_but_last()
     if draft.total > room:
         draft.fit_carry(room, carry_tokens)
     return True
 
 
-def _shorten(draft: ViewDraft, budget: Budget, policy: Policy, room: int, *, is_cut: bool) -> None:
-    """The newest turn alone is too large: shorten it inside itself."""
-    user = draft.latest_user()
-    if draft.units[draft.start :] and draft.units[-1] is not user:
+def _shorten(draft: ViewDraft, policy: Policy, room: int, *, is_cut: bool) -> None:
+    """The newest turn alone is too large: shorten it inside itself, the newest words last."""
+    _shorten_pins(draft, room, room // _PINS_SHARE)
+    if draft.total <= room:
+        return
+    newest = draft.units[-1] if draft.start < len(draft.units) else None
+    if newest is not None and newest is not draft.latest_user():
         # A step is in flight. It gives way first, part by part, down to a few words each: what is
         # left of a dump is worth less than half of what everything before it is told in.
         if is_cut:
             draft.recarry(policy.carry_cap(room) // 2)
-            if _squeeze(draft, draft.units[-1], room):
+            if _squeeze(draft, newest, room):
                 return
             draft.recarry(0)
-        if _squeeze(draft, draft.units[-1], room):
+        if _squeeze(draft, newest, room):
             return
         draft.cut(len(draft.units), 0)
         draft.fit_carry(room, policy.carry_cap(room))
-        if draft.total <= room:
-            return
-    if (user is None or not _squeeze(draft, user, room)) and draft.total > budget.tokens:
-        raise _cannot_fit(draft, budget, user)
+    if draft.total > room and draft.summary:
+        draft.recarry(0)
+    _shorten_pins(draft, room, 0)
+    user = draft.latest_user()
+    if draft.total > room and user is not None:
+        _squeeze(draft, user, room, least=1)
 
 
-def _squeeze(draft: ViewDraft, unit: ContextUnit, room: int) -> bool:
-    """Shorten the parts of a unit until everything fits; whether it does."""
+def _shorten_pins(draft: ViewDraft, room: int, least: int) -> None:
+    """Shorten what the user said in the newest turn before the last message, the longest first.
+
+    Together they keep `least` tokens, however little room there is. Where there are too many of
+    them, the oldest are left out.
+    """
+    older = [unit for unit in draft.pinned if unit is not draft.latest_user()]
+    if draft.total <= room or not older:
+        return
+    sizes = [draft.tokens_of(unit) for unit in older]
+    others = draft.total - sum(sizes)
+    aim = max(least, room - others)
+    count = min(len(older), max(0, aim // _PIN_TOKENS))
+    while count < len(older) and sum(sizes[len(sizes) - count - 1 :]) <= aim:
+        count += 1  # short ones
+    if count < len(older):
+        dropped = older[: len(older) - count]
+        draft.keep_pins([unit for unit in draft.pinned if unit not in dropped])
+        older, sizes = older[len(dropped) :], sizes[len(dropped) :]
+    level = _water_level(sizes, aim)
+    while older and draft.total - others > aim and level >= 1:
+        draft.show(
+            {
+                unit.first: Form("trim", _share_of(unit, level / size))
+                for unit, size in zip(older, sizes, strict=True)
+                if size > level
+            }
+        )
+        level *= 0.9
+
+
+def _water_level(sizes: Sequence[int], room: int) -> float:
+    """The most that each may have so that all of them fit; short ones leave theirs to the rest."""
+    left = room
+    ordered = sorted(sizes)
+    for place, size in enumerate(ordered):
+        share = left / (len(ordered) - place)
+        if size > share:
+            return share
+        left -= size
+    return float(max(sizes, default=0))
+
+
+def _share_of(unit: ContextUnit, share: float) -> int:
+    return int(share * sum(map(chars_of, unit.parts)))
+
+
+def _squeeze(draft: ViewDraft, unit: ContextUnit, room: int, least: int = _MINIMAL_CHARS) -> bool:
+    """Shorten the parts of a unit until everything fits; whether it does.
+
+    Each keeps `least` characters.
+    """
     chars = {part.record: chars_of(part) for part in unit.parts if part.record}
     size = draft.tokens_of(unit)
     share = max(0.0, (size - (draft.total - room)) / size) * 0.95
     while chars:
-        for record, length in chars.items():
-            keep = max(_MINIMAL_CHARS, int(length * share))
-            if keep < length:
-                draft.show(record, Form("trim", keep))
+        keeps = {record: max(least, int(length * share)) for record, length in chars.items()}
+        draft.show(
+            {record: Form("trim", keep) for record, keep in keeps.items() if keep < chars[record]}
+        )
         if draft.total <= room:
             return True
-        if all(length * share <= _MINIMAL_CHARS for length in chars.values()):
+        if all(length * share <= least for length in chars.values()):
             return False
         share *= 0.8
     return False
 
 
-def _cannot_fit(draft: ViewDraft, budget: Budget, user: ContextUnit | None) -> CannotFit:
-    newest = draft.tokens_of(user) if user is not None else 0
-    parts = {
-        "window": budget.window,
-        "newest_turn": draft.total,
-        "newest_user_message": newest,
-        "budget": budget.tokens,
-        **budget.parts(),
-    }
-    sums = " + ".join(f"{name} {tokens:,}" for name, tokens in budget.parts().items() if tokens)
+def _cannot_fit(draft: ViewDraft, budget: Budget) -> CannotFit:
+    """The refusal where less than the minimum is left for messages: a matter of the caller's own
+    parts, never of the log."""
+    user = draft.latest_user()
     return CannotFit(
         f"the newest turn does not fit: it needs {draft.total:,} tokens at its shortest and has "
-        f"{budget.tokens:,} of a window of {budget.window:,} ({sums})",
-        parts=parts,
-        hint="shorten the system prompt or the tools, ask for less output, or use a larger window",
+        f"{budget.tokens:,} of a window of {budget.window:,} ({budget.sums})",
+        parts={
+            "window": budget.window,
+            "newest_turn": draft.total,
+            "newest_user_message": draft.tokens_of(user) if user is not None else 0,
+            "budget": budget.tokens,
+            **budget.parts(),
+        },
+        hint=budget.ways_out(),
     )

@@ -53,6 +53,8 @@ def fit_count(draft: ViewDraft, dialect: Dialect, policy: Policy, room: int) -> 
     while start > draft.start and left >= len(draft.units[start].parts):
         left -= len(draft.units[start].parts)
         start -= 1
+    if len(draft.units[-1].parts) + 4 > most:
+        start = len(draft.units)  # one step with more calls than that
     draft.reasons.append(f"more than {most:,} messages")
     draft.cut(start, policy.carry_cap(room))
 
@@ -100,6 +102,6 @@ def _is_cleared(draft: ViewDraft, part: MessagePart) -> bool:
 
 
 def _clear(draft: ViewDraft, part: MessagePart, why: str) -> None:
-    draft.show(part.record, Form("clear"))
+    draft.show({part.record: Form("clear")})
     if why not in draft.reasons:
         draft.reasons.append(why)

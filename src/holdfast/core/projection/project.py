@@ -32,9 +32,13 @@ if TYPE_CHECKING:
     from holdfast.core.projection.steps import ContextUnit
     from holdfast.core.projection.view import View
 
+_FULL_SHARE: Final = 0.9
+"""A view that takes more of its budget has a warning."""
 _HIDDEN_TOKENS: Final = 500
 _ANCHOR_SHARE: Final = 0.1
 """A reported size that differs by more than this share is not of the request that we see."""
+_SCALE_MIN: Final = 0.3
+"""Neither is one that would make our counts three times as small or as large."""
 
 
 class Tokens(msgspec.Struct, frozen=True):
@@ -157,7 +161,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         repairs=(*draft.repairs, *opened, *_close_with_note(draft)),
         decisions=draft.decisions(window.tokens, before),
         tokens_before=before,
-        warnings=tuple(filter(None, (window.warning,))),
+        warnings=tuple(filter(None, (window.warning, _fill_warning(draft.total, budget)))),
         _draft=draft,
         _records=request.records,
     )
@@ -170,6 +174,14 @@ def _room_after_a_cut(budget: Budget, learned: Correction, correction: Correctio
         return budget.tokens
     anew = msgspec.structs.replace(budget, ratio=RATIO_ESTIMATED, hidden=0).tokens
     return int(anew * min(1.0, correction.factor / learned.factor))
+
+
+def _fill_warning(tokens: int, budget: Budget) -> str:
+    """Return the warning about a view that is nearly full; empty if it is not."""
+    if tokens <= _FULL_SHARE * budget.tokens:
+        return ""
+    share = tokens / budget.tokens
+    return f"the messages take {share:.0%} of their budget of {budget.tokens:,} tokens"
 
 
 def _open_with_user(shown: list[ContextUnit]) -> tuple[list[ContextUnit], list[ViewRepair]]:
@@ -210,12 +222,15 @@ def _anchor(view: View, cache: ProjectionCache, learned: Correction, static: int
     # A few tokens are wrapping that is always there; more than that is in proportion, and goes
     # when messages go.
     hidden = min(max(0, beyond), _HIDDEN_TOKENS)
-    scale, share = 1.0 + (beyond - hidden) / seen if seen else 1.0, 1.0
-    if beyond < 0:
-        # Some of it was too much for the system prompt and the tools: what is left of a short
-        # conversation must not pay for all of that, or it would be smaller than nothing.
-        scale = share = call.usage.prompt / (static + seen)
-    return _Anchor(Correction(learned.factor * scale, learned.per_result * scale), hidden, share)
+    # Some of it is due to the system prompt and the tools: a short conversation must not pay for
+    # all of that, or its messages would weigh a hundred times what they do, or less than nothing.
+    scale = 1.0 + (beyond - hidden) / (static + seen) if static + seen else 1.0
+    if not _SCALE_MIN <= scale <= 1 / _SCALE_MIN:
+        return None
+    if beyond > 0:
+        hidden += int((scale - 1.0) * static)
+    correction = Correction(learned.factor * scale, learned.per_result * scale)
+    return _Anchor(correction, hidden, min(1.0, scale))
 
 
 def _basis(

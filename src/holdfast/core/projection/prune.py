@@ -19,6 +19,7 @@ from holdfast.core.limits import (
     TRIM_ABOVE_CHARS,
     TRIM_KEEP_CHARS,
 )
+from holdfast.core.log.records import User
 from holdfast.core.models.messages import (
     Block,
     Image,
@@ -29,11 +30,12 @@ from holdfast.core.models.messages import (
     ToolAnswer,
     ToolCall,
 )
-from holdfast.core.text.cut import cut
+from holdfast.core.text.cut import cut, scrub_deep
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.counting import Estimator
 
 if TYPE_CHECKING:
+    from holdfast.core.log.records import Record
     from holdfast.core.projection.steps import MessagePart
     from holdfast.core.text.cut import Marker
 
@@ -43,6 +45,10 @@ _ERROR_ENDING: Final = lazy_pattern(
     re.IGNORECASE,
 )
 _COUNTER: Final = Estimator()
+_IMAGE_CHARS: Final = 1_000
+"""The size that an image has beside text where it is known only by its address."""
+_ARGUMENTS_CHARS_MIN: Final = 200
+"""Arguments of this length are not replaced by a note: it would not be shorter."""
 _NAMES_CHARS: Final = 20_000
 """Characters of a result that are searched for names."""
 _ENDING_CHARS: Final = 2_000
@@ -96,18 +102,54 @@ def _clear_block(block: Block, record: str) -> Block:
 def shorten(part: MessagePart, keep: int) -> MessagePart:
     """A part with at most `keep` characters of text, shared among its blocks by their length.
 
-    Thinking and images cannot be shortened: they give way to a note, or to nothing.
+    Thinking and images cannot be shortened: they give way to a note, or to nothing. Notes count as
+    text, so that a message of a thousand images becomes as short as any other.
     """
     total = sum(map(_length, part.blocks))
     share = min(1.0, keep / total) if total else 1.0
     blocks = [_shorten_block(block, share, part.record) for block in part.blocks]
     kept = tuple(block for block in blocks if block is not None)
+    kept = _join_texts(kept, keep, part.record)
     return msgspec.structs.replace(part, blocks=kept or (Text("…"),))
 
 
+def as_shown(record: Record, shown: MessagePart) -> Record:
+    """A user's record with the texts it is shown with, where nothing but texts is left of it.
+
+    A cut stores the messages of its turn once more, and a line of the log is bounded.
+    """
+    texts = [block.text for block in shown.blocks if type(block) is Text]
+    if not isinstance(record, User) or len(texts) < len(shown.blocks):
+        return record
+    content = [{"type": "text", "text": text} for text in texts]
+    return msgspec.structs.replace(record, content=content)
+
+
 def chars_of(part: MessagePart) -> int:
-    """Return the number of characters of a part that could be cut."""
-    return sum(map(_length, part.blocks))
+    """Return the size of a part in characters, with what gives way to a note at its own size."""
+    return sum(map(_bulk, part.blocks))
+
+
+def _bulk(block: Block) -> int:
+    match block:
+        case Image(data=data):
+            return max(len(data), _IMAGE_CHARS)
+        case Thinking(text=text, signature=signature, redacted=redacted, item=item):
+            return len(text) + len(signature) + len(redacted) + len(msgspec.json.encode(item))
+        case Other(raw=raw):
+            return len(msgspec.json.encode(scrub_deep(raw)))
+        case _:
+            return _length(block)
+
+
+def _join_texts(blocks: tuple[Block, ...], keep: int, record: str) -> tuple[Block, ...]:
+    """The blocks with all their texts in one, where they are longer than `keep` together."""
+    texts = [block.text for block in blocks if type(block) is Text]
+    if sum(map(len, texts)) <= keep:
+        return blocks
+    text = cut("\n".join(texts), keep, marker=name_record(record)).text
+    first = (Text(text),) if text.strip() else ()
+    return (*first, *(block for block in blocks if type(block) is not Text))
 
 
 def _shorten_block(block: Block, share: float, record: str) -> Block | None:
@@ -117,7 +159,7 @@ def _shorten_block(block: Block, share: float, record: str) -> Block | None:
             return Text(shorter) if shorter.strip() else None
         case ToolCall(arguments=arguments):
             return msgspec.structs.replace(
-                block, arguments=_shorten_value(arguments, share, record)
+                block, arguments=_shorten_arguments(arguments, share, record)
             )
         case ToolAnswer():
             return _trim_answer(block, int(_length(block) * share), record)
@@ -126,9 +168,19 @@ def _shorten_block(block: Block, share: float, record: str) -> Block | None:
         case Thinking():
             return None
         case Other(kind=kind):
-            return Text(f"[{kind} left out: record {record} has it]")
+            return Text(f"[{kind[:80]} left out: record {record} has it]")
         case _:
             assert_never(block)
+
+
+def _shorten_arguments(arguments: Any, share: float, record: str) -> Any:
+    """Arguments with shorter texts, or a note where that is not enough: long lists, many names."""
+    chars = len(msgspec.json.encode(scrub_deep(arguments)))
+    cap = max(_ARGUMENTS_CHARS_MIN, int(2 * share * chars))
+    shorter = _shorten_value(arguments, share, record)
+    if share >= 1.0 or len(msgspec.json.encode(scrub_deep(shorter))) <= cap:
+        return shorter
+    return {"left_out": f"[{chars:,} characters of arguments: record {record} has them]"}
 
 
 def _shorten_value(value: Any, share: float, record: str) -> Any:

@@ -212,12 +212,12 @@ class Thread:
 
     def _take_call(self, record: ToolUse) -> None:
         """A call that stands alone, as other writers leave it."""
-        arguments = record.input if isinstance(record.input, dict) else {"value": record.input}
-        call = ToolCall(record.tool_use_id, record.name, {} if record.input is None else arguments)
+        block = {"type": "tool_use", "id": record.tool_use_id, "name": record.name}
+        calls = read_blocks([{**block, "input": record.input}])
         step = self._step
         if step is None or step.has_answers or self._waiting:
             step = self._open_for(record.id)
-        blocks = self._with_sound_calls(record, (call,))
+        blocks = self._with_sound_calls(record, calls)
         step.add(MessagePart(record.id, "assistant", "assistant", blocks))
 
     def _take_result(self, record: ToolResult) -> None:
@@ -365,6 +365,8 @@ class _OpenStep:
     def __init__(self) -> None:
         self._said: list[MessagePart] = []
         self._calls: list[ToolCall] = []
+        self._open: dict[str, ToolCall] = {}
+        """Calls without an answer, by id."""
         self._answers: dict[str, MessagePart] = {}
         self._aliases: dict[str, list[str]] = {}
         self._finished: ContextUnit | None = None
@@ -376,7 +378,9 @@ class _OpenStep:
     def add(self, part: MessagePart) -> None:
         self._finished = None
         self._said.append(part)
-        self._calls += [block for block in part.blocks if isinstance(block, ToolCall)]
+        calls = [block for block in part.blocks if isinstance(block, ToolCall)]
+        self._calls += calls
+        self._open.update((call.id, call) for call in calls)
 
     def alias(self, name: str, real: str) -> None:
         """Results by `name` are for the call that was renamed to `real`."""
@@ -388,6 +392,7 @@ class _OpenStep:
     def answer(self, record: ToolResult, content: tuple[Piece, ...]) -> ToolCall:
         call = self._call_for(record)
         assert call is not None
+        del self._open[call.id]
         self._finished = None
         block = ToolAnswer(call.id, content, is_error=record.is_error, name=call.name)
         self._answers[call.id] = MessagePart(record.id, "tool_result", "user", (block,))
@@ -395,9 +400,8 @@ class _OpenStep:
 
     def interruptions(self) -> list[ViewRepair]:
         said = self._said[-1].record if self._said else ""
-        return [
-            ViewRepair("interrupted-call", said, f"{call.name} {call.id}") for call in self._open()
-        ]
+        calls = self._open.values()
+        return [ViewRepair("interrupted-call", said, f"{call.name} {call.id}") for call in calls]
 
     def unit(self) -> ContextUnit:
         """The step as it is now; the same object until something is added to it."""
@@ -408,17 +412,13 @@ class _OpenStep:
             self._finished = ContextUnit((*self._said, *answers))
         return self._finished
 
-    def _open(self) -> Iterable[ToolCall]:
-        return (call for call in self._calls if call.id not in self._answers)
-
     def _call_for(self, record: ToolResult) -> ToolCall | None:
         name = record.tool_use_id
-        waiting = list(self._open())
         if not name.strip():
             # Nothing says whose it is; with one call open there is no doubt.
-            return waiting[0] if len(waiting) == 1 else None
+            return next(iter(self._open.values())) if len(self._open) == 1 else None
         names = (name, *self._aliases.get(name, ()))
-        return next((call for call in waiting if call.id in names), None)
+        return next((self._open[name] for name in names if name in self._open), None)
 
 
 def messages_of(units: Iterable[ContextUnit]) -> list[Message]:

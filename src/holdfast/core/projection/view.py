@@ -49,6 +49,13 @@ class Form(msgspec.Struct, frozen=True, gc=False):
 
     action: Literal["trim", "clear"]
     keep: int | None = None
+    """Characters that stay, of what is not cleared; None for the default."""
+
+    def join(self, later: Form) -> Form:
+        """Both forms in one: what was cleared stays cleared, what is shorter stays shorter."""
+        action = self.action if self.action == "clear" else later.action
+        keeps = [form.keep for form in (self, later) if form.keep is not None]
+        return Form(action, min(keeps) if keeps else None)
 
 
 class MeasuredCall(msgspec.Struct, frozen=True):
@@ -128,7 +135,9 @@ class ProjectionCache:
 
 
 def _shape(part: MessagePart, form: Form) -> MessagePart:
-    return clear(part) if form.action == "clear" else trim(part, form.keep)
+    if form.action == "trim":
+        return trim(part, form.keep)
+    return clear(part) if form.keep is None else trim(clear(part), form.keep)
 
 
 class _Reading:
@@ -203,9 +212,8 @@ class _Reading:
         if record.id in self._undone:
             return
         for decision in record.decisions:
-            before = self._forms.get(decision.record)
-            if before is None or before.action != "clear":
-                self._forms[decision.record] = _form(decision)
+            before, form = self._forms.get(decision.record), _form(decision)
+            self._forms[decision.record] = form if before is None else before.join(form)
         self._forget_size()
 
     def _note_call(self, record: Assistant) -> None:
