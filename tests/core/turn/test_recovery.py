@@ -12,13 +12,14 @@ from tests.conversations import said
 
 from holdfast.core.failures.classify import Failure, Symptoms, built_in_rules, classify
 from holdfast.core.flow.effects import FailedCall
-from holdfast.core.log.records import Assistant, User
+from holdfast.core.log.records import Assistant, ModelChange, ToolResult, User
 from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
-from holdfast.core.turn.recovery import Remedy, Tries, final_error, is_smaller, remedy
-from holdfast.core.turn.run import Bounds, RunOptions
+from holdfast.core.projection.view import ProjectionCache
+from holdfast.core.turn.recovery import Recovery, Remedy, Tries, final_error, is_smaller, remedy
+from holdfast.core.turn.run import Bounds, RunOptions, RunSettings, RunState
 from holdfast.errors import ContextOverflow, ModelError
 
 if TYPE_CHECKING:
@@ -149,3 +150,91 @@ def test_every_built_in_action_has_a_step() -> None:
         assert after(failure).step in (
             *("wait", "lower-output", "shrink", "drop-media", "drop-thinking", "give-up"),
         )
+
+
+def chat(turns: int) -> list[Any]:
+    return [
+        record
+        for number in range(turns)
+        for record in (User(content=f"q{number} " + "word " * 300), Assistant(content="text " * 99))
+    ]
+
+
+def results(turns: int, words: int) -> list[Any]:
+    found: list[Any] = []
+    for number in range(turns):
+        call = {"type": "tool_use", "id": f"c{number}", "name": "bash", "input": {"n": number}}
+        output = ToolResult(tool_use_id=f"c{number}", content=f"line {number}\n" * words)
+        found += [User(content=f"q{number}"), Assistant(content=[call]), output]
+        found.append(Assistant(content="done"))
+    return found
+
+
+@pytest.mark.parametrize("taken", [1.0, 1.4])
+@pytest.mark.parametrize("records", [chat(400), results(200, 120), [*chat(60), *results(60, 400)]])
+def test_after_a_refusal_by_two_per_cent_the_next_request_is_a_little_smaller(
+    records: list[Any], taken: float
+) -> None:
+    """At least nine tenths of the limit, by the provider's count, whatever that count is."""
+    log = said([*records, User(content="the question")])
+    window = Window(128_000)
+    refused = project(ProjectionRequest(log, window, TARGET, pressure="hold"))
+    log = said([*log, *refused.decisions])
+    refused = project(ProjectionRequest(log, window, TARGET, pressure="hold"))
+    counted = int(taken * refused.tokens.total)
+    limit = int(counted / 1.02)
+    found = remedy(overflow(limit=limit, input=counted), refused, Bounds(), Tries(), OPTIONS)
+    request = ProjectionRequest(
+        log,
+        window,
+        TARGET,
+        pressure="hold",
+        at_most=found.bounds.at_most,
+        output_tokens=found.bounds.output,
+    )
+    plan = project(request)
+    assert 0.9 * limit <= taken * plan.tokens.total <= limit - plan.prompt.output_tokens
+    assert is_smaller(plan, refused)
+
+
+def run_of(window: Window, **settings: Any) -> RunState:
+    return RunState(RunSettings(target=TARGET, window=window, **settings), ProjectionCache())
+
+
+def test_a_number_that_moves_with_the_request_is_no_window() -> None:
+    """One token less than was sent, again and again."""
+    recovery = Recovery(run_of(Window(32_000)))
+    for sent in (30_000, 27_000, 24_000):
+        recovery.take(PLAN, FailedCall(overflow(limit=sent - 1, input=sent)))
+    assert recovery.stated_window() is None
+    honest = Recovery(run_of(Window(32_000)))
+    for sent in (30_000, 27_000):
+        honest.take(PLAN, FailedCall(overflow(limit=20_000, input=sent)))
+    assert honest.stated_window() == 20_000
+
+
+def test_a_window_is_learned_above_the_floor_and_above_what_was_answered() -> None:
+    run = run_of(Window(200_000))
+    assert not run.learn_window(2_088, "said")
+    run.answered = 90_000
+    assert not run.learn_window(80_000, "said")
+    assert run.learn_window(100_000, "said")
+    assert run.window.source == "said; 200,000 was stated"
+    assert run.forget_window() is not None
+    assert run.window == Window(200_000)
+    assert run.forget_window() is None
+
+
+def test_a_poor_number_in_the_log_is_not_recalled() -> None:
+    """A log from before has 2,088 tokens in it; what was answered in it counts as well."""
+    run = run_of(Window(200_000))
+    answered = Assistant(
+        content="x", model="m", provider="anthropic", usage={"input_tokens": 50_000}
+    )
+    run.recall_window(said([answered, ModelChange(model="m", window=2_088)]))
+    assert run.window.tokens == 200_000
+    run.recall_window(said([answered, ModelChange(model="m", window=40_000)]))
+    assert run.window.tokens == 200_000
+    run.recall_window(said([answered, ModelChange(model="m", window=60_000)]))
+    assert run.window.tokens == 60_000
+    assert run.recalled_window

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -198,6 +199,45 @@ def test_a_window_that_was_learned_is_known_after_a_restart(bench: Bench, tmp_pa
         ScriptedModel(otherwise="ok", window=4_000), summary="extract", floor=1_000
     )
     assert smaller.window.tokens == 4_000
+
+
+def test_a_server_that_names_a_smaller_limit_each_time_leaves_no_window(bench: Bench) -> None:
+    """The stated window stays, and later turns are answered as if nothing had happened."""
+    lies = [Refusal(400, f"prompt is too long: {n} tokens > {n - 1} maximum") for n in LIES]
+    model = ScriptedModel(lies, otherwise="ok", window=200_000)
+    session = bench.open(model, summary="extract", window=200_000)
+    fill(bench, session, pairs=60)
+    for number in range(4):
+        with contextlib.suppress(HoldfastError):
+            bench.say(session, f"question {number}")
+    assert bench.say(session, "still there?").text == "ok"
+    assert session.window.tokens == 200_000
+    assert bench.of(WindowLearned) == []
+    assert not [one for one in bench.records() if isinstance(one, ModelChange)]
+
+
+LIES = (9_000, 8_000, 7_000, 6_000, 5_000, 4_000, 3_500, 3_000, 2_089)
+
+
+def test_a_learned_window_can_be_forgotten(bench: Bench) -> None:
+    """The stated window is back, in this run and in the next; a recalled one has an event."""
+    model = ScriptedModel(otherwise="ok", window=60_000, limit=20_000)
+    session = bench.open(model, summary="extract", window=60_000)
+    fill(bench, session, pairs=180)
+    bench.say(session, "go")
+    assert session.window.tokens == 20_000
+    assert "60,000 was stated" in session.window.source
+
+    reopened = bench.open(model, summary="extract", window=60_000)
+    assert reopened.window.tokens == 20_000
+    told = len(bench.of(WindowLearned))
+    bench.say(reopened, "again")
+    assert [event.tokens for event in bench.of(WindowLearned)[told:]] == [20_000]
+
+    assert reopened.forget_window()
+    assert not reopened.forget_window()
+    assert reopened.window.tokens == 60_000
+    assert bench.open(model, window=60_000).window.tokens == 60_000
 
 
 def test_another_models_window_is_not_taken_for_this_ones(bench: Bench) -> None:

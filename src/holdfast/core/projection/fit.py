@@ -8,6 +8,7 @@ made to fit is an error with its sums.
 
 from __future__ import annotations
 
+import bisect
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -241,11 +242,41 @@ def force(draft: ViewDraft, budget: Budget, policy: Policy, room: int | None = N
         return
     draft.reasons.append(f"{draft.total:,} tokens, the budget is {budget.tokens:,}")
     room = budget.tokens if room is None else min(room, budget.tokens)
+    if budget.at_most is not None and _cut_little(draft, room, policy):
+        return
     is_cut = _cut_oldest(draft, room, policy)
     if draft.total > room:
         _shorten(draft, policy, room, is_cut=is_cut)
     if draft.total > budget.tokens:
         raise _cannot_fit(draft, budget)
+
+
+def _cut_little(draft: ViewDraft, room: int, policy: Policy) -> bool:
+    """Take away only what must go, after a refusal: results are shortened, oldest first, then
+    cleared, then the oldest units cut; whether that is enough."""
+    is_allowed = prunable_results(policy)
+    for form in (Form("trim"), Form("clear")):
+        for index in prunable(draft, policy):
+            draft.prune(index, form, is_allowed)
+            if draft.total <= room:
+                return True
+    most = policy.carry_cap(room)
+    starts = range(draft.start + 1, len(draft.units))
+    place = bisect.bisect_left(
+        starts,
+        True,
+        key=lambda start: draft.size_after_cut(start, _little_carry(draft, start, most)) <= room,
+    )
+    if place == len(starts):
+        return False
+    draft.cut(starts[place], _little_carry(draft, starts[place], most))
+    return draft.total <= room
+
+
+def _little_carry(draft: ViewDraft, start: int, most: int) -> int:
+    """The tokens of a carry-over that leave most of what a cut frees, beside those of the last."""
+    carried = draft.total - sum(draft.sizes[draft.start :])
+    return min(most, carried + draft.frees(start) // 3)
 
 
 def _cut_oldest(draft: ViewDraft, room: int, policy: Policy) -> bool:

@@ -33,6 +33,10 @@ _SMALLER: Final = 0.9
 """A request after a refusal is at most this share of the refused one."""
 _MARGIN: Final = 0.95
 """Distance to a limit: our count and the provider's differ by a few per cent."""
+_NEAR: Final = 1.1
+"""A refused request of at most this many times the limit is made smaller as gently as can be."""
+_NEXT: Final = 0.94
+"""The share of the limit that the next request then takes."""
 _BELIEVED_SHARE: Final = 0.1
 """Share of the window below which a request was not refused for its size."""
 _COUNTS_APART: Final = 20
@@ -100,6 +104,7 @@ class Recovery:
         self._tries = Tries()
         self._refused: tuple[Plan, FailedCall] | None = None
         self._refused_sizes: list[int] = []
+        self._stated: set[int] = set()
         self.bounds = Bounds()
 
     @property
@@ -129,6 +134,11 @@ class Recovery:
         if sizes:
             self._run.ceiling = int(_MARGIN * min(sizes))
 
+    def stated_window(self) -> int | None:
+        """The window that the refusals stated; None where they state several: a number that
+        moves with the request is no window."""
+        return next(iter(self._stated)) if len(self._stated) == 1 else None
+
     def error_for(self, error: CannotFit) -> HoldfastError:
         """The error to raise where nothing smaller exists: the refusal, if there was one."""
         if self._refused is None:
@@ -144,7 +154,9 @@ class Recovery:
         elif found.step != "give-up":
             if failed.failure.kind == "output_limit":
                 self._run.output_cap = found.bounds.output
-            if found.step == "shrink" and found.learned is None:
+            if found.learned is not None:
+                self._stated.add(found.learned)
+            if found.step == "shrink" and (found.learned or 0) < self._run.settings.floor:
                 self._refused_sizes.append(plan.tokens.total)
             self._refused = (plan, failed)
             self.bounds = found.bounds
@@ -221,7 +233,12 @@ def _overflow(failure: Failure, plan: Plan, bounds: Bounds, tries: Tries) -> Rem
             return msgspec.structs.replace(found, learned=learned)
     sent = plan.tokens.total
     most = _SMALLER * sent
-    if limit and taken and taken > 0:
+    if limit and taken and limit < taken <= _NEAR * limit:
+        # A little too large: a little smaller is enough. What is left of the limit is the reply's.
+        most = min(_MARGIN, _NEXT * limit / taken) * sent
+        reply = max(_OUTPUT_MIN, int((1 - _NEXT) * limit) - _OUTPUT_MIN // 8)
+        bounds = _with(bounds, output=min(plan.budget.output_reserve, reply))
+    elif limit and taken and taken > 0:
         # The provider counts differently: scale by its size of what we sent. The reserve for the
         # reply was a share of a window that turned out to be smaller.
         room = limit - min(plan.budget.output_reserve, limit // 4)

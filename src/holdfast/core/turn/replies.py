@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from holdfast.core.flow.effects import Flow
     from holdfast.core.models.usage import Usage
     from holdfast.core.projection.project import Plan
-    from holdfast.core.turn.recovery import Remedy
     from holdfast.core.turn.run import RunState
 
 _FULL: Final = 0.99
@@ -53,7 +52,7 @@ class PreparedCalls:
         if failed is None or self._recovery is None or self._plan is None:
             self._recovery = Recovery(run)
         else:
-            yield from _recover(run, self._recovery, self._plan, self._classify(failed))
+            yield from _recover(self._recovery, self._plan, self._classify(failed))
         plan, _seen = yield from _fit(run, self._recovery)
         self._plan = plan
         return plan
@@ -61,11 +60,10 @@ class PreparedCalls:
     def record(self, reply: Reply) -> Flow[Reply]:
         """Store the reply to the prepared request."""
         plan, target = self._plan, self._run.settings.target
-        if self._recovery is not None:
-            self._recovery.learn_ceiling()
+        usage = read_usage(reply.usage, reply.provider or target.provider)
+        yield from _learn(self._run, self._recovery, usage)
         self._recovery = self._plan = None
         if plan is not None:
-            usage = read_usage(reply.usage, reply.provider or target.provider)
             yield from _report_troubles(self._run, reply, usage, plan)
         reply = yield from _store(reply, target.provider, target.model)
         if not reply.calls:
@@ -79,14 +77,18 @@ def ask(run: RunState) -> Flow[tuple[Reply, str]]:
     Every request is checked before it is sent; after a refusal, the next one is measurably smaller.
     """
     recovery = Recovery(run)
+    if run.recalled_window:
+        run.recalled_window = False
+        yield Emit(WindowLearned(run.window.tokens, run.settings.window.tokens, run.window.source))
     while True:
         plan, newest = yield from _fit(run, recovery)
         outcome = yield from _send(run, plan, recovery.attempt)
         if isinstance(outcome, Reply):
-            recovery.learn_ceiling()
             target = plan.target
+            usage = read_usage(outcome.usage, outcome.provider or target.provider)
+            yield from _learn(run, recovery, usage)
             return (yield from _store(outcome, target.provider, target.model)), newest
-        yield from _recover(run, recovery, plan, outcome)
+        yield from _recover(recovery, plan, outcome)
 
 
 def assistant_record(reply: Reply, provider: str, model: str) -> Assistant:
@@ -127,11 +129,10 @@ def _fit(run: RunState, recovery: Recovery) -> Flow[tuple[Plan, str]]:
     return plan, newest
 
 
-def _recover(run: RunState, recovery: Recovery, plan: Plan, failed: FailedCall) -> Flow[None]:
+def _recover(recovery: Recovery, plan: Plan, failed: FailedCall) -> Flow[None]:
     """Learn from a failure, wait where that helps, or give up with one clear error."""
     found = recovery.take(plan, failed)
     yield Emit(CallFailed("turn", failed.failure, found.step, found.detail, found.seconds))
-    yield from _learn_window(run, found)
     if found.step == "give-up":
         raise final_error(failed, plan, found.detail) from failed.error
     if found.step == "wait":
@@ -175,15 +176,22 @@ def _store(reply: Reply, provider: str, model: str) -> Flow[Reply]:
     return msgspec.structs.replace(reply, record=stored[0].id)
 
 
-def _learn_window(run: RunState, found: Remedy) -> Flow[None]:
-    if found.learned is None:
+def _learn(run: RunState, recovery: Recovery | None, usage: Usage | None) -> Flow[None]:
+    """Learn from a request that was answered, and from the refusals before it.
+
+    A stated window is believed once a smaller request was answered: a server that refuses
+    everything has a number for each request."""
+    if usage is not None:
+        run.answered = max(run.answered, usage.prompt)
+    if recovery is None:
         return
-    before = run.window.tokens
-    if run.learn_window(found.learned, "said by the provider"):
+    recovery.learn_ceiling()
+    stated, before = recovery.stated_window(), run.window.tokens
+    if stated is not None and run.learn_window(stated, "said by the provider"):
         record = run.window_record()
         assert record is not None
         yield Append((record,))
-        yield Emit(WindowLearned(found.learned, before, "said by the provider"))
+        yield Emit(WindowLearned(stated, before, run.window.source))
 
 
 def _silent_overflow(reply: Reply, usage: Usage | None, plan: Plan) -> FailedCall | None:

@@ -10,6 +10,7 @@ from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import Assistant, Compaction, Mode, ModelChange
 from holdfast.core.log.refs import holds_outputs
 from holdfast.core.models.prices import price_of
+from holdfast.core.models.usage import read_usage
 from holdfast.core.models.window import Window, budget_for, output_reserve
 from holdfast.core.outputs.offload import room_for
 from holdfast.core.projection.policy import Policy, PromptCache
@@ -119,6 +120,10 @@ class RunState:
         """Makes one projection after the other fast."""
         self.ceiling: int | None = None
         """A request of this size was refused, and the provider did not state its limit."""
+        self.answered = 0
+        """The largest input that the model answered, as the provider counted it."""
+        self.recalled_window = False
+        """The window was learned by an earlier run, and no event of this one said so."""
         self.output_cap: int | None = None
         """The longest reply that the provider accepts, from its own error message."""
         self.must_cut = False
@@ -152,11 +157,23 @@ class RunState:
 
     def learn_window(self, tokens: int, source: str) -> bool:
         """Take over a window that the provider stated; returns True if it is smaller than the
-        known one."""
-        if tokens >= self.window.tokens:
+        known one, and neither below the floor nor below what was answered before."""
+        least = max(self.settings.floor, self.answered)
+        if not least <= tokens < self.window.tokens:
             return False
+        if self.settings.window.confidence == "stated":
+            source = f"{source}; {self.settings.window.tokens:,} was stated"
         self._learned = Window(tokens, source, "learned")
         return True
+
+    def forget_window(self) -> ModelChange | None:
+        """Return to the stated or known window; the record that makes it last, if it changed."""
+        if self._learned is None:
+            return None
+        self._learned = self.ceiling = None
+        self.recalled_window = False
+        target = self.settings.target
+        return ModelChange(model=target.model, provider=target.provider or None)
 
     def force_cut(self, tokens: int) -> None:
         """Cut before the next call: a request of this size was too large. A request that is no
@@ -167,11 +184,16 @@ class RunState:
             self._cut_forced_at = tokens
 
     def recall_window(self, records: Sequence[Record]) -> None:
-        """Take over the window that an earlier run learned."""
+        """Take over the window that an earlier run learned, and the sizes that were answered."""
+        model = self.settings.target.model
+        for record in records:
+            if isinstance(record, Assistant) and record.model == model:
+                usage = read_usage(record.usage, record.provider or "")
+                self.answered = max(self.answered, usage.prompt if usage else 0)
         for record in reversed(records):
             if isinstance(record, ModelChange) and record.model == self.settings.target.model:
                 if record.window is not None and record.window > 0:
-                    self.learn_window(record.window, "learned from the provider")
+                    self.recalled_window = self.learn_window(record.window, "learned earlier")
                 return
 
     def boundary_records(self) -> list[Record]:

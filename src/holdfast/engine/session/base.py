@@ -132,6 +132,14 @@ class SessionBase:
         self._listeners.add(handler, kinds or (object,))
         return lambda: self._listeners.remove(handler)
 
+    def forget_window(self) -> bool:
+        """Forget the window that the provider stated in a refusal, and go by the stated or known
+        one again; returns whether one was learned. The choice is stored with one record."""
+        record = self._state.run.forget_window()
+        if record is not None:
+            self._state.log.append([record])
+        return record is not None
+
     def cancel(self) -> None:
         """Cancel the running turn, from any thread; it ends at its next effect. Where none runs
         here, cancel those that wait for a turn of another holder."""

@@ -92,6 +92,18 @@ def _cache(status: Status) -> str:
     return f"{status.cache_share:.0%} of the input came from the cache ({sums})"
 
 
+def _window(chat: ChatContext, argument: str) -> CommandAnswer:
+    if argument and argument.casefold() != "forget":
+        raise WrongArgument("/window forget goes back to the stated or known window")
+    was_forgotten = bool(argument) and chat.session.forget_window()
+    window = chat.session.window
+    text = f"{window.tokens:,} tokens ({window.source}), {window.confidence}"
+    if argument and not was_forgotten:
+        return answer(f"No window was learned. Window: {text}")
+    way = dim("/window forget goes back to the stated or known one")
+    return answer(f"Window: {text}", *([way] if window.confidence == "learned" else []))
+
+
 # Context
 
 
@@ -258,6 +270,13 @@ def _cut_choices(chat: ChatContext) -> Iterable[Choice]:
 
 COMMANDS: Final = (
     SlashCommand("status", "show window, tokens, compactions, cost and cache", _status),
+    SlashCommand(
+        "window",
+        "show the window and its source; `forget` drops one that a provider stated",
+        _window,
+        "[forget]",
+        choices=choices(Choice("forget", "go back to the stated or known window")),
+    ),
     SlashCommand(
         "context",
         "show what the window is used for; `list` shows every record and its fate",
