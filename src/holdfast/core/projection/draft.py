@@ -88,9 +88,10 @@ class ViewDraft:
         """The index at which the newest turn begins; behind the end where it began earlier."""
         index = len(self.units)
         for place in range(len(self.units) - 1, self.start - 1, -1):
-            if self.units[place].is_user:
+            unit, is_found = self.units[place], index < len(self.units)
+            if unit.is_said or (is_found and unit.is_user):
                 index = place
-            elif index < len(self.units):
+            elif is_found:
                 break
         return index
 
