@@ -113,8 +113,8 @@ def newest_said(records: Sequence[Record]) -> User | None:
         if isinstance(record, Compaction):
             return None
         if isinstance(record, User) and record.content:
-            is_text = isinstance(record.content, str) and record.id not in decided
-            return record if is_text else None
+            is_own = isinstance(record.content, str) and not record.extra.get("meta")
+            return record if is_own and record.id not in decided else None
     return None
 
 
