@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "stores": _STORED | {"_public"},
     "providers": _STORED,
     "importers": _STORED,
-    "engine": _ENGINE,
+    "engine": _ENGINE | {"_public"},
     "surfaces": _ENGINE | {"engine", "importers", "holdfast"},
     "integrations": _STORED | {"config", "engine", "importers", "holdfast"},
     "testing": _ENGINE | {"engine", "importers", "holdfast"},

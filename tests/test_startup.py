@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from typing import TYPE_CHECKING
+
+from holdfast import Session, config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,11 +71,29 @@ def _loaded_by_command(script: str) -> set[str]:
     return set(output.split("\n")[-2].split())
 
 
+_OPEN = (
+    "from holdfast import Session\nfrom holdfast.stores import MemoryStore\n"
+    "Session.open('a', store=MemoryStore()).close()\n"
+)
+
+
 def test_a_blocking_session_loads_no_event_loop_and_no_database() -> None:
-    loaded = set(_output(f"import holdfast; holdfast.Session\n{_LOADED}").split())
-    assert "holdfast.engine.session.session" in loaded
+    loaded = set(_output(_OPEN + _LOADED).split())
+    assert "holdfast.core.turn.turn" in loaded
     assert loaded & _NEVER == set()
     assert "holdfast.engine.session.async_session" not in loaded
+
+
+def test_naming_a_session_loads_none_of_its_work() -> None:
+    """`holdfast.Session` is a class and its defaults; opening one loads the rest."""
+    loaded = _output(f"import holdfast; holdfast.Session\n{_LOADED}").split()
+    assert len([name for name in loaded if name.startswith("holdfast")]) < 12
+    assert "msgspec" not in loaded
+
+
+def test_the_default_model_is_stated_alike() -> None:
+    model = inspect.signature(Session.open).parameters["model"].default
+    assert model == config.MODEL_DEFAULT
 
 
 def test_help_loads_no_command() -> None:

@@ -7,36 +7,10 @@ import inspect
 import time
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from holdfast.core.flow.arguments import check_callable, check_message
-from holdfast.core.flow.effects import Cancelled
-from holdfast.core.flow.events import SessionReset
 from holdfast.core.limits import EXCERPT_CHARS, TURN_WAIT_SECONDS
-from holdfast.core.models.replies import Delta, Reply
-from holdfast.core.turn import turn
-from holdfast.core.turn.compact import compact
-from holdfast.core.turn.lease import hold_turn
-from holdfast.engine.session import lifecycle, reading, rewinding
+from holdfast.engine import session as parts
 from holdfast.engine.session.base import ClosedOnAsyncExit, SessionBase
-from holdfast.engine.session.drivers.awaiting import AwaitingDriver, run_in_thread
-from holdfast.engine.session.drivers.lease import TurnScope
-from holdfast.engine.session.opening import (
-    check_ready,
-    close_on_error,
-    created_here,
-    find_session,
-    open_store,
-)
-from holdfast.engine.session.options import (
-    check_model,
-    check_on_delta,
-    check_window,
-    read_options,
-)
-from holdfast.engine.session.prepare import Prepared, render_plan
 from holdfast.engine.session.session import MODEL
-from holdfast.providers.callables import async_from_callable
-from holdfast.providers.models import async_model as find_model
-from holdfast.providers.replies import read_reply_async
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -46,9 +20,12 @@ if TYPE_CHECKING:
     from holdfast.core.flow.events import CompactionFinished, Event
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Content, Json, Record
+    from holdfast.core.models.replies import Delta, Reply
     from holdfast.core.outputs.excerpts import Excerpt
     from holdfast.core.projection.project import Plan
+    from holdfast.engine.session.drivers.lease import TurnScope
     from holdfast.engine.session.options import OptionKeywords, SessionOptions
+    from holdfast.engine.session.prepare import Prepared
     from holdfast.engine.session.rewinding import Undone
     from holdfast.engine.session.status import Status
     from holdfast.ports import AsyncModel, BlobStore, Clock, OnDelta, SessionStore
@@ -103,18 +80,20 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         **options: Unpack[OptionKeywords],
     ) -> Self:
         """See `Session.open`; a model's `send` is awaited here."""
-        main = find_model(model) if isinstance(model, str) else check_model(model)
-        chosen = read_options(options)
-        check_window(chosen, main)
-        other = find_model(summary_model) if isinstance(summary_model, str) else summary_model
+        main = parts.async_model(model) if isinstance(model, str) else parts.check_model(model)
+        chosen = parts.read_options(options)
+        parts.check_window(chosen, main)
+        other = (
+            parts.async_model(summary_model) if isinstance(summary_model, str) else summary_model
+        )
         if other is not None:
-            check_model(other, "summary_model")
-        opened, who, is_ours = await run_in_thread(open_store, store, root, agent)
+            parts.check_model(other, "summary_model")
+        opened, who, is_ours = await parts.run_in_thread(parts.open_store, store, root, agent)
         ours = opened if is_ours else None
-        owned = created_here((model, main), (summary_model, other), (None, ours))
-        with close_on_error(ours):
-            key = await run_in_thread(
-                find_session, opened, name, who, create=create, label=label, owner=owner
+        owned = parts.created_here((model, main), (summary_model, other), (None, ours))
+        with parts.close_on_error(ours):
+            key = await parts.run_in_thread(
+                parts.find_session, opened, name, who, create=create, label=label, owner=owner
             )
             return cls(
                 opened, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned
@@ -122,11 +101,11 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
 
     async def close(self) -> None:
         if self._owned:
-            await self._run(lifecycle.checkpoint_on_close(self._state))
+            await self._run(parts.checkpoint_on_close(self._state))
         for thing in self._owned:
             close = getattr(thing, "close", None)
             if thing is self.store:
-                await run_in_thread(self.store.close)
+                await parts.run_in_thread(self.store.close)
             elif close is not None:
                 closing = close()
                 if inspect.isawaitable(closing):
@@ -143,17 +122,17 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         extra: Json | None = None,
         wait: float = TURN_WAIT_SECONDS,
     ) -> Reply:
-        check_message(content)
-        check_ready(self._model)
+        parts.check_message(content)
+        parts.check_ready(self._model)
         await self._renew(key, wait)
-        flow = turn.turn(self._state.run, content, key=key, extra=extra)
+        flow = parts.turn(self._state.run, content, key=key, extra=extra)
         return await self._run_turn(flow, on_delta, wait=wait)
 
     async def resume(
         self, *, on_delta: OnDelta | None = None, wait: float = TURN_WAIT_SECONDS
     ) -> Reply | None:
-        check_ready(self._model)
-        return await self._run_turn(turn.resume(self._state.run), on_delta, wait=wait)
+        parts.check_ready(self._model)
+        return await self._run_turn(parts.resume(self._state.run), on_delta, wait=wait)
 
     async def stream(
         self,
@@ -168,10 +147,10 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
 
         async def work() -> None:
             try:
-                check_message(content)
-                check_ready(self._model)
+                parts.check_message(content)
+                parts.check_ready(self._model)
                 await self._renew(key, wait)
-                flow = turn.turn(self._state.run, content, key=key, extra=extra)
+                flow = parts.turn(self._state.run, content, key=key, extra=extra)
                 put = pieces.put_nowait
                 await self._run_turn(flow, put, wait=wait, watch=put)
             finally:
@@ -197,28 +176,32 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         key: str | None = None,
         extra: Json | None = None,
     ) -> str:
-        return await self._run(turn.add_user(self._state.run, content, name, key=key, extra=extra))
+        return await self._run(parts.add_user(self._state.run, content, name, key=key, extra=extra))
 
     async def inject_context(self, text: str, *, source: str) -> str:
-        return await self._run(turn.inject_context(text, source))
+        return await self._run(parts.inject_context(text, source))
 
     async def add_result(
         self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
     ) -> str:
         run = self._state.run
-        flow = turn.add_result(run, call_id, content, is_error=is_error, details=details)
+        flow = parts.add_result(run, call_id, content, is_error=is_error, details=details)
         return await self._run(flow)
 
     async def call(self, send: Callable[[Json], Any], *, on_delta: OnDelta | None = None) -> Reply:
-        check_callable("send", send)
-        model = async_from_callable(send, self.target, self.window)
-        return await self._run_turn(turn.answer_once(self._state.run), on_delta, model=model)
+        parts.check_callable("send", send)
+        model = parts.async_from_callable(send, self.target, self.window)
+        return await self._run_turn(parts.answer_once(self._state.run), on_delta, model=model)
 
     async def prepare(self, *, failed: object = None) -> Prepared:
-        return render_plan(await self._run_turn(self._state.prepared_calls.prepare(failed)))
+        return parts.render_plan(await self._run_turn(self._state.prepared_calls.prepare(failed)))
 
     async def record(self, reply: object) -> Reply:
-        found = reply if isinstance(reply, Reply) else await read_reply_async(reply, self.target)
+        found = (
+            reply
+            if isinstance(reply, parts.Reply)
+            else await parts.read_reply_async(reply, self.target)
+        )
         return await self._run_turn(self._state.prepared_calls.record(found))
 
     async def output_read(
@@ -230,8 +213,8 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         pattern: str | None = None,
         max_chars: int = EXCERPT_CHARS,
     ) -> Excerpt:
-        return await run_in_thread(
-            reading.read_output,
+        return await parts.run_in_thread(
+            parts.read_output,
             self._state,
             ref,
             offset=offset,
@@ -245,42 +228,42 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
     async def compact(
         self, focus: str = "", *, preview: bool = False, wait: float = TURN_WAIT_SECONDS
     ) -> CompactionFinished:
-        flow = compact(self._state.run, focus, is_preview=preview)
+        flow = parts.compact(self._state.run, focus, is_preview=preview)
         return await (self._run(flow) if preview else self._run_turn(flow, wait=wait))
 
     async def undo(self, record: str | None = None, *, wait: float = TURN_WAIT_SECONDS) -> Undone:
-        return await self._run_turn(rewinding.undo(self._state, record), wait=wait)
+        return await self._run_turn(parts.undo(self._state, record), wait=wait)
 
     async def rewind(
         self, to: str | None = None, *, turns: int = 1, wait: float = TURN_WAIT_SECONDS
     ) -> Undone:
-        return await self._run_turn(rewinding.rewind(self._state, to, turns), wait=wait)
+        return await self._run_turn(parts.rewind(self._state, to, turns), wait=wait)
 
     async def plan(self) -> Plan:
-        return await run_in_thread(reading.read_plan, self._state)
+        return await parts.run_in_thread(parts.read_plan, self._state)
 
     async def status(self) -> Status:
-        return await run_in_thread(reading.read_status, self._state)
+        return await parts.run_in_thread(parts.read_status, self._state)
 
     async def messages(self, count: int = 20) -> list[Record]:
-        return await run_in_thread(reading.read_messages, self._state, count)
+        return await parts.run_in_thread(parts.read_messages, self._state, count)
 
     async def notes(self) -> list[str]:
-        return await run_in_thread(reading.read_notes, self._state)
+        return await parts.run_in_thread(parts.read_notes, self._state)
 
     async def rename(self, label: str) -> None:
-        await self._run(lifecycle.rename(self._state, label))
+        await self._run(parts.rename(self._state, label))
 
     async def checkpoint(self, trigger: str = "asked", **fields: Any) -> str:
-        return await self._run(lifecycle.checkpoint(self._state, trigger, fields))
+        return await self._run(parts.checkpoint(self._state, trigger, fields))
 
     async def set_mode(self, mode: Literal["continue", "fresh"]) -> None:
-        await self._run(lifecycle.set_mode(self._state, mode))
+        await self._run(parts.set_mode(self._state, mode))
 
     async def reset(self, label: str = "", *, wait: float = TURN_WAIT_SECONDS) -> Self:
         fresh = type(self)(
             self.store,
-            await self._run_turn(lifecycle.reset(self._state, label), wait=wait),
+            await self._run_turn(parts.reset(self._state, label), wait=wait),
             self._model,
             self._options,
             summariser=self._summariser,
@@ -295,12 +278,12 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         """In fresh mode, continue in a session of its own before a turn."""
         if self.mode != "fresh":
             return
-        old, flow = self.key, lifecycle.renew(self._state, message_key)
+        old, flow = self.key, parts.renew(self._state, message_key)
         new = await self._run_turn(flow, wait=wait)
         if new is None:
             return
-        await run_in_thread(self._attach, new)
-        await self._run(turn.emit(SessionReset(old.session, new.session, "fresh mode")))
+        await parts.run_in_thread(self._attach, new)
+        await self._run(parts.emit(parts.SessionReset(old.session, new.session, "fresh mode")))
 
     async def _run(
         self,
@@ -311,12 +294,12 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         watch: Callable[[Event], None] | None = None,
         scope: TurnScope | None = None,
     ) -> T:
-        main, deltas = model or self._model, check_on_delta(on_delta)
+        main, deltas = model or self._model, parts.check_on_delta(on_delta)
         other = self._summariser or main
-        driver = AwaitingDriver(self._state.world, main, other, deltas, watch, scope)
+        driver = parts.AwaitingDriver(self._state.world, main, other, deltas, watch, scope)
         try:
             return await driver.run(flow)
-        except Cancelled as cancelled:
+        except parts.Cancelled as cancelled:
             if isinstance(cancelled.__cause__, asyncio.CancelledError):
                 raise cancelled.__cause__ from None
             raise
@@ -331,12 +314,12 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         watch: Callable[[Event], None] | None = None,
     ) -> T:
         """Run a flow that can be cancelled, while no other turn of the session runs."""
-        scope = TurnScope()
+        scope = parts.TurnScope()
         self._scopes.append(scope)
         try:
             with scope.context():
-                held = hold_turn(flow, wait)
+                held = parts.hold_turn(flow, wait)
                 return await self._run(held, on_delta, model=model, watch=watch, scope=scope)
         finally:
             self._scopes.remove(scope)
-            await run_in_thread(scope.release)
+            await parts.run_in_thread(scope.release)

@@ -5,12 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
-from holdfast.core.flow.arguments import check_argument, check_callable, check_text
-from holdfast.core.secrets.vault import Vault
-from holdfast.engine.session.drivers.world import Listeners
-from holdfast.engine.session.opening import follow_fresh_mode
-from holdfast.engine.session.options import SessionOptions
-from holdfast.engine.session.state import SessionState
+from holdfast.engine import session as parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.window import Window
     from holdfast.engine.session.drivers.lease import TurnScope
+    from holdfast.engine.session.options import SessionOptions
     from holdfast.ports import AsyncModel, BlobStore, Clock, Model, Notes, SessionStore
 
 
@@ -67,21 +63,21 @@ class SessionBase:
     ) -> None:
         self.store = store
         self.blobs = blobs if blobs is not None else store.blobs
-        self._options = options or SessionOptions()
+        self._options = options or parts.SessionOptions()
         self._models = (model, summariser)
         self._owned = list(owned)
         """Closed with the session: only what it opened itself."""
         self._clock = clock
-        self._vault = Vault(self._options.secrets)
-        self._listeners = Listeners()
+        self._vault = parts.Vault(self._options.secrets)
+        self._listeners = parts.Listeners()
         self._scopes: list[TurnScope] = []
         """The turns that run or wait through this object."""
-        self._attach(follow_fresh_mode(store, key))
+        self._attach(parts.follow_fresh_mode(store, key))
 
     def _attach(self, key: SessionKey) -> None:
         """Continue with this session of the store; listeners stay."""
         model, summariser = self._models
-        self._state = SessionState(
+        self._state = parts.SessionState(
             self.store,
             key,
             model,
@@ -126,9 +122,9 @@ class SessionBase:
         Returns a function that removes the handler. A handler that returns `Deny` stops the
         operation that a `…Started` event announces.
         """
-        check_callable("handler", handler)
+        parts.check_callable("handler", handler)
         for kind in kinds:
-            check_argument("kinds", kind, type, "types of events")
+            parts.check_argument("kinds", kind, type, "types of events")
         self._listeners.add(handler, kinds or (object,))
         return lambda: self._listeners.remove(handler)
 
@@ -150,6 +146,6 @@ class SessionBase:
     def resolve(self, arguments: Json, tool: str) -> Json:
         """Put the values of registered secrets into the arguments of a tool call, in place of
         their handles, for callers who run the tools themselves."""
-        check_argument("arguments", arguments, dict, "the arguments of a call")
-        check_text("tool", tool)
+        parts.check_argument("arguments", arguments, dict, "the arguments of a call")
+        parts.check_text("tool", tool)
         return self._vault.resolve(arguments, tool)

@@ -8,36 +8,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from holdfast import config
-from holdfast.core.flow.arguments import check_callable, check_message
-from holdfast.core.flow.effects import Cancelled
-from holdfast.core.flow.events import SessionReset
 from holdfast.core.limits import EXCERPT_CHARS, TURN_WAIT_SECONDS
-from holdfast.core.models.replies import Delta, Reply
-from holdfast.core.turn import turn
-from holdfast.core.turn.compact import compact
-from holdfast.core.turn.lease import hold_turn
-from holdfast.engine.session import lifecycle, reading, rewinding
+from holdfast.engine import session as parts
 from holdfast.engine.session.base import ClosedOnExit, SessionBase
-from holdfast.engine.session.drivers.blocking import BlockingDriver
-from holdfast.engine.session.drivers.lease import TurnScope
-from holdfast.engine.session.opening import (
-    check_ready,
-    close_on_error,
-    created_here,
-    find_session,
-    open_store,
-)
-from holdfast.engine.session.options import (
-    check_model,
-    check_on_delta,
-    check_window,
-    read_options,
-)
-from holdfast.engine.session.prepare import Prepared, render_plan
-from holdfast.providers.callables import from_callable
-from holdfast.providers.models import model as find_model
-from holdfast.providers.replies import read_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,15 +20,19 @@ if TYPE_CHECKING:
     from holdfast.core.flow.events import CompactionFinished, Event
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Content, Json, Record
+    from holdfast.core.models.replies import Delta, Reply
     from holdfast.core.outputs.excerpts import Excerpt
     from holdfast.core.projection.project import Plan
+    from holdfast.engine.session.drivers.blocking import BlockingDriver
+    from holdfast.engine.session.drivers.lease import TurnScope
     from holdfast.engine.session.options import OptionKeywords, SessionOptions
+    from holdfast.engine.session.prepare import Prepared
     from holdfast.engine.session.rewinding import Undone
     from holdfast.engine.session.status import Status
     from holdfast.ports import BlobStore, Clock, Model, OnDelta, SessionStore
 
 T = TypeVar("T")
-MODEL: Final = config.MODEL_DEFAULT
+MODEL: Final = "offline"
 """The default model: it needs no key and no network."""
 
 
@@ -111,17 +88,17 @@ class Session(ClosedOnExit, SessionBase):
         written into a new session, and a session of another owner is refused. All other keyword
         arguments are fields of `SessionOptions`.
         """
-        main = find_model(model) if isinstance(model, str) else check_model(model)
-        chosen = read_options(options)
-        check_window(chosen, main)
-        other = find_model(summary_model) if isinstance(summary_model, str) else summary_model
+        main = parts.model(model) if isinstance(model, str) else parts.check_model(model)
+        chosen = parts.read_options(options)
+        parts.check_window(chosen, main)
+        other = parts.model(summary_model) if isinstance(summary_model, str) else summary_model
         if other is not None:
-            check_model(other, "summary_model")
-        store, agent, is_ours = open_store(store, root, agent)
+            parts.check_model(other, "summary_model")
+        store, agent, is_ours = parts.open_store(store, root, agent)
         ours = store if is_ours else None
-        owned = created_here((model, main), (summary_model, other), (None, ours))
-        with close_on_error(ours):
-            key = find_session(store, name, agent, create=create, label=label, owner=owner)
+        owned = parts.created_here((model, main), (summary_model, other), (None, ours))
+        with parts.close_on_error(ours):
+            key = parts.find_session(store, name, agent, create=create, label=label, owner=owner)
             return cls(
                 store, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned
             )
@@ -131,7 +108,7 @@ class Session(ClosedOnExit, SessionBase):
 
         Every message is durable already."""
         if self._owned:
-            self._run(lifecycle.checkpoint_on_close(self._state))
+            self._run(parts.checkpoint_on_close(self._state))
         for thing in self._owned:
             close = getattr(thing, "close", None)
             if close is not None:
@@ -155,18 +132,18 @@ class Session(ClosedOnExit, SessionBase):
         A message with the `key` of an earlier one, however old, is not stored again: its answer is
         returned, or it is answered now. The fields of `extra` are kept in the record.
         """
-        check_message(content)
-        check_ready(self._model)
-        self._renew(key, wait, scope := TurnScope())
-        flow = turn.turn(self._state.run, content, key=key, extra=extra)
+        parts.check_message(content)
+        parts.check_ready(self._model)
+        self._renew(key, wait, scope := parts.TurnScope())
+        flow = parts.turn(self._state.run, content, key=key, extra=extra)
         return self._run_turn(flow, on_delta, wait=wait, scope=scope)
 
     def resume(
         self, *, on_delta: OnDelta | None = None, wait: float = TURN_WAIT_SECONDS
     ) -> Reply | None:
         """Answer a message that an earlier run left unanswered; None where there is none."""
-        check_ready(self._model)
-        return self._run_turn(turn.resume(self._state.run), on_delta, wait=wait)
+        parts.check_ready(self._model)
+        return self._run_turn(parts.resume(self._state.run), on_delta, wait=wait)
 
     def stream(
         self,
@@ -178,14 +155,14 @@ class Session(ClosedOnExit, SessionBase):
     ) -> Iterator[Delta | Event]:
         """Like `say`, piece by piece: deltas and events, the last of them a `TurnFinished`."""
         pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        end, scope = object(), TurnScope()
+        end, scope = object(), parts.TurnScope()
 
         def work() -> None:
             try:
-                check_message(content)
-                check_ready(self._model)
+                parts.check_message(content)
+                parts.check_ready(self._model)
                 self._renew(key, wait, scope)
-                flow = turn.turn(self._state.run, content, key=key, extra=extra)
+                flow = parts.turn(self._state.run, content, key=key, extra=extra)
                 self._run_turn(flow, pieces.put, wait=wait, watch=pieces.put, scope=scope)
             except BaseException as error:
                 pieces.put(error)
@@ -214,28 +191,28 @@ class Session(ClosedOnExit, SessionBase):
         extra: Json | None = None,
     ) -> str:
         """Store a user message; returns its record id. `key` and `extra` are those of `say`."""
-        return self._run(turn.add_user(self._state.run, content, name, key=key, extra=extra))
+        return self._run(parts.add_user(self._state.run, content, name, key=key, extra=extra))
 
     def inject_context(self, text: str, *, source: str) -> str:
         """Store context for the model, before the next user message; returns its record id.
 
         The next request shows it once, fenced as data and labelled with its `source`."""
-        return self._run(turn.inject_context(text, source))
+        return self._run(parts.inject_context(text, source))
 
     def add_result(
         self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None
     ) -> str:
         """Store the result of a tool call; returns its record id."""
         run = self._state.run
-        flow = turn.add_result(run, call_id, content, is_error=is_error, details=details)
+        flow = parts.add_result(run, call_id, content, is_error=is_error, details=details)
         return self._run(flow)
 
     def call(self, send: Callable[[Json], Any], *, on_delta: OnDelta | None = None) -> Reply:
         """Get one reply through a client of your own: `send` gets a request that fits, its reply
         is stored, and a refusal leads to a smaller request."""
-        check_callable("send", send)
-        model = from_callable(send, self.target, self.window)
-        return self._run_turn(turn.answer_once(self._state.run), on_delta, model=model)
+        parts.check_callable("send", send)
+        model = parts.from_callable(send, self.target, self.window)
+        return self._run_turn(parts.answer_once(self._state.run), on_delta, model=model)
 
     def prepare(self, *, failed: object = None) -> Prepared:
         """Return the next request for you to send; `record` stores the reply.
@@ -244,11 +221,11 @@ class Session(ClosedOnExit, SessionBase):
         that was refused; a rate limit is waited for first. Raises `ModelError` where recovery
         ends.
         """
-        return render_plan(self._run_turn(self._state.prepared_calls.prepare(failed)))
+        return parts.render_plan(self._run_turn(self._state.prepared_calls.prepare(failed)))
 
     def record(self, reply: object) -> Reply:
         """Store a reply: an SDK's object, its JSON, a stream of either, or a `Reply`."""
-        found = reply if isinstance(reply, Reply) else read_reply(reply, self.target)
+        found = reply if isinstance(reply, parts.Reply) else parts.read_reply(reply, self.target)
         return self._run_turn(self._state.prepared_calls.record(found))
 
     def output_read(
@@ -264,7 +241,7 @@ class Session(ClosedOnExit, SessionBase):
 
         `lines` is `"120:180"`, `"-50:"`…; a `pattern` selects the lines that match.
         """
-        return reading.read_output(
+        return parts.read_output(
             self._state, ref, offset=offset, lines=lines, pattern=pattern, max_chars=max_chars
         )
 
@@ -274,38 +251,38 @@ class Session(ClosedOnExit, SessionBase):
         self, focus: str = "", *, preview: bool = False, wait: float = TURN_WAIT_SECONDS
     ) -> CompactionFinished:
         """Compact the view now. With `preview`, only report what that would do."""
-        flow = compact(self._state.run, focus, is_preview=preview)
+        flow = parts.compact(self._state.run, focus, is_preview=preview)
         return self._run(flow) if preview else self._run_turn(flow, wait=wait)
 
     def undo(self, record: str | None = None, *, wait: float = TURN_WAIT_SECONDS) -> Undone:
         """Take back the last rewind, compaction or turn, or the compaction with that record id."""
-        return self._run_turn(rewinding.undo(self._state, record), wait=wait)
+        return self._run_turn(parts.undo(self._state, record), wait=wait)
 
     def rewind(
         self, to: str | None = None, *, turns: int = 1, wait: float = TURN_WAIT_SECONDS
     ) -> Undone:
         """Go back to a record, or to before the last turns. Later records stay as a branch."""
-        return self._run_turn(rewinding.rewind(self._state, to, turns), wait=wait)
+        return self._run_turn(parts.rewind(self._state, to, turns), wait=wait)
 
     def plan(self) -> Plan:
         """Return the next request with its ledger. Nothing is stored."""
-        return reading.read_plan(self._state)
+        return parts.read_plan(self._state)
 
     def status(self) -> Status:
         """Return the fill level, the cost so far, and when the next compaction is due."""
-        return reading.read_status(self._state)
+        return parts.read_status(self._state)
 
     def messages(self, count: int = 20) -> list[Record]:
         """Return the newest messages, oldest first."""
-        return reading.read_messages(self._state, count)
+        return parts.read_messages(self._state, count)
 
     def notes(self) -> list[str]:
         """Return the notes that were saved before compactions."""
-        return reading.read_notes(self._state)
+        return parts.read_notes(self._state)
 
     def rename(self, label: str) -> None:
         """Give the session another label."""
-        self._run(lifecycle.rename(self._state, label))
+        self._run(parts.rename(self._state, label))
 
     def checkpoint(self, trigger: str = "asked", **fields: Any) -> str:
         """Store a checkpoint of the session's state; returns its record id.
@@ -313,20 +290,20 @@ class Session(ClosedOnExit, SessionBase):
         You can set `fields` of the state, which stay until you set them again:
         `current_objective`, `pending_tasks`, `key_decisions`… (docs/checkpoints.md).
         """
-        return self._run(lifecycle.checkpoint(self._state, trigger, fields))
+        return self._run(parts.checkpoint(self._state, trigger, fields))
 
     def set_mode(self, mode: Literal["continue", "fresh"]) -> None:
         """Set how the session continues after a reply: in the same log, or in a fresh session that
         starts from this one's checkpoint. This object continues with it and emits
         `SessionReset`."""
-        self._run(lifecycle.set_mode(self._state, mode))
+        self._run(parts.set_mode(self._state, mode))
 
     def reset(self, label: str = "", *, wait: float = TURN_WAIT_SECONDS) -> Self:
         """Return a fresh session that starts from this one's checkpoint. It takes over the store
         and the model, so this one can be closed."""
         fresh = type(self)(
             self.store,
-            self._run_turn(lifecycle.reset(self._state, label), wait=wait),
+            self._run_turn(parts.reset(self._state, label), wait=wait),
             self._model,
             self._options,
             summariser=self._summariser,
@@ -341,12 +318,12 @@ class Session(ClosedOnExit, SessionBase):
         """In fresh mode, continue in a session of its own before a turn."""
         if self.mode != "fresh":
             return
-        old, flow = self.key, lifecycle.renew(self._state, message_key)
+        old, flow = self.key, parts.renew(self._state, message_key)
         new = self._run_turn(flow, wait=wait, scope=scope)
         if new is None:
             return
         self._attach(new)
-        self._run(turn.emit(SessionReset(old.session, new.session, "fresh mode")))
+        self._run(parts.emit(parts.SessionReset(old.session, new.session, "fresh mode")))
 
     def _run(
         self,
@@ -358,11 +335,11 @@ class Session(ClosedOnExit, SessionBase):
         scope: TurnScope | None = None,
     ) -> T:
         driver = self._driver(
-            model or self._model, check_on_delta(on_delta), watch, scope or TurnScope()
+            model or self._model, parts.check_on_delta(on_delta), watch, scope or parts.TurnScope()
         )
         try:
             return driver.run(flow)
-        except Cancelled as cancelled:
+        except parts.Cancelled as cancelled:
             if isinstance(cancelled.__cause__, KeyboardInterrupt):
                 raise KeyboardInterrupt from None
             raise
@@ -378,11 +355,11 @@ class Session(ClosedOnExit, SessionBase):
         scope: TurnScope | None = None,
     ) -> T:
         """Run a flow that can be cancelled, while no other turn of the session runs."""
-        scope = scope or TurnScope()
+        scope = scope or parts.TurnScope()
         self._scopes.append(scope)
         try:
             with scope.context():
-                held = hold_turn(flow, wait)
+                held = parts.hold_turn(flow, wait)
                 return self._run(held, on_delta, model=model, watch=watch, scope=scope)
         finally:
             self._scopes.remove(scope)
@@ -397,4 +374,4 @@ class Session(ClosedOnExit, SessionBase):
     ) -> BlockingDriver:
         """The driver of one flow; the simulator overrides this."""
         other = self._summariser or model
-        return BlockingDriver(self._state.world, model, other, on_delta, watch, scope)
+        return parts.BlockingDriver(self._state.world, model, other, on_delta, watch, scope)
