@@ -27,7 +27,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.policies import CALLS_MIN, data_folder, read_sessions
+from benchmarks.policies import CALLS_MIN, data_folders, read_sessions
 
 from holdfast import OPERATOR, Assistant, History, Policy, SessionKey, ToolResult, Window, importers
 from holdfast.context import (
@@ -570,11 +570,11 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--out", type=Path, help="write the page there")
     options = parser.parse_args()
-    folder = data_folder(options.data)
+    (folder,) = data_folders(options.data, ["claude-code"])
     if not folder.is_dir():
         print(f"no transcripts at {folder}: give --data or set HOLDFAST_DATA", file=sys.stderr)
         return 2
-    _SHARED.extend(one for _name, one in read_sessions(folder, 1.12, 90.0)[: options.sessions])
+    _SHARED.extend(one for _name, one in read_sessions([folder], 1.12, 90.0)[: options.sessions])
     found = Measured()
     work = [(index, options.window) for index in range(len(_SHARED))]
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("fork")) as pool:

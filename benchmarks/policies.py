@@ -169,16 +169,19 @@ def _play_one(work: tuple[int, Setting, Plays, Price]) -> Run:
 # The sessions
 
 
-def data_folder(given: str | None) -> Path:
-    """Where the transcripts are: `agents/claude-code` below it."""
+def data_folders(given: str | None, agents: list[str]) -> list[Path]:
+    """Where the transcripts are: `agents/NAME` below it."""
     root = Path(given or os.environ.get("HOLDFAST_DATA") or HERE / "../../shared/data")
-    return root.resolve() / "agents" / "claude-code"
+    return [root.resolve() / "agents" / agent for agent in agents]
 
 
-def read_sessions(folder: Path, factor: float, per_result: float) -> list[tuple[str, Transcript]]:
+def read_sessions(
+    folders: list[Path], factor: float, per_result: float
+) -> list[tuple[str, Transcript]]:
     """Every session with enough calls; of growing snapshots of one session, the longest."""
     found: dict[str, tuple[str, Transcript]] = {}
-    for path in sorted(folder.rglob("*.jsonl*")):
+    paths = [path for folder in folders for path in sorted(folder.rglob("*.json*"))]
+    for path in paths:
         if "subagents" in path.parts:
             continue
         for session in importers.read(path.read_bytes(), path.name):
@@ -492,7 +495,12 @@ def machine(options: argparse.Namespace) -> dict[str, str]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", help="folder with `agents/claude-code` (or HOLDFAST_DATA)")
+    parser.add_argument("--data", help="folder with `agents/…` (or HOLDFAST_DATA)")
+    parser.add_argument(
+        "--agent",
+        action="append",
+        help="whose sessions, a folder in `agents`; repeat (claude-code)",
+    )
     parser.add_argument("--window", type=int, action="append", help="only this window; repeat")
     parser.add_argument("--static", type=int, help="tokens of system prompt and tools, everywhere")
     parser.add_argument(
@@ -520,13 +528,14 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = _arguments()
-    folder = data_folder(options.data)
-    if not folder.is_dir():
-        print(f"no transcripts at {folder}: give --data or set HOLDFAST_DATA", file=sys.stderr)
-        return 2
-    sessions = read_sessions(folder, options.factor, options.per_result)
+    folders = data_folders(options.data, options.agent or ["claude-code"])
+    for folder in folders:
+        if not folder.is_dir():
+            print(f"no transcripts at {folder}: give --data or set HOLDFAST_DATA", file=sys.stderr)
+            return 2
+    sessions = read_sessions(folders, options.factor, options.per_result)
     if not sessions:
-        print(f"no session with {CALLS_MIN} calls or more below {folder}", file=sys.stderr)
+        print(f"no session with {CALLS_MIN} calls or more there", file=sys.stderr)
         return 2
     price = Price(*options.price) if options.price else price_of(options.model) or default_price()
     bench = Bench([name for name, _one in sessions], [one for _name, one in sessions], price,
