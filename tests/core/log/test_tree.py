@@ -16,6 +16,7 @@ from tests.support.runs import examples
 
 from holdfast.core.log.damage import Flaw, FlawKind
 from holdfast.core.log.ids import positional_id
+from holdfast.core.log.speakers import META
 from holdfast.core.log.tree import Backtrack, LogSpan, Outline, Place, settled_ids
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ class Rec(NamedTuple):
     ts: float = 1.0
     parent: str | None = None
     more: int | None = None
+    is_meta: bool = False
+
+    @property
+    def extra(self) -> dict[str, bool]:
+        return {META: True} if self.is_meta else {}
 
 
 Item: TypeAlias = Rec | Flaw | None
@@ -51,8 +57,9 @@ def rec(
     *,
     kind: str = "user",
     ts: float = 1.0,
+    is_meta: bool = False,
 ) -> Rec:
-    return Rec(kind, record_id, ts, parent, more)
+    return Rec(kind, record_id, ts, parent, more, is_meta)
 
 
 GARBAGE = Flaw("garbage", "not JSON")
@@ -111,6 +118,7 @@ def _record(dice: _Dice, lines: list[Item], more: int | None = None) -> Rec:
         more,
         kind=dice.roll("user", "assistant", "session", "rewind"),
         ts=dice.roll(1.0, 2.0),
+        is_meta=dice.roll(False, False, True),
     )
 
 
@@ -258,7 +266,7 @@ def outline_of(model: Model) -> Outline:
 
 def places(model: Model, name: str) -> list[Place]:
     return [
-        Place(position, hash((item.kind, item.id, item.ts, item.parent, item.more)))
+        Place(position, hash((item.kind, item.id, item.ts, item.parent, item.more, item.is_meta)))
         for position, item in model.records.items()
         if model.name(position) == name
     ]
@@ -481,7 +489,8 @@ def test_outline_branches_are_exactly_the_leaves(items: list[Item]) -> None:
     for branch in branches:
         stretch = model.stretch(branch.position)
         fork = model.parents[stretch[0]]
-        users = [one for one in stretch if model.records[one].kind == "user"]
+        records = {place: model.records[place] for place in stretch}
+        users = [place for place, rec in records.items() if rec.kind == "user" and not rec.is_meta]
         assert branch.records == len(stretch)
         assert branch.ts == model.records[branch.position].ts
         assert branch.last_user == max(users, default=None)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import holdfast
 from holdfast.core.projection.policy import Decision, Policy, PromptCache, StepSize, choose
 from holdfast.errors import BadSetting
 
@@ -187,8 +191,8 @@ def test_decision_is_a_function_of_its_arguments(steps: list[StepSize], cache: P
         ({"trim": 0.0}, "not in order"),
         ({"trim": 0.2, "clear": 0.2}, "not in order"),
         ({"clear": 0.5}, "not in order"),
-        ({"cold_cut": 0.72}, "not in order"),
-        ({"flush": 0.7}, "not in order"),
+        ({"cold_cut": 0.8}, "not in order"),
+        ({"flush": 0.4}, "not in order"),
         ({"compact": 0.8}, "not in order"),
         ({"compact": 1.0}, "not in order"),
         ({"low_water": 0.0}, "low_water"),
@@ -196,6 +200,7 @@ def test_decision_is_a_function_of_its_arguments(steps: list[StepSize], cache: P
         ({"trim_after": 9}, "clear_after"),
         ({"protected_steps": -1}, "protected_steps"),
         ({"carry_tokens": -1}, "carry_tokens"),
+        ({"flush_tokens": -1}, "flush_tokens"),
         ({"carry_share": 0.0}, "carry_share"),
         ({"comfort_share": 1.1}, "comfort_share"),
     ],
@@ -212,3 +217,22 @@ def test_cache_refuses_prices_that_make_no_sense(read: float, write: float) -> N
     """A read never costs more than plain input, nor more than a write."""
     with pytest.raises(BadSetting, match="makes no sense"):
         PromptCache(read=read, write=write)
+
+
+@given(st.integers(1, 2_000_000))
+def test_notes_are_saved_before_a_cut_is_due(working: int) -> None:
+    """In budgets of every size, with 4,000 tokens or half of the way between the two."""
+    due = POLICY.compact * working
+    threshold = POLICY.flush_at(working)
+    assert threshold <= POLICY.flush * working
+    assert due - threshold >= min(POLICY.flush_tokens, due / 2)
+    assert threshold >= int(min(POLICY.flush * working, due / 2))
+
+
+def test_every_setting_is_read_by_the_program() -> None:
+    """A field of the policy that nothing reads would promise something."""
+    folder = Path(holdfast.__file__).parent
+    sources = "".join(path.read_text() for path in folder.rglob("*.py"))
+    own = (folder / "core/projection/policy.py").read_text()
+    read = set(re.findall(r"policy\.(\w+)", sources)) | set(re.findall(r"self\.(\w+)", own))
+    assert set(Policy.__struct_fields__) <= read

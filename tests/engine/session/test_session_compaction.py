@@ -27,6 +27,7 @@ from holdfast.core.flow.events import (
     CompactionFinished,
     CompactionStarted,
     FlushFinished,
+    FlushStarted,
     TurnCancelled,
 )
 from holdfast.core.log.records import (
@@ -38,8 +39,10 @@ from holdfast.core.log.records import (
     Undo,
     User,
 )
+from holdfast.core.memory import notes as notes_of
 from holdfast.core.models.prices import Price
 from holdfast.core.models.replies import Reply
+from holdfast.core.projection.policy import Policy
 from holdfast.core.text.fences import ASK
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.session.session import Session
@@ -580,6 +583,91 @@ def test_notes_are_saved_before_the_cut(bench: Bench) -> None:
     assert [one.outcome for one in bench.of(FlushFinished)] == ["saved"]
     flushes = [one for one in bench.records() if isinstance(one, Flush)]
     assert len(flushes) == 1
+
+
+RULE = "Always put glass on the top shelf."
+
+
+def fill_to(bench: Bench, session: Any, share: float) -> None:
+    """Store short exchanges until the view has this share of the way to a cut."""
+    policy = Policy()
+    while True:
+        plan = bench.do(session.plan())
+        due = policy.compact * policy.working_budget(plan.budget.tokens)
+        if plan.tokens.messages >= share * due:
+            return
+        fill(bench, session, pairs=1, start=plan.tokens.messages)
+
+
+def test_notes_are_saved_once_when_the_view_passes_the_threshold(bench: Bench) -> None:
+    """While nothing is cut; the notes reach the store of notes, and the cut saves none again."""
+    model = model_with(SUMMARY)
+    session = bench.open(model)
+    bench.store.append(session.key, [User(content=RULE), Assistant(content="ok")], expect=None)
+    bench.say(session, "below the threshold")
+    assert bench.of(FlushStarted) == []
+    fill_to(bench, session, 0.75)
+    bench.say(session, "above it")
+    bench.say(session, "and again")
+    saved = bench.of(FlushFinished)
+    assert [(made.outcome, made.trigger) for made in saved] == [("saved", "threshold")]
+    assert any("glass on the top shelf" in note for note in bench.do(session.notes()))
+    assert boundaries(bench.records()) == []
+    fill(bench, session)
+    bench.store.append(
+        session.key,
+        [User(content="Never stack more than three."), Assistant(content="ok")],
+        expect=None,
+    )
+    fill(bench, session, start=40)
+    bench.say(session, "go on")
+    assert len(boundaries(bench.records())) == 1
+    notes = [note for made in bench.records() if isinstance(made, Flush) for note in made.notes]
+    assert notes == [RULE, "Never stack more than three."]
+    check_requests(model)
+
+
+def test_a_second_process_does_not_save_the_same_notes(bench: Bench) -> None:
+    session = bench.open(model_with(SUMMARY))
+    bench.store.append(session.key, [User(content=RULE), Assistant(content="ok")], expect=None)
+    fill_to(bench, session, 0.75)
+    bench.say(session, "above it")
+    again = bench.open(model_with(SUMMARY))
+    bench.say(again, "above it, too")
+    assert len(bench.of(FlushStarted)) == 1
+
+
+def test_nothing_to_note_is_asked_once_between_two_cuts(bench: Bench) -> None:
+    """A model that is asked for notes is asked at the threshold, and not again at the cut."""
+    asked: list[str] = []
+
+    def speak(request: Any) -> str:
+        if notes_of.SYSTEM in str(request):
+            asked.append("notes")
+            return notes_of.SILENT
+        return SUMMARY if is_summary_request(request) else "noted"
+
+    session = bench.open(ScriptedModel(otherwise=speak, window=WINDOW), notes="model")
+    fill_to(bench, session, 0.75)
+    bench.say(session, "above it")
+    bench.say(session, "and again")
+    assert asked == ["notes"]
+    assert [made.outcome for made in bench.of(FlushFinished)] == ["nothing"]
+
+
+def test_a_denied_flush_is_made_at_the_cut(bench: Bench) -> None:
+    session = bench.open(model_with(SUMMARY))
+    off = session.on(lambda _event: Deny("not now"), FlushStarted)
+    bench.store.append(session.key, [User(content=RULE), Assistant(content="ok")], expect=None)
+    fill_to(bench, session, 0.75)
+    bench.say(session, "above it")
+    bench.say(session, "and again")
+    assert [made.outcome for made in bench.of(FlushFinished)] == ["skipped"]
+    off()
+    fill(bench, session)
+    bench.say(session, "go on")
+    last = bench.of(FlushFinished)[-1]
+    assert (last.outcome, last.trigger, last.notes) == ("saved", "compaction", (RULE,))
 
 
 def test_what_is_said_during_a_compaction_is_kept_in_order_and_answered(bench: Bench) -> None:

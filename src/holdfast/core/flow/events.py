@@ -209,19 +209,25 @@ class CompactionFinished(msgspec.Struct, frozen=True):
     cost: float | None = None
 
 
+FlushTrigger: TypeAlias = Literal["compaction", "threshold"]
+
+
 class FlushStarted(msgspec.Struct, frozen=True):
-    """Notes are about to be saved before a compaction. Can be denied."""
+    """Notes are about to be saved: before a compaction, or because the view passed the policy's
+    `flush` threshold. Can be denied."""
 
     covers: tuple[str, str] | None
+    trigger: FlushTrigger = "compaction"
 
 
 class FlushFinished(msgspec.Struct, frozen=True):
-    """Notes were saved before a compaction, or could not be."""
+    """Notes were saved, or could not be."""
 
     outcome: Literal["saved", "nothing", "skipped", "failed"]
     notes: tuple[str, ...] = ()
     record: str = ""
     detail: str = ""
+    trigger: FlushTrigger = "compaction"
 
 
 class WindowLearned(msgspec.Struct, frozen=True):

@@ -198,7 +198,7 @@ class Checkpoint(_Record, frozen=True, tag="checkpoint", kw_only=True):
 
 
 class Flush(_Record, frozen=True, tag="flush", kw_only=True):
-    """Notes were asked for before a cut; `notes` are the ones that were saved."""
+    """Notes were saved: before a cut, at the policy's threshold, or when the session was left."""
 
     notes: list[str] = []
     trigger: str | None = None

@@ -1,14 +1,11 @@
 """The shape of a whole log: its branches, and what is wrong with it.
 
 Two rules make the tree. A record follows the one its `parent` names, and where it names none or
-one that is not there, the record before it. The head is the last record. So a plain log is one
-branch, damage is bridged by itself, and a rewind is a record whose parent lies further back.
-
-An append of several records counts once all its lines are there. A damaged line inside it takes
-the place of one of them; a seal, a torn line or a record that does not continue it abandons it.
-
-A name means the nearest earlier record that has it. A line that stands on its own path a second
-time is taken once; any other record whose id was taken goes by its position.
+one that is not there, the record before it. The head is the last record. An append of several
+records counts once all its lines are there. A damaged line inside it takes the place of one of
+them; a seal, a torn line or a record that does not continue it abandons it. A name means the
+nearest earlier record that has it. A line that stands on its own path a second time is taken once;
+any other record whose id was taken goes by its position.
 
 An `Outline` is made by showing it every line once, in order; what it remembers grows with the
 branches and flaws of a log and not with its length. `Backtrack` applies the same rules from the
@@ -19,12 +16,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
 from holdfast.core.log.damage import Finding, Flaw
 from holdfast.core.log.ids import positional_id
+from holdfast.core.log.speakers import META
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,6 +41,8 @@ class Stands(Protocol):
     def parent(self) -> str | None: ...
     @property
     def more(self) -> int | None: ...
+    @property
+    def extra(self) -> dict[str, Any]: ...
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class Branch(msgspec.Struct, frozen=True):
     ts: float
     is_current: bool
     last_user: int | None = None
-    """Position of the last user message since the fork: what people know a branch by."""
+    """Position of the last words of a user since the fork: what people know a branch by."""
     title: str = ""
 
 
@@ -214,7 +214,7 @@ class Outline(msgspec.Struct):
                 self._named[position] = run.last
             run.last, run.last_id, run.last_ts = position, record_id, item.ts
             run.records += 1
-        if kind == "user":
+        if kind == "user" and item.extra.get(META) is not True:
             self._runs[-1].last_user = position
         self.head = record_id
         if self.on_record is not None:

@@ -63,12 +63,13 @@ class Policy(msgspec.Struct, frozen=True):
     """From here on, it is used to clear the older ones of them."""
     cold_cut: float = 0.4
     """From here on, it is used to cut down to the low-water mark."""
-    summary: float = 0.72
-    """From here on, a running summary is worth its room."""
     flush: float = 0.8
-    """From here on, notes are saved before a cut."""
+    """From here on, notes are saved although no cut is due yet; once between two cuts."""
     compact: float = 0.9
     """Here the view is cut, warm or cold."""
+    flush_tokens: int = 4_000
+    """Tokens before `compact` at which that happens at the latest: a large step must not skip
+    it."""
     low_water: float = 0.22
     """The share of the history that a cut keeps, without the carry-over."""
     keep_tokens: int = 4_000
@@ -119,6 +120,12 @@ class Policy(msgspec.Struct, frozen=True):
         """The part of a budget that the shares are shares of."""
         return min(budget, max(self.comfort_tokens, int(self.comfort_share * budget)))
 
+    def flush_at(self, working: int) -> int:
+        """Return the tokens of a view from which on notes are saved, always fewer than trigger a
+        cut."""
+        due = self.compact * working
+        return int(min(self.flush * working, max(due - self.flush_tokens, due / 2)))
+
     def cut_keeps(self, working: int) -> int:
         """Return the tokens of history that a cut keeps, always fewer than trigger a cold cut."""
         least = min(self.keep_tokens, int(0.8 * self.cold_cut * working))
@@ -129,10 +136,10 @@ class Policy(msgspec.Struct, frozen=True):
         return min(self.carry_tokens, int(self.carry_share * budget))
 
 
-_ORDER: Final = ("trim", "clear", "cold_cut", "summary", "flush", "compact")
+_ORDER: Final = ("trim", "clear", "cold_cut", "flush", "compact")
 _COUNTS: Final = (
     *("trim_after", "clear_after", "protected_steps"),
-    *("keep_tokens", "comfort_tokens", "carry_tokens"),
+    *("keep_tokens", "comfort_tokens", "carry_tokens", "flush_tokens"),
 )
 _MIN_YIELD: Final = 0.02
 """A batch that frees less of the working budget is not worth a record."""

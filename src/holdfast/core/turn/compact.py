@@ -19,13 +19,11 @@ from holdfast.core.flow.events import (
     CheckpointSaved,
     CompactionFinished,
     CompactionStarted,
-    FlushFinished,
-    FlushStarted,
     Pruned,
     PruneStarted,
 )
-from holdfast.core.log.records import MESSAGES, Compaction, Flush, Prune
-from holdfast.core.memory import notes
+from holdfast.core.log.records import MESSAGES, Compaction, Prune
+from holdfast.core.turn.flush import NoteFlush
 from holdfast.core.turn.run import Bounds, cut_in
 from holdfast.core.turn.summarise import Summariser
 
@@ -58,12 +56,16 @@ def fit(run: RunState, bounds: Bounds, *, is_recovery: bool = False) -> Flow[tup
         # After a refusal only as much goes as must: a further step down may not be needed.
         plan = run.plan(records, now, bounds, pressure="hold" if is_recovery else "usual")
         newest = records[-1].id if records else ""
-        if not plan.decisions:
-            return plan, newest
         made = cut_in(plan)
         if made is None:
-            hold = functools.partial(run.plan, records, now, bounds, pressure="hold")
-            return (yield from _prune(plan, hold)), newest
+            if plan.decisions:
+                hold = functools.partial(run.plan, records, now, bounds, pressure="hold")
+                plan = yield from _prune(plan, hold)
+            if not is_recovery:
+                flush = _CompactionRun(run, records, now, bounds, "full").flush
+                if flush.is_due(plan):
+                    yield from flush.save_early()
+            return plan, newest
         reason = _reason(run, is_recovery=is_recovery, plan=plan, now=now, records=records)
         work = _CompactionRun(run, records, now, bounds, reason)
         uncut = yield from work.carry_out(plan, made, round_)
@@ -129,6 +131,7 @@ class _CompactionRun:
         self._summariser = Summariser(
             run, records, now, focus, lambda output: self._plan("hold", output=output)
         )
+        self.flush = NoteFlush(run, records, self._summariser)
         self.finished: CompactionFinished | None = None
 
     def carry_out(self, plan: Plan, made: Compaction, round_: int) -> Flow[Plan | None]:
@@ -151,7 +154,7 @@ class _CompactionRun:
             manner = "manual" if self._reason == "asked" else "auto"
             saved = yield from save_checkpoint(self._run, f"pre_compact_{manner}")
             plan = self._with_tasks(plan, saved)
-        yield from self._flush(covered, made)
+        yield from self.flush.save_before_cut(covered)
         plan = yield from self._with_summary(plan, covered)
         yield from self._commit(plan, round_)
         return None
@@ -225,31 +228,6 @@ class _CompactionRun:
             pending=self._pending,
             output=output,
         )
-
-    def _flush(self, covered: Sequence[Record], made: Compaction) -> Flow[None]:
-        """Save what is worth noting before it goes out of sight. A failure never stops the
-        compaction."""
-        source = self._run.options.notes
-        if source == "off":
-            return
-        denied = yield Emit(FlushStarted(made.covers))
-        if isinstance(denied, Deny):
-            yield Emit(FlushFinished("skipped", detail=f"denied: {denied.reason}"))
-            return
-        before = notes.saved_notes(self._records)
-        found = [note.text for note in notes.durable(covered, known=before)]
-        detail, usage = "", None
-        if source == "model":
-            more, detail, usage = yield from self._summariser.ask_for_notes(
-                covered, [*before, *found]
-            )
-            found += more
-        if not found:
-            yield Emit(FlushFinished("failed" if detail else "nothing", detail=detail))
-            return
-        flush = Flush(notes=list(found), trigger="compaction", usage=usage)
-        stored = yield Append((flush,))
-        yield Emit(FlushFinished("saved", tuple(found), stored[0].id, detail))
 
     def _with_summary(self, plan: Plan, covered: Sequence[Record]) -> Flow[Plan]:
         """The plan with a model's summary beside its carry-over, if one can be had."""

@@ -130,6 +130,10 @@ class RunState:
         """Cut before the next call: a reply says that the window is full."""
         self.poor_summaries = 0
         """Unusable summaries in a row; after two, the model is not asked for a while."""
+        self.flush_tried: str | None = None
+        """The boundary after which notes were looked for at the threshold."""
+        self.flushed_to = ""
+        """The newest record that was read for notes then."""
         self._cut_forced_at: int | None = None
         self.is_fresh = False
         """The next request after a reply goes to a session of its own (fresh mode)."""

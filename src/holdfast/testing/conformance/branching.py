@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.records import Header, Label, Rewind
+from holdfast.core.log.records import Header, Label, Rewind, User
+from holdfast.core.log.speakers import META
 from holdfast.errors import NoSuchRecord, SessionExists
 from holdfast.ports import ANY_HEAD
 from holdfast.testing.conformance.samples import KEY, OTHER, message, raises, text_of, texts_of
@@ -84,6 +85,14 @@ def branches_are_listed_with_their_leaves(store: SessionStore) -> None:
     assert (left.forked_from, current.forked_from) == (None, a)
     assert current.records == len((rewind, c))
     assert store.verify(KEY).branches == 2
+
+
+def a_branch_is_titled_by_words_of_a_user(store: SessionStore) -> None:
+    """Text that a program put in the user's mouth is no title."""
+    store.create(KEY)
+    reminder = User(content="a reminder of a program", extra={META: True})
+    store.append(KEY, [message("what I want"), reminder], expect=ANY_HEAD)
+    assert [branch.title for branch in store.branches(KEY)] == ["what I want"]
 
 
 def every_branch_can_be_read(store: SessionStore) -> None:

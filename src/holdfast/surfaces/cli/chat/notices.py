@@ -53,8 +53,9 @@ def notice(event: Any, *, attempt: int = 1) -> StyledLine | None:
             return _compaction_notice(event)
         case CompactionFinished(outcome="skipped") if event.reason != "asked":
             return _notice("compact", f"skipped: {event.detail}")
-        case FlushFinished(outcome="saved", notes=notes):
-            saved = f"{count(len(notes), 'note')} saved before the compaction"
+        case FlushFinished(outcome="saved", notes=notes, trigger=trigger):
+            when = "before the compaction" if trigger == "compaction" else "as the view fills up"
+            saved = f"{count(len(notes), 'note')} saved {when}"
             return _notice("flush", f"{saved}: /memory shows them")
         case FlushFinished(outcome="failed", detail=detail):
             return _notice("flush", f"no notes were saved: {detail}", is_bad=True)
