@@ -14,7 +14,6 @@ LONG_MODULES: dict[str, int] = {
     "core/compaction/summary_check.py": 438,
     "core/history/sanitise.py": 421,
     "core/log/records.py": 522,
-    "core/log/tree.py": 419,
     "core/projection/inspection.py": 417,
     "core/projection/steps.py": 476,
     "engine/memory/anthropic_tool.py": 407,
@@ -27,7 +26,7 @@ LONG_MODULES: dict[str, int] = {
 """Modules with more than 400 lines, and how many they have."""
 
 WIDE_CLASSES: dict[str, int] = {
-    "core/log/tree.py:Outline": 22,
+    "core/log/tree.py:Outline": 18,
     "core/projection/draft.py:ViewDraft": 30,
     "core/projection/steps.py:Thread": 22,
     "engine/session/async_session.py:AsyncSession": 27,

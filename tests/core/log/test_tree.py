@@ -14,15 +14,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
+from holdfast.core.log.backtrack import Backtrack
 from holdfast.core.log.damage import Flaw, FlawKind
 from holdfast.core.log.ids import positional_id
 from holdfast.core.log.speakers import META
-from holdfast.core.log.tree import Backtrack, LogSpan, Outline, Place, settled_ids
+from holdfast.core.log.tree import LogSpan, Outline, Place, settled_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from holdfast.core.log.tree import Stands
+    from holdfast.core.log.chain import Stands
 
 
 class Rec(NamedTuple):
@@ -63,11 +64,14 @@ def rec(
 
 
 GARBAGE = Flaw("garbage", "not JSON")
+NUL = Flaw("nul", "5 NUL bytes")
 TORN = Flaw("torn", "5 bytes")
 SEAL = None
 
 _DAMAGE = tuple(Flaw(kind, "damage") for kind in get_args(FlawKind))
 _BREAKS = (*_DAMAGE, GARBAGE, TORN, SEAL)
+_TORN = tuple(item for item in _BREAKS if item is not None and item.kind == "torn")
+_LOST = tuple(item for item in (*_DAMAGE, NUL) if item.kind in ("nul", "oversize"))
 
 
 class _Dice:
@@ -156,7 +160,13 @@ class Model:
         self.records = {
             line.position: line.item for line in self.lines if isinstance(line.item, Rec)
         }
-        self.counted = [line.position for line in self.lines if self._is_counted(line)]
+        self.counted = [
+            line.position
+            for piece in _pieces(self.lines)
+            if _is_whole(piece)
+            for line in piece
+            if isinstance(line.item, Rec)
+        ]
         self.parents = {position: self._parent(position) for position in self.counted}
         again = {position: self._repeat(position) for position in self.counted}
         self.repeated = {position for position, what in again.items() if what == "repeat"}
@@ -233,22 +243,48 @@ class Model:
         is_same = first is not None and self.records[first] == record
         return "repeat" if is_same and is_plain else "renamed"
 
-    def _is_counted(self, line: Line) -> bool:
-        """Whether a record stands alone or its append is complete."""
-        if not isinstance(line.item, Rec):
-            return False
-        left = line.item.more or 0
-        for later in self.lines:
-            if later.position <= line.position:
-                continue
-            if left == 0:
-                break
-            if later.item is None or (isinstance(later.item, Flaw) and later.item.kind == "torn"):
-                return False
-            if isinstance(later.item, Rec) and later.item.more != left - 1:
-                return False
-            left -= 1
-        return left == 0
+
+def _pieces(lines: list[Line]) -> list[list[Line]]:
+    """Lines in stretches that may be one append each.
+
+    A stretch ends with a seal, a torn line, a record that none of its append follows, damage that
+    takes the place of such a record, and before a record that does not continue the one above.
+    """
+    pieces: list[list[Line]] = [[]]
+    for index, (_position, item) in enumerate(lines):
+        above = lines[index - 1].item if index else None
+        if isinstance(above, Rec) and isinstance(item, Rec) and above.more != (item.more or 0) + 1:
+            pieces.append([])
+        if isinstance(item, Rec) and item.more is None:
+            pieces.append([])
+        pieces[-1].append(lines[index])
+        if _ends_append([line.item for line in pieces[-1]]):
+            pieces.append([])
+    return pieces
+
+
+def _ends_append(items: list[Item]) -> bool:
+    if items[-1] in (SEAL, *_TORN) or (isinstance(items[-1], Rec) and not items[-1].more):
+        return True
+    last = max((place for place, item in enumerate(items) if isinstance(item, Rec)), default=None)
+    if last is None:
+        return False
+    record, damage = items[last], items[last + 1 :]
+    assert isinstance(record, Rec)
+    return len(damage) == record.more and not any(item in _LOST for item in damage)
+
+
+def _is_whole(piece: list[Line]) -> bool:
+    """True where every line of an append has its place, and no page was lost."""
+    items = [line.item for line in piece]
+    if any(isinstance(item, Rec) and item.more is None for item in items):
+        return True
+    if not items or any(item in _LOST or item in (SEAL, *_TORN) for item in items):
+        return False
+    lengths = {
+        place + (item.more or 0) for place, item in enumerate(items) if isinstance(item, Rec)
+    }
+    return lengths == {len(items) - 1}
 
 
 # The two under test
@@ -283,15 +319,16 @@ def walked_back(model: Model) -> list[int]:
 
 
 def _walk_back(model: Model) -> Iterator[int]:
-    track = Backtrack()
-    start = len(model.lines)
+    track = Backtrack[Rec]()
+    lines = model.lines
     while True:
-        for position, item in reversed(model.lines[:start]):
-            if track.offer(position, item):
-                yield position
+        for position, item in reversed(lines):
+            yield from (place for place, _record in track.offer(position, item))
+        yield from (place for place, _record in track.finish())
         if track.missing is None:
             return
-        start = track.bridge() // _STEP
+        end = track.bridge()
+        lines = [line for line in model.lines if end is None or line.position < end]
 
 
 many = examples(300)
@@ -383,17 +420,23 @@ def test_outline_tells_the_sink_of_every_record_in_order(items: list[Item]) -> N
 
 
 @examples(150)
-@given(logs())
-def test_outline_knows_after_each_line_what_an_open_append_lacks(items: list[Item]) -> None:
-    """It is open while more lines would make the last records count; it says how many."""
+@given(logs(), logs())
+def test_outline_that_is_not_open_owes_nothing_to_what_follows(
+    items: list[Item], later: list[Item]
+) -> None:
+    """Where no append is open, whoever goes on from there counts what a whole reading counts."""
     outline = Outline()
     for count, item in enumerate(items, 1):
         outline.add((count - 1) * _STEP, 5, item)
-        counted = len(Model(items[:count]).counted)
-        longer = (Model([*items[:count], *[GARBAGE] * more]).counted for more in range(5))
-        lacking = next((more for more, found in enumerate(longer) if len(found) > counted), 0)
-        assert outline.lacking == lacking
-        assert outline.is_open == (lacking > 0)
+        follow_on = [count * _STEP + one for one in Model(later).counted]
+        if not outline.is_open:
+            assert Model([*items[:count], *later]).counted == [
+                *Model(items[:count]).counted,
+                *follow_on,
+            ]
+        elif not isinstance(item, Flaw):
+            assert isinstance(item, Rec)
+            assert item.more
 
 
 @many
@@ -576,12 +619,25 @@ def test_outline_path_to_an_uncounted_place_is_that_of_the_record_before_it() ->
         pytest.param([rec(more=1), TORN, rec(more=0)], 1, id="torn"),
         pytest.param([rec(more=1), SEAL, rec(more=0)], 1, id="sealed"),
         pytest.param([rec(more=2), SEAL, GARBAGE, rec(more=0)], 1, id="sealed-then-damaged"),
+        pytest.param([rec(more=2), NUL, rec(more=0)], 0, id="page-lost-inside"),
+        pytest.param([NUL, rec(more=1), rec(more=0)], 0, id="page-lost-first"),
+        pytest.param([NUL, GARBAGE, rec(more=0)], 0, id="page-lost-then-damaged"),
+        pytest.param([rec(more=2), rec(more=1), NUL], 0, id="page-lost-last"),
+        pytest.param([rec(more=1), NUL, rec()], 1, id="page-lost-before-a-record"),
+        pytest.param([NUL, rec(more=1), rec(more=0), rec(more=0)], 1, id="page-lost-in-another"),
+        pytest.param([NUL, SEAL, rec(more=1), rec(more=0)], 2, id="page-lost-then-sealed"),
+        pytest.param([rec(more=3), GARBAGE, rec(more=0)], 0, id="damage-leaves-a-gap"),
+        pytest.param([rec(more=3), GARBAGE, rec(more=1), GARBAGE], 2, id="damage-without-a-gap"),
+        pytest.param([rec(more=1), rec(more=0), NUL, rec()], 3, id="page-lost-after-its-end"),
     ],
 )
 def test_outline_and_backtrack_count_a_batch_only_when_complete(
     items: list[Item], counted: int
 ) -> None:
-    """An append of several records counts whole; damage stands for a record, a seal ends it."""
+    """An append of several records counts whole; damage stands for a record, a seal ends it.
+
+    A lost page stands for any number of them, so nothing of its append counts.
+    """
     model = Model(items)
     outline = outline_of(model)
     assert sum(outline.counts.values()) == counted
@@ -639,7 +695,7 @@ def test_settled_ids_tells_the_same_record_from_another() -> None:
 
 def test_backtrack_stops_reading_early_without_any_state_left() -> None:
     """Before the first line, and after a root, no parent is missing."""
-    track = Backtrack()
+    track = Backtrack[Rec]()
     assert track.missing is None
     assert track.offer(0, rec("a"))
     assert track.missing is None

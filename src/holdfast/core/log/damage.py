@@ -38,7 +38,7 @@ MEANING: Final[dict[str, str]] = {
     "newer-version": "written by a newer Holdfast; readable, not writable",
     "duplicate-id": "an id used twice; the later record goes by its position",
     "missing-parent": "a parent that is not in the log; taken to be the record before",
-    "open-batch": "part of an append of several records that never completed; not acknowledged",
+    "open-batch": "part of an append of several records that never completed, or lost a page",
     "lost-boundary": "a compaction whose first kept record is not in the log",
     "repaired-text": "text that no strict reader accepts (lone surrogates, NaN); mended when read",
 }

@@ -14,7 +14,7 @@ from holdfast.core.text.cut import cut, ellipsis
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
-    from holdfast.core.log.tree import Stands
+    from holdfast.core.log.chain import Stands
 
 
 class Facts(msgspec.Struct):

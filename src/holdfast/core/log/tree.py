@@ -1,25 +1,28 @@
 """The shape of a whole log: its branches, and what is wrong with it.
 
 Two rules make the tree. A record follows the one its `parent` names, and where it names none or
-one that is not there, the record before it. The head is the last record. An append of several
-records counts once all its lines are there. A damaged line inside it takes the place of one of
-them; a seal, a torn line or a record that does not continue it abandons it. A name means the
-nearest earlier record that has it. A line that stands on its own path a second time is taken once;
-any other record whose id was taken goes by its position.
+one that is not there, the record before it. The head is the last record. So a plain log is one
+branch, damage is bridged by itself, and a rewind is a record whose parent lies further back.
+
+An append of several records counts once all its lines are there, as `chain` says.
+
+A name means the nearest earlier record that has it. A line that stands on its own path a second
+time is taken once; any other record whose id was taken goes by its position.
 
 An `Outline` is made by showing it every line once, in order; what it remembers grows with the
-branches and flaws of a log and not with its length. `Backtrack` applies the same rules from the
-other end, one line at a time, for readers that want the newest records only.
+branches and flaws of a log and not with its length. `backtrack` applies the same rules from the
+other end, for readers that want the newest records only.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from holdfast.core.log.chain import Chain
 from holdfast.core.log.damage import Finding, Flaw
 from holdfast.core.log.ids import positional_id
 from holdfast.core.log.speakers import META
@@ -27,22 +30,7 @@ from holdfast.core.log.speakers import META
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-
-class Stands(Protocol):
-    """The facts of a record that the tree needs."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def id(self) -> str: ...
-    @property
-    def ts(self) -> float: ...
-    @property
-    def parent(self) -> str | None: ...
-    @property
-    def more(self) -> int | None: ...
-    @property
-    def extra(self) -> dict[str, Any]: ...
+    from holdfast.core.log.chain import Settled, Stands
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -114,9 +102,7 @@ class Outline(msgspec.Struct):
     """True if no record came before the first line that is shown."""
 
     _runs: list[_Run] = msgspec.field(default_factory=list)
-    _batch: list[tuple[int, int, Stands]] = msgspec.field(default_factory=list)
-    _batch_left: int = 0
-    """Lines that the open batch still lacks."""
+    _chain: Chain = msgspec.field(default_factory=Chain)
     _id_max: dict[int, str] = msgspec.field(default_factory=dict)
     """The greatest id so far, by length."""
     _unordered: set[str] = msgspec.field(default_factory=set)
@@ -125,30 +111,23 @@ class Outline(msgspec.Struct):
 
     def add(self, position: int, size: int, item: Stands | Flaw | None, preview: str = "") -> None:
         """The next line: a record, a flaw, or nothing (a seal)."""
-        if item is None:
-            self._drop_batch()
-        elif isinstance(item, Flaw):
-            self._add_flaw(position, size, item, preview)
-        elif item.more is None:
-            if self._batch:
-                self._drop_batch()
+        if isinstance(item, Flaw):
+            self.findings.append(Finding(item.kind, position, size, item.detail, preview))
+        elif item is not None and item.more is None:
+            if self._chain.is_open:
+                self._settle_chain(self._chain.abandon())
             self._add_record(position, size, item)
-        else:
-            self._add_to_batch(position, size, item)
+            return
+        self._settle_chain(self._chain.add(position, size, item))
 
     def end(self) -> None:
         """No more lines."""
-        self._drop_batch()
+        self._settle_chain(self._chain.abandon())
 
     @property
     def is_open(self) -> bool:
-        """Return whether the lines so far end inside an append of several records."""
-        return bool(self._batch)
-
-    @property
-    def lacking(self) -> int:
-        """Return the number of lines that the open batch still lacks."""
-        return self._batch_left if self._batch else 0
+        """True where the next line may belong to an append that the lines so far began."""
+        return self._chain.is_open
 
     @property
     def missing_ids(self) -> set[str]:
@@ -220,36 +199,15 @@ class Outline(msgspec.Struct):
         if self.on_record is not None:
             self.on_record(position, item)
 
-    def _add_flaw(self, position: int, size: int, flaw: Flaw, preview: str) -> None:
-        self.findings.append(Finding(flaw.kind, position, size, flaw.detail, preview))
-        if flaw.kind == "torn":
-            self._drop_batch()
-        elif self._batch:
-            self._batch_left -= 1
-            self._end_batch_if_complete()
-
-    def _add_to_batch(self, position: int, size: int, item: Stands) -> None:
-        assert item.more is not None
-        if item.more != self._batch_left - 1:
-            self._drop_batch()
-        self._batch.append((position, size, item))
-        self._batch_left = item.more
-        self._end_batch_if_complete()
-
-    def _end_batch_if_complete(self) -> None:
-        if self._batch_left == 0:
-            for position, size, item in self._batch:
-                self._add_record(position, size, item)
-            self._batch.clear()
-
-    def _drop_batch(self) -> None:
-        for position, size, item in self._batch:
+    def _settle_chain(self, settled: Settled) -> None:
+        for position, size, item in settled.absent:
             self.skipped[position] = "open"
             detail = (
                 f"`{item.kind}` {item.id or positional_id(position)}, {item.more} more expected"
             )
             self.findings.append(Finding("open-batch", position, size, detail))
-        self._batch.clear()
+        for position, size, item in settled.counted:
+            self._add_record(position, size, item)
 
     def _check_header(self, position: int, size: int, record_id: str) -> None:
         if self.is_start and not self._runs:
@@ -341,66 +299,6 @@ def _position(place: Place) -> int:
 def _is_within(spans: Sequence[LogSpan], position: int) -> bool:
     index = bisect_right(spans, position, key=lambda span: span.first) - 1
     return index >= 0 and position <= spans[index].last
-
-
-class Backtrack:
-    """Follows the path from the head towards the root, given the lines newest first.
-
-    `offer` says whether a line is on the path. It never needs a line again, unless a named parent
-    turns out to be missing: then `missing` is the position to restart from, with `bridge`.
-    """
-
-    def __init__(self) -> None:
-        self._wanted: str | None = None
-        self._wanted_by: int | None = None
-        self._more_before: int | None = None
-        """The value of `more` in the line before that the line just seen would continue."""
-        self._more_before_wanted: int | None = None
-        self._damaged = 0
-        """Damaged lines since then."""
-
-    def offer(self, position: int, item: Stands | Flaw | None) -> bool:
-        if item is None or isinstance(item, Flaw):
-            self._pass_gap(item)
-            return False
-        if not self._is_committed(item.more):
-            return False
-        if self._wanted is not None and self._wanted != (item.id or positional_id(position)):
-            return False
-        self._wanted, self._wanted_by = item.parent, position
-        self._more_before_wanted = self._more_before
-        return True
-
-    @property
-    def missing(self) -> int | None:
-        """After the last line: the record whose named parent never came, if there is one."""
-        return self._wanted_by if self._wanted is not None else None
-
-    def bridge(self) -> int:
-        """Take the record before instead of the missing parent; restart from the result."""
-        assert self._wanted is not None
-        assert self._wanted_by is not None
-        self._wanted = None
-        self._more_before, self._damaged = self._more_before_wanted, 0
-        return self._wanted_by
-
-    def _is_committed(self, more: int | None) -> bool:
-        """Return whether the lines after this one complete its append: a record, or damage
-        alone."""
-        more_before, self._more_before = self._more_before, None
-        damaged, self._damaged = self._damaged, 0
-        if more is None:
-            return True
-        if more > damaged and (more_before is None or more != more_before + damaged):
-            return False
-        self._more_before = more + 1
-        return True
-
-    def _pass_gap(self, item: Flaw | None) -> None:
-        if item is None or item.kind == "torn":
-            self._more_before, self._damaged = None, 0
-        else:
-            self._damaged += 1
 
 
 def settled_ids(records: Iterable[tuple[int, Stands]]) -> dict[int, str | None]:

@@ -33,7 +33,8 @@ from holdfast.errors import AmbiguousName, NoSuchRecord, StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.core.log.tree import Branch, Stands
+    from holdfast.core.log.chain import Stands
+    from holdfast.core.log.tree import Branch
     from holdfast.core.log.walk import LogLine, OpenLog
 
 _WALK_RECORDS_MAX: Final = 50_000

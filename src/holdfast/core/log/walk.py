@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
+from holdfast.core.log.backtrack import Backtrack
 from holdfast.core.log.damage import Finding, Flaw, preview
 from holdfast.core.log.ids import SessionKey, positional_id
 from holdfast.core.log.records import Record
-from holdfast.core.log.tree import Backtrack, Outline, Place
+from holdfast.core.log.tree import Outline, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -115,22 +116,23 @@ def walk_back(
     log: OpenLog, on_flaw: Callable[[Finding], None] | None = None
 ) -> Iterator[tuple[int, Record]]:
     """Yield the records on the path with their positions, from the head towards the root."""
-    track = Backtrack()
+    track = Backtrack[Record]()
     start: int | None = None
     for _bridge in range(_BRIDGES_MAX):
         for position, size, item, line in log.lines_back(start):
-            is_next = track.offer(position, item)
-            if item is None or isinstance(item, Flaw):
-                if item is not None and on_flaw is not None:
-                    on_flaw(Finding(item.kind, position, size, item.detail, preview(line)))
-            elif is_next:
-                yield position, identify(item, position)
-        if track.missing is None:
+            if isinstance(item, Flaw) and on_flaw is not None:
+                on_flaw(Finding(item.kind, position, size, item.detail, preview(line)))
+            for place, record in track.offer(position, item):
+                yield place, identify(record, place)
+        for place, record in track.finish():
+            yield place, identify(record, place)
+        missing = track.missing
+        if missing is None:
             return
         on_flaw = None  # the search for the missing parent has read every line
         start = track.bridge()
-    assert start is not None
-    yield from _walk_outline_back(log, start)
+    assert missing is not None
+    yield from _walk_outline_back(log, missing)
 
 
 def _walk_outline_back(log: OpenLog, start: int) -> Iterator[tuple[int, Record]]:

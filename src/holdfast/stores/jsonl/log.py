@@ -10,16 +10,17 @@ import msgspec
 
 from holdfast.core.limits import READ_BLOCK_BYTES
 from holdfast.core.log.damage import Finding, Flaw, preview
-from holdfast.core.log.ids import SessionKey, positional_id
 from holdfast.core.log.records import SEAL, Record, decode
 from holdfast.core.log.refs import possible_hashes
-from holdfast.core.log.tree import Backtrack, Outline
+from holdfast.core.log.tree import Outline
+from holdfast.core.log.views import head
 from holdfast.core.log.walk import outline_lines
 from holdfast.stores.lines import Forward, Oversize, backward
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.walk import LogLine
 
 _SEAL_LINE: Final = bytes([SEAL])
@@ -126,27 +127,19 @@ def recent_ids(log: FileLog, lines_max: int) -> set[str]:
 
 def read_ending(log: FileLog) -> Ending:
     """Return how the log ends. Reads back only as far as the last record that counts."""
-    track = Backtrack()
-    head, seal, torn = "", b"", None
-    flaws, open_records = 0, 0
-    is_last = True
-    for position, size, item, line in log.lines_back():
-        is_unfinished = position + size == log.size
-        if isinstance(item, Flaw):
-            flaws += 1
-            if is_unfinished:
-                torn = Finding("torn", position, size, item.detail, preview(line))
-                seal = _SEAL_LINE + b"\n"
-        elif item is not None and is_last:
-            seal = b"\n" if is_unfinished else seal
-            open_records = (item.more or 0) - flaws
-        if track.offer(position, item):
-            assert item is not None
-            assert not isinstance(item, Flaw)
-            head = item.id or positional_id(position)
-            break
-        is_last = is_last and isinstance(item, Flaw)
-    if open_records > 0 and torn is None:
-        # An append of several records broke off: the next one must not seem to complete it.
-        seal += _SEAL_LINE + b"\n"
-    return Ending(head, seal, torn)
+    last = next(log.lines_back(), None)
+    if last is None:
+        return Ending("", b"", None)
+    position, size, item, line = last
+    is_unfinished = position + size == log.size
+    torn, seal = None, b""
+    if isinstance(item, Flaw):
+        # What comes next must not seem to belong to the append that was damaged.
+        seal = _SEAL_LINE + b"\n"
+        if is_unfinished:
+            torn = Finding("torn", position, size, item.detail, preview(line))
+    elif item is not None:
+        seal = b"\n" if is_unfinished else b""
+        if item.more:  # an append of several records broke off: the next must not complete it
+            seal += _SEAL_LINE + b"\n"
+    return Ending(head(log), seal, torn)
