@@ -18,7 +18,6 @@ LONG_MODULES: dict[str, int] = {
     "core/projection/steps.py": 476,
     "engine/memory/anthropic_tool.py": 407,
     "importers/agents/claude_code.py": 430,
-    "importers/common/base.py": 407,
     "testing/loopback/exchange.py": 422,
     "testing/loopback/faults.py": 420,
     "testing/recorder.py": 406,

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import UsageError
 from holdfast.importers import files
-from holdfast.importers.common import base
+from holdfast.importers.common import unpacking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ def test_a_file_over_the_limit_is_refused_with_the_limit(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error states the limit; a file of that size is read whole."""
-    monkeypatch.setattr(base, "UNPACKED_BYTES_MAX", 100)
+    monkeypatch.setattr(unpacking, "UNPACKED_BYTES_MAX", 100)
     path = tmp_path / "transcript.jsonl"
     path.write_bytes(b"x" * size)
     if size <= 100:

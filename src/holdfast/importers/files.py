@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from holdfast.errors import UsageError
 from holdfast.importers.agents import opencode
-from holdfast.importers.common import base
+from holdfast.importers.common import unpacking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,10 +49,10 @@ def load(path: str) -> bytes:
 
 def read_bounded(file: BinaryIO, name: str) -> bytes:
     """The bytes of an open file; raises where there are more than an import takes."""
-    data = file.read(base.UNPACKED_BYTES_MAX + 1)
-    if len(data) > base.UNPACKED_BYTES_MAX:
+    data = file.read(unpacking.UNPACKED_BYTES_MAX + 1)
+    if len(data) > unpacking.UNPACKED_BYTES_MAX:
         raise UsageError(
-            f"`{name}` has more than {base.UNPACKED_BYTES_MAX:,} bytes",
+            f"`{name}` has more than {unpacking.UNPACKED_BYTES_MAX:,} bytes",
             hint="split it, and import the transcripts in it one by one",
         )
     return data

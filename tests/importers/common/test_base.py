@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -90,12 +91,36 @@ def test_packed_members_one_after_the_other_are_one_file() -> None:
     assert len(only(gzip.compress(first + b"\n") + gzip.compress(rest)).records) == 3
 
 
-def test_a_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small file that unpacks to more than a transcript can be is not unpacked further."""
-    monkeypatch.setattr(base, "UNPACKED_BYTES_MAX", 10_000)
+def test_a_document_over_the_limit_is_refused_and_lines_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What must be parsed whole has a smaller limit, which the error names; lines have none."""
+    monkeypatch.setattr(base, "DOCUMENT_BYTES_MAX", 1_000)
+    document = json.dumps([{"role": "user", "content": "x" * 2_000}], indent=1).encode()
+    with pytest.raises(UsageError, match=r"one JSON document of .* more than 1,000") as raised:
+        read(document, "talk.json")
+    assert raised.value.hint
+    with pytest.raises(UsageError, match=r"one text of .* more than 1,000"):
+        read(b"# aider chat started at 2024-01-01 10:00:00\n" + b"x" * 2_000, "talk.md")
+    many = jsonl(*(claude_user(f"u{n}", f"u{n - 1}", f"{n}") for n in range(100)))
+    assert len(only(many).records) == 100
+    assert len(only(many[1:]).records) == 99  # the first line is damaged
 
-    with pytest.raises(UsageError, match="unpacks to more than"):
-        Source(gzip.compress(b" " * 20_000), "bomb.gz")
+
+def test_lines_are_parsed_one_at_a_time_and_their_flaws_told_once() -> None:
+    """Reading some lines parses no more than those; reading them again counts nothing twice."""
+    many = jsonl(*(claude_user(f"u{n}", f"u{n - 1}", "x" * 1_000) for n in range(5_000)))
+    source = Source(many + b"garbage\n", "many.jsonl")
+    tracemalloc.start()
+    try:
+        assert sum(1 for _line in source.lines) == 5_000
+        _now, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < len(many) / 20
+    next(iter(source.lines))
+    assert sum(1 for _line in source.lines) == 5_000
+    assert source.flaws == {("damaged line", "not JSON"): 1}
 
 
 @pytest.mark.parametrize(("digits", "kept"), [(30, int("9" * 30)), (9_000, "9" * 9_000)])

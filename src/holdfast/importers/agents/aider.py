@@ -20,7 +20,7 @@ _START: Final = lazy_pattern(r"^# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d
 
 
 def detect(source: Source) -> bool:
-    return _START.search(source.text, 0, 4_096) is not None
+    return _START.search(source.data[:16_384].decode(errors="replace"), 0, 4_096) is not None
 
 
 def read(source: Source) -> list[Imported]:

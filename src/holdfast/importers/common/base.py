@@ -8,10 +8,10 @@ copy and says so; an importer that did it here would hide it from everybody.
 from __future__ import annotations
 
 import re
-import zlib
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeGuard
 
 import msgspec
 
@@ -31,23 +31,24 @@ from holdfast.importers.common.parsing import (
     plain,
     read_lines,
     seconds,
+    split_lines,
 )
+from holdfast.importers.common.unpacking import as_utf8, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from holdfast.core.log.records import Content
 
-UNPACKED_BYTES_MAX: Final = 1024 * 1024 * 1024
-"""A packed file that unpacks to more than this is refused: no transcript is that long."""
+DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024
+"""A file that is one JSON document or one text is parsed as a whole, at several times its size in
+memory; one that has a value a line is not."""
 
 _ENDINGS: Final = lazy_pattern(r"(?i)(\.(gz|jsonl?|ndjson|traj|md|txt|log|shared)){1,8}$")
 
-_PIECE_BYTES: Final = 64 * 1024
-"""Packed data is taken in pieces, so that damage costs only what comes after it."""
-
 HEAD_LINES: Final = 64
 """Lines that a detector may look at."""
+_SOMETHING: Final = lazy_pattern(rb"\S")
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -84,12 +85,13 @@ class Importer(msgspec.Struct, frozen=True):
 
 
 class Source:
-    """The bytes of one file, unpacked, and the ways to look at them. Nothing is parsed twice."""
+    """The bytes of one file, unpacked, and the ways to look at them. Lines are not kept parsed."""
 
     def __init__(self, data: bytes, name: str) -> None:
         self.name = name
         self.flaws: Counter[tuple[str, str]] = Counter()
-        self.data: Final = self._decode(self._unpack(data))
+        self._has_told_lines = False
+        self.data: Final = as_utf8(unpack(data, name, self.flaws))
 
     @property
     def stem(self) -> str:
@@ -107,19 +109,29 @@ class Source:
         data = self.data.lstrip()
         if data[:1] not in (b"{", b"["):
             return NOT_JSON
-        first, _newline, rest = data.partition(b"\n")
-        if rest.strip() and parse(first) is not NOT_JSON:
+        end = data.find(b"\n")
+        if end >= 0 and _SOMETHING.search(data, end) and parse(data[:end]) is not NOT_JSON:
             return NOT_JSON  # one value a line
+        if len(data) > DOCUMENT_BYTES_MAX:
+            if any(self._first_objects()):
+                return NOT_JSON  # one value a line, the first of them damaged
+            self._refuse_size("is one JSON document")
         return parse_noting(data, self.flaws)
 
-    @cached_property
-    def lines(self) -> list[Line]:
-        """The file as one JSON object a line. Lines that are none are counted as flaws."""
+    @property
+    def lines(self) -> Iterator[Line]:
+        """The file as one JSON object a line, each parsed as it is asked for.
+
+        Lines that are none are counted as flaws, once however often the lines are read.
+        """
         if isinstance(self.value, dict) and b"\n" not in self.data.strip():
-            return [Line(1, self.value)]
-        if self.value is not NOT_JSON:
-            return []
-        return read_lines(self.data, self.flaws)
+            yield Line(1, self.value)
+        elif self.value is NOT_JSON:
+            flaws = Counter[tuple[str, str]]()
+            yield from read_lines(self.data, flaws)
+            if not self._has_told_lines:
+                self._has_told_lines = True
+                self.flaws.update(flaws)
 
     @cached_property
     def head(self) -> list[Json]:
@@ -128,11 +140,12 @@ class Source:
             return []
         if isinstance(self.value, dict):
             return [self.value]
-        start = b"\n".join(self.data.split(b"\n", HEAD_LINES)[:HEAD_LINES])
-        return [line.value for line in read_lines(start, Counter())]
+        return self._first_objects()
 
     @cached_property
     def text(self) -> str:
+        if len(self.data) > DOCUMENT_BYTES_MAX:
+            self._refuse_size("is one text")
         return self.data.decode(errors="replace")
 
     def describe(self) -> str:
@@ -149,38 +162,15 @@ class Source:
             return f"JSON lines, the first with {_clean_name(self.head[0])}"
         return f"it begins with {preview(self.data)!r}"
 
-    def _unpack(self, data: bytes) -> bytes:
-        if data[:2] != b"\x1f\x8b":
-            return data
-        unpacked = bytearray()
-        stream = zlib.decompressobj(wbits=31)
-        for start in range(0, len(data), _PIECE_BYTES):
-            piece = data[start : start + _PIECE_BYTES]
-            while piece:
-                if stream.eof:  # a file may have several members; what is none is padding
-                    stream = zlib.decompressobj(wbits=31)
-                try:
-                    unpacked += stream.decompress(piece, UNPACKED_BYTES_MAX + 1 - len(unpacked))
-                except zlib.error:
-                    if unpacked or start:
-                        self.flaws["damaged gzip data", "what came before it was read"] += 1
-                    return bytes(unpacked)
-                if len(unpacked) > UNPACKED_BYTES_MAX:
-                    raise UsageError(
-                        f"`{self.name}` unpacks to more than {UNPACKED_BYTES_MAX:,} bytes",
-                        hint="unpack it and import the transcripts in it one by one",
-                    )
-                piece = stream.unused_data
-        if not stream.eof:
-            self.flaws["cut-off gzip data", "the file ends early; what is there was read"] += 1
-        return bytes(unpacked)
+    def _first_objects(self) -> list[Json]:
+        start = b"\n".join(islice(split_lines(self.data), HEAD_LINES))
+        return [line.value for line in read_lines(start, Counter())]
 
-    def _decode(self, data: bytes) -> bytes:
-        """UTF-8 without a byte order mark, whatever the file had."""
-        for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
-            if data.startswith(mark):
-                return data[2:].decode(encoding, errors="replace").encode(errors="replace")
-        return data.removeprefix(b"\xef\xbb\xbf")
+    def _refuse_size(self, what: str) -> NoReturn:
+        raise UsageError(
+            f"`{self.name}` {what} of {len(self.data):,} bytes, more than {DOCUMENT_BYTES_MAX:,}",
+            hint="split it, and import the conversations in it one by one",
+        )
 
 
 class Draft:

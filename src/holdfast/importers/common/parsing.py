@@ -18,6 +18,7 @@ from holdfast.core.text.nesting import is_too_deep
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Iterator
 
 NOT_JSON: Final = object()
 """The value that `parse` returns for text that is no JSON; `None` is a JSON value."""
@@ -69,20 +70,28 @@ def parse_noting(text: bytes, flaws: Counter[tuple[str, str]]) -> Any:
     return value
 
 
-def read_lines(data: bytes, flaws: Counter[tuple[str, str]]) -> list[Line]:
-    """The objects of a JSON Lines text; what is no object is counted in `flaws`."""
-    lines: list[Line] = []
-    for number, raw in enumerate(data.split(b"\n"), start=1):
+def split_lines(data: bytes) -> Iterator[bytes]:
+    """Yield the lines of a text one by one, without a copy of all of them."""
+    start = 0
+    while (end := data.find(b"\n", start)) >= 0:
+        yield data[start:end]
+        start = end + 1
+    yield data[start:]
+
+
+def read_lines(data: bytes, flaws: Counter[tuple[str, str]]) -> Iterator[Line]:
+    """Yield the objects of a JSON Lines text; what is no object is counted in `flaws`."""
+    for number, raw in enumerate(split_lines(data), start=1):
         if not raw.strip():
             continue
         value = parse_noting(raw, flaws)
         if isinstance(value, dict):
-            lines.append(Line(number, value))
+            yield Line(number, value)
         elif value is NOT_JSON:
-            lines += [Line(number, item) for item in _split_glued(raw, flaws)]
+            for item in _split_glued(raw, flaws):
+                yield Line(number, item)
         else:
             flaws["line that is no object", f"found {type(value).__name__}"] += 1
-    return lines
 
 
 def _split_glued(raw: bytes, flaws: Counter[tuple[str, str]]) -> list[Json]:
