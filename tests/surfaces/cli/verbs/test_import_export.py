@@ -11,9 +11,12 @@ import pytest
 from tests.importers.same_conversation import CONVERSATIONS
 from tests.importers.samples import SAMPLES, document, jsonl
 from tests.shared_data import need_data
+from tests.stores.reads import bytes_read
 
 from holdfast import Session
 from holdfast.core.limits import BATCH_RECORDS_MAX
+from holdfast.core.log.ids import SessionKey
+from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing import ScriptedModel, calls
 
 if TYPE_CHECKING:
@@ -185,7 +188,8 @@ def test_import_without_messages_makes_no_session(cli: Cli, tmp_path: Path) -> N
 
 
 def test_import_of_more_records_than_one_append_takes(cli: Cli, tmp_path: Path) -> None:
-    """Long transcripts come in several appends, in order and whole."""
+    """Long transcripts come in many appends, in order and whole; finding the head reads the last
+    of them and not the log."""
     count = BATCH_RECORDS_MAX + 5
     path = tmp_path / "long.jsonl"
     path.write_bytes(jsonl(*({"role": "user", "content": str(n)} for n in range(count))))
@@ -194,6 +198,9 @@ def test_import_of_more_records_than_one_append_takes(cli: Cli, tmp_path: Path) 
 
     assert done.json["records"] == count
     assert cli("log", "long", "-n", "1", "--json").lines[0]["content"] == str(count - 1)
+    with JsonlStore(cli.root) as store, bytes_read() as read:
+        assert store.head(SessionKey("main", "long"))
+    assert read.total < 200_000
     assert cli("import", str(path), "--json").json["exists"] is True
 
 

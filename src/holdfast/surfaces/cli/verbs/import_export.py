@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
-from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Header, encode
 from holdfast.errors import HoldfastError, NoSuchSession, SessionExists, UsageError
@@ -33,6 +32,10 @@ _EXAMPLE: Final = """examples:
 
 _ORIGIN: Final = "imported"
 """The field of a session's first record that names the imported file."""
+
+_PIECE_RECORDS: Final = 250
+"""Records in one append. Whoever opens the session reads the newest append whole, to know that no
+page of it was lost; twice as many gain nothing when writing."""
 
 
 # import
@@ -172,10 +175,10 @@ def _import_session(found: Imported, file: str, digest: str, name: str, app: App
 
 
 def _append(key: SessionKey, records: list[Record], app: App) -> None:
-    """Append all records in large batches; on failure the session is removed."""
+    """Append all records in pieces; on failure the session is removed."""
     try:
-        for start in range(0, len(records), BATCH_RECORDS_MAX):
-            batch = records[start : start + BATCH_RECORDS_MAX]
+        for start in range(0, len(records), _PIECE_RECORDS):
+            batch = records[start : start + _PIECE_RECORDS]
             app.store.append(key, batch, expect=None, durability="buffered")
         app.store.sync(key)
     except HoldfastError:
