@@ -18,6 +18,7 @@ HoldfastError
 ├── TurnInProgress          another holder runs the session's turn
 ├── CallDenied              a listener said no to a call
 ├── AccessDenied            a session that this caller may not read
+├── SecretLost              the value of a handle was found in another run, and never stored
 ├── ToolLoop                the same call with the same result, over and over
 └── StoreError              the disk said no, or what is on it cannot be trusted
     ├── LogConflict         another writer got there first
@@ -155,6 +156,17 @@ class TurnInProgress(HoldfastError):
 
 class AccessDenied(HoldfastError):
     """The caller may not read that session. Nothing was read, and the refusal was recorded."""
+
+
+class SecretLost(HoldfastError):
+    """A call names a secret that was found in another run and kept in its memory alone."""
+
+    def __init__(self, handle: str) -> None:
+        super().__init__(
+            f"nobody has the value of `{handle}`: it was found in a text, kept in the memory of "
+            "the session object that found it, and never stored",
+            hint="ask for the value again, or register it by name (`secrets=`, HOLDFAST_SECRETS)",
+        )
 
 
 class ToolLoop(HoldfastError):

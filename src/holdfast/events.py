@@ -19,6 +19,7 @@ from holdfast.core.flow.events import (
     ToolFinished as ToolFinished,
     OutputOffloaded as OutputOffloaded,
     OffloadFailed as OffloadFailed,
+    SecretFound as SecretFound,
     CheckpointSaved as CheckpointSaved,
     SessionReset as SessionReset,
     MemoryRecalled as MemoryRecalled,

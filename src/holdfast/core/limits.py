@@ -142,6 +142,14 @@ MEMORY_FILE_CHARS_MAX: Final = 256_000
 """The largest file that the memory tool writes."""
 MEMORY_LINES_MAX: Final = 999_999
 
+FOUND_SCAN_CHARS: Final = 32_768
+"""Characters of one stored record that are looked at for credentials before a warning: about 5 ms.
+What is longer has mostly been moved out of the record already."""
+FOUND_VALUE_CHARS_MIN: Final = 8
+"""A shorter value that is only a guess stands in too many other texts to become a handle."""
+FOUND_VALUES_MAX: Final = 1_000
+"""Found values that one session object keeps: each of them is looked for in every later record."""
+
 CONTEXT_CHARS: Final = 12_000
 """Characters of injected context that a request shows; the record has all of it."""
 CONTEXT_CHARS_MAX: Final = 1_000_000

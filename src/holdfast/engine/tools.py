@@ -59,7 +59,7 @@ class Toolbox:
         `unlisted` tools can be called, but something else declares them to the model. A call that
         names a secret of the `vault` gets its value when the tool runs.
         """
-        self._vault = vault or Vault({})
+        self._vault = vault if vault is not None else Vault({})
         self._functions: dict[str, ToolFunction] = {}
         declared: dict[str, Tool] = {}
         for item in make_tools(tools):

@@ -24,6 +24,7 @@ from holdfast.core.flow.events import (
     OffloadFailed,
     OutputOffloaded,
     Pruned,
+    SecretFound,
     ToolFinished,
     ToolStarted,
     TroubleNoticed,
@@ -127,6 +128,7 @@ class _Spans:
             case (
                 OutputOffloaded()
                 | OffloadFailed()
+                | SecretFound()
                 | Pruned()
                 | FlushFinished()
                 | WindowLearned()

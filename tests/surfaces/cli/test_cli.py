@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.core.secrets.planted_secrets import TOKENS
 
 from holdfast import SessionKey
 from holdfast.stores import FileBlobs, JsonlStore
@@ -594,3 +595,17 @@ def test_verify_goes_on_after_a_session_that_cannot_be_read(cli: Cli) -> None:
     assert [report["error"]["type"] for report in done.json if "error" in report] == [
         "path-rejected"
     ]
+
+
+def test_append_warns_once_of_each_kind_of_credential(cli: Cli) -> None:
+    """The value is stored as it is, and no part of it is repeated; a bulk load is not looked at."""
+    lines = b"".join(
+        json.dumps({"type": "user", "content": f"use {TOKENS[kind]}"}).encode() + b"\n"
+        for kind in ("GitHub", "GitHub", "npm")
+    )
+    done = cli("append", "s", "--create", stdin=lines)
+    assert (done.status, len(done.lines)) == (0, 3)
+    assert done.err.count("looks like a credential (ghp_)") == 1
+    assert done.err.count("looks like a credential (npm_)") == 1
+    assert not any(TOKENS[kind][4:] in done.err for kind in ("GitHub", "npm"))
+    assert cli("append", "t", "--create", "--buffered", stdin=lines).err == ""

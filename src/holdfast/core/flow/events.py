@@ -135,6 +135,19 @@ class OffloadFailed(msgspec.Struct, frozen=True):
     reason: str
 
 
+class SecretFound(msgspec.Struct, frozen=True):
+    """A stored record holds what looks like a credential that nobody registered. Emitted once per
+    kind and session object; it has no part of the value beyond what all of the kind begin with."""
+
+    record: str
+    type: str
+    """The type of the record."""
+    kind: str
+    """The shape: the fixed beginning of such tokens (`ghp_`), or words such as `private key`."""
+    is_stored: bool
+    """True where the value is in the log, False where a handle is in its place."""
+
+
 class CheckpointSaved(msgspec.Struct, frozen=True):
     """A checkpoint of the session's state is in the log."""
 
@@ -259,6 +272,7 @@ Event: TypeAlias = (
     | ToolFinished
     | OutputOffloaded
     | OffloadFailed
+    | SecretFound
     | CheckpointSaved
     | SessionReset
     | MemoryRecalled

@@ -1,9 +1,9 @@
 """Find credentials by their shape: the one table of shapes.
 
-A shape is a guess, so stored text is never rewritten by it; what leaves the log is
-(`core.secrets.redaction`). Every pattern takes time linear in the text: it begins with something
-fixed, what it repeats cannot be read in two ways, and it cannot begin again inside what it has
-read.
+A shape is a guess, so stored text is rewritten by it only on request (`core.secrets.found`); what
+leaves the log always is (`core.secrets.redaction`). Every pattern takes time linear in the text:
+it begins with something fixed, what it repeats cannot be read in two ways, and it cannot begin
+again inside what it has read.
 """
 
 from __future__ import annotations
@@ -41,12 +41,14 @@ _GIVES: Final = lazy_pattern(r"[:=： は是]")
 class _Shape(NamedTuple):
     """A pattern whose first group (or whole match) is a secret if the test says so.
 
-    The `sign` is in every text that it matches: to look for that is much quicker.
+    The `sign` is in every text that it matches: to look for that is much quicker. The `kind` says
+    to a reader which shape it is.
     """
 
     sign: str
     pattern: str
     test: Callable[[str], bool]
+    kind: str
 
 
 _END: Final = r"(?![A-Za-z0-9])"
@@ -69,8 +71,10 @@ def _always(_secret: str) -> bool:
     return True
 
 
-def _shape(sign: str, pattern: str, test: Callable[[str], bool] = is_dense) -> _Shape:
-    return _Shape(sign, pattern, test)
+def _shape(
+    sign: str, pattern: str, test: Callable[[str], bool] = is_dense, *, kind: str = ""
+) -> _Shape:
+    return _Shape(sign, pattern, test, kind or sign)
 
 
 def _tokens(signs: str, rest: str, test: Callable[[str], bool] = is_dense) -> Iterator[_Shape]:
@@ -90,7 +94,11 @@ _SHAPES: Final = (
     *_tokens("ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{20,}"),
     *_tokens("github_pat_ dckr_pat_", r"[A-Za-z0-9_-]{20,}"),
     *_tokens("glpat-", r"[A-Za-z0-9_-]{16,}"),
-    _shape("t-", r"gl(?<![A-Za-z0-9]..)(?:d|r|cb|pt|f|im|agen|soa|ffc)t-[A-Za-z0-9_-]{16,}"),
+    _shape(
+        "t-",
+        r"gl(?<![A-Za-z0-9]..)(?:d|r|cb|pt|f|im|agen|soa|ffc)t-[A-Za-z0-9_-]{16,}",
+        kind="GitLab token",
+    ),
     *_tokens("npm_ pypi- rubygems_ figd_", r"[A-Za-z0-9_-]{20,}"),
     *_tokens("ATATT3 ATCTT3 ATBB", r"[A-Za-z0-9_=-]{20,}"),  # Atlassian
     *_tokens("lin_ ntn_ secret_", r"(?:api_|oauth_)?[A-Za-z0-9]{32,}"),  # Linear, Notion
@@ -103,6 +111,7 @@ _SHAPES: Final = (
             rf"{sign}[0-9A-Z]{{16}}[^A-Za-z0-9][\s\S]{{0,120}}?"
             r"(?<![A-Za-z0-9/+=])([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
             is_mixed,
+            kind="AWS secret key",
         )
         for sign in ("AKIA", "ASIA")
     ),
@@ -110,7 +119,7 @@ _SHAPES: Final = (
     *_tokens("LTAI", r"[A-Za-z0-9]{12,26}" + _END),  # Alibaba
     *_tokens("dop_v1_ doo_v1_ dor_v1_", r"[a-f0-9]{32,}"),  # DigitalOcean
     _shape("Key=", r"(?:Account|SharedAccess)Key=([A-Za-z0-9+/]{40,}=*)"),  # Azure
-    _shape("8Q~", r"(?<![\w~.-])[\w~.-]{3}8Q~[\w~.-]{31,40}", _always),
+    _shape("8Q~", r"(?<![\w~.-])[\w~.-]{3}8Q~[\w~.-]{31,40}", _always, kind="Azure secret"),
     *_tokens("hvs. hvb. hvr.", r"[A-Za-z0-9_-]{20,}"),  # Vault
     *_tokens("dapi", rf"[0-9a-f]{{32}}(?:-\d)?{_END}"),  # Databricks
     *_tokens("dp.", r"(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9_.-]{30,}"),  # Doppler
@@ -129,9 +138,12 @@ _SHAPES: Final = (
         ".",
         r"[MNO](?<![\w-].)[A-Za-z0-9]{22,26}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}" + _END,
         is_mixed,
+        kind="Discord token",
     ),
     _shape(  # Telegram
-        ":AA", rf"(?:(?<!\d)|(?<=%[0-9A-Fa-f]{{2}}))(\d{{8,10}}:AA[A-Za-z0-9_-]{{30,}}){_END}"
+        ":AA",
+        rf"(?:(?<!\d)|(?<=%[0-9A-Fa-f]{{2}}))(\d{{8,10}}:AA[A-Za-z0-9_-]{{30,}}){_END}",
+        kind="Telegram token",
     ),
     *_tokens("SG.", r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),  # SendGrid
     *_tokens("SK", rf"[0-9a-f]{{32}}{_END}"),  # Twilio
@@ -144,11 +156,20 @@ _SHAPES: Final = (
         r"(?<![\w-])(?>(?:(?!eyJ)[\w-])*)"
         r"(eyJ[\w-]{10,}\.(?:[\w-]{10,}\.[\w-]{5,}|eyJ[\w-]{10,}))",
         _always,
+        kind="JSON web token",
     ),
-    _shape("://", r"://[^\s:/@\"'`<>]*:([^\s/\"'`<>]{3,})(?=@)", lambda one: not is_sample(one)),
+    _shape(
+        "://",
+        r"://[^\s:/@\"'`<>]*:([^\s/\"'`<>]{3,})(?=@)",
+        lambda value: not is_sample(value),
+        kind="password in an address",
+    ),
     *(
-        _shape(word, rf"{word}(?<=[bB]{word})[ \t]{{1,8}}([\w+/.~=-]{{12,}})", has_digit)
-        for word in ("earer", "EARER", "asic", "ASIC")
+        _shape(word, rf"{word}(?<=[bB]{word})[ \t]{{1,8}}([\w+/.~=-]{{12,}})", has_digit, kind=kind)
+        for word, kind in (
+            *(("earer", "bearer token"), ("EARER", "bearer token")),
+            *(("asic", "basic authentication"), ("ASIC", "basic authentication")),
+        )
     ),
     *(
         _shape(
@@ -157,6 +178,7 @@ _SHAPES: Final = (
             r"(?:(?i:basic|bearer|token|apikey|digest|negotiate|aws4-hmac-sha256)[ \t]{1,8})?"
             r"([\w+/.~=:-]{8,})",
             has_digit,
+            kind="authorization header",
         )
         for word in ("uthorization", "UTHORIZATION")
     ),
@@ -166,6 +188,7 @@ _SHAPES: Final = (
             rf"{word}\\*[\"']?[ \t]{{0,8}}:[ \t]{{0,8}}\\*[\"']?"
             r"([\w.-]{1,64}=[^\r\n\"'\\]{4,})",
             has_digit,
+            kind="cookie",
         )
         for word in ("ookie", "OOKIE")
     ),
@@ -174,16 +197,19 @@ _SHAPES: Final = (
         r"(?i:[?&;](?:key|sig|signature|auth|jwt|code|x-(?:amz|goog)-(?:signature|credential)))"
         r"=([^\s&\"'`#<>\\]{16,})",
         has_digit,
+        kind="credential in a query string",
     ),
     _shape(
         "curl",
         r"[ \t](?:-u|--user)[ \t=]{1,8}[\"']?[^\s:\"'$]{1,64}:([^\s\"'$]{3,})",
-        lambda one: not is_sample(one),
+        lambda value: not is_sample(value),
+        kind="curl -u",
     ),
     _shape(  # .netrc
         "login",
         r"login[ \t\r\n]{1,8}\S{1,128}[ \t\r\n]{1,8}password[ \t\r\n]{1,8}([^\s\"'`]{4,})",
         has_digit,
+        kind=".netrc",
     ),
     _shape(  # Docker
         "auth", r"\bauth\\{0,3}\"[ \t]{0,8}:[ \t]{0,8}\\{0,3}\"([A-Za-z0-9+/]{12,}=*)", has_digit
@@ -262,10 +288,11 @@ def spans(text: str) -> Iterator[Span]:
             yield from _values_of(stem, text, lowered)
 
 
-def is_credential(name: str, value: str) -> bool:
-    """Return whether a field of that name holds a credential, as it stands there alone."""
+def field_kind(name: str, value: str) -> str:
+    """Return the kind of credential that a field of that name holds; empty where it holds none."""
     stem = _stem_of(name)
-    return bool(stem) and is_named_secret(value, is_password=stem in _PASSWORDS, is_quoted=True)
+    is_password = stem in _PASSWORDS
+    return stem if stem and is_named_secret(value, is_password=is_password, is_quoted=True) else ""
 
 
 @lru_cache(maxsize=4_096)
@@ -304,7 +331,7 @@ def _matches(shape: _Shape, text: str) -> Iterator[Span]:
     group = min(1, pattern.groups)
     for match in pattern.finditer(text):
         if shape.test(match[group]):
-            yield Span(*match.span(group))
+            yield Span(*match.span(group), kind=shape.kind)
 
 
 def _values_of(stem: str, text: str, lowered: str) -> Iterator[Span]:
@@ -334,7 +361,7 @@ def _value(stem: str, text: str, lowered: str, place: int) -> Span | None:
     if not is_named_secret(text[start:end], is_password=is_password, is_quoted=is_quoted):
         return None
     rest = None if is_quoted or end < match.end() else _REST.match(text, end)
-    return Span(start, rest.end() if rest else end)
+    return Span(start, rest.end() if rest else end, kind=stem)
 
 
 def _private_keys(text: str) -> Iterator[Span]:
@@ -351,13 +378,13 @@ def _private_keys(text: str) -> Iterator[Span]:
         body = _BODY.match(text, begin.end(), begin.end() + PRIVATE_KEY_CHARS)
         assert body is not None
         place = close.end() if close else body.end()
-        yield Span(begin.start(), place, PRIVATE_KEY)
+        yield Span(begin.start(), place, PRIVATE_KEY, PRIVATE_KEY)
     place = 0
     for close in _CLOSE.finditer(text):
         before = text[max(place, close.start() - PRIVATE_KEY_CHARS) : close.start()]
         place = close.end()
         if lines := _body_before(before):
-            yield Span(close.start() - lines, close.end(), PRIVATE_KEY)
+            yield Span(close.start() - lines, close.end(), PRIVATE_KEY, PRIVATE_KEY)
 
 
 def _body_before(text: str) -> int:

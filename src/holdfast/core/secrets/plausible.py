@@ -11,8 +11,10 @@ from typing import Final
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
-_REFERENCE: Final = lazy_pattern(r"\A[$%<{\[(@]|\$\{|\{\{|\$\(")
-"""$TOKEN, ${TOKEN}, %TOKEN%, <token>, {{ token }}."""
+_REFERENCE: Final = lazy_pattern(
+    r"\A[$%<{\[(@]|\$\{|\{\{|\$\(|\Afound-[0-9a-f]{12}-\d{1,9}(?:>|\Z)"
+)
+"""$TOKEN, ${TOKEN}, %TOKEN%, <token>, {{ token }}; and the name in a handle of a found secret."""
 _SAMPLE_PART: Final = lazy_pattern(
     r"(?i)<[\w\s-]+>|\*{3}|\.{3}|…|xxxx|----"
     r"|your|example|placeholder|redacted|masked|change_?me|replace|dummy|insert"

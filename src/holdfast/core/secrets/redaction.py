@@ -38,8 +38,9 @@ _HINT: Final = r"[A-Za-z0-9+/=_.~:%-]"
 _MASKED_SIGN: Final = "[masked"
 _CONTEXT_CHARS: Final = 256
 """As far before a secret something can stand by which it is known."""
-_HEAD_CHARS: Final = 512
-_SHORT_CHARS: Final = 48
+PAYLOAD_HEAD_CHARS: Final = 512
+"""A secret in the place of a payload begins with it, and is known by this much."""
+SHORT_TEXT_CHARS: Final = 48
 """Texts up to here are mostly names of fields, and come again and again."""
 _STEPS: Final = 8
 """Size of a window of text, in multiples of the longest secret."""
@@ -125,7 +126,7 @@ class Redactor:
         The mask stands where the secret began.
         """
         pieces = list(texts)
-        if len(pieces) == 1 and len(pieces[0]) <= _SHORT_CHARS:
+        if len(pieces) == 1 and len(pieces[0]) <= SHORT_TEXT_CHARS:
             masked = self._short(pieces[0])
             return pieces if masked == pieces[0] else [masked]
         return self._rewritten(pieces)
@@ -160,14 +161,14 @@ class Redactor:
     # what `rewritten` asks for
 
     def rewrite_field(self, name: str, text: str) -> str:
-        if name and credentials.is_credential(name, text):
+        if name and credentials.field_kind(name, text):
             return replace([text], [Replacement(0, len(text), self._mask(text, ""))])[0]
         return text
 
     def payload(self, text: str) -> str:
         """Left alone, unless it is no payload at all but a secret in its place."""
         is_known = any(len(form) >= _STRONG_CHARS and form in text for form in self._forms)
-        head = text[:_HEAD_CHARS]
+        head = text[:PAYLOAD_HEAD_CHARS]
         is_shaped = any(span.start == 0 for span in credentials.spans(head))
         return self.text(text) if is_known or is_shaped else text
 
@@ -184,16 +185,24 @@ class Redactor:
     def _find_replacements(self, pieces: Sequence[str]) -> list[Replacement]:
         """Return the replacements by position in the joined pieces; no two overlap."""
         text = "".join(pieces)
+        return [
+            Replacement(start, end, self._mask(text[start:end], name))
+            for start, end, name, _kind in self.find(pieces)
+        ]
+
+    def find(self, pieces: Sequence[str]) -> list[Span]:
+        """Return the secrets by position in the joined pieces; no two overlap."""
+        text = "".join(pieces)
         spans = list(_spans_as_read(text, self._spans))
         if len(pieces) > 1:
             start = 0
             for piece in pieces:
                 spans += (
-                    Span(start + span.start, start + span.end, span.name)
+                    span._replace(start=start + span.start, end=start + span.end)
                     for span in _spans_as_read(piece, self._spans)
                 )
                 start += len(piece)
-        return self._merge_spans(text, spans) if spans else []
+        return _merge_spans(spans)
 
     def _spans(self, text: str) -> Iterator[Span]:
         known = [span for form, name in self._forms.items() for span in places(text, form, name)]
@@ -212,22 +221,6 @@ class Redactor:
         for span in guessed:
             yield from _outside(span, masks)
 
-    def _merge_spans(self, text: str, spans: Iterable[Span]) -> list[Replacement]:
-        merged: list[list[Span]] = []
-        end = -1
-        for span in sorted(spans):
-            if merged and span.start < end:
-                merged[-1].append(span)
-            else:
-                merged.append([span])
-            end = max(end, span.end)
-        found = []
-        for group in merged:
-            start, end = group[0].start, max(span.end for span in group)
-            name = _name_of([span for span in group if span.name])
-            found.append(Replacement(start, end, self._mask(text[start:end], name)))
-        return found
-
     def _mask(self, secret: str, name: str) -> str:
         """The words that stand for a secret; they never hold a registered value themselves."""
         if name:
@@ -242,6 +235,26 @@ class Redactor:
         return words if is_plain else MASK
 
 
+def _merge_spans(spans: Iterable[Span]) -> list[Span]:
+    merged: list[list[Span]] = []
+    end = -1
+    for span in sorted(spans):
+        if merged and span.start < end:
+            merged[-1].append(span)
+        else:
+            merged.append([span])
+        end = max(end, span.end)
+    return [
+        Span(
+            group[0].start,
+            max(span.end for span in group),
+            _name_of([span for span in group if span.name]),
+            next((span.kind for span in group if span.kind), ""),
+        )
+        for group in merged
+    ]
+
+
 def _spans_as_read(text: str, find: Callable[[str], Iterable[Span]]) -> Iterator[Span]:
     """Yield the secrets in a text as it is, and in how it reads."""
     yield from find(text)
@@ -249,7 +262,7 @@ def _spans_as_read(text: str, find: Callable[[str], Iterable[Span]]) -> Iterator
     if reading is not None:
         for span in find(reading.text):
             if span.start < span.end:
-                yield Span(*reading.span(span.start, span.end), span.name)
+                yield Span(*reading.span(span.start, span.end), span.name, span.kind)
 
 
 def _find_beginnings(text: str, values: Iterable[str]) -> Iterator[Span]:
@@ -312,10 +325,10 @@ def _outside(span: Span, masks: Sequence[tuple[int, int]]) -> Iterator[Span]:
     place = span.start
     for start, end in _masks_touching(span, masks):
         if place < start:
-            yield Span(place, start, span.name)
+            yield span._replace(start=place, end=start)
         place = end
     if place < span.end:
-        yield Span(place, span.end, span.name)
+        yield span._replace(start=place)
 
 
 def _masks_touching(span: Span, masks: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:

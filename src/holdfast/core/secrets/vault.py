@@ -1,9 +1,10 @@
 """Registered secrets as handles: what is stored is a name, and only a tool gets the value.
 
-`sealed` puts `<secret:NAME>` in place of every registered value before a record is stored, so
-neither the log nor the model sees it; `opened` puts the value back into the arguments of a call,
-for the tools that may have it. Only registered values are sealed: a mere shape is a guess, and a
-wrong guess in a log would break what was said.
+`mask_record` puts `<secret:NAME>` in place of every registered value before a record is stored, so
+neither the log nor the model sees it; `resolve` puts the value back into the arguments of a call,
+for the tools that may have it. Only registered values are masked: a mere shape is a guess, and
+a wrong guess in a log would break what was said. `core.secrets.found` registers guesses where the
+caller asks for that.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from holdfast.core.secrets.redaction import check_secret, handle
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.text.spans import Replacement, replace
 from holdfast.core.text.strings import SIGNATURES, rewritten
-from holdfast.errors import BadSetting
+from holdfast.errors import BadSetting, SecretLost
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _Value = TypeVar("_Value")
 _Record = TypeVar("_Record", bound=msgspec.Struct)
@@ -31,6 +32,8 @@ _Record = TypeVar("_Record", bound=msgspec.Struct)
 _HANDLE: Final = lazy_pattern(
     re.escape(handle("!")).replace("!", r"([A-Za-z0-9][A-Za-z0-9_.-]{0,63})")
 )
+_FOUND: Final = "found-"
+_FOUND_NAME: Final = lazy_pattern(_FOUND + r"[0-9a-f]{12}-\d+")
 _JSON_STRING: Final = lazy_pattern(r'(?s)"(?:[^"\\]|\\.?)*+(?:"|\Z)')
 _FIXED: Final = frozenset(
     (
@@ -56,27 +59,51 @@ class Secret(msgspec.Struct, frozen=True):
         return f"Secret({len(self.value)} characters, tools={self.tools!r})"
 
 
+def name_of_found(run: str, number: int) -> str:
+    """The name of a value that nobody registered: `run` are 12 random hexadecimal digits, so that
+    another run never has a value for the handle."""
+    return f"{_FOUND}{run}-{number}"
+
+
+def maskable_fields(record: msgspec.Struct) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a record that may hold a secret, each with its value."""
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if name not in _FIXED and value is not None and (name != "extra" or value):
+            yield name, value
+
+
 class Vault:
-    """The secrets of an application, by name."""
+    """The secrets of an application, by name. Safe for threads."""
 
     def __init__(self, secrets: Mapping[str, str | Secret]) -> None:
-        self._secrets = {
-            name: Secret(one) if isinstance(one, str) else one for name, one in secrets.items()
+        self._secrets: dict[str, Secret] = {}
+        self._sealer = _Sealer({})
+        self.add(secrets)
+
+    def add(self, secrets: Mapping[str, str | Secret]) -> None:
+        """Register more secrets: from now on they are masked, and resolved for tools."""
+        new = {
+            name: Secret(given) if isinstance(given, str) else given
+            for name, given in secrets.items()
         }
-        for name, secret in self._secrets.items():
+        for name, secret in new.items():
             check_secret(name, secret.value)
-            if any(other.value in handle(name) for other in self._secrets.values()):
+        everything = {**self._secrets, **new}
+        taken = {name for name in new if self._secrets.get(name, new[name]) != new[name]}
+        if taken:
+            raise BadSetting(
+                f"the secret `{min(taken)}` is registered with another value",
+                hint="give it another name: stored handles mean the first one",
+            )
+        for name in everything:
+            values = everything if name in new else new
+            if any(everything[other].value in handle(name) for other in values):
                 raise BadSetting(
                     f"the handle of the secret `{name}` would hold the value of a secret",
                     hint="give it another name",
                 )
-        self._sealer = _Sealer(
-            {
-                form: name
-                for name, secret in sorted(self._secrets.items(), reverse=True)
-                for form in (*escaped_forms(secret.value), secret.value)
-            }
-        )
+        self._secrets.update(new)
 
     def __repr__(self) -> str:
         return f"Vault({', '.join(sorted(self._secrets))})"
@@ -96,42 +123,50 @@ class Vault:
         no provider would take it back changed.
         """
         changes = {}
-        for field in msgspec.structs.fields(record):
-            value = getattr(record, field.name)
-            if field.name in _FIXED or value is None or (field.name == "extra" and not value):
-                continue
+        for name, value in maskable_fields(record):
             new = self.mask_value(value)
-            if field.name == "content" and isinstance(new, list):
-                new = [_restore_ids(one, old) for one, old in zip(new, value, strict=True)]
+            if name == "content" and isinstance(new, list):
+                new = [_restore_ids(block, old) for block, old in zip(new, value, strict=True)]
             if new != value:
-                changes[field.name] = new
+                changes[name] = new
         return msgspec.structs.replace(record, **changes) if changes else record
 
     def mask_value(self, value: _Value) -> _Value:
         """A text or a JSON-like value with handles in place of values."""
-        sealed: _Value = rewritten(value, self._sealer) if self._secrets else value
+        if not self._secrets:
+            return value
+        if self._sealer.count != len(self._secrets):
+            self._sealer = _Sealer(dict(self._secrets))
+        sealed: _Value = rewritten(value, self._sealer)
         return sealed
 
     def resolve(self, value: _Value, tool: str) -> _Value:
         """The arguments of a call with values in place of handles, where that tool may have them.
 
-        A handle that nobody registered, or that is for other tools, stays as it is.
+        A handle that nobody registered, or that is for other tools, stays as it is. Raises
+        `SecretLost` for the handle of a value that was found in another run (`found_secrets`).
         """
+        known = dict(self._secrets)
         may = {
             name: secret.value
-            for name, secret in self._secrets.items()
+            for name, secret in known.items()
             if not secret.tools or tool in secret.tools
         }
-        opened: _Value = rewritten(value, _Opener(may)) if may else value
+        opened: _Value = rewritten(value, _Opener(may, frozenset(known)))
         return opened
 
 
 class _Sealer:
     """Replaces the secrets in the strings of a record by handles."""
 
-    def __init__(self, forms: Mapping[str, str]) -> None:
-        self._forms = forms
-        longest_first = sorted(forms, key=lambda form: (-len(form), form))
+    def __init__(self, secrets: Mapping[str, Secret]) -> None:
+        self.count = len(secrets)
+        self._forms = {
+            form: name
+            for name, secret in sorted(secrets.items(), reverse=True)
+            for form in (*escaped_forms(secret.value), secret.value)
+        }
+        longest_first = sorted(self._forms, key=lambda form: (-len(form), form))
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 
     def texts(self, texts: Sequence[str]) -> list[str]:
@@ -183,8 +218,9 @@ class _Sealer:
 class _Opener:
     """Resolves the handles in the strings of a call's arguments."""
 
-    def __init__(self, values: Mapping[str, str]) -> None:
+    def __init__(self, values: Mapping[str, str], known: frozenset[str]) -> None:
         self._values = values
+        self._known = known
 
     def texts(self, texts: Sequence[str]) -> list[str]:
         return [self._text(text) for text in texts]
@@ -202,7 +238,11 @@ class _Opener:
         return value
 
     def _text(self, text: str) -> str:
-        if not any(name in self._values for name in _HANDLE.findall(text)):
+        names = _HANDLE.findall(text)
+        for name in names:
+            if name not in self._known and _FOUND_NAME.fullmatch(name):
+                raise SecretLost(handle(name))
+        if not any(name in self._values for name in names):
             return text
         if _is_json(text):  # string by string, so that it is JSON afterwards, formatted as before
             return _JSON_STRING.sub(self._json_string, text)

@@ -9,11 +9,12 @@ if TYPE_CHECKING:
 
 
 class Span(NamedTuple):
-    """A place in a text, with its name if known."""
+    """A place in a text, with its name if known, and the kind of thing that it looks like."""
 
     start: int
     end: int
     name: str = ""
+    kind: str = ""
 
 
 class Replacement(NamedTuple):

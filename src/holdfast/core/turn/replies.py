@@ -23,6 +23,7 @@ from holdfast.core.tokens.calibration import Prediction, margin, was_cut
 from holdfast.core.turn.compact import fit
 from holdfast.core.turn.recovery import Recovery, final_error
 from holdfast.core.turn.run import cost_of
+from holdfast.core.turn.secrets import append_one
 from holdfast.errors import CallDenied, CannotFit
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class PreparedCalls:
         self._recovery = self._plan = None
         if plan is not None:
             yield from _report_troubles(self._run, reply, usage, plan)
-        reply = yield from _store(reply, target.provider, target.model)
+        reply = yield from _store(self._run, reply, target.provider, target.model)
         if not reply.calls:
             yield Emit(TurnFinished(reply, 1))
         return reply
@@ -87,7 +88,7 @@ def ask(run: RunState) -> Flow[tuple[Reply, str]]:
             target = plan.target
             usage = read_usage(outcome.usage, outcome.provider or target.provider)
             yield from _learn(run, recovery, usage)
-            return (yield from _store(outcome, target.provider, target.model)), newest
+            return (yield from _store(run, outcome, target.provider, target.model)), newest
         yield from _recover(recovery, plan, outcome)
 
 
@@ -170,10 +171,10 @@ def _report_troubles(run: RunState, reply: Reply, usage: Usage | None, plan: Pla
             run.force_cut(plan.tokens.total)
 
 
-def _store(reply: Reply, provider: str, model: str) -> Flow[Reply]:
+def _store(run: RunState, reply: Reply, provider: str, model: str) -> Flow[Reply]:
     """Append a reply to the log; returns it with its record id."""
-    stored = yield Append((assistant_record(reply, provider, model),))
-    return msgspec.structs.replace(reply, record=stored[0].id)
+    record = yield from append_one(run, assistant_record(reply, provider, model))
+    return msgspec.structs.replace(reply, record=record)
 
 
 def _learn(run: RunState, recovery: Recovery | None, usage: Usage | None) -> Flow[None]:

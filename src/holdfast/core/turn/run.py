@@ -16,6 +16,7 @@ from holdfast.core.outputs.offload import room_for
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.secrets.found import SecretWatch
 from holdfast.core.secrets.vault import Vault
 from holdfast.errors import BadSetting, CannotFit
 
@@ -140,6 +141,8 @@ class RunState:
         self._learned: Window | None = None
         self.vault = Vault({})
         """Secrets that are stored as handles."""
+        self.secret_watch = SecretWatch(self.vault)
+        """Looks for credentials that nobody registered."""
         self.recent_replies: Callable[[Sequence[Record]], Sequence[tuple[str, str]]] = _none
         """Returns the lines of the running summary after some records, each with its record."""
         self.searches_memory = False

@@ -13,6 +13,7 @@ from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User, text
 from holdfast.core.models.messages import ToolCall, read_blocks
 from holdfast.core.outputs.offload import offload_result
 from holdfast.core.text.cut import cut
+from holdfast.core.turn.secrets import report_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,13 +54,14 @@ def run_tools(run: RunState, calls: Sequence[ToolCall]) -> Flow[list[Outcome]]:
 
 def store(run: RunState, result: ToolResult) -> Flow[str]:
     """Append a result to the log, after its payload if that is large; returns its record id."""
-    result = run.vault.mask_record(result)  # before any payload of it is stored
+    result, hidden = run.secret_watch.hide(result)  # before any payload of it is stored
     if run.keeps_outputs:
         result = yield from offload_result(result, run.output_room())
     result = msgspec.structs.replace(
         result, content=_bound_content(result.content), details=_bound_details(result.details)
     )
     stored = yield Append((result,))
+    yield from report_secrets(run, stored[0], hidden)
     record: str = stored[0].id
     return record
 

@@ -54,6 +54,7 @@ from holdfast.core.models.messages import INTERRUPTED, ToolCall
 from holdfast.core.outputs.offload import offload_content
 from holdfast.core.turn.compact import save_checkpoint
 from holdfast.core.turn.replies import ask, assistant_record, reply_of
+from holdfast.core.turn.secrets import append_one, report_secrets
 from holdfast.core.turn.tool_results import open_calls, run_tools, store
 from holdfast.errors import HoldfastError, ToolLoop, UsageError
 
@@ -119,7 +120,7 @@ def _find_stored(run: RunState, message: User) -> Flow[StoredMessage | None]:
 
 
 def _add_user(run: RunState, message: User) -> Flow[str]:
-    message = run.vault.mask_record(message)
+    message, hidden = run.secret_watch.hide(message)
     content, key = message.content, key_of(message)
     if run.keeps_outputs:
         content = yield from offload_content(content)
@@ -134,6 +135,7 @@ def _add_user(run: RunState, message: User) -> Flow[str]:
         yield Emit(MemoryRecalled(record.id, len(text_of(record.content))))
     if interrupted:
         yield Emit(Interrupted(tuple(result.tool_use_id for result in interrupted)))
+    yield from report_secrets(run, stored[-1], hidden)
     said: str = stored[-1].id
     yield Emit(TurnStarted(said))
     return said
@@ -172,7 +174,7 @@ def _search_memory(run: RunState, content: Content) -> Flow[list[User]]:
     return [User(content=block, extra={"meta": True, "injected": "memory"})] if block else []
 
 
-def inject_context(text: str, source: str) -> Flow[str]:
+def inject_context(run: RunState, text: str, source: str) -> Flow[str]:
     """Store context for the model, before the user's next message; returns its record id."""
     check_text("text", text)
     check_text("source", source)
@@ -183,9 +185,8 @@ def inject_context(text: str, source: str) -> Flow[str]:
             f"injected context of {len(text):,} characters is too long",
             hint=f"pass at most {CONTEXT_CHARS_MAX:,}; a request shows {CONTEXT_CHARS:,} of it",
         )
-    stored = yield Append((InjectedContext(text=text, source=" ".join(source.split())),))
-    record: str = stored[0].id
-    return record
+    record = InjectedContext(text=text, source=" ".join(source.split()))
+    return (yield from append_one(run, record))
 
 
 def pending_context(records: Sequence[Record]) -> list[InjectedContext]:
@@ -272,7 +273,7 @@ def _leave(run: RunState, cancelled: Cancelled) -> Flow[None]:
     partial = cancelled.partial
     if partial is not None and partial.text.strip():
         target = run.settings.target
-        yield Append((assistant_record(partial, target.provider, target.model),))
+        yield from append_one(run, assistant_record(partial, target.provider, target.model))
     records = yield Read(run.window.tokens)
     running = open_calls(records)
     if running:

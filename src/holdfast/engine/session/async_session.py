@@ -179,7 +179,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         return await self._run(parts.add_user(self._state.run, content, name, key=key, extra=extra))
 
     async def inject_context(self, text: str, *, source: str) -> str:
-        return await self._run(parts.inject_context(text, source))
+        return await self._run(parts.inject_context(self._state.run, text, source))
 
     async def add_result(
         self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -69,6 +70,9 @@ class SessionBase:
         """Closed with the session: only what it opened itself."""
         self._clock = clock
         self._vault = parts.Vault(self._options.secrets)
+        self._watch = parts.SecretWatch(
+            self._vault, self._options.found_secrets, os.urandom(6).hex()
+        )
         self._listeners = parts.Listeners()
         self._scopes: list[TurnScope] = []
         """The turns that run or wait through this object."""
@@ -85,6 +89,7 @@ class SessionBase:
             self._options,
             blobs=self.blobs,
             vault=self._vault,
+            secret_watch=self._watch,
             listeners=self._listeners,
             clock=self._clock,
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
 
 from holdfast.core.flow.arguments import check_callable, shorten
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.models.prices import price_of
 from holdfast.core.models.window import Window, check_floor
 from holdfast.core.projection.policy import Policy
+from holdfast.core.secrets.found import FoundSecrets
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.turn.run import RunOptions, RunSettings
 from holdfast.engine.tools import make_tools
@@ -44,6 +45,10 @@ class SessionOptions(RunOptions, frozen=True, kw_only=True):
     """The part of the memory to search."""
     secrets: Mapping[str, str | Secret] = {}
     """Values by name that are stored as handles (`<secret:NAME>`); tools get the values."""
+    found_secrets: FoundSecrets = "warn"
+    """Values that look like credentials and are not among `secrets`: `warn` stores them and emits
+    `SecretFound`, `handle` stores a handle for the life of the session object, `keep` stores them
+    without looking."""
     rules: Sequence[Rule] = ()
     """The caller's own rules for classifying failures; they come before ours."""
 
@@ -86,6 +91,7 @@ class OptionKeywords(TypedDict, total=False):
     memory: Memory | None
     recall: Literal["notes", "sessions", "all"] | None
     secrets: Mapping[str, str | Secret] | None
+    found_secrets: FoundSecrets | None
     rules: Sequence[Rule] | None
 
 
@@ -101,6 +107,7 @@ _WORDS: Final = {
     "notes": ("extract", "model", "off"),
     "checkpoints": ("cuts", "turns", "off"),
     "recall": ("notes", "sessions", "all"),
+    "found_secrets": get_args(FoundSecrets),
 }
 
 

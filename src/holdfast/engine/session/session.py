@@ -197,7 +197,7 @@ class Session(ClosedOnExit, SessionBase):
         """Store context for the model, before the next user message; returns its record id.
 
         The next request shows it once, fenced as data and labelled with its `source`."""
-        return self._run(parts.inject_context(text, source))
+        return self._run(parts.inject_context(self._state.run, text, source))
 
     def add_result(
         self, call_id: str, content: Content, *, is_error: bool = False, details: Any = None

@@ -51,7 +51,7 @@ class SessionLog:
         self.key = key
         self._clock = clock
         self._blobs = blobs
-        self._vault = vault or Vault({})
+        self._vault = vault if vault is not None else Vault({})
         self._mutex = threading.RLock()
         self._records: list[Record] = []
         self._window: int | None = None

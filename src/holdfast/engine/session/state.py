@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.projection.project import Plan
+    from holdfast.core.secrets.found import SecretWatch
     from holdfast.core.secrets.vault import Vault
     from holdfast.engine.session.drivers.world import Listeners
     from holdfast.engine.session.options import SessionOptions
@@ -52,6 +53,7 @@ class SessionState:
         *,
         blobs: BlobStore | None,
         vault: Vault,
+        secret_watch: SecretWatch,
         listeners: Listeners,
         clock: Clock,
     ) -> None:
@@ -82,6 +84,7 @@ class SessionState:
         )
         self.run = RunState(settings, cache_for(model.target))
         self.run.vault = vault
+        self.run.secret_watch = secret_watch
         self.run.searches_memory = options.memory is not None
         self.run.keeps_outputs = blobs is not None
         self.prepared_calls = PreparedCalls(self.run, self._classify)

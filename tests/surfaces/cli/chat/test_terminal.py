@@ -12,7 +12,13 @@ from tests.surfaces.chats import Seat
 from tests.surfaces.terminals import Terminal
 
 from holdfast.core.failures.classify import Symptoms, classify
-from holdfast.core.flow.events import CallFailed, CompactionFinished, Pruned, TroubleNoticed
+from holdfast.core.flow.events import (
+    CallFailed,
+    CompactionFinished,
+    Pruned,
+    SecretFound,
+    TroubleNoticed,
+)
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.stores.jsonl.store import JsonlStore
@@ -390,6 +396,13 @@ def test_notices_of_cuts_say_how_much_and_how_to_get_it_back() -> None:
     assert "the window is filling up: 9 -> 4 tokens; summary made by code; /undo" in shown(done)
     assert shown(CompactionFinished("applied", "asked")) == ""
     assert shown(TroubleNoticed("cut-silently", "odd\x1b")) == "[guard] cut-silently: odd"
+
+
+def test_a_credential_that_was_found_is_a_notice_with_the_way_out() -> None:
+    stored = shown(SecretFound("r", "tool_result", "ghp_", is_stored=True))
+    assert stored.startswith("[secret] the tool result holds what looks like a credential (ghp_)")
+    assert all(way in stored for way in ("HOLDFAST_SECRETS", "--found-secrets", "holdfast erase"))
+    assert "a handle is stored" in shown(SecretFound("r", "user", "ghp_", is_stored=False))
 
 
 def test_spinner_shows_after_its_patience_and_leaves_no_trace(tmp_path: Path) -> None:

@@ -46,6 +46,12 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the context window in tokens, for a model that is not in the catalog",
     )
+    parser.add_argument(
+        "--found-secrets",
+        choices=("warn", "handle", "keep"),
+        help="what looks like a credential and is not in HOLDFAST_SECRETS: store it and warn "
+        "(default), store a handle that tools resolve until the chat ends, or do not look",
+    )
     parser.add_argument("--no-tools", action="store_true", help="give the model no tools")
     parser.add_argument("--allow-write", action="store_true", help="add a tool that writes files")
 
@@ -101,7 +107,11 @@ def _options(args: argparse.Namespace, app: App) -> SessionOptions:
 
     tools = [] if args.no_tools else FolderTools(".").tools(can_write=args.allow_write)
     return SessionOptions(
-        system=_system(args), tools=tools, window=args.window, secrets=dict(app.settings.secrets)
+        system=_system(args),
+        tools=tools,
+        window=args.window,
+        secrets=dict(app.settings.secrets),
+        found_secrets=args.found_secrets or "warn",
     )
 
 

@@ -13,6 +13,7 @@ from holdfast.core.flow.events import (
     OffloadFailed,
     OutputOffloaded,
     Pruned,
+    SecretFound,
     SessionReset,
     ToolFinished,
     TroubleNoticed,
@@ -42,6 +43,8 @@ def notice(event: Any, *, attempt: int = 1) -> StyledLine | None:
         case OffloadFailed():
             what = f"{event.bytes:,} bytes of `{event.tool}` could not be stored"
             return _notice("offload", f"{what}: {event.reason}", is_bad=True)
+        case SecretFound():
+            return _secret_notice(event)
         case SessionReset():
             what = f"session {event.new} continues {event.old}, which is unchanged"
             return _notice("fresh", what)
@@ -103,6 +106,19 @@ def _tool_notice(event: ToolFinished) -> StyledLine:
     if event.is_error:
         return line(Cell(text, "dim"), Cell(" → failed", "bad"))
     return line(Cell(f"{text} → {event.chars:,} chars, {event.seconds:.1f} s", "dim"))
+
+
+def _secret_notice(event: SecretFound) -> StyledLine:
+    what = f"the {event.type.replace('_', ' ')} holds what looks like a credential ({event.kind})"
+    if not event.is_stored:
+        return _notice("secret", f"{what}: a handle is stored in its place, until this chat ends")
+    return _notice(
+        "secret",
+        f"{what}, and it is stored as it is. To keep such values out: put it into a variable and "
+        "name that in HOLDFAST_SECRETS, or chat with --found-secrets handle; "
+        "`holdfast erase SESSION` deletes what is stored",
+        is_bad=True,
+    )
 
 
 def _prune_notice(event: Pruned) -> StyledLine:

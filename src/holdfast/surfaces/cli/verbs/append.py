@@ -15,6 +15,7 @@ from holdfast.core.limits import LINE_BYTES_MAX
 from holdfast.core.log.damage import Flaw, preview
 from holdfast.core.log.listing import check_label
 from holdfast.core.log.records import BY_TYPE, Header, Record, Unknown, decode
+from holdfast.core.secrets.found import find_secrets
 from holdfast.errors import BadRecord, NoSuchSession
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.verbs.sessions import new_key
@@ -89,6 +90,7 @@ class _Intake:
         self._durability: Final = "buffered" if is_buffered else "synced"
         self._number = 0
         self._warned: set[str] = set()
+        self._found: set[str] = set()
 
     def take_each(self) -> None:
         for lines in _waiting_lines(sys.stdin.fileno()):
@@ -145,7 +147,20 @@ class _Intake:
             self._app.out.note(f"line {self._number}: skipped the session header")
             return None
         self._warn_of_typo(record)
+        self._warn_of_secrets(record)
         return record
+
+    def _warn_of_secrets(self, record: Record) -> None:
+        """Warn once of each kind of credential. A bulk load must not wait for that."""
+        if self._durability == "buffered":
+            return
+        for kind, _value in find_secrets(record):
+            if kind not in self._found:
+                self._found.add(kind)
+                self._app.out.warn(
+                    f"line {self._number}: the record holds what looks like a credential ({kind}), "
+                    "and it is stored as it is; `holdfast erase` deletes a session with its words"
+                )
 
     def _warn_of_typo(self, record: Record) -> None:
         if not isinstance(record, Unknown) or record.kind in self._warned:
