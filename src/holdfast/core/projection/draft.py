@@ -9,14 +9,13 @@ from holdfast.core.log.refs import bare, named_outputs
 from holdfast.core.projection.past import Past
 from holdfast.core.projection.policy import StepSize
 from holdfast.core.projection.prune import as_shown, can_clear, can_trim
-from holdfast.core.projection.steps import Thread, note
+from holdfast.core.projection.steps import note
 from holdfast.core.projection.view import LEAST_SUMMARY, Form, opening_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.core.log.records import Record
-    from holdfast.core.models.messages import Thinking
     from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.sizes import Correction
@@ -46,6 +45,8 @@ class ViewDraft:
         self.opening = list(view.opening)
         self.closing: list[ContextUnit] = []
         self.repairs = view.repairs
+        self.calibration = view.calibration
+        """The calibration of the next projection, once everything is decided."""
         self.reasons: list[str] = []
         self.summary: str | None = None
         self._settled = -1
@@ -204,28 +205,29 @@ class ViewDraft:
         self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
         self.close()
 
-    def settle(self, admits: Callable[[Thinking], bool]) -> None:
+    def settle(self) -> None:
         """Read what a cut left as the next projection will: without what came before it.
 
         An id that was taken there is free here; a result that was late for a call there is
-        nobody's here.
+        nobody's here; what was learned about sizes there is forgotten here.
         """
-        if self.summary is None or self.start in (self._settled, len(self.units)):
+        if self.summary is None or self.start == self._settled:
             return
         self._settled = self.start
-        first = self.units[self.start].first
+        window, target = self._request.window.tokens, self._request.target
+        first = self.units[self.start].first if self.start < len(self.units) else None
         # What is left is near the end.
         backwards = range(len(self._records) - 1, -1, -1)
-        place = next(place for place in backwards if self._records[place].id == first)
-        thread = Thread(admits)
-        for record in self._records[place:]:
-            thread.feed(record)
-        units = thread.units()
-        self.repairs = thread.all_repairs()
-        if units == self.units[self.start :]:
+        place = (place for place in backwards if self._records[place].id == first)
+        rest = self._cache.read_rest(self._records, next(place, len(self._records)), window, target)
+        self.calibration = rest.calibration
+        if first is None:
             return
-        self.units = [*self.units[: self.start], *units]
-        self.sizes = [*self.sizes[: self.start], *self._weigh(units)]
+        self.repairs = rest.repairs
+        if rest.units == self.units[self.start :]:
+            return
+        self.units = [*self.units[: self.start], *rest.units]
+        self.sizes = [*self.sizes[: self.start], *self._weigh(rest.units)]
         self._kept = sum(self.sizes[self.start :])
         self._places = None
         self.close()

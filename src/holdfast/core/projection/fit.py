@@ -242,13 +242,18 @@ def force(draft: ViewDraft, budget: Budget, policy: Policy, room: int | None = N
         return
     draft.reasons.append(f"{draft.total:,} tokens, the budget is {budget.tokens:,}")
     room = budget.tokens if room is None else min(room, budget.tokens)
+    press(draft, budget, policy, room)
+    if draft.total > budget.tokens:
+        raise _cannot_fit(draft, budget)
+
+
+def press(draft: ViewDraft, budget: Budget, policy: Policy, room: int) -> None:
+    """Bring a draft down to `room`, or as far as it goes."""
     if budget.at_most is not None and _cut_little(draft, room, policy):
         return
     is_cut = _cut_oldest(draft, room, policy)
     if draft.total > room:
         _shorten(draft, policy, room, is_cut=is_cut)
-    if draft.total > budget.tokens:
-        raise _cannot_fit(draft, budget)
 
 
 def _cut_little(draft: ViewDraft, room: int, policy: Policy) -> bool:

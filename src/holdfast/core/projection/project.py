@@ -15,7 +15,7 @@ from holdfast.core.log.replay import with_ids
 from holdfast.core.models.messages import Prompt
 from holdfast.core.models.window import RATIO_ESTIMATED, Budget, Window, budget_for
 from holdfast.core.projection.draft import NOTE_FIRST, ViewDraft
-from holdfast.core.projection.fit import advise, cut_now, force
+from holdfast.core.projection.fit import advise, cut_now, force, press
 from holdfast.core.projection.ledger import LedgerLine, write_ledger
 from holdfast.core.projection.media import fit_count, fit_media
 from holdfast.core.projection.sizes import Correction, Weight
@@ -123,12 +123,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         cut_now(draft, budget, policy)
     elif request.pressure == "usual":
         advise(draft, budget, policy, request.prompt_cache)
-    room = _room_after_a_cut(budget, learned, correction)
-    force(draft, budget, policy, room)
-    draft.settle(target.takes_back)
-    force(draft, budget, policy, room)  # read again, the rest may pair calls differently
-    draft.settle(target.takes_back)
-    assert draft.total <= budget.tokens
+    _force(draft, request, cache, budget, _room_after_a_cut(budget, learned, correction))
 
     # The budget keeps room for all of the system prompt and the tools: the next request may have
     # others than the measured one. The sizes are those that were measured.
@@ -165,6 +160,45 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         _draft=draft,
         _records=request.records,
     )
+
+
+def _force(
+    draft: ViewDraft,
+    request: ProjectionRequest,
+    cache: ProjectionCache,
+    budget: Budget,
+    room: int,
+) -> None:
+    """Make a draft fit, now and when the next projection reads and weighs it."""
+    for _ in range(2):  # read again, the rest may pair calls differently
+        force(draft, budget, request.policy, room)
+        draft.settle()
+    before = -1
+    while draft.total != before and (over := _next_excess(draft, request, cache)) > 1:
+        before = draft.total
+        press(draft, budget, request.policy, min(before - 1, int(before / over)))
+        draft.settle()
+    assert draft.total <= budget.tokens
+
+
+def _next_excess(draft: ViewDraft, request: ProjectionRequest, cache: ProjectionCache) -> float:
+    """Return the size that the next projection sees, as a share of the budget that it has.
+
+    Without a decision it sees what this one does, and the share is 0.
+    """
+    if draft.summary is None and draft.forms == draft.view.forms:
+        return 0.0
+    learned = Correction(draft.calibration.factor, draft.calibration.per_result)
+    budget = budget_for(
+        request.window,
+        system=learned.tokens(Weight(cache.scale.text(request.system))),
+        tools=learned.tokens(Weight(cache.scale.tools(request.tools))),
+        output=request.output_tokens,
+        floor=request.floor,
+        at_most=request.at_most,
+    )
+    shown, _opened = _open_with_user(draft.shown())
+    return sum(learned.tokens(cache.scale.unit(unit)) for unit in shown) / budget.tokens
 
 
 def _room_after_a_cut(budget: Budget, learned: Correction, correction: Correction) -> int:

@@ -103,6 +103,12 @@ class ProjectionCache:
         reading.feed(records)
         return reading.view()
 
+    def read_rest(self, records: Sequence[Record], start: int, window: int, target: Target) -> View:
+        """The view of the records from `start` on, as a cut before them leaves it."""
+        reading = _Reading(records, window, target, self.scale, start)
+        reading.feed(records)
+        return reading.view()
+
     def _let_go(self) -> None:
         """Drop sizes that the view no longer needs after a cut."""
         if self.scale.cache_size > _REMEMBERED_MAX:
@@ -144,13 +150,18 @@ class _Reading:
     """One path, read for one window and one target, as far as it has been fed."""
 
     def __init__(
-        self, records: Sequence[Record], window: int, target: Target, scale: Scale
+        self,
+        records: Sequence[Record],
+        window: int,
+        target: Target,
+        scale: Scale,
+        start: int | None = None,
     ) -> None:
         self._window = window
         self._target = target
         self._scale = scale
         self._first = records[0] if records else None
-        self._boundary, self._fed = _start(records, window)
+        self._boundary, self._fed = _start(records, window) if start is None else (None, start)
         self._undone = undone(records)
         self._last: Record | None = records[self._fed - 1] if self._fed else None
         self._thread = Thread(target.takes_back)
