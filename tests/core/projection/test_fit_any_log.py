@@ -145,6 +145,12 @@ def test_a_cut_fits_when_what_was_learned_before_it_is_forgotten(seed: int) -> N
     check_seed(seed)
 
 
+@pytest.mark.parametrize("seed", [6_652, 6_675])
+def test_pictures_beside_a_summary_count(seed: int) -> None:
+    """A cut pins more of them than the provider takes, and nothing after it has one."""
+    check_seed(seed)
+
+
 def giant(chars: int = 200_000) -> str:
     return ("some words " * (chars // 11 + 1))[:chars]
 

@@ -171,7 +171,16 @@ def results(turns: int, words: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("taken", [1.0, 1.4])
-@pytest.mark.parametrize("records", [chat(400), results(200, 120), [*chat(60), *results(60, 400)]])
+@pytest.mark.parametrize(
+    "records",
+    [
+        chat(400),
+        results(200, 120),
+        [*chat(60), *results(60, 400)],
+        results(24, 2_000),
+        results(6, 4_000),
+    ],
+)
 def test_after_a_refusal_by_two_per_cent_the_next_request_is_a_little_smaller(
     records: list[Any], taken: float
 ) -> None:

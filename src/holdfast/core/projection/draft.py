@@ -8,7 +8,7 @@ from holdfast.core.log.records import Compaction, Prune, PruneDecision, to_json
 from holdfast.core.log.refs import bare, named_outputs
 from holdfast.core.projection.past import Past
 from holdfast.core.projection.policy import StepSize
-from holdfast.core.projection.prune import as_shown, can_clear, can_trim
+from holdfast.core.projection.prune import as_shown, can_clear, can_trim, chars_of
 from holdfast.core.projection.steps import note
 from holdfast.core.projection.view import LEAST_SUMMARY, Form, opening_of
 
@@ -63,6 +63,7 @@ class ViewDraft:
         self._cache = cache
         self._correction = correction
         self.sizes = self._weigh(view.units)
+        self.has_images |= any(cache.scale.unit(unit).images for unit in view.opening)
         self._kept = sum(self.sizes)
         self._rest = 0
         self._note = self.tokens_of(NOTE_FIRST)
@@ -343,6 +344,33 @@ class ViewDraft:
         return self._places.get(record)
 
 
+def prune_little(
+    draft: ViewDraft, index: int, form: Form, is_allowed: Callable[[MessagePart], bool], room: int
+) -> bool:
+    """Shorten the results of one step, by no more than it takes to fit; whether all of it fits."""
+    before = dict(draft.forms)
+    chars = {part.record: chars_of(draft.shape(part)) for part in draft.units[index].parts}
+    draft.prune(index, form, is_allowed)
+    least = draft.total
+    if least > room:
+        return False
+    best = {rec: new for rec, new in draft.forms.items() if rec in chars and new != before.get(rec)}
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        share = (low + high) / 2
+        longer = {record: Form("trim", int(share * chars[record])) for record in best}
+        draft.show(longer)
+        if draft.total > room:
+            high = share
+        else:
+            low = share
+            best = longer if draft.total > least else best
+    draft.show(best)
+    return True
+
+
+_HALVINGS: Final = 10
+"""A result is shortened to within a thousandth of what could stay."""
 _CAN: Final = {"trim": can_trim, "clear": can_clear}
 
 

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.extract.digest import arguments_text
 from holdfast.core.extract.names import identifiers
 from holdfast.core.models.messages import ToolAnswer, ToolCall
+from holdfast.core.projection.draft import prune_little
 from holdfast.core.projection.policy import StepSize, choose
 from holdfast.core.projection.prune import chars_of
+from holdfast.core.projection.sizes import water_level
 from holdfast.core.projection.view import Form
 from holdfast.errors import CannotFit
 
@@ -262,8 +264,7 @@ def _cut_little(draft: ViewDraft, room: int, policy: Policy) -> bool:
     is_allowed = prunable_results(policy)
     for form in (Form("trim"), Form("clear")):
         for index in prunable(draft, policy):
-            draft.prune(index, form, is_allowed)
-            if draft.total <= room:
+            if prune_little(draft, index, form, is_allowed, room):
                 return True
     most = policy.carry_cap(room)
     starts = range(draft.start + 1, len(draft.units))
@@ -349,11 +350,11 @@ def _shorten_pins(draft: ViewDraft, room: int, least: int) -> None:
         dropped = older[: len(older) - count]
         draft.keep_pins([unit for unit in draft.pinned if unit not in dropped])
         older, sizes = older[len(dropped) :], sizes[len(dropped) :]
-    level = _water_level(sizes, aim)
+    level = water_level(sizes, aim)
     while older and draft.total - others > aim and level >= 1:
         draft.show(
             {
-                unit.first: Form("trim", _share_of(unit, level / size))
+                unit.first: Form("trim", int(level / size * sum(map(chars_of, unit.parts))))
                 for unit, size in zip(older, sizes, strict=True)
                 if size > level
             }
@@ -361,27 +362,8 @@ def _shorten_pins(draft: ViewDraft, room: int, least: int) -> None:
         level *= 0.9
 
 
-def _water_level(sizes: Sequence[int], room: int) -> float:
-    """The most that each may have so that all of them fit; short ones leave theirs to the rest."""
-    left = room
-    ordered = sorted(sizes)
-    for place, size in enumerate(ordered):
-        share = left / (len(ordered) - place)
-        if size > share:
-            return share
-        left -= size
-    return float(max(sizes, default=0))
-
-
-def _share_of(unit: ContextUnit, share: float) -> int:
-    return int(share * sum(map(chars_of, unit.parts)))
-
-
 def _squeeze(draft: ViewDraft, unit: ContextUnit, room: int, least: int = _MINIMAL_CHARS) -> bool:
-    """Shorten the parts of a unit until everything fits; whether it does.
-
-    Each keeps `least` characters.
-    """
+    """Shorten the parts of a unit, none below `least` characters; whether everything then fits."""
     chars = {part.record: chars_of(part) for part in unit.parts if part.record}
     size = draft.tokens_of(unit)
     share = max(0.0, (size - (draft.total - room)) / size) * 0.95

@@ -159,3 +159,15 @@ def bytes_of(unit: ContextUnit) -> int:
             if arguments:
                 total += len(msgspec.json.encode(arguments_json(arguments)))
     return total
+
+
+def water_level(sizes: Sequence[int], room: int) -> float:
+    """The most that each may have so that all of them fit; short ones leave theirs to the rest."""
+    left = room
+    ordered = sorted(sizes)
+    for place, size in enumerate(ordered):
+        share = left / (len(ordered) - place)
+        if size > share:
+            return share
+        left -= size
+    return float(max(sizes, default=0))
