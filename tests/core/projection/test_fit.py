@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversations import said
+from tests.core.projection.test_project import appended, blocks_of, live_part
 from tests.support.runs import examples
 
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
@@ -16,6 +18,7 @@ from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.providers.requests import render, validate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,3 +108,120 @@ def test_a_forced_cut_says_that_it_took_what_is_protected() -> None:
     plan = plan_of(said(records), 16_000, deny=("keep_*",))
     made = next(made for made in plan.decisions if isinstance(made, Compaction))
     assert "protected" in (made.reason or "")
+
+
+WAYS = ("cold", "full", "asked", "forced")
+
+
+@examples(60)
+@given(
+    way=st.sampled_from(WAYS),
+    sizes=st.lists(st.integers(1, 160), min_size=8, max_size=24),
+    before=st.integers(0, 3),
+    denied=st.sets(st.integers(0, 23), max_size=5),
+    reused=st.booleans(),
+)
+def test_every_cut_works_around_what_is_protected(
+    way: str, sizes: list[int], before: int, denied: set[int], reused: bool
+) -> None:
+    """A protected step is in the request, whole, or the plan says that it had to go; it goes only
+    where the protected steps alone fill the view. Decisions are seen again, also by a reader that
+    starts at the cut."""
+    records: list[Record] = []
+    protected: list[str] = []
+    for number in range(before):
+        records += step(900 + number, "read_file", 12, f"<before-{number}>")
+        protected.append(f"<before-{number}>")
+    records.append(User(content="Begin."))
+    for number, size in enumerate(sizes):
+        mark = f"<step-{number}>"
+        tool = "keep_this" if number in denied else "look"
+        records += step(number % 5 if reused else number, tool, size, mark)
+        if tool == "keep_this" or number >= len(sizes) - 3:
+            protected.append(mark)
+    records.append(User(content="And now?"))
+    log = said(records)
+    whole = plan_of(log, 10_000_000)
+    share = {"cold": 0.7, "full": 0.95, "asked": 0.5, "forced": 2.0}[way]
+    options: dict[str, Any] = {"deny": ("keep_*",), "trim_after": 99, "clear_after": 99}
+    plan = plan_for_share(log, whole.tokens.messages, share, way, options)
+    sent = repr(plan.prompt.messages)
+    missing = [mark for mark in protected if mark not in sent]
+    assert plan.protected_cut == len(missing)
+    if missing:
+        least = sum(
+            tokens
+            for unit, tokens in zip(whole.units, whole._draft.sizes, strict=True)
+            if any(mark in repr(unit) for mark in protected)
+        )
+        policy = Policy(**options)
+        room = policy.working_budget(plan.budget.tokens)
+        assert least + policy.carry_cap(plan.budget.tokens) > 0.6 * room
+    if is_cut(plan):
+        made = next(made for made in plan.decisions if isinstance(made, Compaction))
+        assert ("protected" in (made.reason or "")) == bool(missing)
+    assert validate(render(plan.prompt, plan.target), plan.target) == []
+    decided = appended(log, plan)
+    for kept in (decided, live_part(decided) if is_cut(plan) else decided):
+        again = plan_for_window(kept, plan.window.tokens, "full", options)
+        assert blocks_of(again) == blocks_of(plan)
+        assert again.decisions == ()
+
+
+def plan_for_share(
+    log: Sequence[Record], tokens: int, share: float, way: str, options: dict[str, Any]
+) -> Plan:
+    """The plan in a window of which the log fills this share."""
+    window = 2_000
+    while plan_for_window([], window, way, options).budget.tokens < tokens / share:
+        window = int(window * 1.02) + 1
+    return plan_for_window(log, window, way, options)
+
+
+def plan_for_window(log: Sequence[Record], window: int, way: str, options: dict[str, Any]) -> Plan:
+    return project(
+        ProjectionRequest(
+            log,
+            Window(window),
+            target("anthropic"),
+            policy=Policy(**options),
+            prompt_cache=COLD if way == "cold" else PromptCache(idle_seconds=1.0),
+            pressure="cut" if way == "asked" else "usual",
+            floor=1_000,
+        )
+    )
+
+
+def test_protected_steps_outlive_many_cuts() -> None:
+    """Each projection sees only what the cut before it left; the steps are taken up again."""
+    options: dict[str, Any] = {"deny": ("keep_*",)}
+    log = said(
+        [
+            *step(900, "read_file", 12, "<before>"),
+            User(content="Begin."),
+            *step(901, "keep_this", 12, "<denied>"),
+        ]
+    )
+    cuts = 0
+    for number in range(60):
+        log += [
+            msgspec.structs.replace(record, id=f"n{number:03d}{place}")
+            for place, record in enumerate(step(number % 7, "look", 40, f"<step-{number}>"))
+        ]
+        plan = plan_for_window(log, 16_000, "full", options)
+        sent = repr(plan.prompt.messages)
+        assert "<before>" in sent
+        assert "<denied>" in sent
+        assert f"<step-{number}>" in sent
+        assert plan.protected_cut == 0
+        assert validate(render(plan.prompt, plan.target), plan.target) == []
+        log = appended(log, plan)
+        if is_cut(plan):
+            cuts += 1
+            log = [
+                msgspec.structs.replace(record, id=f"c{number:03d}")
+                if isinstance(record, Compaction) and record.id.startswith("d")
+                else record
+                for record in live_part(log)
+            ]
+    assert cuts >= 3

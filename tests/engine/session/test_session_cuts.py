@@ -19,7 +19,7 @@ from tests.support.runs import examples
 from holdfast.core.extract.carryover import carry_digests
 from holdfast.core.extract.digest import Digest
 from holdfast.core.extract.user_words import MESSAGES, read_quotes
-from holdfast.core.flow.events import CallStarted, CompactionFinished
+from holdfast.core.flow.events import CallStarted, CompactionFinished, CompactionStarted
 from holdfast.core.log.records import Assistant, ToolResult, User
 from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.view import LEAST_SUMMARY
@@ -164,6 +164,33 @@ def test_a_rule_survives_the_compaction_of_a_short_session(count: int) -> None:
         assert done.tokens_after < done.tokens_before
     else:
         assert "too few messages" in done.detail or "nothing would be gained" in done.detail
+    bench.close()
+
+
+def test_a_cut_that_takes_protected_steps_says_so() -> None:
+    """Asked for, it works around them; forced by a full window, its events count them."""
+    bench = Bench("blocking")
+    model = ScriptedModel(otherwise="fine", window=WINDOW)
+    policy = Policy(deny=("keep_*",))
+    session = bench.open(model, summary="extract", floor=1_000, notes="off", policy=policy)
+    log = log_of([((RULES[0], 5), (True, 40)) for _ in range(6)], time.time())
+    call = {"type": "tool_use", "id": "k1", "name": "keep_this", "input": {}}
+    kept = [Assistant(content=[call]), ToolResult(tool_use_id="k1", content="<kept> " * 40)]
+    bench.store.append(session.key, [log[0], *kept, *log[1:]], expect=None)
+    assert session.compact().outcome == "applied"
+    session.say("and now?")
+    assert "<kept>" in texts(model.requests[-1])
+    assert [made.protected for made in bench.of(CompactionStarted, CompactionFinished)] == [0, 0]
+    big = [
+        Assistant(content=[{**call, "id": "k2"}]),
+        ToolResult(tool_use_id="k2", content="large " * 9_000),
+    ]
+    bench.store.append(session.key, big, expect=None)
+    session.say("and then?")
+    check_requests(model)
+    assert "<kept>" not in texts(model.requests[-1])
+    assert bench.of(CompactionStarted)[-1].protected > 0
+    assert bench.of(CompactionFinished)[-1].protected > 0
     bench.close()
 
 

@@ -201,6 +201,8 @@ class CompactionStarted(msgspec.Struct, frozen=True):
     tokens: int
     covers: tuple[str, str] | None
     messages: int
+    protected: int = 0
+    """Protected steps that the cut is forced to take, too."""
 
 
 class CompactionFinished(msgspec.Struct, frozen=True):
@@ -220,6 +222,8 @@ class CompactionFinished(msgspec.Struct, frozen=True):
     calls: int = 0
     """Number of model calls it took."""
     cost: float | None = None
+    protected: int = 0
+    """Protected steps that were cut, too: the view would not have fitted with them."""
 
 
 FlushTrigger: TypeAlias = Literal["compaction", "threshold"]

@@ -21,7 +21,7 @@ from holdfast.core.limits import (
     RESEED_RESULT_CHARS,
 )
 from holdfast.core.models.messages import Thinking, ToolAnswer, ToolCall, arguments_json
-from holdfast.core.projection.steps import turns_of
+from holdfast.core.projection.view import turns_of
 from holdfast.core.text.cut import cut, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 

@@ -154,8 +154,8 @@ class Compaction(_Record, frozen=True, tag="compaction", kw_only=True):
     carry: str | None = None
     """Text for the next cut to carry over, where this view had no room for all of it."""
     turn: list[Json] | None = None
-    """For a cut inside a turn: the user messages that the turn began with, as the log has them.
-    They stay in view without reading back to their records."""
+    """Records from before the cut that stay in view, as the log has them: the user messages of the
+    turn that was cut, and protected steps. They are read without going back to them."""
     outputs: list[Json] | None = None
     """The newest offloaded outputs before the cut: what made each, and its ref."""
 

@@ -8,7 +8,13 @@ from holdfast.core.log.records import Compaction, Prune, PruneDecision, to_json
 from holdfast.core.log.refs import bare, named_outputs
 from holdfast.core.projection.past import Past
 from holdfast.core.projection.policy import StepSize
-from holdfast.core.projection.prune import as_shown, can_clear, can_trim, chars_of
+from holdfast.core.projection.prune import (
+    as_shown,
+    can_clear,
+    can_trim,
+    chars_of,
+    steps_to_hold,
+)
 from holdfast.core.projection.steps import note
 from holdfast.core.projection.view import LEAST_SUMMARY, Form, opening_of
 
@@ -49,13 +55,18 @@ class ViewDraft:
         """The calibration of the next projection, once everything is decided."""
         self.reasons: list[str] = []
         self.summary: str | None = None
-        self._settled = -1
-        """The cut that was read again."""
+        self._settled: tuple[int, list[str]] | None = None
+        """The cut that was read again, and what it pinned."""
         self._carry_tokens = self._shown_tokens = 0
         """Tokens that a carry-over may take, and those that the shown one was given."""
         self._rest_tokens: int | None = None
         """Those that it may take beside the user's words."""
         self.pinned: list[ContextUnit] = []
+        """Units from before the cut that stay: the question of the turn, and protected steps."""
+        self.held = steps_to_hold(view, request.policy)
+        """Protected steps that a cut works around."""
+        self.released: set[str] = set()
+        """Those that had to go."""
         self.has_images = False
         self._records = request.records
         self._request = request
@@ -167,21 +178,30 @@ class ViewDraft:
         return sum(map(self.tokens_of, opening)) + sum(self.sizes[start:])
 
     def _pins(self, start: int) -> list[ContextUnit]:
-        """The question of the newest turn, where a cut at `start` would leave it out."""
+        """The units that stay where a cut at `start` would leave them out: the question of the
+        newest turn, and protected steps."""
         turn = self.turn_start()
-        if turn < len(self.units):
-            pins = [unit for unit in self.units[turn:start] if unit.is_user]
-            own = [unit for unit in pins if self._past.is_said(unit)]
-            return own or pins[-1:]
-        # The turn began before everything that is still here.
-        return [unit for unit in self.opening if unit.is_user]
+        pins = [unit for unit in self.units[turn:start] if unit.is_user]
+        own = [unit for unit in pins if self._past.is_said(unit)]
+        question = {id(unit) for unit in own or pins[-1:]}
+        # The turn may have begun before everything that is still here.
+        is_older = turn == len(self.units)
+        older = [unit for unit in self.opening if (unit.is_user and is_older) or self.holds(unit)]
+        newer = (self.units[place] for place in range(self.start, start))
+        return [*older, *(unit for unit in newer if id(unit) in question or self.holds(unit))]
+
+    def holds(self, unit: ContextUnit) -> bool:
+        """Return whether a unit is a protected step that a cut works around."""
+        return unit.first in self.held and unit.first not in self.released
 
     def frees(self, start: int) -> int:
-        """Return the tokens that a cut there removes; the question of the newest turn always
-        stays."""
+        """Return the tokens that a cut there removes; the question of the newest turn stays, and
+        so do protected steps."""
         turn = self.turn_start()
         asked = sum(self.sizes[place] for place in range(turn, start) if self.units[place].is_user)
-        return sum(self.sizes[self.start : start]) - asked
+        places = range(self.start, start)
+        held = sum(self.sizes[place] for place in places if self.holds(self.units[place]))
+        return sum(self.sizes[self.start : start]) - asked - held
 
     def fit_carry(self, room: int, cap: int) -> None:
         """Give the carry what the rest leaves free, if that is anything."""
@@ -200,7 +220,7 @@ class ViewDraft:
         self.close()
 
     def keep_pins(self, pinned: list[ContextUnit]) -> None:
-        """Of the turn a cut fell into, keep only these messages."""
+        """Of what is from before the cut, keep only these units."""
         self.pinned = pinned
         assert self.summary is not None
         self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
@@ -212,16 +232,21 @@ class ViewDraft:
         An id that was taken there is free here; a result that was late for a call there is
         nobody's here; what was learned about sizes there is forgotten here.
         """
-        if self.summary is None or self.start == self._settled:
+        left = (self.start, [unit.first for unit in self.pinned])
+        if self.summary is None or left == self._settled:
             return
-        self._settled = self.start
+        self._settled = left
         window, target = self._request.window.tokens, self._request.target
         first = self.units[self.start].first if self.start < len(self.units) else None
         # What is left is near the end.
         backwards = range(len(self._records) - 1, -1, -1)
-        place = (place for place in backwards if self._records[place].id == first)
-        rest = self._cache.read_rest(self._records, next(place, len(self._records)), window, target)
+        places = (place for place in backwards if self._records[place].id == first)
+        place = next(places, len(self._records))
+        pinned = self._past.records_of_units(self.pinned)
+        rest = self._cache.read_rest(self._records, place, window, target, pinned)
         self.calibration = rest.calibration
+        if not all(unit.is_user for unit in self.pinned):
+            self.keep_pins(rest.opening)
         if first is None:
             return
         self.repairs = rest.repairs
@@ -264,15 +289,11 @@ class ViewDraft:
     def _compaction(self, window: int, before: int, reason: str) -> Compaction:
         kept = self.units[self.start :]
         gone = self._past.cut_records(self.units, self.start)
-        said = {unit.first: self.shape(unit.parts[0]) for unit in self.pinned}
+        said = {unit.first: self.shape(unit.parts[0]) for unit in self.pinned if unit.is_user}
         pinned = [
-            to_json(as_shown(record, said[record.id]) if record.id in self.forms else record)
-            for record in self._records
-            if record.kind in ("user", "context") and record.id in said
+            to_json(as_shown(rec, said[rec.id]) if rec.id in said and rec.id in self.forms else rec)
+            for rec in self._past.records_of_units(self.pinned)
         ]
-        if len(pinned) < len(said) and self.view.boundary is not None:
-            older = [raw for raw in self.view.boundary.turn or () if raw.get("id") in said]
-            pinned = [*older, *pinned]
         is_whole = self._shown_tokens == self._carry_tokens
         whole = self.summary
         if not is_whole:
@@ -294,13 +315,6 @@ class ViewDraft:
 
     def tokens_of(self, unit: ContextUnit) -> int:
         return self._correction.tokens(self._cache.weigh((unit,), self.forms))
-
-    def least(self, index: int) -> int:
-        """Return the tokens of a unit without its results."""
-        unit = self.units[index]
-        if len(unit.parts) == 1 or unit.is_user:
-            return self.sizes[index]
-        return sum(self.tokens_of_part(part) for part in unit.parts if part.role == "assistant")
 
     def _weigh(self, units: Sequence[ContextUnit]) -> list[int]:
         """The tokens of many units; most logs have no forms in most of them."""
@@ -332,9 +346,8 @@ class ViewDraft:
         self._rest = sum(map(self.tokens_of, (*self.opening, *self.closing)))
 
     def _starts_with_user(self) -> bool:
-        if self.opening or self.start >= len(self.units):
-            return True
-        return self.units[self.start].parts[0].role == "user"
+        first = (self.opening or self.units[self.start :])[:1]
+        return not first or first[0].parts[0].role == "user"
 
     def _place_of(self, record: str) -> int | None:
         if self._places is None:

@@ -9,21 +9,26 @@ made to fit is an error with its sums.
 from __future__ import annotations
 
 import bisect
-import re
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.extract.digest import arguments_text
 from holdfast.core.extract.names import identifiers
-from holdfast.core.models.messages import ToolAnswer, ToolCall
+from holdfast.core.models.messages import ToolCall
 from holdfast.core.projection.draft import prune_little
 from holdfast.core.projection.policy import StepSize, choose
-from holdfast.core.projection.prune import chars_of
+from holdfast.core.projection.prune import (
+    chars_of,
+    newest_steps,
+    prunable,
+    prunable_results,
+    release,
+)
 from holdfast.core.projection.sizes import water_level
 from holdfast.core.projection.view import Form
 from holdfast.errors import CannotFit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from holdfast.core.models.window import Budget
     from holdfast.core.projection.draft import ViewDraft
@@ -39,69 +44,6 @@ _PINS_SHARE: Final = 4
 """The part of the room that the older messages of a turn keep while a step can give way."""
 
 
-def prunable_results(policy: Policy) -> Callable[[MessagePart], bool]:
-    """Which results may be pruned: deny wins, an empty allow list is everything."""
-    allow, deny = _globs(policy.allow), _globs(policy.deny)
-
-    def is_allowed(part: MessagePart) -> bool:
-        if part.source != "tool_result":
-            return False
-        names = [block.name for block in part.blocks if type(block) is ToolAnswer]
-        return all(
-            not (deny and deny.fullmatch(name)) and (not allow or allow.fullmatch(name))
-            for name in names
-        )
-
-    return is_allowed
-
-
-def _globs(patterns: Sequence[str]) -> re.Pattern[str] | None:
-    if not patterns:
-        return None
-    parts = (re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns)
-    return re.compile("|".join(parts), re.IGNORECASE | re.DOTALL)
-
-
-def prunable(draft: ViewDraft, policy: Policy) -> range:
-    """The units whose results may be pruned: after the first user message, before the last steps.
-
-    What was read before anybody asked is what the agent works from; the last steps are what it
-    works on.
-    """
-    units = draft.units
-    first = next((index for index, unit in enumerate(units) if unit.is_user), None)
-    if draft.opening:
-        first = 0
-    steps = [index for index, unit in enumerate(units) if not unit.is_user]
-    if first is None or len(steps) <= policy.protected_steps:
-        return range(0)
-    end = steps[len(steps) - policy.protected_steps] if policy.protected_steps else len(units)
-    return range(max(first, draft.start), max(end, draft.start))
-
-
-def _first_protected(draft: ViewDraft, policy: Policy) -> int:
-    """The first unit that stays in view as long as no cut is forced: what stands before the first
-    user message, a result of a tool on the deny list, or one of the newest steps."""
-    units = draft.units
-    if not draft.opening and not (units and units[draft.start].is_user):
-        return draft.start
-    deny = _globs(policy.deny)
-    steps = [index for index, unit in enumerate(units) if not unit.is_user]
-    newest = steps[-policy.protected_steps :] if policy.protected_steps else []
-    denied = (
-        index
-        for index in steps
-        if deny is not None
-        and index >= draft.start
-        and any(
-            type(block) is ToolAnswer and deny.fullmatch(block.name)
-            for part in units[index].parts
-            for block in part.blocks
-        )
-    )
-    return min(next(denied, len(units)), newest[0] if newest else len(units))
-
-
 def advise(draft: ViewDraft, budget: Budget, policy: Policy, cache: PromptCache) -> None:
     """Do what the economy advises, before anything has to be done."""
     working = policy.working_budget(budget.tokens)
@@ -114,27 +56,36 @@ def advise(draft: ViewDraft, budget: Budget, policy: Policy, cache: PromptCache)
     sizes = _step_sizes(draft, policy, is_allowed, room)
     opening = draft.total - sum(draft.sizes[draft.start :])
     first = draft.start  # the economy counts from the first unit that is still there
-    protected = _first_protected(draft, policy) - first
+    newest = newest_steps(draft.units, policy)
     decision = choose(
         sizes,
         budget=budget.tokens,
         cache=cache,
         policy=policy,
         opening=opening,
-        protected=protected,
+        protected=newest - first,
     )
     carry_tokens = policy.carry_cap(budget.tokens)
     if decision is None or not _is_worth_it(draft, decision, carry_tokens):
         return
     draft.reasons.append(decision.reason)
-    if decision.cut_before is not None and decision.cut_before > protected:
-        draft.reasons.append("protected steps had to go, too")
     for index in decision.trim:
         draft.prune(first + index, Form("trim"), is_allowed)
     for index in decision.clear:
         draft.prune(first + index, Form("clear"), is_allowed)
     if decision.cut_before is not None:
         draft.cut(first + decision.cut_before, carry_tokens)
+        _relieve(draft, policy, working, carry_tokens)
+
+
+def _relieve(draft: ViewDraft, policy: Policy, working: int, carry_tokens: int) -> None:
+    """Cut further where protected steps leave the view too full to go on with: first what is not
+    protected, then the oldest of them, as many that the next cut is a long way off."""
+    start = min(newest_steps(draft.units, policy), len(draft.units) - 1)
+    if draft.total > policy.flush * working and start > draft.start:
+        draft.cut(start, carry_tokens)
+    if draft.total > policy.flush * working:
+        release(draft, int((policy.cold_cut + policy.flush) / 2 * working))
 
 
 _ASKED_SHARE: Final = 0.3
@@ -158,6 +109,7 @@ def cut_now(draft: ViewDraft, budget: Budget, policy: Policy) -> None:
     while start > draft.start and draft.sizes[start - 1] <= room:
         start -= 1
         room -= draft.sizes[start]
+    start = min(start, max(draft.start, newest_steps(draft.units, policy)))
     if start <= draft.start:
         return
     # What an earlier cut left keeps its room: it stands for more than the units do.
@@ -200,8 +152,16 @@ def _first_that_matters(draft: ViewDraft, room: int) -> int:
     index = len(draft.units)
     while index > draft.start and left >= 0:
         index -= 1
-        left -= draft.least(index)
+        left -= _least(draft, index)
     return index
+
+
+def _least(draft: ViewDraft, index: int) -> int:
+    """Return the tokens of a unit without its results."""
+    unit = draft.units[index]
+    if len(unit.parts) == 1 or unit.is_user:
+        return draft.sizes[index]
+    return sum(draft.tokens_of_part(part) for part in unit.parts if part.role == "assistant")
 
 
 def quiet_steps(draft: ViewDraft, first: int) -> list[int]:
@@ -285,6 +245,13 @@ def _little_carry(draft: ViewDraft, start: int, most: int) -> int:
     return min(most, carried + draft.frees(start) // 3)
 
 
+def _tokens_to_hold(draft: ViewDraft, start: int) -> int:
+    """Return the tokens of the protected steps before `start` that a cut there would keep."""
+    older = sum(draft.tokens_of(unit) for unit in draft.opening if draft.holds(unit))
+    places = range(draft.start, start)
+    return older + sum(draft.sizes[place] for place in places if draft.holds(draft.units[place]))
+
+
 def _cut_oldest(draft: ViewDraft, room: int, policy: Policy) -> bool:
     """Keep the newest step, and of those before it as many as leave half of what is free; whether
     anything was cut."""
@@ -292,7 +259,7 @@ def _cut_oldest(draft: ViewDraft, room: int, policy: Policy) -> bool:
     user = draft.latest_user()
     start = max(draft.start, len(draft.units) - 1)
     kept = carry_tokens + (draft.tokens_of(user) if user is not None else 0)
-    kept += sum(draft.sizes[start:])
+    kept += sum(draft.sizes[start:]) + _tokens_to_hold(draft, start)
     most = (kept + room) // 2
     while start > draft.start and kept + draft.sizes[start - 1] <= most:
         start -= 1
@@ -300,6 +267,7 @@ def _cut_oldest(draft: ViewDraft, room: int, policy: Policy) -> bool:
     if start == draft.start and not draft.opening:
         return False  # nothing is before it: a cut would leave nothing out
     draft.cut(start, carry_tokens)
+    release(draft, room)
     if draft.total > room:
         draft.fit_carry(room, carry_tokens)
     return True
@@ -307,6 +275,7 @@ def _cut_oldest(draft: ViewDraft, room: int, policy: Policy) -> bool:
 
 def _shorten(draft: ViewDraft, policy: Policy, room: int, *, is_cut: bool) -> None:
     """The newest turn alone is too large: shorten it inside itself, the newest words last."""
+    release(draft, 0)
     _shorten_pins(draft, room, room // _PINS_SHARE)
     if draft.total <= room:
         return

@@ -22,7 +22,8 @@ from holdfast.core.models.messages import (
 )
 from holdfast.core.models.usage import read_usage
 from holdfast.core.projection.sizes import Correction, Scale, Weight
-from holdfast.core.projection.steps import ContextUnit, Thread, ViewRepair, turns_of
+from holdfast.core.projection.steps import ContextUnit, MessagePart, Thread, ViewRepair
+from holdfast.core.projection.view import turns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block, Tool
     from holdfast.core.models.prices import Price
-    from holdfast.core.projection.steps import MessagePart
 
 KINDS: Final = (
     *("system prompt", "tool schemas", "user", "assistant", "thinking", "tool calls"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.models.messages import Image, ToolAnswer
+from holdfast.core.projection.prune import release
 from holdfast.core.projection.sizes import bytes_of
 from holdfast.core.projection.view import Form
 from holdfast.core.tokens.images import image_size, payload_bytes
@@ -47,8 +48,10 @@ def fit_media(draft: ViewDraft, dialect: Dialect) -> None:
 def fit_count(draft: ViewDraft, dialect: Dialect, policy: Policy, room: int) -> None:
     """Cut to half of what the provider takes, where there are more messages than that."""
     most = dialect.messages_max
-    if not most or sum(len(unit.parts) for unit in draft.units[draft.start :]) + 4 <= most:
+    units = (*draft.opening, *draft.units[draft.start :])
+    if not most or sum(len(unit.parts) for unit in units) + 4 <= most:
         return
+    release(draft, 0)
     start, left = len(draft.units) - 1, most // 2
     while start > draft.start and left >= len(draft.units[start].parts):
         left -= len(draft.units[start].parts)

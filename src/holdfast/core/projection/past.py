@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.extract.carryover import carry_digests, prose_of
 from holdfast.core.log.records import Assistant, Compaction, User, from_json
 from holdfast.core.log.speakers import META
-from holdfast.core.projection.view import LEAST_SUMMARY
+from holdfast.core.projection.view import LEAST_SUMMARY, turn_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,6 +72,14 @@ class Past:
         """Return whether a user's unit is not the text of a program."""
         record = self.by_id.get(unit.first)
         return not isinstance(record, User) or record.extra.get(META) is not True
+
+    def records_of_units(self, pinned: Sequence[ContextUnit]) -> list[Record]:
+        """The records of units from before a cut that stay, oldest first."""
+        wanted = {part.record for unit in pinned for part in unit.parts if part.record}
+        found = [record for record in self._request.records if record.id in wanted]
+        wanted -= {record.id for record in found}
+        older = turn_records(self._boundary) if wanted and self._boundary is not None else []
+        return [*(record for record in older if record.id in wanted), *found]
 
     def cut_records(self, units: Sequence[ContextUnit], start: int) -> list[Record]:
         """The records of the units before `start`."""

@@ -197,8 +197,8 @@ def choose(
     """Decide what to trim, clear and cut before the next call; None leaves the view alone.
 
     `budget` is what the messages may take; `opening` is what stands before the first step, the
-    carry or summary of an earlier cut. The newest step is never cut. `protected` is the first step
-    that only a forced cut may take.
+    carry or summary of an earlier cut. The newest step is never cut. `protected` is the first of
+    the newest steps that stay, unless they alone would fill the view again.
     """
     working = policy.working_budget(budget)
     total = opening + sum(step.tokens for step in steps)
@@ -213,8 +213,10 @@ def choose(
     start = 0
     if is_forced or left > policy.cold_cut * working:
         start = _tail(steps, prune, policy.cut_keeps(working))
-        if protected is not None and not is_forced:
-            start = min(start, max(0, protected))
+        if protected is not None and protected < start:
+            newest = sum(prune.sizes[max(0, protected) :])
+            if not is_forced or newest <= (policy.flush - policy.carry_share) * working:
+                start = max(0, protected)
     decision = _decide(steps, prune, start, _reason(cache, fill, policy, is_forced=is_forced))
     is_worth_it = decision.frees >= _MIN_YIELD * working
     return decision if is_worth_it or (is_forced and decision.frees > 0) else None

@@ -18,6 +18,7 @@ from holdfast.core.projection.draft import NOTE_FIRST, ViewDraft
 from holdfast.core.projection.fit import advise, cut_now, force, press
 from holdfast.core.projection.ledger import LedgerLine, write_ledger
 from holdfast.core.projection.media import fit_count, fit_media
+from holdfast.core.projection.prune import count_cut_steps
 from holdfast.core.projection.sizes import Correction, Weight
 from holdfast.core.projection.steps import ViewRepair, messages_of
 from holdfast.core.projection.view import ProjectionCache
@@ -71,6 +72,8 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     tokens_before: int
     """The size of the messages if nothing had been decided."""
     warnings: tuple[str, ...]
+    protected_cut: int
+    """The number of protected steps that a forced cut took, too."""
     _draft: ViewDraft
     _records: Sequence[Record]
 
@@ -125,6 +128,9 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         advise(draft, budget, policy, request.prompt_cache)
     _force(draft, request, cache, budget, _room_after_a_cut(budget, learned, correction))
 
+    protected_cut = count_cut_steps(draft, policy)
+    if protected_cut:
+        draft.reasons.insert(0, f"{protected_cut:,} protected steps had to go, too")
     # The budget keeps room for all of the system prompt and the tools: the next request may have
     # others than the measured one. The sizes are those that were measured.
     share = 1.0 if anchor is None else anchor.share
@@ -157,6 +163,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         decisions=draft.decisions(window.tokens, before),
         tokens_before=before,
         warnings=tuple(filter(None, (window.warning, _fill_warning(draft.total, budget)))),
+        protected_cut=protected_cut,
         _draft=draft,
         _records=request.records,
     )

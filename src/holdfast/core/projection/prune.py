@@ -35,8 +35,13 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.counting import Estimator
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from holdfast.core.log.records import Record
-    from holdfast.core.projection.steps import MessagePart
+    from holdfast.core.projection.draft import ViewDraft
+    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.steps import ContextUnit, MessagePart
+    from holdfast.core.projection.view import View
     from holdfast.core.text.cut import Marker
 
 _ERROR_ENDING: Final = lazy_pattern(
@@ -53,6 +58,7 @@ _NAMES_CHARS: Final = 20_000
 """Characters of a result that are searched for names."""
 _ENDING_CHARS: Final = 2_000
 """Characters at the end of a result in which an error counts as its ending."""
+_STEP_SOURCES: Final = ("assistant", "tool_result")
 
 
 def can_trim(part: MessagePart) -> bool:
@@ -272,3 +278,123 @@ def _length(block: Block) -> int:
             return len(msgspec.json.encode(arguments))
         case _:
             return 0  # nothing in it can be cut to a length
+
+
+# What a policy protects: from pruning, and from every cut that is not forced.
+
+
+def prunable_results(policy: Policy) -> Callable[[MessagePart], bool]:
+    """Which results may be pruned: deny wins, an empty allow list is everything."""
+    allow, deny = _globs(policy.allow), _globs(policy.deny)
+
+    def is_allowed(part: MessagePart) -> bool:
+        if part.source != "tool_result":
+            return False
+        names = [block.name for block in part.blocks if type(block) is ToolAnswer]
+        return all(
+            not (deny and deny.fullmatch(name)) and (not allow or allow.fullmatch(name))
+            for name in names
+        )
+
+    return is_allowed
+
+
+def _globs(patterns: Sequence[str]) -> re.Pattern[str] | None:
+    if not patterns:
+        return None
+    parts = (re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns)
+    return re.compile("|".join(parts), re.IGNORECASE | re.DOTALL)
+
+
+def prunable(draft: ViewDraft, policy: Policy) -> range:
+    """The units whose results may be pruned: after the first user message, before the last steps.
+
+    What was read before anybody asked is what the agent works from; the last steps are what it
+    works on.
+    """
+    units = draft.units
+    first = next((index for index, unit in enumerate(units) if unit.is_user), None)
+    if draft.opening:
+        first = 0
+    steps = [index for index, unit in enumerate(units) if not unit.is_user]
+    if first is None or len(steps) <= policy.protected_steps:
+        return range(0)
+    end = steps[len(steps) - policy.protected_steps] if policy.protected_steps else len(units)
+    return range(max(first, draft.start), max(end, draft.start))
+
+
+def newest_steps(units: Sequence[ContextUnit], policy: Policy) -> int:
+    """The index of the first of the newest steps, which the agent works on."""
+    count = policy.protected_steps
+    for index in range(len(units) - 1, -1, -1):
+        if not count:
+            return index + 1
+        count -= not units[index].is_user
+    return len(units) if count == policy.protected_steps else 0
+
+
+def steps_to_hold(view: View, policy: Policy) -> frozenset[str]:
+    """The steps that stay in view, whole, when what is around them is cut: those before the first
+    user message, and those with a result of a tool on the deny list. Each by its first record.
+
+    A cut stores them once more. So it holds no step with pictures, nor one that was shortened.
+    Those of an earlier cut stay."""
+    units, deny = view.units, _globs(policy.deny)
+    firsts = (index for index, unit in enumerate(units) if unit.is_user)
+    first = 0 if view.opening else next(firsts, 0)
+    older = frozenset(unit.first for unit in view.opening if unit.parts[0].source in _STEP_SOURCES)
+    return older | frozenset(
+        unit.first
+        for index, unit in enumerate(units)
+        if (index < first or (deny is not None and not unit.is_user and _is_denied(unit, deny)))
+        and all(map(_is_plain, unit.parts))
+        and not any(part.record in view.forms for part in unit.parts)
+    )
+
+
+def count_cut_steps(draft: ViewDraft, policy: Policy) -> int:
+    """Return the number of protected steps that a draft no longer shows."""
+    if draft.summary is None:
+        return 0
+    view = draft.view
+    newest, held = newest_steps(view.units, policy), steps_to_hold(view, policy)
+    kept = {unit.first for unit in (*draft.pinned, *draft.units[draft.start :])}
+    return sum(
+        unit.first not in kept
+        for place, unit in enumerate((*view.units, *view.opening))
+        if unit.parts[0].source in _STEP_SOURCES and (place >= newest or unit.first in held)
+    )
+
+
+def release(draft: ViewDraft, room: int) -> None:
+    """Let protected steps from before the cut go, the oldest first, until the rest fits; with no
+    room, all of them, also in later cuts."""
+    over = draft.total - room
+    gone: set[str] = set()
+    for unit in draft.pinned:
+        if over > 0 and draft.holds(unit):
+            over -= draft.tokens_of(unit)
+            gone.add(unit.first)
+    draft.released |= gone
+    if not room:
+        draft.released |= draft.held
+    if gone:
+        draft.keep_pins([unit for unit in draft.pinned if unit.is_user or unit.first not in gone])
+
+
+def _is_denied(unit: ContextUnit, deny: re.Pattern[str]) -> bool:
+    return any(
+        type(block) is ToolAnswer and deny.fullmatch(block.name) is not None
+        for part in unit.parts
+        for block in part.blocks
+    )
+
+
+def _is_plain(part: MessagePart) -> bool:
+    return part.source in _STEP_SOURCES and all(map(_is_text, part.blocks))
+
+
+def _is_text(block: Block) -> bool:
+    if isinstance(block, ToolAnswer):
+        return all(type(piece) is Text for piece in block.content)
+    return isinstance(block, Text | Thinking | ToolCall)

@@ -36,7 +36,7 @@ from holdfast.core.projection.payloads import has_payload, without_payloads
 from holdfast.core.text.cut import has_lone_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
 Flaw = Literal[
     "orphan-result",
@@ -159,6 +159,14 @@ class Thread:
         if self._step is not None:
             units.append(self._step.unit())
         units += self._waiting
+        return units
+
+    def seal(self) -> list[ContextUnit]:
+        """Hand over everything fed so far. What follows starts new units, and takes no id twice."""
+        if self._step is not None:
+            self._close()
+        self._lose_early()
+        units, self._closed = self._closed, []
         return units
 
     @property
@@ -332,11 +340,11 @@ class Thread:
             call = msgspec.structs.replace(call, name=UNNAMED_TOOL)
         if not call.id.strip():
             number = self._ids[""] = self._ids.get("", 0) + 1
-            call = msgspec.structs.replace(call, id=self._free_id(f"call_{number}"))
+            call = msgspec.structs.replace(call, id=_free_id(self._ids, f"call_{number}"))
             self._repair("blank-id", record, call.id)
         elif call.id in self._ids:
             taken = call.id
-            call = msgspec.structs.replace(call, id=self._free_id(taken))
+            call = msgspec.structs.replace(call, id=_free_id(self._ids, taken))
             self._repair("reused-id", record, taken)
             # A result by this name is now for this call: pairs are by occurrence.
             self._answered.discard(taken)
@@ -345,15 +353,6 @@ class Thread:
             self._step.alias(taken, call.id)
         self._ids.setdefault(call.id, 1)
         return call
-
-    def _free_id(self, name: str) -> str:
-        number = self._ids.get(name, 0)
-        candidate = name
-        while candidate in self._ids:
-            number += 1
-            candidate = f"{name}_{number}"
-        self._ids[name] = number
-        return candidate
 
     def _repair(self, flaw: Flaw, record: Record, detail: str = "") -> None:
         self.repairs.append(ViewRepair(flaw, record.id, detail))
@@ -438,18 +437,19 @@ def messages_of(units: Iterable[ContextUnit]) -> list[Message]:
     return messages
 
 
-def turns_of(units: Sequence[ContextUnit]) -> list[int]:
-    """The indexes at which turns begin: a user's message that follows a step, or the first unit."""
-    return [
-        index
-        for index, unit in enumerate(units)
-        if index == 0 or (unit.is_user and not units[index - 1].is_user)
-    ]
-
-
 def note(text: str) -> ContextUnit:
     """A user message that Holdfast puts in."""
     return ContextUnit((MessagePart("", "injected", "user", (Text(text),)),))
+
+
+def _free_id(ids: dict[str, int], name: str) -> str:
+    """An id that is not given out yet."""
+    number, candidate = ids.get(name, 0), name
+    while candidate in ids:
+        number += 1
+        candidate = f"{name}_{number}"
+    ids[name] = number
+    return candidate
 
 
 def _interrupted_part(call: ToolCall) -> MessagePart:

@@ -16,6 +16,8 @@ from holdfast.core.log.records import (
     Compaction,
     InjectedContext,
     Prune,
+    ToolResult,
+    ToolUse,
     Undo,
     User,
     from_json,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from holdfast.core.tokens.calibration import Calibration
 
 
+_MESSAGES: Final = (User, InjectedContext, Assistant, ToolResult, ToolUse)
 _REMEMBERED_MAX: Final = 20_000
 """A session that lives for months must not hold on to everything it ever weighed."""
 
@@ -103,9 +106,17 @@ class ProjectionCache:
         reading.feed(records)
         return reading.view()
 
-    def read_rest(self, records: Sequence[Record], start: int, window: int, target: Target) -> View:
-        """The view of the records from `start` on, as a cut before them leaves it."""
-        reading = _Reading(records, window, target, self.scale, start)
+    def read_rest(
+        self,
+        records: Sequence[Record],
+        start: int,
+        window: int,
+        target: Target,
+        pinned: Sequence[Record],
+    ) -> View:
+        """The view of the records from `start` on, as a cut before them leaves it; `pinned` are
+        the records that it keeps."""
+        reading = _Reading(records, window, target, self.scale, start, pinned)
         reading.feed(records)
         return reading.view()
 
@@ -156,6 +167,7 @@ class _Reading:
         target: Target,
         scale: Scale,
         start: int | None = None,
+        pinned: Sequence[Record] = (),
     ) -> None:
         self._window = window
         self._target = target
@@ -166,7 +178,7 @@ class _Reading:
         self._last: Record | None = records[self._fed - 1] if self._fed else None
         self._thread = Thread(target.takes_back)
         self._forms: dict[str, Form] = {}
-        self._opening = _opening(self._boundary)
+        self._opening = _opening(self._boundary, self._thread, pinned)
         self._last_call: MeasuredCall | None = None
         self._last_reply = 0.0
         self._calls = 0
@@ -284,16 +296,19 @@ def fence_summary(summary: str) -> str:
     return f"{SUMMARY_LABEL}\n<conversation_so_far>\n{inner}\n</conversation_so_far>"
 
 
-def _opening(boundary: Compaction | None) -> list[ContextUnit]:
-    if boundary is None:
-        return []
-    units = opening_of(boundary.id, boundary.summary)
-    thread = Thread()
-    for raw in boundary.turn or ():
-        record = from_json(raw)
-        if isinstance(record, User | InjectedContext):
-            thread.feed(record)
-    return units + thread.units()
+def _opening(
+    boundary: Compaction | None, thread: Thread, pinned: Sequence[Record]
+) -> list[ContextUnit]:
+    """The units before the first kept record. The thread knows the ids of calls among them."""
+    for record in pinned if boundary is None else turn_records(boundary):
+        thread.feed(record)
+    summary = [] if boundary is None else opening_of(boundary.id, boundary.summary)
+    return [*summary, *thread.seal()]
+
+
+def turn_records(boundary: Compaction) -> list[Record]:
+    """The records that a compaction keeps in view beside its summary."""
+    return [rec for rec in map(from_json, boundary.turn or ()) if isinstance(rec, _MESSAGES)]
 
 
 def opening_of(record: str, summary: str) -> list[ContextUnit]:
@@ -302,3 +317,12 @@ def opening_of(record: str, summary: str) -> list[ContextUnit]:
         return []
     text = summary if summary == LEAST_SUMMARY else fence_summary(summary)
     return [ContextUnit((MessagePart(record, "injected", "user", (Text(text),)),))]
+
+
+def turns_of(units: Sequence[ContextUnit]) -> list[int]:
+    """The indexes at which turns begin: a user's message that follows a step, or the first unit."""
+    return [
+        index
+        for index, unit in enumerate(units)
+        if index == 0 or (unit.is_user and not units[index - 1].is_user)
+    ]

@@ -95,14 +95,14 @@ def compact(
         if made is None:
             refusal = (
                 f"nothing would be gained: of {before:,} tokens in view, nearly all are the user's "
-                "own words and the newest step, which stay"
+                "own words and protected steps, which stay"
             )
     if refusal or made is None:
         skipped = CompactionFinished("skipped", "asked", refusal)
         yield Emit(skipped)
         return skipped
     if is_preview:
-        return _finish_event("preview", "asked", made, detail="nothing was changed")
+        return _finish_event("preview", "asked", made, plan, detail="nothing was changed")
     work = _CompactionRun(run, records, now, Bounds(), "asked", focus=focus)
     yield from work.carry_out(plan, made, 0)
     assert work.finished is not None
@@ -144,6 +144,7 @@ class _CompactionRun:
             made.tokens_before or 0,
             made.covers,
             sum(record.kind in MESSAGES for record in covered),
+            plan.protected_cut,
         )
         denied = yield Emit(started)
         if isinstance(denied, Deny):
@@ -201,6 +202,7 @@ class _CompactionRun:
                 "applied",
                 self._reason,
                 stored[0],
+                plan,
                 detail=self._why_extract,
                 calls=self._summariser.calls,
                 cost=self._summariser.cost,
@@ -319,6 +321,7 @@ def _finish_event(
     outcome: Literal["applied", "preview"],
     reason: Reason,
     made: Compaction,
+    plan: Plan,
     *,
     detail: str,
     calls: int = 0,
@@ -336,4 +339,5 @@ def _finish_event(
         summary=made.summary,
         calls=calls,
         cost=cost,
+        protected=plan.protected_cut,
     )
