@@ -35,6 +35,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "append_each": (KEY, [User(content="x")]),
     "create": (SessionKey("main", "new"),),
     "find": (KEY, "no-such-record"),
+    "find_message": (KEY, "no-such-key"),
     "fork": (KEY, SessionKey("main", "forked")),
     "last": (KEY, 2),
     "read_branch": (KEY, "no-such-record"),

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -241,13 +242,14 @@ def test_links_out_of_the_root_hold_no_new_session(
 
 @pytest.mark.parametrize("part", ["agents", "agents/main", "agents/main/sessions", "the log"])
 def test_links_out_of_the_root_are_not_listed(tmp_path: Path, outside: Path, part: str) -> None:
-    """A listing refuses or leaves out what is behind a link, and says nothing about it."""
+    """A listing refuses what is behind a link, or leaves it out and names the link alone."""
     root = tmp_path / "root"
     part = "agents/main/sessions/work.jsonl" if part == "the log" else part
     (root / part).parent.mkdir(parents=True)
     (root / part).symlink_to(outside / part)
     before = snapshot(outside)
-    with JsonlStore(root) as store:
+    with JsonlStore(root) as store, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         listed = []
         with suppress(StoreUnavailable):
             listed = store.sessions()
@@ -257,6 +259,14 @@ def test_links_out_of_the_root_are_not_listed(tmp_path: Path, outside: Path, par
             assert store.sweep() == []
     assert listed == []
     assert snapshot(outside) == before
+    left_out = f"left out: cannot list `{root / part}`"
+    if part == "agents/main/sessions":
+        assert told
+    for warning in told:
+        assert issubclass(warning.category, HoldfastWarning)
+        assert str(warning.message).startswith(left_out)
+        assert str(outside) not in str(warning.message)
+        assert SECRET not in str(warning.message)
 
 
 def test_links_in_place_of_the_trash_are_refused(
