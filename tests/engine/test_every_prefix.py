@@ -20,6 +20,7 @@ from tests.support.runs import sample
 
 from holdfast import importers
 from holdfast.core.log.records import Assistant, Compaction, Record, User, text_of
+from holdfast.core.log.speakers import user_text
 from holdfast.core.models.catalog import DIALECTS
 from holdfast.core.models.dialects import Target
 from holdfast.core.models.messages import INTERRUPTED, Text, ToolAnswer, ToolCall, text_of_blocks
@@ -82,7 +83,7 @@ class Replay:
 
     def add(self, record: Record) -> None:
         self.log.append(record)
-        if isinstance(record, User) and text_of(record.content).strip():
+        if isinstance(record, User) and user_text(record):
             self.newest = scrub(text_of(record.content))
 
     def check(self, *, idle: float) -> None:

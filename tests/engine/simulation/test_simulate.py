@@ -363,9 +363,9 @@ def test_better_summaries_hold_more(transcript: Transcript) -> None:
 
 
 def test_refusal_counts_as_overflow() -> None:
-    """Where nothing can fit, a policy that says so is not counted as having sent something."""
+    """Where the static part leaves no room, a policy that says so has sent nothing."""
     transcript = Transcript([User(content="word " * 900), Assistant(content="ok")], Estimator())
-    terms: dict[str, Any] = {"window": 4_000, "static": 2_780, "price": PRICE, "output": 10}
+    terms: dict[str, Any] = {"window": 4_000, "static": 5_000, "budget": 100, "price": PRICE}
     run = simulate(transcript, Holdfast(), **terms)
     assert (run.requests, run.overflows, run.tokens_sent) == (1, 1, 0)
     sent = simulate(transcript, DoNothing(), **terms)
