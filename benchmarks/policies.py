@@ -176,7 +176,7 @@ def data_folders(given: str | None, agents: list[str]) -> list[Path]:
 
 
 def read_sessions(
-    folders: list[Path], factor: float, per_result: float
+    folders: list[Path], factor: float, per_result: float, calls_min: int = CALLS_MIN
 ) -> list[tuple[str, Transcript]]:
     """Every session with enough calls; of growing snapshots of one session, the longest."""
     found: dict[str, tuple[str, Transcript]] = {}
@@ -188,9 +188,9 @@ def read_sessions(
             transcript = Transcript(
                 session.records, counter_for("claude"), correction=Correction(factor, per_result)
             )
-            if len(transcript.calls) < CALLS_MIN:
+            if len(transcript.calls) < calls_min:
                 continue
-            first = transcript.records[0].id
+            first = transcript.records[0].id or f"{path} {session.name}"
             if first not in found or len(found[first][1].calls) < len(transcript.calls):
                 found[first] = (session.name, transcript)
     return sorted(found.values(), key=lambda one: one[0])
@@ -363,7 +363,7 @@ def page(bench: Bench, facts: dict[str, str], options: argparse.Namespace) -> st
     lines = [
         INTRO.format(
             sessions=len(bench.transcripts),
-            calls_min=CALLS_MIN,
+            calls_min=options.calls,
             calls=sum(len(one.calls) for one in bench.transcripts),
             uses=len(uses),
             far=sum(use.is_far for use in uses) / len(uses),
@@ -501,6 +501,7 @@ def _arguments() -> argparse.Namespace:
         action="append",
         help="whose sessions, a folder in `agents`; repeat (claude-code)",
     )
+    parser.add_argument("--calls", type=int, default=CALLS_MIN, help="leave out shorter sessions")
     parser.add_argument("--window", type=int, action="append", help="only this window; repeat")
     parser.add_argument("--static", type=int, help="tokens of system prompt and tools, everywhere")
     parser.add_argument(
@@ -533,9 +534,9 @@ def main() -> int:
         if not folder.is_dir():
             print(f"no transcripts at {folder}: give --data or set HOLDFAST_DATA", file=sys.stderr)
             return 2
-    sessions = read_sessions(folders, options.factor, options.per_result)
+    sessions = read_sessions(folders, options.factor, options.per_result, options.calls)
     if not sessions:
-        print(f"no session with {CALLS_MIN} calls or more there", file=sys.stderr)
+        print(f"no session with {options.calls} calls or more there", file=sys.stderr)
         return 2
     price = Price(*options.price) if options.price else price_of(options.model) or default_price()
     bench = Bench([name for name, _one in sessions], [one for _name, one in sessions], price,
