@@ -286,11 +286,12 @@ def test_a_folder_that_cannot_be_written_costs_no_turn(bench: Bench, tmp_path: P
 
 
 def test_what_the_assistant_said_lately_is_in_what_a_cut_leaves(bench: Bench) -> None:
-    answers = [f"Parcel {number} weighs {number + 2} kg exactly." for number in range(8)]
+    shelves = "Then it went to a shelf in the hall. " * 120
+    answers = [f"Parcel {number} weighs {number + 2} kg exactly. {shelves}" for number in range(8)]
     model = ScriptedModel(answers, otherwise="well", window=200_000)
     session = bench.open(model, summary="extract")
     for number in range(8):
-        bench.say(session, f"weigh parcel {number} " + "and take care of it " * 60)
+        bench.say(session, f"weigh parcel {number}")
     bench.do(session.compact())
     bench.say(session, "what do you know?")
     text = texts(model.requests[-1])
