@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _NAME: Final = lazy_pattern(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _HINT: Final = "pass a list of functions: `tools=[read_file]`"
+_DOCSTRING_CHARS: Final = 20_000
+"""A longer docstring is no description of a tool; the parser takes more than linear time."""
 _SHOWN_CHARS: Final = 80
 """A wrong value, as an error quotes it."""
 
@@ -181,7 +183,7 @@ def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
 
     Understands the Google, NumPy, reST and Epytext styles.
     """
-    if "\n" not in text:
+    if "\n" not in text or len(text) > _DOCSTRING_CHARS:
         return text, {}
     # Costs a few milliseconds to import, which only sessions with tools need.
     from docstring_parser import ParseError, compose, parse

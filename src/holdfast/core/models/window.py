@@ -84,14 +84,14 @@ class Budget(msgspec.Struct, frozen=True):
     def tokens(self) -> int:
         """Return the tokens that the messages of the log may take.
 
-        No ratio and no bound makes it smaller than the minimum that the window itself leaves: a
-        number that was learned must not make every later request impossible.
+        No ratio makes it smaller than the minimum that the window itself leaves. A bound does: it
+        is for one recovery, and the next request has to be smaller than the refused one.
         """
-        free = int(self.ratio * self.available)
+        left = self.window - self.output_reserve - self.static
+        free = max(int(self.ratio * self.available), min(MESSAGES_TOKENS_MIN, left))
         if self.at_most is not None:
             free = min(free, self.at_most - self.static)
-        left = self.window - self.output_reserve - self.static
-        return max(0, free, min(MESSAGES_TOKENS_MIN, left))
+        return max(0, free)
 
     def parts(self) -> dict[str, int]:
         """Everything that takes room beside the messages, the largest first."""

@@ -144,7 +144,7 @@ def _bulk(block: Block) -> int:
             return len(text) + len(signature) + len(redacted) + len(msgspec.json.encode(item))
         case Other(raw=raw):
             return len(msgspec.json.encode(scrub_deep(raw)))
-        case _:
+        case _:  # texts and calls are as long as they are shown
             return _length(block)
 
 

@@ -7,7 +7,6 @@ are sentences that were said. The same request gives the same reply.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 from typing import TYPE_CHECKING, Final
@@ -142,6 +141,8 @@ class AsyncOfflineModel:
         self.window = model.window
 
     async def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply:
+        import asyncio  # here: a blocking session needs no event loop
+
         reply = await asyncio.to_thread(self._model.send, request)
         return reply if on_delta is None else _stream_reply(reply, on_delta)
 

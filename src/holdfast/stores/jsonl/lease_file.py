@@ -87,7 +87,7 @@ class LeaseFile:
         if lease is None:
             self._open(folder, os.O_RDWR | os.O_CREAT)
         # A session that is made again under an old name must not repeat a token.
-        token = int(time.time() * 1000) if lease is None else lease.token + 1
+        token = time.time_ns() // 1_000 if lease is None else lease.token + 1
         is_locked = self._try_lock()
         self._held = token if is_locked else None
         self._write(
