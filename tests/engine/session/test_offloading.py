@@ -289,6 +289,6 @@ def test_the_tool_is_left_out_where_it_would_leave_no_room(bench: Bench) -> None
     model = ScriptedModel(["hello", "well", too_long, "smaller", "fine"], window=8_000)
     session = bench.open(model, tools=[build], floor=4_000, summary="extract")
     for words in ("one", "two", "three"):
-        bench.say(session, words)
+        bench.say(session, f"{words} more time, please. " * 40)
     bench.do(session.add_result("nobody", LOG))
     assert bench.say(session, "still there?").text == "fine"
