@@ -16,7 +16,7 @@ import re
 import sys
 from collections import defaultdict, deque
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
     Shape = tuple[str, str, str]
 
-SHARE: Final = 1 / 80
-"""Of the pairs of reader and text; the nightly run has them all."""
+SHARE: Final = 1 / 140
+"""Of the pairs of reader and text, each reader with at least one; the nightly run has them all."""
 
 
+@cache
 def modules() -> list[ModuleType]:
     found = pkgutil.walk_packages(holdfast.__path__, "holdfast.")
     return [importlib.import_module(m.name) for m in found if not m.name.endswith("__main__")]
@@ -69,6 +70,7 @@ _LAZY: Final = type(lazy_pattern(""))
 _USE: Final = re.compile(r"\b(\w+)\.(search|match|fullmatch|finditer|findall|sub|subn|split)\b")
 
 
+@cache
 def patterns() -> list[Found]:
     """Every pattern that a module holds or writes in a call of `re`, each once."""
     found: dict[tuple[str, int], Found] = {}
@@ -115,12 +117,12 @@ def _patterns_in(value: object, depth: int = 0) -> Iterator[tuple[str, int]]:
 
 def _written_in_calls(source: str) -> Iterator[tuple[str, str, int]]:
     for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Call) or not ast.unparse(node.func).startswith("re."):
-            continue
-        first = node.args[0] if node.args else None
-        method = ast.unparse(node.func).removeprefix("re.")
-        if isinstance(first, ast.Constant) and isinstance(first.value, str) and method != "escape":
-            yield first.value, method, node.lineno
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="re"), attr=method),
+                args=[ast.Constant(value=str(pattern)), *_],
+            ) if method != "escape":
+                yield pattern, method, node.lineno
 
 
 # Functions
@@ -332,7 +334,7 @@ def test_quadratic_function_is_found() -> None:
             text.count("!")
             text = text[1:]
 
-    assert slow([("read", read, shape) for shape in long_texts()[:3]])
+    assert slow([("read", read, shape) for shape in long_texts()[:1]])
 
 
 def test_every_argument_can_be_made() -> None:
