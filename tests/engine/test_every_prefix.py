@@ -80,11 +80,18 @@ class Replay:
         self.log: list[Record] = []
         self.sent: list[tuple[Role, Block]] = []
         self.newest = ""
+        self.is_asked = False
 
     def add(self, record: Record) -> None:
         self.log.append(record)
-        if isinstance(record, User) and user_text(record):
-            self.newest = scrub(text_of(record.content))
+        if isinstance(record, Assistant):
+            self.is_asked = False
+        elif isinstance(record, User) and text_of(record.content).strip():
+            # Beside the user's own words, the text of a program is not the question of a turn.
+            is_own = bool(user_text(record))
+            if is_own or not self.is_asked:
+                self.newest = scrub(text_of(record.content))
+            self.is_asked |= is_own
 
     def check(self, *, idle: float) -> None:
         """Project the log as it stands; all laws hold."""
