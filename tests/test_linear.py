@@ -186,8 +186,10 @@ MADE: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
     "Counter": (lambda _: Estimator(),),
 }
 """Arguments by the annotation of a parameter; those that hold the text are what is tested."""
-OUR_TEXTS: Final = frozenset(("holdfast.core.secrets.patterns._tokens",))
-"""Functions that read nothing but tables of ours: it pairs each word of one with another."""
+OUR_TEXTS: Final = frozenset(
+    ("holdfast.core.secrets.patterns._tokens", "holdfast.engine.tools._read_docstring")
+)
+"""Functions that read texts of programmers: a table of ours, and docstrings of a bounded length."""
 PLAIN: Final = frozenset(("int", "int | None", "float", "bool", "Counter"))
 
 

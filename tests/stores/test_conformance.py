@@ -116,7 +116,7 @@ def test_conformance_lists_every_check() -> None:
         }
     assert set(listed) == written
     assert len(listed) == len(written)
-    assert (len(SESSION_CHECKS), len(BLOB_CHECKS), len(AUDIT_CHECKS)) == (82, 8, 4)
+    assert (len(SESSION_CHECKS), len(BLOB_CHECKS), len(AUDIT_CHECKS)) == (83, 8, 4)
     assert len(PROCESS_CHECKS) == 3
 
 

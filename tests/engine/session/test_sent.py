@@ -207,11 +207,11 @@ def test_a_checkpoint_that_is_brought_in_is_in_the_next_request(bench: Bench) ->
 
 
 def test_a_session_keeps_what_it_started_from_over_a_compaction(bench: Bench) -> None:
-    model = ScriptedModel(["One. " * 400, "Two. " * 400, "Three. " * 400, "Four."])
+    model = ScriptedModel([f"Part {number}. " * 400 for number in range(7)], otherwise="Done.")
     session = bench.open(model, summary_model=ScriptedModel([], otherwise="No."))
     state = State(session_id="old", original_request=f"Sort {WORD}.")
     checkpoints.bring_in(bench.store, session.key, state)
-    for _ in range(3):
+    for _ in range(7):  # the newest three steps are protected
         bench.say(session, "Go on. " * 400)
     bench.do(session.compact())
     assert any(isinstance(record, Compaction) for record in bench.records())

@@ -109,8 +109,11 @@ def test_the_words_that_codex_kept_are_carried_over_by_the_next_cut() -> None:
             *(codex("response_item", **one) for one in said),
             codex("compacted", message="the gist", replacement_history=said),
             codex("response_item", **item("user", "omega")),
-            *(codex("response_item", **item("assistant", "Long. " * 4_000)) for _ in range(3)),
-            codex("response_item", **item("user", "delta")),
+            *(
+                codex("response_item", **said)
+                for number in range(6)  # the newest three steps are protected
+                for said in (item("assistant", "Long. " * 4_000), item("user", f"delta {number}"))
+            ),
         )
     )
     records = found.records[len(said) :]  # as a store reads them: from the boundary on
