@@ -116,8 +116,8 @@ def test_conformance_lists_every_check() -> None:
         }
     assert set(listed) == written
     assert len(listed) == len(written)
-    assert (len(SESSION_CHECKS), len(BLOB_CHECKS), len(AUDIT_CHECKS)) == (83, 8, 4)
-    assert len(PROCESS_CHECKS) == 3
+    assert (len(SESSION_CHECKS), len(BLOB_CHECKS), len(AUDIT_CHECKS)) == (92, 8, 4)
+    assert len(PROCESS_CHECKS) == 6
 
 
 def test_conformance_runs_without_a_test_framework() -> None:

@@ -8,6 +8,7 @@ path, handle or seek appears here.
 from holdfast.ports.erasing import ErasableSession, SessionEraser
 from holdfast.ports.leases import LeaseHolder, Leases, uptime
 from holdfast.ports.models import AsyncModel, Model, OnDelta
+from holdfast.ports.reading import SessionReader
 from holdfast.ports.sessions import (
     ANY_HEAD,
     Appended,
@@ -16,11 +17,10 @@ from holdfast.ports.sessions import (
     Entropy,
     SessionCatalogue,
     SessionInfo,
-    SessionReader,
     SessionStore,
     Trashed,
     find_trashed,
-    newest_first,
+    page_of,
 )
 from holdfast.ports.side_stores import Audit, AuditPage, BlobStore, Notes, RunningSummaries
 
@@ -48,6 +48,6 @@ __all__ = [
     "SessionStore",
     "Trashed",
     "find_trashed",
-    "newest_first",
+    "page_of",
     "uptime",
 ]

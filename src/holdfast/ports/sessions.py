@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
@@ -15,20 +15,17 @@ from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log import views
 from holdfast.core.log.batch import Batch, new_header, place
 from holdfast.core.log.copies import fork_records
-from holdfast.core.log.keys import find_keyed
+from holdfast.core.models.totals import SessionTotals
 from holdfast.errors import BadRecord, NoSuchSession, UsageError
 from holdfast.ports.erasing import SessionEraser
+from holdfast.ports.reading import SessionReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterable, Sequence
 
     from holdfast.core.log.damage import Finding
     from holdfast.core.log.ids import SessionKey
-    from holdfast.core.log.records import Header, Record
-    from holdfast.core.log.tree import Branch
-    from holdfast.core.log.views import Live, LogEntry, LogReport
-    from holdfast.core.log.walk import OpenLog
+    from holdfast.core.log.records import Record
     from holdfast.ports.leases import Leases
     from holdfast.ports.side_stores import Audit, BlobStore, Notes, RunningSummaries
 
@@ -83,86 +80,6 @@ class Trashed(msgspec.Struct, frozen=True):
     key: SessionKey
     removed: float
     bytes: int
-
-
-class SessionReader(ABC):
-    """Reads sessions. A store implements `open_log` and may override a view with an indexed one."""
-
-    @abstractmethod
-    def open_log(self, key: SessionKey) -> AbstractContextManager[OpenLog]:
-        """Open a session for reading, as it is now. Takes no lock. Raises `NoSuchSession`."""
-
-    def read(self, key: SessionKey, *, start: str | None = None) -> Iterator[Record]:
-        """Yield the records on the path to the head, oldest first, from `start` on."""
-        with self.open_log(key) as log:
-            yield from views.read_path(log) if start is None else views.read_from(log, start)
-
-    def read_all(self, key: SessionKey) -> Iterator[LogEntry]:
-        """Yield every intact record in the order it was written, with its state."""
-        with self.open_log(key) as log:
-            yield from views.read_entries(log)
-
-    def read_branch(self, key: SessionKey, head: str) -> Iterator[Record]:
-        """Yield the records on the path to `head`, oldest first."""
-        with self.open_log(key) as log:
-            yield from views.read_path(log, head)
-
-    def header(self, key: SessionKey) -> Header:
-        """Return the first record: who owns the session and where it comes from.
-
-        A log that begins with another record has a header made up for it, with no owner. Raises
-        `StoreError` where the beginning is damaged and the owner therefore unknown.
-        """
-        with self.open_log(key) as log:
-            return views.header(log)
-
-    def last(self, key: SessionKey, count: int, *, before: str | None = None) -> list[Record]:
-        """Return the newest `count` records on the path to the head, oldest first.
-
-        With `before`, the newest before the record of that id. Raises `NoSuchRecord` where it is
-        not on the path.
-        """
-        with self.open_log(key) as log:
-            return views.last(log, count, before)
-
-    def back(self, key: SessionKey, *, before: str | None = None) -> Iterator[Record]:
-        """Yield the path from the head, or from before that record, towards the root.
-
-        Costs what is taken of it. Where an id occurs twice, the newest record has it here, so
-        that no `before` leads back to where a reader has been.
-        """
-        with self.open_log(key) as log:
-            yield from views.read_back(log, before)
-
-    def live(self, key: SessionKey, *, window: int | None = None) -> Live:
-        """Return the path from the newest compaction (that binds `window`) to the head."""
-        with self.open_log(key) as log:
-            return views.live(log, window)
-
-    def head(self, key: SessionKey) -> str:
-        """Return the id of the head."""
-        with self.open_log(key) as log:
-            return views.head(log)
-
-    def find(self, key: SessionKey, prefix: str) -> Record:
-        """Return the one record whose id is `prefix` or starts with it."""
-        with self.open_log(key) as log:
-            return views.find(log, prefix)
-
-    def find_message(self, key: SessionKey, message_key: str) -> Record | None:
-        """Return the user message that was stored under a key of the caller's, however old."""
-        with self.open_log(key) as log:
-            return find_keyed(log, message_key)
-
-    def branches(self, key: SessionKey) -> list[Branch]:
-        """Return every leaf of the session's tree."""
-        with self.open_log(key) as log:
-            return views.list_branches(log)
-
-    def verify(self, key: SessionKey) -> LogReport:
-        """Read everything, change nothing, report what is wrong."""
-        with self.open_log(key) as log:
-            return views.verify(log)
 
 
 class SessionCatalogue(SessionReader):
@@ -231,14 +148,40 @@ class SessionCatalogue(SessionReader):
             self.create_log(new, records)
         return self.head(new)
 
-    def sessions(self, *, agent: str | None = None) -> list[SessionInfo]:
-        """Return all sessions, the most recently active first."""
+    def info(self, key: SessionKey) -> SessionInfo:
+        """Return the small facts about a session. Raises `NoSuchSession`."""
+        with self.open_log(key) as log:
+            return SessionInfo(key=key, bytes=log.size, **msgspec.structs.asdict(views.facts(log)))
+
+    def totals(self, key: SessionKey) -> SessionTotals:
+        """Return the sums over everything in a session, on every branch."""
+        totals = SessionTotals()
+        with self.open_log(key) as log:
+            for _position, record in views.read_since(log, 0):
+                totals.add(record)
+        return totals
+
+    def sessions(
+        self,
+        *,
+        agent: str | None = None,
+        owner: str | None = None,
+        label: str | None = None,
+        after: SessionInfo | None = None,
+        limit: int | None = None,
+    ) -> list[SessionInfo]:
+        """Return sessions, the most recently active first.
+
+        `agent`, `owner` and `label` are exact; None is any, an empty `owner` means sessions without
+        an owner. A page has at most `limit`; `after` is the last session of the page before, as it
+        was then: no session comes twice, and none is left out that was not appended to meanwhile,
+        which moves it to the front.
+        """
         infos = []
         for key in self.keys(agent):
-            with suppress(NoSuchSession), self.open_log(key) as log:  # removed meanwhile
-                facts = msgspec.structs.asdict(views.facts(log))
-                infos.append(SessionInfo(key=key, bytes=log.size, **facts))
-        return newest_first(infos)
+            with suppress(NoSuchSession):  # removed meanwhile
+                infos.append(self.info(key))
+        return page_of(infos, owner=owner, label=label, after=after, limit=limit)
 
 
 class SessionStore(SessionCatalogue, SessionEraser):
@@ -332,8 +275,7 @@ class SessionStore(SessionCatalogue, SessionEraser):
             return Appended((), self.head(key))
 
         def full_id(name: str) -> str:
-            with self.open_log(key) as log:
-                return name if views.head(log) == name else views.full_id(log, name)
+            return name if self.head(key) == name else self.find(key, name).id
 
         batch = place(records, full_id, is_atomic=is_atomic)
         return self.append_batch(key, batch, expect=expect, durability=durability, token=token)
@@ -352,9 +294,28 @@ class SessionStore(SessionCatalogue, SessionEraser):
         self.close()
 
 
-def newest_first(infos: Iterable[SessionInfo]) -> list[SessionInfo]:
-    """Return sessions in the order of a listing."""
-    return sorted(infos, key=lambda info: (-info.last_active, info.key))
+def page_of(
+    infos: Iterable[SessionInfo],
+    *,
+    owner: str | None,
+    label: str | None,
+    after: SessionInfo | None,
+    limit: int | None,
+) -> list[SessionInfo]:
+    """Return the page of a listing that `SessionCatalogue.sessions` describes."""
+
+    def place(info: SessionInfo) -> tuple[float, SessionKey]:
+        return -info.last_active, info.key
+
+    start = None if after is None else place(after)
+    found = [
+        info
+        for info in infos
+        if owner in (None, info.owner)
+        and label in (None, info.label)
+        and (start is None or place(info) > start)
+    ]
+    return sorted(found, key=place)[:limit]
 
 
 def find_trashed(trash: Iterable[Trashed], name: str) -> Trashed:

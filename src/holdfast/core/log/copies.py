@@ -9,8 +9,8 @@ import msgspec
 from holdfast.core.log.batch import new_header
 from holdfast.core.log.ids import SessionKey, positional_id
 from holdfast.core.log.records import Header, Label, Record, Rewind
-from holdfast.core.log.views import find, header_or_none, position_of
-from holdfast.core.log.walk import outline, stream
+from holdfast.core.log.views import find, header_or_none
+from holdfast.core.log.walk import outline, position_of, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def fork_records(
         new,
         "fork",
         label=label,
-        parent_record=shape.head if at is None else find(log, at).id,
+        parent_record=shape.head if at is None else find(log, at, position).id,
         now=now,
     )
     return _copy_path(log, shape, position, header)

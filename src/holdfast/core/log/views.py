@@ -27,21 +27,27 @@ from holdfast.core.log.records import (
 from holdfast.core.log.replay import Boundaries, SeenCalls, without_doubles
 from holdfast.core.log.speakers import user_text
 from holdfast.core.log.tree import Outline, settled_ids
-from holdfast.core.log.walk import identify, outline, outline_lines, record_at, stream, walk_back
-from holdfast.errors import AmbiguousName, NoSuchRecord, StoreError
+from holdfast.core.log.walk import (
+    identify,
+    outline,
+    outline_lines,
+    position_of,
+    record_at,
+    records_that_count,
+    stream,
+    walk_back,
+)
+from holdfast.errors import NoSuchRecord, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.core.log.chain import Stands
     from holdfast.core.log.tree import Branch
     from holdfast.core.log.walk import LogLine, OpenLog
 
 _WALK_RECORDS_MAX: Final = 50_000
 """Reading from a record further back than this goes forward through the whole log instead: the
 records walked over are held in memory."""
-_SUGGESTED_IDS_MAX: Final = 200
-"""The newest ids, which an unknown id is compared with for a suggestion."""
 
 Standing = Literal["path", "branch", "double", "repeat", "open"]
 """The state of a record: on the path to the head; on an abandoned branch; a call stored a second
@@ -183,6 +189,17 @@ def head(log: OpenLog) -> str:
     return ""
 
 
+def head_position(log: OpenLog) -> int | None:
+    """Return the position of the head; None for an empty log."""
+    return next((position for position, _record in walk_back(log)), None)
+
+
+def read_since(log: OpenLog, start: int) -> Iterator[tuple[int, Record]]:
+    """Yield the records that count from a position on, in the order they were written."""
+    for position, item in records_that_count(log, start):
+        yield position, identify(item, position)
+
+
 def last(log: OpenLog, count: int, before: str | None = None) -> list[Record]:
     """Return the newest `count` records on the path, or the newest before one, oldest first."""
     if before is not None:
@@ -312,51 +329,15 @@ def header_or_none(log: OpenLog) -> Header | None:
     return None
 
 
-def find(log: OpenLog, name: str) -> Record:
-    """Return the record with that id, or with that unique prefix of an id."""
-    record = record_at(log, position_of(log, name))
+def find(log: OpenLog, name: str, position: int | None = None) -> Record:
+    """Return the record with that id, or with that unique prefix of an id.
+
+    A caller that knows where it is passes its `position`.
+    """
+    record = record_at(log, position_of(log, name) if position is None else position)
     if record is None:
         raise NoSuchRecord(name, log.key.session)
     return record
-
-
-def full_id(log: OpenLog, name: str) -> str:
-    """Return the id that a unique prefix stands for."""
-    position = position_of(log, name)
-    record = record_at(log, position)
-    return record.id if record else positional_id(position)
-
-
-def position_of(log: OpenLog, name: str) -> int:
-    """Return the position of a record. Records of an append that never completed do not count."""
-    candidates: dict[str, int] = {}
-    placed: int | None = None
-    recent: deque[str] = deque(maxlen=_SUGGESTED_IDS_MAX)
-    for position, item in _records_that_count(log):
-        record_id = item.id or positional_id(position)
-        recent.append(record_id)
-        if record_id == name:
-            return position
-        if name and record_id.startswith(name):
-            candidates.setdefault(record_id, position)
-        if positional_id(position) == name:
-            placed = position  # it goes by its position because its own id was taken
-    if placed is not None:
-        return placed
-    if len(candidates) == 1:
-        return next(iter(candidates.values()))
-    if candidates:
-        raise AmbiguousName("record", name, list(candidates))
-    raise NoSuchRecord(name, log.key.session, list(recent))
-
-
-def _records_that_count(log: OpenLog) -> Iterator[tuple[int, Stands]]:
-    """Yield every record that counts, in order."""
-    counted: list[tuple[int, Stands]] = []
-    shape = Outline(on_record=lambda position, item: counted.append((position, item)))
-    for _line in outline_lines(shape, log.lines()):
-        yield from counted
-        counted.clear()
 
 
 def _begins_step(record: Record) -> bool:

@@ -6,7 +6,8 @@ session is derived from those two, here and in `views`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from collections import deque
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
 
@@ -15,6 +16,7 @@ from holdfast.core.log.damage import Finding, Flaw, preview
 from holdfast.core.log.ids import SessionKey, positional_id
 from holdfast.core.log.records import Record
 from holdfast.core.log.tree import Outline, Place
+from holdfast.errors import AmbiguousName, NoSuchRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 LogLine = tuple[int, int, Record | Flaw | None, bytes]
 """Position, size, record and bytes of a line. A damaged line has a `Flaw`, a seal has None."""
 
+SUGGESTED_IDS_MAX: Final = 200
+"""The newest ids, which an unknown id is compared with for a suggestion."""
 _BRIDGES_MAX: Final = 4
 """A bridge over a missing parent reads the whole log; after this many an outline is cheaper."""
 
@@ -107,6 +111,48 @@ def _places(log: OpenLog, wanted: set[str]) -> dict[str, list[Place]]:
             if found is not None:
                 found.append(Place(position, hash(line)))
     return places
+
+
+def records_that_count(log: OpenLog, start: int = 0) -> Iterator[tuple[int, Record]]:
+    """Yield every record that counts, in order, from a position on.
+
+    Where `start` is in the middle of an append of several records, those from there on count once
+    the append is complete.
+    """
+    counted: list[tuple[int, Record]] = []
+    shape = Outline(
+        on_record=lambda position, item: counted.append((position, cast("Record", item))),
+        is_start=start == 0,
+    )
+    for _line in outline_lines(shape, log.lines(start)):
+        yield from counted
+        counted.clear()
+
+
+def position_of(log: OpenLog, name: str) -> int:
+    """Return the position of the record with that id, or with that unique prefix of an id.
+
+    Records of an append that never completed do not count.
+    """
+    candidates: dict[str, int] = {}
+    placed: int | None = None
+    recent: deque[str] = deque(maxlen=SUGGESTED_IDS_MAX)
+    for position, item in records_that_count(log):
+        record_id = item.id or positional_id(position)
+        recent.append(record_id)
+        if record_id == name:
+            return position
+        if name and record_id.startswith(name):
+            candidates.setdefault(record_id, position)
+        if positional_id(position) == name:
+            placed = position  # it goes by its position because its own id was taken
+    if placed is not None:
+        return placed
+    if len(candidates) == 1:
+        return next(iter(candidates.values()))
+    if candidates:
+        raise AmbiguousName("record", name, list(candidates))
+    raise NoSuchRecord(name, log.key.session, list(recent))
 
 
 # Backward

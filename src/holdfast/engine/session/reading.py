@@ -12,6 +12,7 @@ from holdfast.core.flow.arguments import (
 )
 from holdfast.core.log.records import Assistant, Flush, ToolResult, User
 from holdfast.engine.session.status import status_of
+from holdfast.engine.session.totals import price_totals
 from holdfast.errors import NoSuchOutput
 
 if TYPE_CHECKING:
@@ -27,10 +28,11 @@ def read_plan(state: SessionState) -> Plan:
 
 
 def read_status(state: SessionState) -> Status:
-    totals = state.totals()
+    totals = state.store.totals(state.key)
     return status_of(
         state.plan_held(),
         totals,
+        price_totals(totals, state.run.settings),
         state.run.options.policy,
         session=state.key.session,
         agent=state.key.agent,

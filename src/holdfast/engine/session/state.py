@@ -21,7 +21,6 @@ from holdfast.engine.session.options import run_settings, window_and_floor
 from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.session.session_log import SessionLog
 from holdfast.engine.session.side_files import SideFiles
-from holdfast.engine.session.totals import Totals
 from holdfast.engine.tools import Toolbox
 from holdfast.errors import HoldfastError, HoldfastWarning, StoreError
 from holdfast.providers.failures import name_failure
@@ -64,7 +63,6 @@ class SessionState:
         self.outputs = Outputs(store, blobs) if blobs is not None else None
         self._clock = clock
         self._options = options
-        self._totals: Totals | None = None
         reader = self._output_tool(model)
         toolbox = Toolbox(options.tools, unlisted=[reader] if reader else [], vault=vault)
         self.log = SessionLog(store, key, clock, blobs, vault)
@@ -99,7 +97,6 @@ class SessionState:
         """True once the run knows everything that the log says of it."""
         self._settle_by_newest()
         self.run.recent_replies = self.side_files.recent_replies
-        self.log.on_append(self._count)
         self.log.on_append(self.side_files.on_append)
 
     @property
@@ -141,18 +138,8 @@ class SessionState:
         with self.world.planning:
             return self.run.plan(self.records(), self._clock(), pressure="hold")
 
-    def totals(self) -> Totals:
-        """The sums over everything in the log, kept up to date with each append."""
-        if self._totals is None:
-            totals = Totals()
-            everything = (entry.record for entry in self.store.read_all(self.key))
-            totals.add(everything, self.run.settings)
-            self._totals = totals
-        return self._totals
-
     def label(self) -> str:
-        infos = self.store.sessions(agent=self.key.agent)
-        return next((info.label for info in infos if info.key == self.key), "")
+        return self.store.info(self.key).label
 
     def save_checkpoint(self, trigger: str, token: int | None = None) -> SavedCheckpoint | None:
         """Store a checkpoint. A failure is a warning and costs nothing else."""
@@ -206,10 +193,6 @@ class SessionState:
             name_failure(error, self.world.rules),
             error if isinstance(error, BaseException) else None,
         )
-
-    def _count(self, records: Sequence[Record]) -> None:
-        if self._totals is not None:
-            self._totals.add(records, self.run.settings)
 
 
 def _owner_of(store: SessionStore, key: SessionKey) -> str:

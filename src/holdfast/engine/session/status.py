@@ -9,11 +9,11 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.core.models.totals import SessionTotals
     from holdfast.core.models.window import Window
     from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.steps import ContextUnit
-    from holdfast.engine.session.totals import Totals
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 def status_of(
     plan: Plan,
-    totals: Totals,
+    totals: SessionTotals,
+    price: tuple[float, int],
     policy: Policy,
     *,
     session: str,
@@ -73,7 +74,8 @@ def status_of(
     head: str,
     mode: str,
 ) -> Status:
-    """Build the status from the next request and the totals so far."""
+    """Build the status from the next request, the totals so far and what they cost."""
+    cost, unpriced = price
     compact_at = int(policy.compact * policy.working_budget(plan.budget.tokens))
     return Status(
         session=session,
@@ -95,8 +97,8 @@ def status_of(
         prompt_tokens=totals.prompt,
         output_tokens=totals.output,
         cache_share=totals.cache_share,
-        cost=totals.cost,
-        unpriced=totals.unpriced,
+        cost=cost,
+        unpriced=unpriced,
         turns_left=_turns_left(plan.units_kept, plan.tokens.messages, compact_at),
         head=head,
         mode=mode,

@@ -13,7 +13,7 @@ from holdfast.core.log.copies import copy_header
 from holdfast.core.log.records import encode
 from holdfast.core.log.views import examine, verify
 from holdfast.errors import HoldfastWarning
-from holdfast.ports import SessionCatalogue, newest_first
+from holdfast.ports import SessionCatalogue, page_of
 from holdfast.stores.files import Disk, explaining_read, network_filesystem, size_at_rest
 from holdfast.stores.jsonl import trash
 from holdfast.stores.jsonl.folders import Folders
@@ -72,13 +72,22 @@ class FileCatalogue(SessionCatalogue):
     def keys(self, agent: str | None = None) -> Iterator[SessionKey]:
         return (key for key, _status in self._folders.sessions() if agent in (None, key.agent))
 
-    def sessions(self, *, agent: str | None = None) -> list[SessionInfo]:
+    def sessions(
+        self,
+        *,
+        agent: str | None = None,
+        owner: str | None = None,
+        label: str | None = None,
+        after: SessionInfo | None = None,
+        limit: int | None = None,
+    ) -> list[SessionInfo]:
         logs = (
             LogFile(key, status, self._open)
             for key, status in self._folders.sessions()
             if agent in (None, key.agent)
         )
-        return newest_first(self._index.infos(logs, is_complete=agent is None))
+        infos = self._index.infos(logs, is_complete=agent is None)
+        return page_of(infos, owner=owner, label=label, after=after, limit=limit)
 
     # The trash
 

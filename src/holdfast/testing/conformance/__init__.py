@@ -28,6 +28,7 @@ from holdfast.testing.conformance import (
     compacting,
     creating,
     erasing,
+    following,
     leasing,
     listing,
     processes,
@@ -61,7 +62,7 @@ def _checks_in(*modules: ModuleType) -> tuple[Callable[[Any], None], ...]:
 
 
 SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = _checks_in(
-    creating, appending, leasing, reading, branching, compacting, listing, trash, erasing
+    creating, appending, leasing, reading, branching, compacting, listing, following, trash, erasing
 )
 """Every promise of `SessionStore`."""
 BLOB_CHECKS: Final[tuple[BlobCheck, ...]] = _checks_in(blobs)

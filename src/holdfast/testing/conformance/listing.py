@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Label, ModelChange, Rewind
+from holdfast.errors import NoSuchSession
 from holdfast.ports import ANY_HEAD
-from holdfast.testing.conformance.samples import KEY, message, one_of_each
+from holdfast.testing.conformance.samples import ABSENT, KEY, OTHER, message, one_of_each, raises
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Record
-    from holdfast.ports import SessionStore
+    from holdfast.ports import SessionInfo, SessionStore
 
 
 def the_listing_shows_small_facts(store: SessionStore) -> None:
@@ -48,6 +49,92 @@ def the_listing_is_newest_first_and_by_agent(store: SessionStore) -> None:
     assert store.sessions()[0].key == keys[0]
 
 
+def filters_are_exact(store: SessionStore) -> None:
+    """Agent, owner and label choose by the whole text; an empty owner means none."""
+    for number, (owner, label) in enumerate((("ann", "x"), ("an", "x"), ("", "x y"), ("ann", ""))):
+        store.create(SessionKey("one", f"s{number}"), owner=owner, label=label)
+    store.create(SessionKey("two", "s0"), owner="ann", label="x")
+
+    def names(**filters: str) -> list[str]:
+        return sorted(str(info.key) for info in store.sessions(**filters))  # type: ignore[arg-type]
+
+    assert names(owner="ann") == ["one/s0", "one/s3", "two/s0"]
+    assert names(owner="") == ["one/s2"]
+    assert names(owner="nobody") == []
+    assert names(label="x") == ["one/s0", "one/s1", "two/s0"]
+    assert names(label="") == ["one/s3"]
+    assert names(agent="one", owner="ann", label="x") == ["one/s0"]
+    store.append(SessionKey("one", "s0"), [Label(label="y")], expect=ANY_HEAD)
+    assert names(owner="ann", label="x") == ["two/s0"]
+
+
+def pages_make_up_the_listing(store: SessionStore) -> None:
+    """Pages of any size, one after the other, are the listing, also where times are equal."""
+    for number in range(12):
+        key = SessionKey("one" if number % 3 else "two", f"s{number:02}")
+        store.create(key, owner="ann" if number % 2 else "", label="x" if number % 4 else "")
+        store.append(key, [message("x", ts=4_000_000_000.0 + number // 3)], expect=ANY_HEAD)
+    filters: list[dict[str, str]] = [{}, {"agent": "one"}, {"owner": "ann"}, {"label": "x"}]
+    for chosen in filters:
+        whole = store.sessions(**chosen)  # type: ignore[arg-type]
+        for limit in (1, 2, 5, 12, 50):
+            found: list[SessionInfo] = []
+            while page := _page(store, chosen, found, limit):
+                assert len(page) <= limit
+                found += page
+            assert found == whole
+    assert store.sessions(limit=0) == []
+
+
+def a_page_follows_the_last_whatever_is_appended(store: SessionStore) -> None:
+    """No session comes twice while sessions are appended to and made; those untouched all come."""
+    keys = [SessionKey("one", f"s{number}") for number in range(9)]
+    for number, key in enumerate(keys):
+        store.create(key)
+        store.append(key, [message("x", ts=4_000_000_000.0 - number)], expect=ANY_HEAD)
+    found = store.sessions(limit=3)
+    store.append(found[-1].key, [message("x", ts=5_000_000_000.0)], expect=ANY_HEAD)
+    store.append(keys[7], [message("x", ts=5_000_000_001.0)], expect=ANY_HEAD)
+    store.create(SessionKey("one", "new"))
+    store.append(SessionKey("one", "new"), [message("x", ts=6_000_000_000.0)], expect=ANY_HEAD)
+    store.remove(keys[4])
+    while page := _page(store, {}, found, 2):
+        found += page
+    assert [info.key for info in found] == [keys[n] for n in (0, 1, 2, 3, 5, 6, 8)]
+
+
+def info_is_the_row_of_the_listing(store: SessionStore) -> None:
+    """`info` returns what a listing shows of a session, after every append."""
+    store.create(KEY, label="project", owner="ann")
+    store.create(OTHER)
+    for record in one_of_each():
+        store.append(KEY, [record], expect=ANY_HEAD)
+        assert store.info(KEY) == next(row for row in store.sessions() if row.key == KEY)
+    assert (store.info(KEY).owner, store.info(OTHER).owner) == ("ann", "")
+    with raises(NoSuchSession):
+        store.info(ABSENT)
+
+
+def totals_are_sums_over_every_branch(store: SessionStore) -> None:
+    """`totals` counts turns, calls and tokens of everything appended, whatever was rewound."""
+    store.create(KEY)
+    usage = {"input_tokens": 70, "cache_read_input_tokens": 30, "output_tokens": 5}
+    reply = Assistant(content="r", provider="anthropic", model="m", usage=usage)
+    first = store.append(KEY, [message("a"), reply], expect=ANY_HEAD)
+    store.append(KEY, [Rewind(to=first.ids[0]), reply], expect=ANY_HEAD)
+    store.append(KEY, [message("b"), Assistant(content="r")], expect=ANY_HEAD)
+    totals = store.totals(KEY)
+    assert (totals.turns, totals.calls, totals.unknown) == (2, 3, 1)
+    assert (totals.prompt, totals.cached_read, totals.output) == (200, 60, 10)
+    assert [(name, calls.calls) for name, calls in totals.replies.items()] == [("m", 2)]
+    store.append(KEY, one_of_each(), expect=ANY_HEAD)
+    totals = store.totals(KEY)
+    assert (totals.turns, totals.calls, totals.tools) == (3, 4, 2)
+    assert (totals.compactions, totals.prunes, totals.flushes) == (1, 1, 1)
+    with raises(NoSuchSession):
+        store.totals(ABSENT)
+
+
 def a_label_names_the_session_or_a_record(store: SessionStore) -> None:
     """The newest label without a target is the session's; one with a target leaves it alone."""
     store.create(KEY, label="old")
@@ -70,3 +157,10 @@ def verify_finds_nothing_wrong_with_a_sound_session(store: SessionStore) -> None
     entries = list(store.read_all(KEY))
     assert report.records == len(entries) == sum(report.counts.values())
     assert (report.key, report.head) == (KEY, store.head(KEY))
+
+
+def _page(
+    store: SessionStore, filters: dict[str, str], found: list[SessionInfo], limit: int
+) -> list[SessionInfo]:
+    after = found[-1] if found else None
+    return store.sessions(**filters, after=after, limit=limit)

@@ -1,4 +1,4 @@
-"""A lease holds between processes, whatever becomes of its holder: done, killed, or paused."""
+"""Promises between processes: leases hold, no append is refused, listings and followers keep up."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import LeaseLost, TurnInProgress
 from holdfast.ports import ANY_HEAD, SessionStore
-from holdfast.testing.conformance.samples import KEY, message, texts_of
+from holdfast.testing.conformance.samples import KEY, OTHER, message, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,8 @@ _SHORT: Final = 0.5
 _LONG: Final = 600.0
 """Longer than any check takes."""
 _PROCESSES: Final = 3
+_WRITERS: Final = 4
+_APPENDS: Final = 50
 _TURNS: Final = 20
 """Enough for several to ask at once, again and again."""
 
@@ -70,6 +73,78 @@ def a_paused_holder_writes_nothing_after_its_successor(open_store: _OpenStore) -
             store.append(KEY, [message("and on")], expect=ANY_HEAD, token=token)
             store.leases.release(KEY, token)
         assert texts_of(store.read(KEY)) == ["first", "next", "and on"]
+
+
+def appends_of_four_processes_are_all_taken(open_store: _OpenStore) -> None:
+    """An append after whatever the head is succeeds, however many processes append."""
+    with open_store() as store:
+        store.create(KEY)
+        with _start(_WRITERS, _append, open_store) as (_workers, pipes):
+            _go(pipes)
+            _finish(pipes)
+        texts = texts_of(store.read(KEY))
+        _check_appends(texts)
+        assert store.verify(KEY).is_sound
+        assert (store.info(KEY).records, store.totals(KEY).turns) == (len(texts) + 1, len(texts))
+
+
+def a_listing_shows_what_was_appended(open_store: _OpenStore) -> None:
+    """While others append, a listing never goes back; once an append returned, it shows it."""
+    with open_store() as store:
+        store.create(KEY)
+        store.create(OTHER)
+        before = store.info(KEY).records
+        with _start(_WRITERS, _append, open_store) as (_workers, pipes):
+            _go(pipes)
+            left = list(pipes)
+            while left:
+                left = [pipe for pipe in left if not pipe.poll()]
+                (info,) = store.sessions(agent=KEY.agent, limit=1)
+                assert info.key in (KEY, OTHER)
+                (row,) = (each for each in store.sessions() if each.key == KEY)
+                assert row.records >= before
+                before = row.records
+            _finish(pipes)
+        (info,) = store.sessions(agent=KEY.agent, limit=1)
+        assert (info.key, info.records) == (KEY, _WRITERS * _APPENDS + 1)
+
+
+def a_follower_sees_other_processes(open_store: _OpenStore) -> None:
+    """Every record that other processes append comes once, in the order of the log."""
+    with open_store() as store:
+        store.create(KEY)
+        with _start(_WRITERS, _append, open_store) as (_workers, pipes):
+            follower = store.follow(KEY, idle_seconds=_LONG)
+            _go(pipes)
+            seen = texts_of(islice(follower, _WRITERS * _APPENDS))
+            _finish(pipes)
+        assert seen == texts_of(store.read(KEY))
+        _check_appends(seen)
+
+
+def _append(pipe: Connection, open_store: _OpenStore, number: int) -> None:
+    with open_store() as store:
+        pipe.recv()
+        for turn in range(_APPENDS):
+            store.append(KEY, [message(f"{number}.{turn}")], expect=ANY_HEAD)
+    pipe.send("done")
+
+
+def _go(pipes: list[Connection]) -> None:
+    for pipe in pipes:
+        pipe.send("go")
+
+
+def _finish(pipes: list[Connection]) -> None:
+    assert [pipe.recv() for pipe in pipes] == ["done"] * len(pipes)
+
+
+def _check_appends(texts: list[str]) -> None:
+    """Each process's appends are all there, in its order."""
+    assert len(texts) == _WRITERS * _APPENDS
+    for number in range(_WRITERS):
+        own = [text for text in texts if text.startswith(f"{number}.")]
+        assert own == [f"{number}.{turn}" for turn in range(_APPENDS)]
 
 
 def _take_turns(pipe: Connection, open_store: _OpenStore, number: int) -> None:

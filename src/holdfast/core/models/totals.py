@@ -1,0 +1,137 @@
+"""The totals of a session over all its branches: turns, calls and tokens.
+
+They hold no prices, so that they can be kept beside a log whatever a token costs today.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+import msgspec
+
+from holdfast.core.log.records import (
+    Assistant,
+    Checkpoint,
+    Compaction,
+    Flush,
+    Header,
+    InjectedContext,
+    Label,
+    Mode,
+    ModelChange,
+    Prune,
+    Rewind,
+    ToolResult,
+    ToolUse,
+    Undo,
+    Unknown,
+    User,
+)
+from holdfast.core.models.usage import Usage, read_usage
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Json, Record
+
+
+class ModelTotals(msgspec.Struct):
+    """The calls to one model, without those whose cost a record states."""
+
+    calls: int = 0
+    prompt: int = 0
+    cached_read: int = 0
+    cached_write: int = 0
+    cached_write_1h: int = 0
+    output: int = 0
+
+    def add(self, usage: Usage) -> None:
+        self.calls += 1
+        self.prompt += usage.prompt
+        self.cached_read += usage.cached_read
+        self.cached_write += usage.cached_write
+        self.cached_write_1h += usage.cached_write_1h
+        self.output += usage.output or 0
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all calls, as if one call had used them."""
+        return Usage(
+            prompt=self.prompt,
+            cached_read=self.cached_read,
+            cached_write=self.cached_write,
+            cached_write_1h=self.cached_write_1h,
+            output=self.output,
+        )
+
+
+class SessionTotals(msgspec.Struct):
+    """Sums over the records of a session. Grows by one record at a time."""
+
+    turns: int = 0
+    calls: int = 0
+    tools: int = 0
+    compactions: int = 0
+    prunes: int = 0
+    flushes: int = 0
+    prompt: int = 0
+    cached_read: int = 0
+    output: int = 0
+    unknown: int = 0
+    """Calls of which no usage is known."""
+    stated_cost: float = 0.0
+    """Dollars that records state themselves."""
+    replies: dict[str, ModelTotals] = msgspec.field(default_factory=dict)
+    """Calls for replies, by model; under an empty name where the record has none."""
+    helpers: dict[str, ModelTotals] = msgspec.field(default_factory=dict)
+    """Calls for summaries and notes, by model; under an empty name where the record has none."""
+
+    @property
+    def cache_share(self) -> float | None:
+        """The share of the input that came from the provider's prompt cache."""
+        return self.cached_read / self.prompt if self.prompt else None
+
+    def add(self, record: Record) -> None:
+        """Count the next record."""
+        match record:
+            case User(extra=extra):
+                self.turns += not extra.get("meta")
+            case ToolResult():
+                self.tools += 1
+            case Assistant():
+                self.calls += 1
+                self._charge(self.replies, record.model, record.usage, record.provider)
+            case Compaction(covers=covers):
+                self.compactions += covers is not None  # without it, the session began with it
+                if record.usage:
+                    self._charge(self.helpers, record.model, record.usage, cost=record.cost)
+            case Flush():
+                self.flushes += 1
+                if record.usage:
+                    self._charge(self.helpers, None, record.usage)
+            case Prune():
+                self.prunes += 1
+            case Header() | ToolUse() | Rewind() | Undo() | Checkpoint() | Label():
+                pass  # costs nothing
+            case ModelChange() | Mode() | InjectedContext() | Unknown():
+                pass  # costs nothing
+            case _:
+                assert_never(record)
+
+    def _charge(
+        self,
+        models: dict[str, ModelTotals],
+        model: str | None,
+        raw: Json | None,
+        provider: str | None = None,
+        cost: float | None = None,
+    ) -> None:
+        usage = read_usage(raw, provider or "")
+        if usage is None:
+            self.unknown += 1
+            return
+        self.prompt += usage.prompt
+        self.cached_read += usage.cached_read
+        self.output += usage.output or 0
+        if cost is not None:
+            self.stated_cost += cost
+        else:
+            models.setdefault(model or "", ModelTotals()).add(usage)
