@@ -17,13 +17,17 @@ import sys
 from collections import defaultdict, deque
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import cycle
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.adversarial import grown, long_texts, near_matches
-from tests.support.growth import RATIO_MAX, growth
+from tests.support.growth import GIVEN_UP, LARGEST, RATIO_MAX, growth, steepest
 from tests.support.runs import sample
 
 import holdfast
@@ -179,17 +183,15 @@ MADE: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
     "Record": (lambda text: _records(text)[0], lambda text: _records(text)[1]),
     "Sequence[Record]": (_records,),
     "Iterable[Record]": (_records,),
-    "int": (lambda _: 1_000,),
-    "int | None": (lambda _: 1_000,),
+    "int": (lambda _: 50,),
+    "int | None": (lambda _: 50,),
     "float": (lambda _: 10.0,),
     "bool": (lambda _: True,),
     "Counter": (lambda _: Estimator(),),
 }
 """Arguments by the annotation of a parameter; those that hold the text are what is tested."""
-OUR_TEXTS: Final = frozenset(
-    ("holdfast.core.secrets.patterns._tokens", "holdfast.engine.tools._read_docstring")
-)
-"""Functions that read texts of programmers: a table of ours, and docstrings of a bounded length."""
+OUR_TEXTS: Final = frozenset(("holdfast.core.secrets.patterns._tokens",))
+"""Functions that read a table of ours alone."""
 PLAIN: Final = frozenset(("int", "int | None", "float", "bool", "Counter"))
 
 
@@ -277,7 +279,7 @@ def slow(readings: list[Reading]) -> dict[str, list[Any]]:
     for name, read, shape in readings:
         if len(found.get(name, ())) < 3:
             grown = partial(_read_grown, read, shape)
-            # Quadratic work is slow each time; a busy machine is not.
+            # Quadratic work is slow each time.
             if all((ratio := growth(grown)) > RATIO_MAX for _ in range(3)):
                 found[name].append((shape, round(ratio, 1)))
     return dict(found)
@@ -338,6 +340,41 @@ def test_quadratic_function_is_found() -> None:
             text = text[1:]
 
     assert slow([("read", read, shape) for shape in long_texts()[:1]])
+
+
+def test_exponential_pattern_is_found() -> None:
+    read = re.compile(r"(a|a)*!").match
+
+    assert growth(lambda size: read("a" * size)) > RATIO_MAX
+
+
+def noisy(cost: Callable[[int], float], noise: list[float]) -> Callable[[int], float]:
+    """A cost as a busy machine shows it: each call slower by the next factor."""
+    factors = cycle(noise)
+
+    def measure(size: int) -> float:
+        measured = cost(size) * next(factors)
+        return measured if measured < GIVEN_UP else inf
+
+    return measure
+
+
+BURSTS: Final = st.lists(st.floats(1, 10), min_size=1, max_size=2).map(
+    lambda slow: [*slow, 1.0, 1.1]
+)
+"""Among some calls in a row, at least one that no other process disturbs."""
+
+
+@given(st.floats(-9, 3), st.floats(0, 1), BURSTS)
+def test_linear_work_is_never_found(weight: float, start: float, noise: list[float]) -> None:
+    """However slow the reader and busy the machine; to begin a call may cost something, too."""
+    assert steepest(noisy(lambda size: 10**weight * size / LARGEST + start, noise)) <= RATIO_MAX
+
+
+@given(st.floats(-0.5, 5), BURSTS)
+def test_quadratic_work_is_always_found(weight: float, noise: list[float]) -> None:
+    """However slow the reader and busy the machine, down to a third of the cheapest reading."""
+    assert steepest(noisy(lambda size: 10**weight * (size / LARGEST) ** 2, noise)) > RATIO_MAX
 
 
 def test_every_argument_can_be_made() -> None:

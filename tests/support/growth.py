@@ -1,4 +1,7 @@
-"""Growth of CPU with the size of a text, which no other process on the machine changes."""
+"""Growth of CPU with the size of a text: the same answer on a fast, a slow and a busy machine.
+
+Every bound is a multiple of `unit`, the CPU of the cheapest quadratic reading on this machine.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,24 @@ import math
 import signal
 import time
 from contextlib import contextmanager
+from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 RATIO_MAX: Final = 2.5
-"""CPU for twice the text; quadratic work has 4."""
-SIZE: Final = 2_000
-_LARGEST: Final = 64_000
-_SHORT: Final = 0.0015
-"""Below this, in seconds, a text of SIZE was not read in quadratic time, and noise is large."""
-_CLEAR: Final = 0.02
-_LONG: Final = 0.2
-_GIVEN_UP: Final = 2.0
+"""CPU for twice the text; linear work has 2, quadratic work 4."""
+LARGEST: Final = 16_000
+_SMALLEST: Final = 15
+_STEP: Final = 4
+"""Sizes differ by this factor: quadratic work takes 16 times as long, linear work 4 times."""
+_SHORT: Final = 1 / 8
+"""Units. Faster than this, the largest text was not read in quadratic time."""
+GIVEN_UP: Final = 40
+"""Units. A reader is stopped here and judged by smaller texts."""
+_REPEATS: Final = 3
 
 
 class TooLong(BaseException):
@@ -27,7 +34,7 @@ class TooLong(BaseException):
 
 
 @contextmanager
-def cpu_limit(seconds: float) -> Iterator[None]:
+def _cpu_limit(seconds: float) -> Iterator[None]:
     def give_up(*_: object) -> None:
         raise TooLong
 
@@ -40,38 +47,68 @@ def cpu_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def cpu(call: Callable[[], Any]) -> float:
-    """Seconds of CPU that a call takes; whatever it raises is an answer, too."""
+def _cpu(call: Callable[[], Any], limit: float) -> float:
+    """Seconds of CPU that a call takes, infinite above the limit; an exception is an answer."""
     began = time.thread_time()
     try:
-        with cpu_limit(_GIVEN_UP):
+        with _cpu_limit(limit):
             call()
     except TooLong:
-        return _GIVEN_UP
+        return math.inf
     except Exception:
         pass
     return time.thread_time() - began
 
 
-def growth(call: Callable[[int], Any], *, size: int = SIZE) -> float:
-    """CPU for twice a size by CPU for the size; 0 where a text was read too fast to say.
+@cache
+def unit() -> float:
+    """CPU of a search for a letter from every place of the largest text; about 5 ms."""
+    text = "a" * LARGEST
 
-    The size doubles until the numbers are clear. A ratio above the bound counts only where two
-    doublings show it too, each measured three times: other processes slow a single call down.
+    def read() -> None:
+        for place in range(LARGEST):
+            text.find("!", place)
+
+    return min(_cpu(read, limit=60.0) for _ in range(5))
+
+
+def growth(call: Callable[[int], Any]) -> float:
+    """CPU of a call for twice a size by CPU for the size; 0 where it is too short to matter."""
+    limit = GIVEN_UP * unit()
+    return steepest(lambda size: _cpu(lambda: call(size), limit) / unit())
+
+
+def steepest(cost: Callable[[int], float]) -> float:
+    """Return the steepest growth per doubling of a cost, which is in units; infinite: given up.
+
+    Judged are the three largest sizes that were not given up: a pattern that looks 200 letters far
+    takes quadratic time up to there, and linear time for a text.
+
+    A growth above the bound counts only where the least of several costs shows it, too: another
+    process can slow down one call, and the first call of a function may compile a pattern.
     """
+    size, costs = LARGEST, {LARGEST: cost(LARGEST)}
+    while costs[size] == math.inf and size > _SMALLEST:
+        size //= _STEP
+        costs[size] = cost(size)
+    if costs[size] == math.inf:
+        return math.inf
+    for _ in range(2):
+        if costs[size] > _SHORT and size > _SMALLEST:
+            size //= _STEP
+            costs[size] = cost(size)
+    sizes = sorted(costs)
+    found = 0.0
+    for small, large in pairwise(sizes):
+        if costs[large] > _SHORT and _ratio(costs[small], costs[large]) > RATIO_MAX:
+            for size in (small, large):
+                costs[size] = min(costs[size], *(cost(size) for _ in range(_REPEATS)))
+        if costs[large] > _SHORT:
+            found = max(found, _ratio(costs[small], costs[large]))
+    return found
 
-    def cost(chars: int) -> float:
-        return cpu(lambda: call(chars))
 
-    if cost(size) < _SHORT:
-        return 0.0
-    now, twice = cost(size), cost(2 * size)
-    while twice < _CLEAR and 2 * size < _LARGEST:
-        size *= 2
-        now, twice = twice, cost(2 * size)
-    if twice <= RATIO_MAX * now:
-        return twice / max(now, 1e-9)
-    size = size // 2 if twice > _LONG else size
-    small = min(cost(size) for _ in range(3))
-    large = min(cost(4 * size) for _ in range(3))
-    return math.sqrt(large / max(small, 1e-9))
+def _ratio(small: float, large: float) -> float:
+    """Growth per doubling; of a call that was given up, the least that it can be."""
+    large = min(large, GIVEN_UP)
+    return math.pow(large / max(small, 1e-9), 1 / math.log2(_STEP))

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _NAME: Final = lazy_pattern(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _HINT: Final = "pass a list of functions: `tools=[read_file]`"
 _DOCSTRING_CHARS: Final = 20_000
-"""A longer docstring is no description of a tool; the parser takes more than linear time."""
+"""A longer docstring is no description of a tool."""
+_BLANK_LINES: Final = lazy_pattern(r"\n{3,}")
 _SHOWN_CHARS: Final = 80
 """A wrong value, as an error quotes it."""
 
@@ -185,6 +186,8 @@ def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
     """
     if "\n" not in text or len(text) > _DOCSTRING_CHARS:
         return text, {}
+    # `inspect.cleandoc`, which the parser calls, takes quadratic time for leading blank lines.
+    text = _BLANK_LINES.sub("\n\n", text.strip("\n"))
     # Costs a few milliseconds to import, which only sessions with tools need.
     from docstring_parser import ParseError, compose, parse
 
