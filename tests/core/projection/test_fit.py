@@ -12,8 +12,10 @@ from tests.conversations import said
 from tests.core.projection.test_project import appended, blocks_of, live_part
 from tests.support.runs import examples
 
-from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
+from holdfast.core.log.records import Assistant, Compaction, InjectedContext, ToolResult, User
+from holdfast.core.log.speakers import META
 from holdfast.core.models.dialects import target
+from holdfast.core.models.messages import Text
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import project
@@ -108,6 +110,54 @@ def test_a_forced_cut_says_that_it_took_what_is_protected() -> None:
     plan = plan_of(said(records), 16_000, deny=("keep_*",))
     made = next(made for made in plan.decisions if isinstance(made, Compaction))
     assert "protected" in (made.reason or "")
+
+
+WORDS = "Rename the parser, and leave lexer.py alone."
+
+
+@examples(40)
+@given(
+    style=st.lists(st.sampled_from(("tool", "program", "two programs")), min_size=4, max_size=30),
+    size=st.integers(1, 300),
+    window=st.sampled_from((4_000, 8_000, 16_000)),
+    cache=st.sampled_from((COLD, PromptCache())),
+)
+def test_text_of_programs_never_takes_the_place_of_the_users_words(
+    style: list[str], size: int, window: int, cache: PromptCache
+) -> None:
+    """The user's words are a message of their own in every request of the turn, however many
+    messages a program writes after them and however many cuts there are. The newest message of
+    the program is there as well."""
+    log = said([InjectedContext(text="From the day before.", source="a hook"), User(content=WORDS)])
+    for number, kind in enumerate(style):
+        newest = f"observation {number}: {FILLER * size}"
+        by_program: list[Record] = [
+            Assistant(content=f"Step {number}."),
+            User(content=newest, extra={META: True}),
+        ]
+        made = step(number, "look", size) if kind == "tool" else by_program
+        more = by_program[1:] if kind == "two programs" else []
+        log = said_after(log, [*made, *more])
+        plan = project(
+            ProjectionRequest(
+                log, Window(window), target("anthropic"), prompt_cache=cache, floor=1_000
+            )
+        )
+        sent = [block for _role, block in blocks_of(plan)]
+        assert Text(WORDS) in sent
+        texts = [block.text for block in sent if isinstance(block, Text)]
+        assert any("From the day before." in text for text in texts)
+        assert kind == "tool" or any(text.startswith(f"observation {number}:") for text in texts)
+        log = appended(log, plan)
+
+
+def said_after(log: Sequence[Record], records: Sequence[Record]) -> list[Record]:
+    """The log with more records, whose ids go on."""
+    new = [
+        msgspec.structs.replace(record, id=f"r{len(log) + number:05d}", ts=1.7e9 + len(log))
+        for number, record in enumerate(records)
+    ]
+    return [*log, *new]
 
 
 WAYS = ("cold", "full", "asked", "forced")

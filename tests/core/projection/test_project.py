@@ -119,6 +119,21 @@ def test_long_conversation_fits_every_window(window: int) -> None:
     assert plan.decisions or window > 200_000
 
 
+def test_conversation_fits_beside_large_parts_of_the_caller() -> None:
+    """Descriptions of tools, or a system prompt, of more than half of the window; the messages
+    would fit without them."""
+    for window in (16_000, 32_000, 128_000):
+        words = "does what its name says " * (window * 6 // 10 // 5)
+        tools = (Tool("read_file", words, {"type": "object"}),)
+        log = long_log(window // 2_000, chars=2_800)
+        assert plan_for(log, window).decisions == ()
+        for parts in ({"tools": tools}, {"system": words}):
+            plan = plan_for(log, window, **parts)
+            counted = count_prompt(plan.prompt, Estimator())
+            assert counted > window / 2
+            assert counted + plan.budget.output_reserve <= window
+
+
 def long_log(turns: int, chars: int = 4_000) -> list[Record]:
     records: list[Record] = []
     for number in range(turns):

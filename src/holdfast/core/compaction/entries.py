@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never
 
 import msgspec
 
-from holdfast.core.log.records import User
 from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.steps import Thread
 from holdfast.core.text.cut import cut, ellipsis
@@ -40,25 +39,20 @@ class MessageEntry(msgspec.Struct, frozen=True):
     """The tool that was called, or whose result it is."""
 
 
-def read_units(records: Iterable[Record]) -> tuple[Sequence[ContextUnit], frozenset[str]]:
-    """The units of a session, and the ids of user messages that a program wrote."""
+def read_units(records: Iterable[Record]) -> Sequence[ContextUnit]:
+    """The units of a session."""
     thread = Thread()
-    notes: set[str] = set()
     for record in records:
         thread.feed(record)
-        if isinstance(record, User) and record.extra.get("meta") is True:
-            notes.add(record.id)
-    return thread.units(), frozenset(notes)
+    return thread.units()
 
 
-def read_entries(unit: ContextUnit, notes: frozenset[str]) -> Iterator[tuple[MessageEntry, ...]]:
+def read_entries(unit: ContextUnit) -> Iterator[tuple[MessageEntry, ...]]:
     """The entries of each part of a unit; parts with nothing but thinking are left out."""
     tools: dict[str, str] = {}
     for part in unit.parts:
-        is_user = part.source == "user" and part.record not in notes
-        speaker: Speaker = (
-            "assistant" if part.role == "assistant" else "user" if is_user else "note"
-        )
+        said: Speaker = "user" if part.source == "user" else "note"
+        speaker = "assistant" if part.role == "assistant" else said
         entries = []
         for block in part.blocks:
             match block:

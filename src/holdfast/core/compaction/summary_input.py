@@ -123,9 +123,9 @@ def input_entries(
     records: Iterable[Record], chars_max: int | None = None
 ) -> list[tuple[InputEntry, ...]]:
     """The entries of each step, of at most `chars_max` characters each."""
-    units, notes = read_units(without_repeats(list(records)))
+    units = read_units(without_repeats(list(records)))
     found = (
-        tuple(_entry(entry, chars_max) for part in read_entries(unit, notes) for entry in part)
+        tuple(_entry(entry, chars_max) for part in read_entries(unit) for entry in part)
         for unit in units
     )
     return [entries for entries in found if entries]

@@ -128,10 +128,10 @@ def messages_as_text(
     redactor: Redactor | None = None,
 ) -> tuple[str, list[TextMessage], int]:
     """The summary, the newest messages, and the number of messages left out."""
-    units, notes = read_units(records)
-    messages = list(_messages(units, notes))
+    units = read_units(records)
+    messages = list(_messages(units))
     chosen = _newest(messages, messages_max)
-    drafts = [list(_drafts(message.unit, notes, redactor)) for message in chosen]
+    drafts = [list(_drafts(message.unit, redactor)) for message in chosen]
     raw = [summary, *(draft.body for lines in drafts for draft in lines)]
     clean = iter(raw if redactor is None else redactor.texts(raw))
     safe_summary = _escape_labels(next(clean).strip())
@@ -196,14 +196,14 @@ class _Message(msgspec.Struct, frozen=True):
     unit: ContextUnit
 
 
-def _messages(units: Sequence[ContextUnit], notes: frozenset[str]) -> Iterator[_Message]:
+def _messages(units: Sequence[ContextUnit]) -> Iterator[_Message]:
     """Every unit with more than thinking in it, and the place where its turn began."""
     starts = frozenset(turns_of(units))
     place = turn = 0
     for at, unit in enumerate(units):
         turn = at if at in starts else turn
         if any(not isinstance(block, Thinking) for part in unit.parts for block in part.blocks):
-            yield _Message(place, turn, unit.is_user and unit.first not in notes, unit)
+            yield _Message(place, turn, unit.is_said, unit)
             place += 1
 
 
@@ -218,10 +218,8 @@ def _newest(messages: Sequence[_Message], count: int | None) -> Sequence[_Messag
     return newest if last is None else [last, *newest[1:]]
 
 
-def _drafts(
-    unit: ContextUnit, notes: frozenset[str], redactor: Redactor | None
-) -> Iterator[_Draft]:
-    for entries in read_entries(unit, notes):
+def _drafts(unit: ContextUnit, redactor: Redactor | None) -> Iterator[_Draft]:
+    for entries in read_entries(unit):
         words = [
             words
             for entry in entries

@@ -21,9 +21,14 @@ ORIGINAL_PROMPT: Final = "original_prompt"
 """In a user record's `extra`: the user's own words, where a program put more around them."""
 
 
+def is_from_program(record: User) -> bool:
+    """Return whether a program wrote all of a user message."""
+    return record.extra.get(META) is True
+
+
 def user_text(record: Record) -> str:
     """The user's own words in a record; empty where there are none."""
-    if not isinstance(record, User) or record.extra.get(META) is True:
+    if not isinstance(record, User) or is_from_program(record):
         return ""
     original = record.extra.get(ORIGINAL_PROMPT)
     return scrub(original if isinstance(original, str) else text_of(record.content)).strip()

@@ -93,16 +93,20 @@ class ViewDraft:
         return [*shown, *self.closing]
 
     def latest_user(self) -> ContextUnit | None:
-        """The newest thing the user said, wherever it stands."""
+        """The newest message in the user's role, wherever it stands."""
         kept = (*self.opening, *self.units[self.start :])
-        return next((unit for unit in reversed(kept) if unit.is_said), None)
+        return next((unit for unit in reversed(kept) if unit.is_message), None)
 
     def turn_start(self) -> int:
-        """The index at which the newest turn begins; behind the end where it began earlier."""
+        """The index at which the newest turn begins; behind the end where it began earlier.
+
+        A message of a program begins no turn, unless there is nothing else."""
+        kept = (*self.opening, *self.units[self.start :])
+        newest = next((unit for unit in reversed(kept) if unit.is_said), self.latest_user())
         index = len(self.units)
         for place in range(len(self.units) - 1, self.start - 1, -1):
             unit, is_found = self.units[place], index < len(self.units)
-            if unit.is_said or (is_found and unit.is_user):
+            if unit is newest or (is_found and unit.is_user):
                 index = place
             elif is_found:
                 break
@@ -178,17 +182,23 @@ class ViewDraft:
         return sum(map(self.tokens_of, opening)) + sum(self.sizes[start:])
 
     def _pins(self, start: int) -> list[ContextUnit]:
-        """The units that stay where a cut at `start` would leave them out: the question of the
-        newest turn, and protected steps."""
-        turn = self.turn_start()
-        pins = [unit for unit in self.units[turn:start] if unit.is_user]
-        own = [unit for unit in pins if self._past.is_said(unit)]
-        question = {id(unit) for unit in own or pins[-1:]}
+        """The units that stay where a cut at `start` would leave them out: what the user said
+        in the newest turn with its context, the newest message of a program, and protected
+        steps."""
+        turn, latest = self.turn_start(), self.latest_user()
         # The turn may have begun before everything that is still here.
         is_older = turn == len(self.units)
-        older = [unit for unit in self.opening if (unit.is_user and is_older) or self.holds(unit)]
-        newer = (self.units[place] for place in range(self.start, start))
-        return [*older, *(unit for unit in newer if id(unit) in question or self.holds(unit))]
+        older = [
+            unit
+            for unit in self.opening
+            if (is_older and _is_asked(unit)) or unit is latest or self.holds(unit)
+        ]
+        newer = (
+            unit
+            for place, unit in enumerate(self.units[self.start : start], self.start)
+            if (place >= turn and _is_asked(unit)) or unit is latest or self.holds(unit)
+        )
+        return [*older, *newer]
 
     def holds(self, unit: ContextUnit) -> bool:
         """Return whether a unit is a protected step that a cut works around."""
@@ -197,11 +207,9 @@ class ViewDraft:
     def frees(self, start: int) -> int:
         """Return the tokens that a cut there removes; the question of the newest turn stays, and
         so do protected steps."""
-        turn = self.turn_start()
-        asked = sum(self.sizes[place] for place in range(turn, start) if self.units[place].is_user)
+        stays = set(map(id, self._pins(start)))
         places = range(self.start, start)
-        held = sum(self.sizes[place] for place in places if self.holds(self.units[place]))
-        return sum(self.sizes[self.start : start]) - asked - held
+        return sum(self.sizes[place] for place in places if id(self.units[place]) not in stays)
 
     def fit_carry(self, room: int, cap: int) -> None:
         """Give the carry what the rest leaves free, if that is anything."""
@@ -392,3 +400,8 @@ def _stronger(before: Form | None, form: Form) -> Form:
     if before is None or (before.action == "trim" and form.action == "clear"):
         return form
     return before
+
+
+def _is_asked(unit: ContextUnit) -> bool:
+    """Return whether a unit is the user's own words, or context that stands before them."""
+    return unit.is_user and not unit.is_from_program

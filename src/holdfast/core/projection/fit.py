@@ -294,8 +294,10 @@ def _shorten(draft: ViewDraft, policy: Policy, room: int, *, is_cut: bool) -> No
         draft.fit_carry(room, policy.carry_cap(room))
     if draft.total > room and draft.summary:
         draft.recarry(0)
-    _shorten_pins(draft, room, 0)
     user = draft.latest_user()
+    if draft.total <= room or (user is not None and _squeeze(draft, user, room)):
+        return
+    _shorten_pins(draft, room, 0)
     if draft.total > room and user is not None:
         _squeeze(draft, user, room, least=1)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.extract.carryover import carry_digests, prose_of
 from holdfast.core.log.records import Assistant, Compaction, User, from_json
-from holdfast.core.log.speakers import META
 from holdfast.core.projection.view import LEAST_SUMMARY, turn_records
 
 if TYPE_CHECKING:
@@ -67,11 +66,6 @@ class Past:
             counter=self._scale.counter,
         ).text
         return text or LEAST_SUMMARY
-
-    def is_said(self, unit: ContextUnit) -> bool:
-        """Return whether a user's unit is not the text of a program."""
-        record = self.by_id.get(unit.first)
-        return not isinstance(record, User) or record.extra.get(META) is not True
 
     def records_of_units(self, pinned: Sequence[ContextUnit]) -> list[Record]:
         """The records of units from before a cut that stay, oldest first."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 import msgspec
 
 from holdfast.core.log.records import Assistant, InjectedContext, Record, ToolResult, ToolUse, User
+from holdfast.core.log.speakers import is_from_program
 from holdfast.core.models.messages import (
     EMPTY_RESULT,
     INTERRUPTED,
@@ -76,8 +77,8 @@ MEANING: Final[dict[str, str]] = {
 }
 """Every repair by name."""
 
-Source = Literal["user", "context", "assistant", "tool_result", "injected"]
-_USER_SIDE: Final = frozenset(("user", "context"))
+Source = Literal["user", "program", "context", "assistant", "tool_result", "injected"]
+_USER_SIDE: Final = frozenset(("user", "program", "context"))
 _B = TypeVar("_B", bound=Block)
 UNNAMED_TOOL: Final = "unnamed_tool"
 
@@ -106,12 +107,22 @@ class ContextUnit(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_user(self) -> bool:
-        """True for a user's message, and for context that was injected before one."""
+        """True for a user's message, for one that a program wrote, and for injected context."""
         return self.parts[0].source in _USER_SIDE
 
     @property
+    def is_message(self) -> bool:
+        """True for a message in the user's role, whether the user or a program wrote it."""
+        return self.is_said or self.is_from_program
+
+    @property
+    def is_from_program(self) -> bool:
+        """True for a message in the user's role that a program wrote."""
+        return self.parts[0].source == "program"
+
+    @property
     def is_said(self) -> bool:
-        """True for a user's message alone."""
+        """True for the user's own words alone."""
         return self.parts[0].source == "user"
 
     @property
@@ -200,7 +211,8 @@ class Thread:
             if not blocks:
                 return
         self._lose_early()
-        self._add_said(MessagePart(record.id, "user", "user", blocks))
+        source: Source = "program" if is_from_program(record) else "user"
+        self._add_said(MessagePart(record.id, source, "user", blocks))
 
     def _take_assistant(self, record: Assistant) -> None:
         blocks = self._read(record)
