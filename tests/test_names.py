@@ -15,7 +15,7 @@ LONG_MODULES: dict[str, int] = {
     "core/history/sanitise.py": 421,
     "core/log/records.py": 522,
     "core/projection/inspection.py": 417,
-    "core/projection/steps.py": 476,
+    "core/projection/steps.py": 433,
     "engine/memory/anthropic_tool.py": 407,
     "importers/agents/claude_code.py": 430,
     "testing/loopback/exchange.py": 422,

@@ -29,7 +29,7 @@ from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.prune import trim
 from holdfast.core.projection.request import ProjectionRequest
-from holdfast.core.projection.steps import MessagePart
+from holdfast.core.projection.units import MessagePart
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.tokens.counting import Estimator, count_prompt, count_results
 from holdfast.errors import CannotFit

@@ -25,7 +25,7 @@ from holdfast.core.projection.prune import (
     trim,
 )
 from holdfast.core.projection.request import ProjectionRequest
-from holdfast.core.projection.steps import MessagePart
+from holdfast.core.projection.units import MessagePart
 
 if TYPE_CHECKING:
     from holdfast.core.models.messages import Block, Piece

@@ -11,7 +11,8 @@ from tests.support.runs import examples
 
 from holdfast.core.log.records import Assistant, Record, ToolResult, ToolUse, User
 from holdfast.core.models.messages import INTERRUPTED, Image, Text, Thinking, ToolAnswer, ToolCall
-from holdfast.core.projection.steps import MEANING, ContextUnit, Flaw, Thread, messages_of
+from holdfast.core.projection.steps import MEANING, Flaw, Thread
+from holdfast.core.projection.units import ContextUnit, messages_of
 from holdfast.core.projection.view import turns_of
 
 if TYPE_CHECKING:

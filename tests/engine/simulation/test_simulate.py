@@ -15,7 +15,7 @@ from holdfast.core.models.messages import Text, ToolAnswer
 from holdfast.core.models.prices import Price
 from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.prune import clear
-from holdfast.core.projection.steps import MessagePart
+from holdfast.core.projection.units import MessagePart
 from holdfast.core.projection.view import fence_summary
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.simulation.policies import (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Piece
-    from holdfast.core.projection.steps import ContextUnit
+    from holdfast.core.projection.units import ContextUnit
 
 Speaker = Literal["user", "assistant", "note"]
 Said: TypeAlias = Text | Image | Other | ToolCall | ToolAnswer

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.compaction.entries import MessageEntry, Speaker
     from holdfast.core.log.records import Record
-    from holdfast.core.projection.steps import ContextUnit
+    from holdfast.core.projection.units import ContextUnit
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.core.text.cut import Keep, Marker
 

@@ -15,7 +15,7 @@ from holdfast.core.projection.prune import (
     chars_of,
     steps_to_hold,
 )
-from holdfast.core.projection.steps import note
+from holdfast.core.projection.units import note
 from holdfast.core.projection.view import LEAST_SUMMARY, Form, opening_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.sizes import Correction
-    from holdfast.core.projection.steps import ContextUnit, MessagePart
+    from holdfast.core.projection.units import ContextUnit, MessagePart
     from holdfast.core.projection.view import ProjectionCache, View
 
 NOTE_FIRST: Final = note(LEAST_SUMMARY)
@@ -188,17 +188,13 @@ class ViewDraft:
         turn, latest = self.turn_start(), self.latest_user()
         # The turn may have begun before everything that is still here.
         is_older = turn == len(self.units)
-        older = [
+        units = [(unit, is_older) for unit in self.opening]
+        units += [(self.units[place], place >= turn) for place in range(self.start, start)]
+        return [
             unit
-            for unit in self.opening
-            if (is_older and _is_asked(unit)) or unit is latest or self.holds(unit)
+            for unit, is_asked in units
+            if (is_asked and unit.is_asked) or unit is latest or self.holds(unit)
         ]
-        newer = (
-            unit
-            for place, unit in enumerate(self.units[self.start : start], self.start)
-            if (place >= turn and _is_asked(unit)) or unit is latest or self.holds(unit)
-        )
-        return [*older, *newer]
 
     def holds(self, unit: ContextUnit) -> bool:
         """Return whether a unit is a protected step that a cut works around."""
@@ -400,8 +396,3 @@ def _stronger(before: Form | None, form: Form) -> Form:
     if before is None or (before.action == "trim" and form.action == "clear"):
         return form
     return before
-
-
-def _is_asked(unit: ContextUnit) -> bool:
-    """Return whether a unit is the user's own words, or context that stands before them."""
-    return unit.is_user and not unit.is_from_program

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.window import Budget
     from holdfast.core.projection.draft import ViewDraft
     from holdfast.core.projection.policy import Decision, Policy, PromptCache
-    from holdfast.core.projection.steps import ContextUnit, MessagePart
+    from holdfast.core.projection.units import ContextUnit, MessagePart
 
 _MINIMAL_CHARS: Final = 240
 """Characters kept of each part of the newest step when there is room for nothing else."""

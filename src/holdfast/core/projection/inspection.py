@@ -1,5 +1,4 @@
-"""Inspect a transcript: tokens by kind, tool, file, turn and item; repetitions; cost. Pure
-arithmetic over records, for people who have a transcript and a bill."""
+"""Inspect a transcript: tokens by kind, tool, file, turn and item; repetitions; cost."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from holdfast.core.models.messages import (
 )
 from holdfast.core.models.usage import read_usage
 from holdfast.core.projection.sizes import Correction, Scale, Weight
-from holdfast.core.projection.steps import ContextUnit, MessagePart, Thread, ViewRepair
+from holdfast.core.projection.steps import Thread, ViewRepair
 from holdfast.core.projection.view import turns_of
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block, Tool
     from holdfast.core.models.prices import Price
+    from holdfast.core.projection.units import ContextUnit, MessagePart
 
 KINDS: Final = (
     *("system prompt", "tool schemas", "user", "assistant", "thinking", "tool calls"),

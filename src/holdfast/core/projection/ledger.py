@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.projection.draft import ViewDraft
-    from holdfast.core.projection.steps import ContextUnit, MessagePart, ViewRepair
+    from holdfast.core.projection.steps import ViewRepair
+    from holdfast.core.projection.units import ContextUnit, MessagePart
     from holdfast.core.projection.view import Form
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.catalog import Dialect
     from holdfast.core.projection.draft import ViewDraft
     from holdfast.core.projection.policy import Policy
-    from holdfast.core.projection.steps import MessagePart
+    from holdfast.core.projection.units import MessagePart
 
 _BODY_SHARE: Final = 0.9
 """Of the provider's limit on bytes; the rest is for the shape of the request."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.sizes import Correction, Scale
-    from holdfast.core.projection.steps import ContextUnit
+    from holdfast.core.projection.units import ContextUnit
 
 _HORIZON_STEPS: Final = 80
 """A name last mentioned longer ago weighs less than a 16th, and is not looked for."""

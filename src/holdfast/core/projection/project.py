@@ -20,7 +20,8 @@ from holdfast.core.projection.ledger import LedgerLine, write_ledger
 from holdfast.core.projection.media import fit_count, fit_media
 from holdfast.core.projection.prune import count_cut_steps
 from holdfast.core.projection.sizes import Correction, Weight
-from holdfast.core.projection.steps import ViewRepair, messages_of
+from holdfast.core.projection.steps import ViewRepair
+from holdfast.core.projection.units import messages_of
 from holdfast.core.projection.view import ProjectionCache
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Message
     from holdfast.core.projection.request import ProjectionRequest
-    from holdfast.core.projection.steps import ContextUnit
+    from holdfast.core.projection.units import ContextUnit
     from holdfast.core.projection.view import View
 
 _FULL_SHARE: Final = 0.9

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.projection.draft import ViewDraft
     from holdfast.core.projection.policy import Policy
-    from holdfast.core.projection.steps import ContextUnit, MessagePart
+    from holdfast.core.projection.units import ContextUnit, MessagePart
     from holdfast.core.projection.view import View
     from holdfast.core.text.cut import Marker
 

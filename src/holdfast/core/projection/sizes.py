@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.core.extract.digest import Digest
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block, Tool
-    from holdfast.core.projection.steps import ContextUnit, MessagePart
+    from holdfast.core.projection.units import ContextUnit, MessagePart
     from holdfast.core.tokens.counting import Counter
     from holdfast.core.tokens.images import ImageRule
 

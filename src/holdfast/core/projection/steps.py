@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import msgspec
 
+from holdfast.core.limits import CONTEXT_CHARS
 from holdfast.core.log.records import Assistant, InjectedContext, Record, ToolResult, ToolUse, User
 from holdfast.core.log.speakers import is_from_program
 from holdfast.core.models.messages import (
@@ -21,10 +22,8 @@ from holdfast.core.models.messages import (
     INTERRUPTED,
     Block,
     Image,
-    Message,
     Other,
     Piece,
-    Role,
     Text,
     Thinking,
     ToolAnswer,
@@ -32,12 +31,14 @@ from holdfast.core.models.messages import (
     read_blocks,
     read_pieces,
 )
-from holdfast.core.projection.contexts import context_text
 from holdfast.core.projection.payloads import has_payload, without_payloads
-from holdfast.core.text.cut import has_lone_surrogates
+from holdfast.core.projection.prune import name_record
+from holdfast.core.projection.units import ContextUnit, MessagePart, Source
+from holdfast.core.text.cut import cut, has_lone_surrogates
+from holdfast.core.text.fences import fence_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 Flaw = Literal[
     "orphan-result",
@@ -77,8 +78,6 @@ MEANING: Final[dict[str, str]] = {
 }
 """Every repair by name."""
 
-Source = Literal["user", "program", "context", "assistant", "tool_result", "injected"]
-_USER_SIDE: Final = frozenset(("user", "program", "context"))
 _B = TypeVar("_B", bound=Block)
 UNNAMED_TOOL: Final = "unnamed_tool"
 
@@ -89,46 +88,6 @@ class ViewRepair(msgspec.Struct, frozen=True):
     flaw: Flaw
     record: str
     detail: str = ""
-
-
-class MessagePart(msgspec.Struct, frozen=True, gc=False):
-    """The contribution of one record to a message."""
-
-    record: str
-    source: Source
-    role: Role
-    blocks: tuple[Block, ...]
-
-
-class ContextUnit(msgspec.Struct, frozen=True, gc=False):
-    """Parts that are kept or cut together."""
-
-    parts: tuple[MessagePart, ...]
-
-    @property
-    def is_user(self) -> bool:
-        """True for a user's message, for one that a program wrote, and for injected context."""
-        return self.parts[0].source in _USER_SIDE
-
-    @property
-    def is_message(self) -> bool:
-        """True for a message in the user's role, whether the user or a program wrote it."""
-        return self.is_said or self.is_from_program
-
-    @property
-    def is_from_program(self) -> bool:
-        """True for a message in the user's role that a program wrote."""
-        return self.parts[0].source == "program"
-
-    @property
-    def is_said(self) -> bool:
-        """True for the user's own words alone."""
-        return self.parts[0].source == "user"
-
-    @property
-    def first(self) -> str:
-        """The record it starts with."""
-        return self.parts[0].record
 
 
 class Thread:
@@ -161,7 +120,7 @@ class Thread:
             self._take_user(record)  # type: ignore[arg-type]
         elif kind is ToolUse:
             self._take_call(record)  # type: ignore[arg-type]
-        elif kind is InjectedContext and (text := context_text(record)):  # type: ignore[arg-type]
+        elif kind is InjectedContext and (text := _context_text(record)):  # type: ignore[arg-type]
             self._add_said(MessagePart(record.id, "context", "user", (Text(text),)))
 
     def units(self) -> list[ContextUnit]:
@@ -432,28 +391,6 @@ class _OpenStep:
         return next((self._open[name] for name in names if name in self._open), None)
 
 
-def messages_of(units: Iterable[ContextUnit]) -> list[Message]:
-    """The messages that units make: parts of one role in a row become one message."""
-    messages: list[Message] = []
-    blocks: list[Block] = []
-    first: MessagePart | None = None
-    for unit in units:
-        for part in unit.parts:
-            if first is not None and part.role != first.role:
-                messages.append(Message(first.role, tuple(blocks), first.record))
-                first, blocks = None, []
-            first = first or part
-            blocks.extend(part.blocks)
-    if first is not None:
-        messages.append(Message(first.role, tuple(blocks), first.record))
-    return messages
-
-
-def note(text: str) -> ContextUnit:
-    """A user message that Holdfast puts in."""
-    return ContextUnit((MessagePart("", "injected", "user", (Text(text),)),))
-
-
 def _free_id(ids: dict[str, int], name: str) -> str:
     """An id that is not given out yet."""
     number, candidate = ids.get(name, 0), name
@@ -486,3 +423,11 @@ def _result_in(record: User, block: Other) -> ToolResult:
 
 def _orphan(result: ToolResult) -> ViewRepair:
     return ViewRepair("orphan-result", result.id, result.tool_use_id)
+
+
+def _context_text(record: InjectedContext) -> str:
+    """Injected context as a model reads it; empty where it says nothing."""
+    if not record.text.strip():
+        return ""
+    text = cut(record.text, CONTEXT_CHARS, marker=name_record(record.id)).text
+    return fence_context(text, record.source)

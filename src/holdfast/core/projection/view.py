@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from holdfast.core.checkpoint.render import render
+from holdfast.core.checkpoint.state import State, read_state
 from holdfast.core.log.records import (
+    MESSAGES,
     Assistant,
     Checkpoint,
     Compaction,
@@ -25,10 +28,10 @@ from holdfast.core.log.records import (
 from holdfast.core.log.replay import Boundaries, undone
 from holdfast.core.models.messages import Text
 from holdfast.core.models.usage import read_usage
-from holdfast.core.projection.contexts import starting_state
 from holdfast.core.projection.prune import clear, trim
 from holdfast.core.projection.sizes import Scale
-from holdfast.core.projection.steps import ContextUnit, MessagePart, Thread, ViewRepair
+from holdfast.core.projection.steps import Thread, ViewRepair
+from holdfast.core.projection.units import ContextUnit, MessagePart
 from holdfast.core.text.cut import scrub
 from holdfast.core.text.fences import SUMMARY_LABEL
 
@@ -279,7 +282,7 @@ def _start(records: Sequence[Record], window: int) -> tuple[Compaction | None, i
                 return record, index
             kept = (i for i in range(index - 1, -1, -1) if records[i].id == record.first_kept)
             return record, next(kept, index)
-    return starting_state(records), 0
+    return _starting_state(records), 0
 
 
 def _form(decision: PruneDecision) -> Form:
@@ -326,3 +329,24 @@ def turns_of(units: Sequence[ContextUnit]) -> list[int]:
         for index, unit in enumerate(units)
         if index == 0 or (unit.is_user and not units[index - 1].is_user)
     ]
+
+
+_BEGUN: Final = frozenset((*MESSAGES, "tool_use", "compaction"))
+"""The types of records that end the beginning of a session."""
+
+
+def _starting_state(records: Sequence[Record]) -> Compaction | None:
+    """The boundary that a session starts with: the newest checkpoint before its first message.
+
+    Nothing was said before it, so it is the state of earlier work, whichever session that was.
+    """
+    found: Compaction | None = None
+    for record in records:
+        if isinstance(record, Checkpoint):
+            state = read_state(record.state)
+            text = render(state) if isinstance(state, State) else ""
+            if text:
+                found = Compaction(id=record.id, ts=record.ts, summary=text, method="extract")
+        elif record.kind in _BEGUN:
+            break
+    return found

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.window import Window
     from holdfast.core.projection.policy import Policy
     from holdfast.core.projection.project import Plan
-    from holdfast.core.projection.steps import ContextUnit
+    from holdfast.core.projection.units import ContextUnit
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from holdfast.core.projection.project import project
 from holdfast.core.projection.prune import can_clear, clear
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.sizes import Scale
-from holdfast.core.projection.steps import ContextUnit
+from holdfast.core.projection.units import ContextUnit
 from holdfast.core.projection.view import ProjectionCache, turns_of
 from holdfast.core.text.fences import SUMMARY_LABEL
 from holdfast.engine.simulation.transcripts import TranscriptPiece

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block
-    from holdfast.core.projection.steps import ContextUnit
+    from holdfast.core.projection.units import ContextUnit
     from holdfast.core.tokens.counting import Counter
 
 FAR_STEPS: Final = 10

@@ -1,0 +1,82 @@
+"""The units that a request is made of: parts of messages that are kept or cut together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from holdfast.core.models.messages import Block, Message, Role, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Source = Literal["user", "program", "context", "assistant", "tool_result", "injected"]
+_USER_SIDE: Final = frozenset(("user", "program", "context"))
+
+
+class MessagePart(msgspec.Struct, frozen=True, gc=False):
+    """The contribution of one record to a message."""
+
+    record: str
+    source: Source
+    role: Role
+    blocks: tuple[Block, ...]
+
+
+class ContextUnit(msgspec.Struct, frozen=True, gc=False):
+    """Parts that are kept or cut together."""
+
+    parts: tuple[MessagePart, ...]
+
+    @property
+    def is_user(self) -> bool:
+        """True for a user's message, for one that a program wrote, and for injected context."""
+        return self.parts[0].source in _USER_SIDE
+
+    @property
+    def is_message(self) -> bool:
+        """True for a message in the user's role, whether the user or a program wrote it."""
+        return self.is_said or self.is_from_program
+
+    @property
+    def is_from_program(self) -> bool:
+        """True for a message in the user's role that a program wrote."""
+        return self.parts[0].source == "program"
+
+    @property
+    def is_said(self) -> bool:
+        """True for the user's own words alone."""
+        return self.parts[0].source == "user"
+
+    @property
+    def is_asked(self) -> bool:
+        """True for the user's own words, and for context that stands before them."""
+        return self.is_user and not self.is_from_program
+
+    @property
+    def first(self) -> str:
+        """The record it starts with."""
+        return self.parts[0].record
+
+
+def messages_of(units: Iterable[ContextUnit]) -> list[Message]:
+    """The messages that units make: parts of one role in a row become one message."""
+    messages: list[Message] = []
+    blocks: list[Block] = []
+    first: MessagePart | None = None
+    for unit in units:
+        for part in unit.parts:
+            if first is not None and part.role != first.role:
+                messages.append(Message(first.role, tuple(blocks), first.record))
+                first, blocks = None, []
+            first = first or part
+            blocks.extend(part.blocks)
+    if first is not None:
+        messages.append(Message(first.role, tuple(blocks), first.record))
+    return messages
+
+
+def note(text: str) -> ContextUnit:
+    """A user message that Holdfast puts in."""
+    return ContextUnit((MessagePart("", "injected", "user", (Text(text),)),))
