@@ -86,7 +86,9 @@ def live_everywhere(root: Path) -> None:
 
         store.create(KEY, label="qlabel of the session", owner=OWNER)
         script = ScriptedModel([calls(("c1", "qtool", {})), "qreply is what it said"])
-        with Session.open(KEY.session, model=script, store=store, tools=[qtool]) as session:
+        with Session.open(
+            KEY.session, model=script, store=store, tools=[qtool], owner=OWNER
+        ) as session:
             session.say("quser said that; always use qnote when noting")
             session.rename("qrelabel")
             session.checkpoint(current_objective="qcheckpoint")
@@ -98,7 +100,9 @@ def live_everywhere(root: Path) -> None:
             ToolResult(tool_use_id="c", content="short"),
         ]
         store.append(KEY, records, expect=ANY_HEAD)
-        with Session.open(KEY.session, model=ScriptedModel([]), store=store) as session:
+        with Session.open(
+            KEY.session, model=ScriptedModel([]), store=store, owner=OWNER
+        ) as session:
             assert session.key == KEY  # its notes go into files now
         notes = store.notes("main", OWNER)
         notes.append(["qdiscard in a file of its own"], session=str(KEY))

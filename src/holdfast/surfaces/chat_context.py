@@ -36,11 +36,15 @@ class ChatContext:
         model: Model,
         options: SessionOptions,
         *,
+        owner: str | None = "",
         listen: Callable[[Any], Any] | None = None,
         clock: Clock = time.time,
     ) -> None:
+        """Only sessions of `owner` are listed and opened; None is for an operator, who may open
+        those of every owner."""
         self.store = store
         self.agent = agent
+        self._owner = owner
         self._model = model
         self._options = options
         self._listen = listen
@@ -61,20 +65,20 @@ class ChatContext:
 
     def infos(self) -> list[SessionInfo]:
         """List the agent's sessions, the most recently active first."""
-        return self.store.sessions(agent=self.agent)
+        return self.store.sessions(agent=self.agent, owner=self._owner)
 
-    def info(self) -> SessionInfo | None:
+    def info(self) -> SessionInfo:
         """Return the listing of the current session."""
-        return next((info for info in self.infos() if info.key == self.session.key), None)
+        return self.store.info(self.session.key)
 
     @property
     def label(self) -> str:
-        info = self.info()
-        return info.label if info is not None else ""
+        return self.info().label
 
     def find(self, name: str) -> SessionKey:
         """Find a session by its id, its label, or the beginning of one."""
-        return resolve(name, (Named(info.key, info.label) for info in self.infos()))
+        infos = self.infos()
+        return resolve(name, (Named(info.key, info.label, info.owner) for info in infos))
 
     def open(self, key: SessionKey) -> Session:
         """Open a session and make it the current one."""
@@ -82,17 +86,20 @@ class ChatContext:
 
     def open_newest(self) -> bool:
         """Open the most recently active session, or create one; return True if it is new."""
-        infos = self.infos()
-        if infos:
-            self.open(infos[0].key)
+        newest = self.store.sessions(agent=self.agent, owner=self._owner, limit=1)
+        if newest:
+            self.open(newest[0].key)
         else:
             self.start(FIRST_LABEL)
-        return not infos
+        return not newest
 
     def start(self, label: str = "") -> Session:
-        """Create a session and make it the current one."""
+        """Create a session of the same owner and make it the current one."""
         key = SessionKey(self.agent, new_session_id(random.getrandbits(48)))
-        self.store.create(key, label=check_label(label))
+        owner = self._owner
+        if owner is None and self._session is not None:
+            owner = self.store.header(self._session.key).owner
+        self.store.create(key, label=check_label(label), owner=owner or "")
         return self.open(key)
 
     def take(self, session: Session) -> Session:
@@ -113,10 +120,8 @@ class ChatContext:
 
     def size_text(self) -> str:
         """Describe the size of the current session, in view and in the log."""
-        info = self.info()
-        in_log = info.messages if info is not None else 0
+        in_log = self.info().messages
         try:
-            # `status` would add up the whole log; the plan reads only its window.
             in_view = sum(len(unit.parts) for unit in self.session.plan().units_kept)
         except CannotFit:  # the next turn explains why
             return f"{in_log:,} messages in the log, more than any request can hold"

@@ -84,6 +84,7 @@ class Named(msgspec.Struct, frozen=True):
 
     key: SessionKey
     label: str
+    owner: str | None = None
 
 
 def resolve(name: str, known: Iterable[Named]) -> SessionKey:
@@ -110,4 +111,6 @@ def resolve(name: str, known: Iterable[Named]) -> SessionKey:
 
 
 def _spell_key(named: Named) -> str:
-    return f"{named.key} ({named.label})" if named.label else str(named.key)
+    owner = f"of {named.owner}" if named.owner else ""
+    about = ", ".join(filter(None, (named.label, owner)))
+    return f"{named.key} ({about})" if about else str(named.key)

@@ -75,6 +75,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         blobs: BlobStore | None = None,
         label: str = "",
         owner: str | None = None,
+        any_owner: bool = False,
         create: bool = True,
         clock: Clock = time.time,
         **options: Unpack[OptionKeywords],
@@ -93,7 +94,14 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         owned = parts.created_here((model, main), (summary_model, other), (None, ours))
         with parts.close_on_error(ours):
             key = await parts.run_in_thread(
-                parts.find_session, opened, name, who, create=create, label=label, owner=owner
+                parts.find_session,
+                opened,
+                name,
+                who,
+                create=create,
+                label=label,
+                owner=owner,
+                any_owner=any_owner,
             )
             return cls(
                 opened, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned

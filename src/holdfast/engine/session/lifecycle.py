@@ -76,7 +76,7 @@ def reset(state: SessionState, label: str) -> Flow[SessionKey]:
             parent_session=str(state.key),
             parent_record=state.log.head,
             reason="reset",
-            owner=state.owner,
+            owner=state.store.header(state.key).owner,  # raises where damage hides it
         )
     )
     records: Sequence[Record] = yield Read(state.run.window.tokens)

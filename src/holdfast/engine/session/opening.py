@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
+import re
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +20,7 @@ from holdfast.core.flow.arguments import (
 from holdfast.core.log.ids import SessionKey, is_name, new_session_id
 from holdfast.core.log.records import Mode
 from holdfast.core.text.cut import cut
-from holdfast.errors import AccessDenied, NoSuchSession, SessionExists
+from holdfast.errors import AccessDenied, NoSuchSession, SessionExists, StoreError, UsageError
 from holdfast.ports import SessionStore
 from holdfast.stores.jsonl.store import JsonlStore
 
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
 _NEAR_RECORDS: Final = 50
 """A session that continues in another one says so near the end of its log; no more is searched."""
+_SUGGESTED_MAX: Final = 200
+"""The newest sessions, whose ids an unknown one is compared with for a suggestion."""
+_WORDS_CHARS: Final = 40
+"""Of a name in the id that is made from it; the digest alone makes it unique."""
 FIRST_LABEL: Final = "initial"
 """The label of a first session that got no other."""
 
@@ -41,29 +47,49 @@ def find_session(
     create: bool,
     label: str = "",
     owner: str | None = None,
+    any_owner: bool = False,
 ) -> SessionKey:
-    """The session with that id or label, else a new one; without a name, the newest.
+    """The session with exactly that id, else a new one; without a name, the newest.
 
-    With an `owner`, only the owner's sessions are considered; None is for callers without owners.
+    Only the owner's sessions are considered, and without an `owner` those that have none.
+    `any_owner` is for an operator's tools. Labels are never looked at: users set them.
     """
     check_optional_text("name", name)
     check_text("label", label)
     check_optional_text("owner", owner)
     check_flag("create", create)
-    if name is not None and is_name(name) and session_exists(store, SessionKey(agent, name)):
-        key = SessionKey(agent, name)  # without listing all the others
-        _check_owner(store, key, owner)
+    check_flag("any_owner", any_owner)
+    if any_owner and owner is not None:
+        raise UsageError("`owner` and `any_owner` exclude each other", hint="pass one of them")
+    wanted = None if any_owner else owner or ""
+    if name is None:
+        newest = store.sessions(agent=agent, owner=wanted, limit=1)
+        if newest:
+            return newest[0].key
+        if not create:
+            raise NoSuchSession("(the newest)")
+        return _create(store, new_key(agent), label or FIRST_LABEL, owner)
+    key = SessionKey(agent, session_id_of(name, owner or ""))
+    if session_exists(store, key):
+        _check_owner(store, key, wanted)
         return key
-    infos = [info for info in store.sessions(agent=agent) if owner in (None, info.owner)]
-    if name is None and infos:
-        return infos[0].key
-    for info in infos:
-        if name == info.label and name:
-            return info.key
     if not create:
-        known = [text for info in infos for text in (info.label, info.key.session)]
-        raise NoSuchSession(name or "(the newest)", known)
-    return _create(store, name, agent, label, owner)
+        infos = store.sessions(agent=agent, owner=wanted, limit=_SUGGESTED_MAX)
+        raise NoSuchSession(name, [info.key.session for info in infos])
+    return _create(store, key, label or ("" if is_name(name) else name), owner)
+
+
+def session_id_of(name: str, owner: str = "") -> str:
+    """The id of the session that `Session.open` opens by this name.
+
+    A name that can be an id is one. Any other, such as `telegram:99`, has an id made from it and
+    from its owner, so that it means one session whatever labels there are.
+    """
+    if is_name(name):
+        return name
+    words = "-".join(re.findall("[A-Za-z0-9]+", name))[:_WORDS_CHARS]
+    digest = hashlib.sha256(f"{owner}\n{name}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{words or 'session'}-{digest[:16]}"
 
 
 def follow_fresh_mode(store: SessionStore, key: SessionKey) -> SessionKey:
@@ -75,10 +101,21 @@ def follow_fresh_mode(store: SessionStore, key: SessionKey) -> SessionKey:
         if mode is None or mode.mode != "fresh" or not is_name(mode.continued_in or ""):
             return key
         following = SessionKey(key.agent, mode.continued_in or "")
-        if following in seen or not session_exists(store, following):
+        if following in seen or not have_one_owner(store, key, following):
             return key
         seen.add(following)
         key = following
+
+
+def have_one_owner(store: SessionStore, key: SessionKey, other: SessionKey) -> bool:
+    """True where both sessions exist and belong to the same owner, or both to none.
+
+    A session that a record names is followed to only then: records may come from anywhere.
+    """
+    try:
+        return store.header(key).owner == store.header(other).owner
+    except (NoSuchSession, StoreError):
+        return False
 
 
 def session_exists(store: SessionStore, key: SessionKey) -> bool:
@@ -132,26 +169,22 @@ def close_on_error(store: SessionStore | None) -> Iterator[None]:
 
 
 def _check_owner(store: SessionStore, key: SessionKey, owner: str | None) -> None:
+    """Refuse a session of another owner; None is any."""
     if owner is None or store.header(key).owner == owner:
         return
+    whose = f"to `{cut(owner, 80).text}`" if owner else "to a caller without an owner"
     raise AccessDenied(
-        f"session `{key}` does not belong to `{cut(owner, 80).text}`",
-        hint="open it for its owner, or choose another id for a session of your own",
+        f"session `{key}` does not belong {whose}",
+        hint="open it for its owner (`owner=`), or choose another id for a session of your own; "
+        "an operator's tool passes `any_owner=True`",
     )
 
 
-def _create(
-    store: SessionStore, name: str | None, agent: str, label: str, owner: str | None
-) -> SessionKey:
-    if name is not None and is_name(name):
-        key = SessionKey(agent, name)
-        try:
-            store.create(key, label=label, owner=owner or "")
-        except SessionExists:
-            if not session_exists(store, key):
-                raise  # a session whose id differs only in case
-            _check_owner(store, key, owner)
-        return key  # created by us, or by another process a moment ago
-    key = new_key(agent)
-    store.create(key, label=label or name or FIRST_LABEL, owner=owner or "")
-    return key
+def _create(store: SessionStore, key: SessionKey, label: str, owner: str | None) -> SessionKey:
+    try:
+        store.create(key, label=label, owner=owner or "")
+    except SessionExists:
+        if not session_exists(store, key):
+            raise  # a session whose id differs only in case
+        _check_owner(store, key, owner or "")
+    return key  # created by us, or by another process a moment ago

@@ -77,16 +77,18 @@ class Session(ClosedOnExit, SessionBase):
         blobs: BlobStore | None = None,
         label: str = "",
         owner: str | None = None,
+        any_owner: bool = False,
         create: bool = True,
         clock: Clock = time.time,
         **options: Unpack[OptionKeywords],
     ) -> Self:
-        """Open the session with that id or label, or create it; without a name, open the newest.
+        """Open the session with exactly that id, or create it; without a name, open the newest.
 
         `model` is a name (`anthropic:…`, `openai:…`, `local:…`, `offline`) or anything that has
         `target`, `window` and `send`. It is contacted only when a turn starts. An `owner` is
-        written into a new session, and a session of another owner is refused. All other keyword
-        arguments are fields of `SessionOptions`.
+        written into a new session, and a session of another owner is refused; without one, every
+        session that has an owner is, unless `any_owner` says otherwise. A label never opens a
+        session. All other keyword arguments are fields of `SessionOptions`.
         """
         main = parts.model(model) if isinstance(model, str) else parts.check_model(model)
         chosen = parts.read_options(options)
@@ -98,7 +100,9 @@ class Session(ClosedOnExit, SessionBase):
         ours = store if is_ours else None
         owned = parts.created_here((model, main), (summary_model, other), (None, ours))
         with parts.close_on_error(ours):
-            key = parts.find_session(store, name, agent, create=create, label=label, owner=owner)
+            key = parts.find_session(
+                store, name, agent, create=create, label=label, owner=owner, any_owner=any_owner
+            )
             return cls(
                 store, key, main, chosen, summariser=other, blobs=blobs, clock=clock, owned=owned
             )

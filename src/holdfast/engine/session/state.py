@@ -16,7 +16,7 @@ from holdfast.core.turn.run import RunState
 from holdfast.engine.outputs import Outputs, output_tool
 from holdfast.engine.session.checkpoints import record_of
 from holdfast.engine.session.drivers.world import World
-from holdfast.engine.session.opening import session_exists
+from holdfast.engine.session.opening import have_one_owner
 from holdfast.engine.session.options import run_settings, window_and_floor
 from holdfast.engine.session.prepare import cache_for
 from holdfast.engine.session.session_log import SessionLog
@@ -162,7 +162,7 @@ class SessionState:
             if header.reason != "reset" or not is_name(agent) or not is_name(name):
                 break
             key = SessionKey(agent, name)
-            if not session_exists(self.store, key):
+            if not have_one_owner(self.store, self.key, key):
                 break
             found = SessionLog(self.store, key).find_message(message_key)
         return found

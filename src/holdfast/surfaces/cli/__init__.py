@@ -138,7 +138,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace, settings: config.Settings, out: Output) -> int:
     try:
-        app = App(settings, out)
+        app = App(settings, out, args.owner)
         with app.store:
             status: int = args.verb.run(args, app)
         sys.stdout.flush()
@@ -176,7 +176,7 @@ def _command_name(argv: Sequence[str]) -> str | None:
     """Return the first argument that is not an option."""
     words = iter(argv)
     for word in words:
-        if word in ("--root", "--agent"):
+        if word in ("--root", "--agent", "--owner"):
             next(words, None)
         elif not word.startswith("-"):
             return word

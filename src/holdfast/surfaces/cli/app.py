@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 class App:
     """The settings, the stores of the root folder, and the output of one invocation."""
 
-    def __init__(self, settings: Settings, out: Output) -> None:
+    def __init__(self, settings: Settings, out: Output, owner: str | None = None) -> None:
+        """Without an `owner`, sessions of every owner: whoever has the files is the operator."""
         from holdfast.stores.jsonl.store import JsonlStore
 
         self.settings = settings
         self.out = out
+        self.owner = owner
         self.store = JsonlStore(settings.root)
 
     @property
@@ -35,12 +37,12 @@ class App:
     def session(self, name: str) -> SessionKey:
         """Find a session by its id, its label, or a unique prefix of one."""
         infos = self.sessions()
-        return resolve(name, (Named(info.key, info.label) for info in infos))
+        return resolve(name, (Named(info.key, info.label, info.owner) for info in infos))
 
-    def sessions(self, agent: str | None = None) -> list[SessionInfo]:
-        """List all sessions; slow only if many logs have changed."""
+    def sessions(self, agent: str | None = None, limit: int | None = None) -> list[SessionInfo]:
+        """List sessions, the newest first; slow only if many logs have changed."""
         with self.out.busy("reading logs that changed"):
-            return self.store.sessions(agent=agent)
+            return self.store.sessions(agent=agent, owner=self.owner, limit=limit)
 
 
 class Verb(msgspec.Struct, frozen=True):
@@ -60,5 +62,11 @@ def add_common(parser: argparse.ArgumentParser, *, is_default_set: bool) -> None
     )
     group.add_argument(
         "--agent", default=none, help="the agent of new sessions (default: HOLDFAST_AGENT, or main)"
+    )
+    group.add_argument(
+        "--owner",
+        metavar="NAME",
+        default=none,
+        help="only sessions of this owner, and new ones for it (default: sessions of every owner)",
     )
     group.add_argument("--json", action="store_true", default=no, help="print JSON for programs")

@@ -97,6 +97,7 @@ def _context(args: argparse.Namespace, app: App, view: ChatView) -> ChatContext:
         app.settings.agent,
         model(_model(args, app)),
         _options(args, app),
+        owner=app.owner,
         listen=view.event,
     )
 

@@ -24,7 +24,6 @@ _EXIT_NOT_CONFIRMED = 1
 
 def _add_erase(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION", nargs="*", help="also one in the trash")
-    parser.add_argument("--owner", metavar="NAME", help="all sessions and notes of this owner")
     parser.add_argument("--dry-run", action="store_true", help="change nothing, show what would go")
     parser.add_argument("--yes", action="store_true", help="do not ask")
 

@@ -41,7 +41,6 @@ def _add_memory(parser: argparse.ArgumentParser) -> None:
     for name, (help_, add_arguments, run) in _SUBCOMMANDS.items():
         subparser = subparsers.add_parser(name, help=help_, description=help_ + ".")
         add_common(subparser, is_default_set=False)
-        subparser.add_argument("--owner", metavar="NAME", default="", help="the owner of the notes")
         add_arguments(subparser)
         subparser.set_defaults(run_subcommand=run)
 
@@ -51,9 +50,10 @@ def _memory(args: argparse.Namespace, app: App) -> int:
     return status
 
 
-def _store(args: argparse.Namespace, app: App) -> NoteStore:
+def _store(app: App) -> NoteStore:
     settings = app.settings
-    return NoteStore(settings.root, settings.agent, args.owner, redactor=redactor(settings.secrets))
+    owner = app.owner or ""
+    return NoteStore(settings.root, settings.agent, owner, redactor=redactor(settings.secrets))
 
 
 def _add_add(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def _add_add(parser: argparse.ArgumentParser) -> None:
 def _add(args: argparse.Namespace, app: App) -> int:
     """Save each argument, or each line of stdin, as a note."""
     notes = args.words or [line for line in sys.stdin if line.strip()]
-    kept = _store(args, app).append(notes)
+    kept = _store(app).append(notes)
     if app.out.is_json:
         app.out.json(kept)
     else:
@@ -89,7 +89,7 @@ def _list(args: argparse.Namespace, app: App) -> int:
     """List notes, the newest first; with words, only those that contain them."""
     if args.last is not None and args.last < 1:
         raise UsageError(f"cannot list {args.last} notes", hint="pass --last 1 or more")
-    store = _store(args, app)
+    store = _store(app)
     found = newest(store.notes(), last=args.last, words=" ".join(args.words))
     masked = [msgspec.structs.replace(note, text=store.redactor.text(note.text)) for note in found]
     if app.out.is_json:
@@ -117,7 +117,7 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 
 def _show(args: argparse.Namespace, app: App) -> int:
     """Print a day, `MEMORY` or another file; by default `MEMORY`, or the newest day without it."""
-    store = _store(args, app)
+    store = _store(app)
     path = _path(store, args.name)
     passage = store.read(path, lines=sys.maxsize)
     text = store.redactor.text(passage.text)

@@ -126,12 +126,12 @@ def open_memory(args: argparse.Namespace, app: App) -> Memory:
 
     settings = app.settings
     caller = OPERATOR
-    if args.owner:
-        caller = Caller(settings.agent, None, owner=args.owner, visibility="agent")
+    if app.owner:
+        caller = Caller(settings.agent, None, owner=app.owner, visibility="agent")
     return Memory.open(
         settings.root,
         agent=settings.agent,
-        owner=args.owner,
+        owner=app.owner or "",
         caller=caller,
         redactor=redactor(settings.secrets),
         with_vectors=not getattr(args, "words_only", True),

@@ -23,7 +23,10 @@ def _add_reseed(parser: argparse.ArgumentParser) -> None:
         "--window", type=int, metavar="N", help="scale to a backend with a window of N tokens"
     )
     parser.add_argument(
-        "--for", dest="owner", metavar="OWNER", help="fail unless the session belongs to this owner"
+        "--for",
+        dest="identity",
+        metavar="OWNER",
+        help="fail unless the session belongs to this owner",
     )
 
 
@@ -35,7 +38,7 @@ def _reseed(args: argparse.Namespace, app: App) -> int:
     text = reseed(
         app.store,
         key,
-        identity=OPERATOR if args.owner is None else args.owner,
+        identity=OPERATOR if args.identity is None else args.identity,
         cap=args.max_chars,
         tokens=args.max_tokens,
         window=args.window,

@@ -32,7 +32,7 @@ def _add_sessions(parser: argparse.ArgumentParser) -> None:
 
 
 def _sessions(args: argparse.Namespace, app: App) -> int:
-    infos = app.sessions(args.agent)[: args.limit]
+    infos = app.sessions(args.agent, args.limit)
     if app.out.is_json:
         app.out.json([info_json(info) for info in infos])
     elif not infos:
@@ -50,6 +50,7 @@ def info_json(info: SessionInfo) -> dict[str, object]:
         "session": info.key.session,
         "agent": info.key.agent,
         "label": info.label,
+        "owner": info.owner,
         "title": info.title,
         "created": info.created,
         "last_active": info.last_active,
@@ -89,7 +90,7 @@ def _add_new(parser: argparse.ArgumentParser) -> None:
 def _new(args: argparse.Namespace, app: App) -> int:
     key = new_key(app, args.id)
     label = check_label(args.label)
-    head = app.store.create(key, label=label)
+    head = app.store.create(key, label=label, owner=app.owner or "")
     return _show_new(app, key, label, head)
 
 
@@ -131,9 +132,7 @@ def _label(args: argparse.Namespace, app: App) -> int:
 
 def _show_labels(app: App, key: SessionKey) -> int:
     labels: dict[str | None, str] = {}
-    for info in app.sessions(key.agent):
-        if info.key == key:
-            labels[None] = info.label
+    labels[None] = app.store.info(key).label
     for record in app.store.read(key):
         if isinstance(record, Label) and record.target:
             labels[record.target] = record.label

@@ -1,0 +1,30 @@
+"""`sessions`, `new` and `label` with owners."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.surfaces.conftest import Cli
+
+
+def test_owners_at_the_command_line(cli: Cli) -> None:
+    """The operator finds every session; `--owner` narrows it; two owners' label is ambiguous."""
+    for owner, session in (("ann", "a1"), ("bob", "b1")):
+        assert cli("new", "plan", "--id", session, "--owner", owner).status == 0
+    cli("new", "ours", "--id", "c1")
+
+    assert {row["session"]: row["owner"] for row in cli("sessions", "--json").json} == {
+        "a1": "ann",
+        "b1": "bob",
+        "c1": "",
+    }
+    assert [row["session"] for row in cli("sessions", "--owner", "ann", "--json").json] == ["a1"]
+    refused = cli("log", "plan")
+    assert refused.status == 2
+    assert "main/a1 (plan, of ann)" in refused.err
+    assert "main/b1 (plan, of bob)" in refused.err
+    assert cli("label", "plan", "--owner", "bob", "--json").json["session"] == "b1"
+    assert cli("log", "a1", "--owner", "bob").status == 2
+    assert cli("--owner", "bob", "log", "b1").status == 0
+    assert [row["session"] for row in cli("sessions", "-n", "2", "--json").json] == ["c1", "b1"]
