@@ -107,10 +107,19 @@ def hide_gap_markers(text: str) -> str:
 
 def _units(pieces: Sequence[str], edge_chars: int) -> Iterator[_Unit]:
     for number, piece in enumerate(pieces):
-        for start, end in sentence_spans(piece):
-            for chunk in _CHUNK.finditer(piece, start, end):
-                if chunk.end() <= edge_chars or chunk.start() >= len(piece) - edge_chars:
-                    yield _Unit(number, *chunk.span())
+        for first, last in _edges(piece, edge_chars):
+            edge = piece[first:last]
+            for start, end in sentence_spans(edge):
+                for chunk in _CHUNK.finditer(edge, start, end):
+                    yield _Unit(number, first + chunk.start(), first + chunk.end())
+
+
+def _edges(text: str, chars: int) -> list[tuple[int, int]]:
+    """The beginning and the end of a text, up to a space; a short text is one edge."""
+    if len(text) <= 2 * chars:
+        return [(0, len(text))]
+    end, start = text.rfind(" ", 0, chars), text.find(" ", len(text) - chars)
+    return [(0, chars if end < 0 else end), (len(text) - chars if start < 0 else start, len(text))]
 
 
 def _rank_units(pieces: Sequence[str], units: Sequence[_Unit], told: Collection[str]) -> list[int]:
