@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.runs import examples
 
 from holdfast import AsyncSession, Session, User, async_model, model
 from holdfast.core.flow.events import CompactionFinished
@@ -285,6 +288,35 @@ def test_saying_nothing_is_refused_before_it_is_stored(tmp_path: Path, nothing: 
         with pytest.raises(UsageError, match="message is empty"):
             session.say(nothing)
         assert session.messages() == []
+
+
+BLANKS: Any = st.sampled_from(["", " ", "\n\t", "\u00a0", "\u200b "])
+BLOCKS: Any = st.one_of(
+    st.fixed_dictionaries({"type": st.just("text"), "text": BLANKS | st.just("a word")}),
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(["text", "thinking", "image", "input_text", "x"])}
+    ),
+    st.fixed_dictionaries({"type": st.just("thinking"), "thinking": BLANKS | st.just("a word")}),
+    st.fixed_dictionaries({"type": st.just("input_text"), "text": BLANKS | st.just("a word")}),
+)
+
+
+@examples(100)
+@given(st.lists(BLOCKS, max_size=3) | BLANKS)
+def test_what_is_said_reaches_the_model_or_is_refused(content: Any) -> None:
+    """Whatever its blocks are, a message is never stored and left out of the request."""
+    script = ScriptedModel(["one"])
+    with Session.open("s", model=script, store=MemoryStore()) as session:
+        try:
+            session.say(content)
+        except UsageError:
+            assert session.messages() == []
+            assert script.requests == []
+            return
+    last = script.requests[-1]["messages"][-1]
+    assert last["role"] == "user"
+    assert last["content"] not in ("", [])
+    assert "[Continue.]" not in str(last)
 
 
 def test_a_turn_of_ones_own_loop_ends_with_an_event(tmp_path: Path) -> None:

@@ -44,7 +44,8 @@ def load(path: str) -> bytes:
         with open(path, "rb") as file:
             return read_bounded(file, path)
     except OSError as error:
-        raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
+        hint = "pass a file or a folder with transcripts that this user may read"
+        raise UsageError(f"cannot read `{path}`: {error.strerror}", hint=hint) from error
 
 
 def read_bounded(file: BinaryIO, name: str) -> bytes:

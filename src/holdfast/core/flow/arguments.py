@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.models.messages import read_blocks
 from holdfast.core.text.cut import cut
 from holdfast.errors import UsageError
 
@@ -65,9 +66,12 @@ def check_fields(name: str, value: Any) -> None:
 
 
 def check_message(content: Content) -> None:
-    """Raise `UsageError` where something cannot be said by a user: an empty message, or none."""
+    """Raise `UsageError` where something cannot be said by a user: an empty message, or none.
+
+    Blocks are empty where a model would see none of them.
+    """
     check_content(content)
-    if not content or (isinstance(content, str) and not content.strip()):
+    if not read_blocks(content):
         raise UsageError("the message is empty", hint="pass a text, or blocks with content")
 
 

@@ -108,8 +108,17 @@ def _tool_notice(event: ToolFinished) -> StyledLine:
     return line(Cell(f"{text} → {event.chars:,} chars, {event.seconds:.1f} s", "dim"))
 
 
+_SECRET_PLACES: Final = {
+    "user": "your message",
+    "assistant": "the reply",
+    "tool_use": "a call of a tool",
+    "tool_result": "the result of a tool",
+}
+
+
 def _secret_notice(event: SecretFound) -> StyledLine:
-    what = f"the {event.type.replace('_', ' ')} holds what looks like a credential ({event.kind})"
+    where = _SECRET_PLACES.get(event.type, f"a record ({event.type})")
+    what = f"{where} holds what looks like a credential ({event.kind})"
     if not event.is_stored:
         return _notice("secret", f"{what}: a handle is stored in its place, until this chat ends")
     return _notice(

@@ -83,6 +83,9 @@ def _show(app: App, report: ErasureReport) -> None:
         ]
         for session in report.sessions
     ]
+    if not rows and not report.notes:
+        app.out.note("nothing is stored under that name; nothing was erased")
+        return
     app.out.note("would be erased:" if report.is_dry_run else "erased:")
     app.out.table(("Session", ">Logs", ">Size", ">Outputs", ">Notes", ">Audit entries"), rows)
     if report.notes:
