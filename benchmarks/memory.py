@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import Assistant, Memory, SessionKey, User
 from holdfast.memory import Vectors, find_embedder, passages, terms
-from holdfast.stores import IndexPassage, MemoryStore, SearchIndex
+from holdfast.stores import IndexPassage, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -300,7 +300,7 @@ def remembered(world: World, embedder: Embedder | None) -> tuple[Memory, dict[st
             ids = store.append(key, records[start : start + 500], expect=None).ids
             for place, record in enumerate(ids, start):
                 places[f"{key}#{record}"] = str(place) if world.by_message else talk.id
-    memory = Memory(store, None, index=SearchIndex(None), embedder=embedder)
+    memory = Memory(store, None, embedder=embedder)
     memory.refresh("sessions")
     memory.embed()
     return memory, places
@@ -397,7 +397,7 @@ def speed() -> Iterator[tuple[int, float, float]]:
 def _grown(texts: Sequence[str], size: int, chance: random.Random) -> Memory:
     """A memory of so many passages, 40 to a session: real ones, then sentences of real ones."""
     sentences = [one for text in texts for one in re.split(r"(?<=[.!?])\s+", text) if one]
-    store, index = MemoryStore(), SearchIndex(None)
+    store = MemoryStore()
     for start in range(0, size, 40):
         key = SessionKey("main", f"s{start}")
         store.create(key)
@@ -408,8 +408,8 @@ def _grown(texts: Sequence[str], size: int, chance: random.Random) -> Memory:
         made = [
             IndexPassage(part, terms(part), "user", record=str(start), ts=DAY) for part in parts
         ]
-        index.replace("session", str(key), stamp="", head="", passages=made)
-    return Memory(store, None, index=index)
+        store.search_index.replace("session", str(key), stamp="", head="", passages=made)
+    return Memory(store, None)
 
 
 # The page

@@ -82,6 +82,10 @@ ORDER: dict[str, tuple[str, ...]] = {
     "surfaces.cli": (
         *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "verbs"),
     ),
+    "testing.conformance": (
+        *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),
+        *("listing", "following", "trash", "erasing", "side_stores", "processes"),
+    ),
     "testing": ("disk", "crash", "scripted", "simulator", "conformance", "loopback", "recorder"),
 }
 """What is in each folder that has packages, from the ground up: each imports what is before."""

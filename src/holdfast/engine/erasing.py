@@ -174,8 +174,7 @@ def _erase_session(
 ) -> ErasedSession:
     key = plan.key
     store.begin_erasure(key, owner=owner)
-    if store.summaries is not None:
-        store.summaries.forget(key)
+    store.summaries.forget(key)
     notes = sum(scope.erase(str(key)) for scope in _scopes(store, plan))
     gone = store.blobs.discard(_own_blobs(store, key))
     accesses = store.audit.reduce(lambda access: _reduce(access, plan), plan.names)
@@ -198,9 +197,7 @@ def _erase_session(
 
 def _scopes(store: SessionStore, plan: ErasableSession) -> list[Notes]:
     """The notes that a session may have written to."""
-    owners = sorted({"", *plan.owners})
-    found = (store.notes(plan.key.agent, owner) for owner in owners)
-    return [notes for notes in found if notes is not None]
+    return [store.notes(plan.key.agent, owner) for owner in sorted({"", *plan.owners})]
 
 
 def _own_blobs(store: SessionStore, key: SessionKey) -> set[str]:
@@ -230,9 +227,8 @@ def _erase_notes_of(store: SessionStore, owner: str, *, is_dry_run: bool) -> int
     number, scopes = 0, []
     for agent in sorted(store.agents()):
         notes = store.notes(agent, owner)
-        if notes is not None:
-            number += sum(1 for _note in notes.notes()) if is_dry_run else notes.erase(None)
-            scopes.append(notes.scope)
+        number += sum(1 for _note in notes.notes()) if is_dry_run else notes.erase(None)
+        scopes.append(notes.scope)
     if scopes and not is_dry_run:
         store.erase_from_indexes(None, scopes)
     return number

@@ -9,6 +9,14 @@ from holdfast.ports.erasing import ErasableSession, SessionEraser
 from holdfast.ports.leases import LeaseHolder, Leases, uptime
 from holdfast.ports.models import AsyncModel, Model, OnDelta
 from holdfast.ports.reading import SessionReader
+from holdfast.ports.search_index import (
+    FoundPassage,
+    IndexPassage,
+    IndexSource,
+    Matches,
+    PassageVectors,
+    SearchIndex,
+)
 from holdfast.ports.sessions import (
     ANY_HEAD,
     Appended,
@@ -22,7 +30,14 @@ from holdfast.ports.sessions import (
     find_trashed,
     page_of,
 )
-from holdfast.ports.side_stores import Audit, AuditPage, BlobStore, Notes, RunningSummaries
+from holdfast.ports.side_stores import (
+    Audit,
+    AuditPage,
+    BlobStore,
+    Notes,
+    RunningSummaries,
+    SideStores,
+)
 
 __all__ = [
     "ANY_HEAD",
@@ -35,17 +50,24 @@ __all__ = [
     "Durability",
     "Entropy",
     "ErasableSession",
+    "FoundPassage",
+    "IndexPassage",
+    "IndexSource",
     "LeaseHolder",
     "Leases",
+    "Matches",
     "Model",
     "Notes",
     "OnDelta",
+    "PassageVectors",
     "RunningSummaries",
+    "SearchIndex",
     "SessionCatalogue",
     "SessionEraser",
     "SessionInfo",
     "SessionReader",
     "SessionStore",
+    "SideStores",
     "Trashed",
     "find_trashed",
     "page_of",

@@ -19,6 +19,7 @@ from holdfast.core.models.totals import SessionTotals
 from holdfast.errors import BadRecord, NoSuchSession, UsageError
 from holdfast.ports.erasing import SessionEraser
 from holdfast.ports.reading import SessionReader
+from holdfast.ports.side_stores import SideStores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from holdfast.core.log.damage import Finding
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.ports.leases import Leases
-    from holdfast.ports.side_stores import Audit, BlobStore, Notes, RunningSummaries
 
 Clock = Callable[[], float]
 """Returns the seconds since 1970."""
@@ -184,8 +183,8 @@ class SessionCatalogue(SessionReader):
         return page_of(infos, owner=owner, label=label, after=after, limit=limit)
 
 
-class SessionStore(SessionCatalogue, SessionEraser):
-    """Append-only logs of records, and what belongs to their sessions.
+class SessionStore(SessionCatalogue, SessionEraser, SideStores):
+    """Append-only logs of records, and what belongs to their sessions: the home of everything.
 
     Promises: once `append` returns, its records survive a crash; an append is there whole or not
     at all; nothing that was appended is ever changed; readers never wait for writers.
@@ -207,31 +206,6 @@ class SessionStore(SessionCatalogue, SessionEraser):
         `expect` is neither `ANY_HEAD` nor the head, and `BadRecord` where an id that came with
         the records was used before (`batch.refuse_repeats`).
         """
-
-    @property
-    @abstractmethod
-    def leases(self) -> Leases:
-        """The leases of its sessions' turns."""
-
-    @property
-    @abstractmethod
-    def blobs(self) -> BlobStore:
-        """The payloads of its sessions."""
-
-    @property
-    @abstractmethod
-    def audit(self) -> Audit:
-        """The log of who read its sessions."""
-
-    @property
-    def summaries(self) -> RunningSummaries | None:
-        """The running summaries of its sessions; None where they are made again when needed."""
-        return None
-
-    def notes(self, agent: str, owner: str = "", *, clock: Clock = time.time) -> Notes | None:
-        """Return the notes of an agent or one of its owners; None where notes stay in the log."""
-        del agent, owner, clock
-        return None
 
     def append(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     )
     from holdfast.core.memory.running_summary import Sidecar
     from holdfast.core.secrets.redaction import Redactor
+    from holdfast.ports.leases import Leases
+    from holdfast.ports.search_index import SearchIndex
 
 
 class BlobStore(Protocol):
@@ -103,6 +107,10 @@ class Notes(Protocol):
     def scope(self) -> str:
         """The name of these notes among those of other agents and owners."""
 
+    @property
+    def location(self) -> str:
+        """The place of the files in words, for people: the path of their folder, for one."""
+
     def append(
         self,
         notes: str | Iterable[str],
@@ -149,4 +157,47 @@ class Notes(Protocol):
 
         None deletes everything, also what people wrote. Returns the number of notes that were
         deleted.
+        """
+
+
+class SideStores(ABC):
+    """Everything that a session store keeps beside its logs. None of it is optional."""
+
+    @property
+    @abstractmethod
+    def leases(self) -> Leases:
+        """The leases of its sessions' turns."""
+
+    @property
+    @abstractmethod
+    def blobs(self) -> BlobStore:
+        """The payloads of its sessions."""
+
+    @property
+    @abstractmethod
+    def audit(self) -> Audit:
+        """The log of who read its sessions."""
+
+    @property
+    @abstractmethod
+    def summaries(self) -> RunningSummaries:
+        """The running summaries of its sessions."""
+
+    @property
+    @abstractmethod
+    def search_index(self) -> SearchIndex:
+        """The index that searches of notes and sessions use. It closes with the store."""
+
+    @abstractmethod
+    def notes(
+        self,
+        agent: str,
+        owner: str = "",
+        *,
+        clock: Callable[[], float] = time.time,
+        redactor: Redactor | None = None,
+    ) -> Notes:
+        """Return the notes of an agent, or of one of its owners.
+
+        Text that the `redactor` would mask is not noted.
         """

@@ -23,13 +23,20 @@ from holdfast.ports import (
     Durability as Durability,
     Entropy as Entropy,
     ErasableSession as ErasableSession,
+    FoundPassage as FoundPassage,
+    IndexPassage as IndexPassage,
+    IndexSource as IndexSource,
     LeaseHolder as LeaseHolder,
     Leases as Leases,
+    Matches as Matches,
     Notes as Notes,
+    PassageVectors as PassageVectors,
     RunningSummaries as RunningSummaries,
+    SearchIndex as SearchIndex,
     SessionEraser as SessionEraser,
     SessionInfo as SessionInfo,
     SessionStore as SessionStore,
+    SideStores as SideStores,
     Trashed as Trashed,
     find_trashed as find_trashed,
 )
@@ -44,11 +51,16 @@ from holdfast.stores.in_memory import (
     MemoryStore as MemoryStore,
 )
 from holdfast.stores.jsonl.store import JsonlStore as JsonlStore
-from holdfast.stores.notes.notes import NoteStore as NoteStore
-from holdfast.stores.search.index import (
-    IndexPassage as IndexPassage,
-    SearchIndex as SearchIndex,
+from holdfast.stores.notes.notes import (
+    NoteStore as NoteStore,
+    StoredNotes as StoredNotes,
 )
+from holdfast.stores.notes.table import (
+    NoteRows as NoteRows,
+    NoteTable as NoteTable,
+    TableFiles as TableFiles,
+)
+from holdfast.stores.search.index import SqliteSearchIndex as SqliteSearchIndex
 from holdfast.stores.summary_files import FileSidecars as FileSidecars
 
 __all__: list[str]

@@ -31,9 +31,21 @@ from holdfast.errors import (
     TurnInProgress,
     UsageError,
 )
-from holdfast.ports import Appended, LeaseHolder, SessionStore, Trashed, find_trashed, uptime
+from holdfast.ports import (
+    Appended,
+    LeaseHolder,
+    SessionStore,
+    SideStores,
+    Trashed,
+    find_trashed,
+    uptime,
+)
 from holdfast.ports.erasing import SessionEraser, describe_logs
 from holdfast.stores.audit import MemoryAudit
+from holdfast.stores.notes.notes import StoredNotes
+from holdfast.stores.notes.table import MemoryNoteTable, TableFiles
+from holdfast.stores.search.index import SqliteSearchIndex
+from holdfast.stores.summary_files import MemorySummaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,6 +54,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.log.walk import LogLine
+    from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import Clock, Durability, Entropy
     from holdfast.ports.erasing import ErasableSession
 
@@ -89,6 +102,8 @@ class MemoryEraser(SessionEraser):
     _logs: dict[SessionKey, MemoryLog]
     _trash: list[tuple[Trashed, MemoryLog]]
     _erasing: list[MemoryLog]
+    _tables: dict[tuple[str, str], MemoryNoteTable]
+    _search_index: SqliteSearchIndex
 
     def erasable(self, key: SessionKey, *, owner: str | None = None) -> ErasableSession:
         found = describe_logs(key, [log for log in self._logs_of(key) if _is_of(log, owner)])
@@ -128,10 +143,10 @@ class MemoryEraser(SessionEraser):
                     yield from possible_hashes(line)
 
     def agents(self) -> set[str]:
-        return {key.agent for key in list(self._logs)}
+        return {key.agent for key in list(self._logs)} | {agent for agent, _ in list(self._tables)}
 
     def erase_from_indexes(self, session: SessionKey | None, scopes: Sequence[str] = ()) -> None:
-        del session, scopes  # there is no index
+        self._search_index.erase(None if session is None else str(session), scopes)
 
     def _logs_of(self, key: SessionKey) -> list[MemoryLog]:
         removed = (log for _trashed, log in self._trash)
@@ -146,19 +161,16 @@ def _is_of(log: MemoryLog, owner: str | None) -> bool:
     return first is not None and first.owner == owner
 
 
-class MemoryStore(MemoryEraser, SessionStore):
-    """A `SessionStore` that is lost with the object. Safe for threads."""
+class MemorySideStores(SideStores):
+    """Everything that a `MemoryStore` keeps beside its logs."""
 
-    def __init__(self, *, clock: Clock = time.time, entropy: Entropy = random.getrandbits) -> None:
-        super().__init__(clock=clock, entropy=entropy)
-        self._mutex = threading.RLock()
-        self._blobs = MemoryBlobs(clock=clock)
-        self._audit = MemoryAudit()
-        self._leases = MemoryLeases(self._log, self._mutex)
-        self._logs: dict[SessionKey, MemoryLog] = {}
-        self._trash: list[tuple[Trashed, MemoryLog]] = []
-        self._erasing: list[MemoryLog] = []
-        self._removals = count(1)
+    _mutex: threading.RLock
+    _blobs: MemoryBlobs
+    _audit: MemoryAudit
+    _leases: MemoryLeases
+    _summaries: MemorySummaries
+    _search_index: SqliteSearchIndex
+    _tables: dict[tuple[str, str], MemoryNoteTable]
 
     @property
     def blobs(self) -> MemoryBlobs:
@@ -171,6 +183,48 @@ class MemoryStore(MemoryEraser, SessionStore):
     @property
     def leases(self) -> MemoryLeases:
         return self._leases
+
+    @property
+    def summaries(self) -> MemorySummaries:
+        return self._summaries
+
+    @property
+    def search_index(self) -> SqliteSearchIndex:
+        return self._search_index
+
+    def notes(
+        self,
+        agent: str,
+        owner: str = "",
+        *,
+        clock: Clock = time.time,
+        redactor: Redactor | None = None,
+    ) -> StoredNotes:
+        with self._mutex:
+            table = self._tables.setdefault((agent, owner), MemoryNoteTable(clock=clock))
+        return StoredNotes(TableFiles(table), agent, owner, clock=clock, redactor=redactor)
+
+
+class MemoryStore(MemoryEraser, MemorySideStores, SessionStore):
+    """A `SessionStore` that is lost with the object. Safe for threads."""
+
+    def __init__(self, *, clock: Clock = time.time, entropy: Entropy = random.getrandbits) -> None:
+        super().__init__(clock=clock, entropy=entropy)
+        self._mutex = threading.RLock()
+        self._blobs = MemoryBlobs(clock=clock)
+        self._audit = MemoryAudit()
+        self._summaries = MemorySummaries()
+        self._search_index = SqliteSearchIndex(None)
+        self._tables: dict[tuple[str, str], MemoryNoteTable] = {}
+        self._leases = MemoryLeases(self._log, self._mutex)
+        self._logs: dict[SessionKey, MemoryLog] = {}
+        self._trash: list[tuple[Trashed, MemoryLog]] = []
+        self._erasing: list[MemoryLog] = []
+        self._removals = count(1)
+
+    def close(self) -> None:
+        """Close the index of searches; everything else stays."""
+        self._search_index.close()
 
     @contextmanager
     def open_log(self, key: SessionKey) -> Iterator[MemoryLog]:
@@ -213,6 +267,7 @@ class MemoryStore(MemoryEraser, SessionStore):
             name = f"{key.agent}.{key.session}.{next(self._removals)}"
             trashed = Trashed(name, key, now, log.size)
             self._trash.insert(0, (trashed, self._logs.pop(key)))
+            self._summaries.forget(key)
         return trashed
 
     def trash(self) -> list[Trashed]:

@@ -89,7 +89,10 @@ class SqliteCache:
         """
         import sqlite3
 
-        if self.path != IN_MEMORY:
+        if self.path == IN_MEMORY:
+            if not self.is_open:
+                return
+        else:
             with suppress(FileNotFoundError):
                 os.unlink(self.path + _CORRUPT)
             if not os.path.lexists(self.path):

@@ -1,7 +1,7 @@
-"""The running summary of a session in a file beside its log: `<session>.summary.json`.
+"""Running summaries: in a file beside the log (`<session>.summary.json`), or in memory.
 
-It is a cache: whatever is wrong with it, the log has the answer. So a file that is torn, foreign or
-of another session counts as missing, and one that cannot be written is not missed.
+They are a cache: whatever is wrong with it, the log has the answer. So a file that is torn, foreign
+or of another session counts as missing, and one that cannot be written is not missed.
 """
 
 from __future__ import annotations
@@ -68,3 +68,20 @@ class FileSidecars:
 
     def _folder(self, key: SessionKey) -> int:
         return open_folder(self.root, ("agents", key.agent, "sessions"))
+
+
+class MemorySummaries:
+    """`RunningSummaries` that are lost with the object."""
+
+    def __init__(self) -> None:
+        self._held: dict[SessionKey, Sidecar] = {}
+
+    def load(self, key: SessionKey) -> Sidecar | None:
+        return self._held.get(key)
+
+    def save(self, key: SessionKey, sidecar: Sidecar) -> bool:
+        self._held[key] = sidecar  # frozen, like everything in it
+        return True
+
+    def forget(self, key: SessionKey) -> None:
+        self._held.pop(key, None)

@@ -40,7 +40,7 @@ class Model:
 
     def __init__(self, root: Path, owner: str = "") -> None:
         self.notes = NoteStore(root, "main", owner, disk=QuickDisk())
-        self.folder = Path(self.notes.path)
+        self.folder = Path(self.notes.location)
         self._toolbox = Toolbox([memory_tool(self.notes)])
 
     def call(self, command: Any, **arguments: Any) -> ToolOutput:

@@ -95,7 +95,7 @@ def test_what_a_person_took_out_stays_out(tmp_path: Path) -> None:
     store = made(tmp_path)
     flush = Flush(id="19c0", notes=["Use tabs."])
     save_flush(store, flush, KEY)
-    Path(store.path, store.files()[0].path).write_text("")
+    Path(store.location, store.files()[0].path).write_text("")
 
     for key in (KEY, SessionKey("main", "fork")):
         assert save_flushes(made(tmp_path), [flush], key).saved == ()
@@ -108,7 +108,7 @@ def test_flushes_without_an_id_of_their_own_are_told_apart(tmp_path: Path) -> No
     store = made(tmp_path)
     save_flush(store, Flush(id="@3", notes=["one"]), KEY)
     assert save_flush(store, Flush(id="@3", notes=["two"]), KEY).saved
-    Path(store.path, store.files()[0].path).write_text("")
+    Path(store.location, store.files()[0].path).write_text("")
     assert save_flush(store, Flush(id="@3", notes=["one"]), SessionKey("main", "other")).saved
 
 
@@ -116,7 +116,7 @@ def test_a_store_that_fails_stops_no_one(tmp_path: Path) -> None:
     """What could not be saved is told, and saved the next time."""
     store = made(tmp_path)
     save_flush(store, Flush(id="19c0", notes=["one"]), KEY)
-    place = Path(store.path, store.files()[0].path)
+    place = Path(store.location, store.files()[0].path)
     place.unlink()
     place.mkdir()
     records = log_of([["two"]])

@@ -22,7 +22,6 @@ from holdfast.engine.memory.tools import memory_tools
 from holdfast.errors import AccessDenied, HoldfastError, UsageError
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.stores.notes.notes import NoteStore
-from holdfast.stores.search.index import SearchIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -263,7 +262,7 @@ def test_meaning_finds_what_words_do_not(store: JsonlStore) -> None:
         [User(content="aaaa bbbb"), User(content="mmmm nnnn"), User(content="zzz")],
         expect=None,
     )
-    with Memory(store, None, index=SearchIndex(None), embedder=Letters()) as memory:
+    with Memory(store, None, embedder=Letters()) as memory:
         assert _texts(memory, "aabb", "sessions")[0] == "aaaa bbbb"
         assert _texts(memory, "zzz", "sessions")[0] == "zzz"
         assert memory.notice == ""
@@ -305,7 +304,7 @@ def test_what_means_the_same_as_the_best_comes_before_what_does_not(store: Jsonl
 def test_a_search_does_not_wait_for_many_vectors(store: JsonlStore) -> None:
     """Words alone answer until they are made, and the search says so."""
     store.append(KEY, [User(content=f"apple number {n}") for n in range(80)], expect=None)
-    with Memory(store, None, index=SearchIndex(None), embedder=Letters()) as memory:
+    with Memory(store, None, embedder=Letters()) as memory:
         assert memory.search("apple", scope="sessions")
         assert "no vector yet" in memory.notice
         assert memory.embed() > 0

@@ -346,7 +346,7 @@ def test_a_memory_that_fails_costs_no_turn(bench: Bench, tmp_path: Path) -> None
             raise StoreUnavailable("the index is gone")
 
     model = ScriptedModel(["fine"], window=32_000)
-    session = bench.open(model, memory=Broken(None, None))
+    session = bench.open(model, memory=Broken(bench.store, None))
     with pytest.warns(UserWarning, match="memory search failed"):
         assert bench.say(session, "hello there").text == "fine"
 

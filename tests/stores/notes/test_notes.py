@@ -88,7 +88,7 @@ def texts(store: NoteStore) -> list[str]:
 
 
 def today(store: NoteStore) -> Path:
-    return Path(store.path) / TODAY
+    return Path(store.location) / TODAY
 
 
 # Appending
@@ -126,7 +126,7 @@ def test_a_note_is_written_once(tmp_path: Path) -> None:
     clock = [NOON]
     store = made(tmp_path, clock=lambda: clock[0])
     assert len(store.append(["Use tabs.", "use TABS", "Use  'tabs'!"]).saved) == 1
-    Path(store.path, "MEMORY.md").write_text("# Ours\nThe server is slow.\n* Ask Ann first\n")
+    Path(store.location, "MEMORY.md").write_text("# Ours\nThe server is slow.\n* Ask Ann first\n")
     clock[0] += 86_400 * 40
 
     again = made(tmp_path, clock=lambda: clock[0])
@@ -208,7 +208,7 @@ def test_a_file_that_goes_away_while_notes_are_read_is_left_out(tmp_path: Path) 
     store.put("b.md", None, b"two\n")
     notes = store.notes()
     assert next(notes).text == "one"
-    Path(store.path, "b.md").unlink()
+    Path(store.location, "b.md").unlink()
     assert list(notes) == []
     with pytest.raises(NoSuchNote):
         list(store.notes("b.md"))
@@ -261,7 +261,7 @@ def test_midnight_and_a_clock_that_goes_back_lose_nothing(tmp_path: Path) -> Non
 def test_what_a_person_wrote_is_left_as_it_is(tmp_path: Path, before: bytes, lead: bytes) -> None:
     """Notes go behind it, on lines of their own, and are read back."""
     store = made(tmp_path)
-    Path(store.path).mkdir(parents=True)
+    Path(store.location).mkdir(parents=True)
     today(store).write_bytes(before)
 
     saved = store.append(["The first.", "The second."]).saved
@@ -280,7 +280,7 @@ def test_what_a_person_wrote_is_left_as_it_is(tmp_path: Path, before: bytes, lea
 def test_what_is_no_text_file_is_not_touched(tmp_path: Path, what: str) -> None:
     """The error says which file it is; nothing is followed, replaced or cut."""
     store = made(tmp_path / "root")
-    Path(store.path).mkdir(parents=True)
+    Path(store.location).mkdir(parents=True)
     place, other = today(store), tmp_path / "other"
     other.write_text("precious")
     match what:
@@ -526,7 +526,7 @@ def test_a_broken_journal_stops_nothing(tmp_path: Path, data: bytes) -> None:
     """It is ours to write; what else is in it is not believed."""
     store = made(tmp_path)
     store.append(["one"])
-    Path(store.path, ".appending").write_bytes(data)
+    Path(store.location, ".appending").write_bytes(data)
 
     assert texts(store) == ["one"]
     assert len(store.append(["two"]).saved) == 1
@@ -564,14 +564,14 @@ def test_nobody_reads_the_notes_of_another(tmp_path: Path) -> None:
 def test_files_and_folders_of_people_are_read_and_links_are_not(tmp_path: Path) -> None:
     """Every plain file in the folder counts; what is hidden or leads elsewhere does not."""
     store = made(tmp_path / "root")
-    below = Path(store.path, "projects")
+    below = Path(store.location, "projects")
     below.mkdir(parents=True)
     (below / "site.md").write_text("Built with Hugo.\n")
     (below / ".swp").write_text("hidden\n")
     outside = tmp_path / "outside.md"
     outside.write_text("not ours\n")
     (below / "link.md").symlink_to(outside)
-    Path(store.path, "away").symlink_to(tmp_path)
+    Path(store.location, "away").symlink_to(tmp_path)
 
     assert texts(store) == ["Built with Hugo."]
     (file,) = store.files()
@@ -636,7 +636,7 @@ def test_what_is_deleted_is_in_the_trash(tmp_path: Path) -> None:
         store.put("a/b.md", None, f"{number}\n".encode())
         assert store.discard("a/b.md").startswith(".trash/20261116T120000-")
     assert store.discard("a") == ".trash/20261116T120000-a"
-    trash = Path(store.path, ".trash")
+    trash = Path(store.location, ".trash")
     assert sorted(path.read_text() for path in trash.rglob("*.md")) == ["0\n", "1\n", "2\n"]
     assert texts(store) == []
     with pytest.raises(NoSuchNote):

@@ -11,7 +11,8 @@ import pytest
 
 from holdfast.core.memory.ranking import query_terms
 from holdfast.core.memory.search_terms import terms
-from holdfast.stores.search.index import IndexPassage, IndexSource, SearchIndex, source_of
+from holdfast.ports.search_index import IndexPassage, IndexSource, source_of
+from holdfast.stores.search.index import SqliteSearchIndex as SearchIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,13 +104,15 @@ def test_what_sources_share_is_counted_in_the_allowed_ones(index: SearchIndex) -
     holding = index.holding(["kiln", "glaz", "nowhere"])
 
     assert holding == {"kiln": 3, "glaz": 1, "nowhere": 0}
-    assert index.shared(holding, allowed) == {"kiln": {a: 3}, "glaz": {c: 1}}
+    assert index.count_by_source(holding, allowed) == {"kiln": {a: 3}, "glaz": {c: 1}}
 
 
-def test_terms_that_are_everywhere_are_not_looked_up_for_what_is_shared(index: SearchIndex) -> None:
+def test_terms_that_are_everywhere_are_not_looked_up_for_what_is_shared(
+    index: SearchIndex,
+) -> None:
     _put(index, "a", "kiln")
 
-    assert index.shared({"kiln": 1_000_000}, _sources(index)) == {}
+    assert index.count_by_source({"kiln": 1_000_000}, _sources(index)) == {}
 
 
 def test_the_index_outlives_the_process_and_is_private(index: SearchIndex, tmp_path: Path) -> None:
@@ -153,7 +156,6 @@ def test_without_a_place_to_write_it_is_kept_in_memory(tmp_path: Path) -> None:
         with closing(SearchIndex(str(path))) as index:
             _put(index, "main/one", "about apples")
 
-            assert index.is_in_memory
             assert _found(index, "apples") == ["about apples"]
     assert (tmp_path / "target").read_text() == ""
 

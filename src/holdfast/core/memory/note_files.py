@@ -19,12 +19,13 @@ import msgspec
 from holdfast.core.limits import (
     NOTE_CHARS_MAX,
     NOTE_DEPTH_MAX,
+    NOTE_FILE_BYTES_MAX,
     NOTE_NAME_CHARS_MAX,
     NOTE_RECORDS_MAX,
 )
 from holdfast.core.text.cut import cut, ellipsis, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.errors import PathRejected
+from holdfast.errors import PathRejected, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -48,6 +49,8 @@ _UNSEEN: Final = lazy_pattern(
 """Characters that show nothing, or turn round what is shown."""
 _BEFORE: Final = "\"'`*([{<“”‘’«„「『（"
 _BEHIND: Final = ".,;:!?…\"'`*)]}>“”‘’»」』）。，、；：！？"
+DAY: Final = lazy_pattern(r"(?<!\d)\d{4,}-\d{2}-\d{2}(?=\.md\Z)")
+"""The name of the file of a day. Only such files are appended to."""
 _ENCODED: Final = lazy_pattern(r"%[0-9A-Fa-f]{2}")
 
 
@@ -95,6 +98,28 @@ def same_note(text: str) -> str:
     return " ".join(word for word in bare if word.strip("-–—_"))
 
 
+def bytes_to_append(name: str, before: bytes, lines: Sequence[str]) -> tuple[bytes, int]:
+    """Return the bytes that add lines to a file, and the number of the first line added.
+
+    A new file gets its day as a heading. Raises where nothing can be added to the file.
+    """
+    if len(before) > NOTE_FILE_BYTES_MAX:
+        raise StoreUnavailable(
+            f"cannot add notes to `{name}`: it has more than {NOTE_FILE_BYTES_MAX:,} bytes",
+            hint="move some of it to another file in the same folder",
+        )
+    if b"\0" in before:
+        raise PathRejected(
+            f"cannot add notes to `{name}`: it has zero bytes, so it is not text in UTF-8",
+            hint="nothing was added; save it as UTF-8, or move it away",
+        )
+    end = b"\r\n" if before.endswith(b"\r\n") else b"\n"
+    head = [] if before else [f"# {name.removesuffix('.md')}".encode(), b""]
+    lead = end if before and not before.endswith(b"\n") else b""
+    data = lead + end.join([*head, *(line.encode() for line in lines), b""])
+    return data, before.count(b"\n") + lead.count(b"\n") + len(head) + 1
+
+
 # Reading
 
 
@@ -119,6 +144,20 @@ def without_session(text: str, session: str) -> tuple[str, int]:
     lines = text.split("\n")
     kept = [line for line in lines if not _is_from(line, session)]
     return "\n".join(kept), len(lines) - len(kept)
+
+
+def erase_from_file(name: str, data: bytes, session: str) -> tuple[bytes | None, int]:
+    """Return a file without the lines that code noted from a session, and their number.
+
+    None in place of the file where nothing but its heading is left.
+    """
+    text, number = without_session(data.decode(errors="surrogateescape"), session)
+    if not number:
+        return data, 0
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines or (len(lines) == 1 and lines[0].removeprefix("# ") in name):
+        return None, number
+    return text.encode(errors="surrogateescape"), number
 
 
 def _is_from(line: str, session: str) -> bool:

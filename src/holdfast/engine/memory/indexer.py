@@ -14,7 +14,7 @@ from holdfast.core.memory.passages import passages
 from holdfast.core.memory.search_terms import terms
 from holdfast.core.secrets.redaction import without_secrets
 from holdfast.errors import HoldfastError
-from holdfast.stores.search.index import IndexPassage
+from holdfast.ports.search_index import IndexPassage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.memory.note_types import Note
     from holdfast.ports import Notes, SessionInfo, SessionStore
-    from holdfast.stores.search.index import IndexSource, Role, SearchIndex, SourceKind
+    from holdfast.ports.search_index import IndexSource, Role, SearchIndex, SourceKind
 
 Scope = Literal["notes", "sessions", "all"]
 
@@ -33,7 +33,7 @@ class Indexer:
     """Brings an index up to date, and knows which of its sources a caller may search."""
 
     def __init__(
-        self, index: SearchIndex, store: SessionStore | None, notes: Notes | None, caller: Caller
+        self, index: SearchIndex, store: SessionStore, notes: Notes | None, caller: Caller
     ) -> None:
         self._index = index
         self._store = store
@@ -51,13 +51,13 @@ class Indexer:
         known = {(source.kind, source.name): source for source in self._index.sources()}
         if scope != "sessions" and self._notes is not None:
             self._refresh_notes(self._notes, known)
-        if scope != "notes" and self._store is not None:
+        if scope != "notes":
             self._refresh_sessions(self._store, known)
 
     def sources(self, scope: Scope, before: float | None) -> list[IndexSource]:
         """The sources that may answer."""
         allowed: set[tuple[SourceKind, str]] = set()
-        if scope != "notes" and self._store is not None:
+        if scope != "notes":
             infos = {str(info.key): info for info in self._store.sessions()}
             allowed |= {("session", name) for name in self._visible(infos)}
         prefix = None if scope == "sessions" or self._notes is None else self.prefix

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from holdfast.engine.memory.vectors import IndexVectors
-    from holdfast.stores.search.index import FoundPassage, IndexSource, Matches, SearchIndex
+    from holdfast.ports.search_index import FoundPassage, IndexSource, Matches, SearchIndex
 
 _SIMILARITY_MIN: Final = 0.3
 """A passage without any word of the query must be at least this similar in meaning."""
@@ -95,7 +95,7 @@ class Ranker:
         ]
         holding = self._index.holding({term for _share, counts in spoken for term in counts})
         wanted = telling(spoken, holding, sum(source.passages for source in part.values()))
-        counts = self._index.shared({term: holding[term] for term in wanted}, part)
+        counts = self._index.count_by_source({term: holding[term] for term in wanted}, part)
         sizes = {source.id: source.terms for source in part.values()}
         words = words_of_sources(counts, wanted, sizes)
         if vector is None:

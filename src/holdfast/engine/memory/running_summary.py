@@ -13,24 +13,23 @@ from holdfast.errors import NoSuchRecord
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
-    from holdfast.ports import RunningSummaries, SessionStore
+    from holdfast.ports import SessionStore
 
 
 def refresh(
     store: SessionStore,
     key: SessionKey,
-    sidecars: RunningSummaries | None = None,
     *,
     known: Sidecar | None = None,
 ) -> Sidecar:
-    """The summary as of now, kept for the next time where there is a place for it.
+    """The summary as of now, kept in the store for the next time.
 
     `known` is one that the caller still holds; it saves reading the file.
     """
-    before = known or (sidecars.load(key) if sidecars is not None else None) or Sidecar()
+    before = known or store.summaries.load(key) or Sidecar()
     after = _advance_from_store(store, key, before)
-    if sidecars is not None and after != before:
-        sidecars.save(key, after)
+    if after != before:
+        store.summaries.save(key, after)
     return after
 
 

@@ -9,7 +9,6 @@ search compares words alone, and `Memory.notice` says so.
 
 from __future__ import annotations
 
-import os
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -40,8 +39,6 @@ from holdfast.engine.redactor import redactor as default_redactor
 from holdfast.errors import AccessDenied, HoldfastError, NoSuchRecord, StoreUnavailable, UsageError
 from holdfast.providers.embeddings import find_embedder
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.stores.notes.notes import NoteStore
-from holdfast.stores.search.index import FILE_NAME, SearchIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,9 +46,13 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.memory.ranking import Ranked, Weights
     from holdfast.core.secrets.redaction import Redactor
-    from holdfast.ports import Notes, SessionStore
+    from holdfast.ports import (
+        FoundPassage,
+        IndexSource,
+        Notes,
+        SessionStore,
+    )
     from holdfast.providers.embeddings import Embedder
-    from holdfast.stores.search.index import FoundPassage, IndexSource
 
 SCOPES: Final = ("notes", "sessions", "all")
 _NOTES_EVERY: Final = 3
@@ -63,10 +64,9 @@ class Memory:
 
     def __init__(
         self,
-        store: SessionStore | None,
+        store: SessionStore,
         notes: Notes | None,
         *,
-        index: SearchIndex | None = None,
         embedder: Embedder | None = None,
         redactor: Redactor | None = None,
         caller: Caller | None = None,
@@ -74,11 +74,11 @@ class Memory:
     ) -> None:
         """`caller` decides whose sessions are searched; without one, none that has an owner.
 
-        Without an `index` it is kept in memory. Without an `embedder` words alone count.
+        Without an `embedder` words alone count.
         """
         self._store = store
         self._notes = notes
-        self._index = index or SearchIndex(None)
+        self._index = store.search_index
         self.redactor = redactor or default_redactor()
         self._caller = caller or Caller(AGENT_DEFAULT, None, visibility="agent")
         self._indexer = Indexer(self._index, store, notes, self._caller)
@@ -106,8 +106,7 @@ class Memory:
         store = JsonlStore(root)
         memory = cls(
             store,
-            NoteStore(root, agent, owner),
-            index=SearchIndex(os.path.join(root, FILE_NAME)),
+            store.notes(agent, owner, redactor=redactor),
             embedder=find_embedder() if with_vectors else None,
             redactor=redactor,
             caller=caller or Caller(agent, None, owner=owner, visibility="agent"),
@@ -122,8 +121,7 @@ class Memory:
         self.close()
 
     def close(self) -> None:
-        """Close the index, and a store that `open` opened."""
-        self._index.close()
+        """Close a store that `open` opened."""
         if self._owned is not None:
             self._owned.close()
 
@@ -246,10 +244,7 @@ def _read_note(notes: Notes | None, cited: NoteCitation) -> str:
     return notes.read(cited.path, cited.first_line, lines).text
 
 
-def _read_record(store: SessionStore | None, caller: Caller, cited: RecordCitation) -> str:
-    if store is None:
-        raise UsageError(f"there are no sessions to read `{cited.key}` from")
-
+def _read_record(store: SessionStore, caller: Caller, cited: RecordCitation) -> str:
     def find(key: SessionKey) -> object:
         try:
             return subject_of(key, store.header(key))

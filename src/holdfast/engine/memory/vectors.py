@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_EMBED_MAX
+from holdfast.ports.search_index import source_of
 from holdfast.providers.embeddings import Vectors
-from holdfast.stores.search.index import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from holdfast.ports.search_index import IndexSource, SearchIndex
     from holdfast.providers.embeddings import Embedder
-    from holdfast.stores.search.index import IndexSource, SearchIndex
 
 _EMBED_BATCH: Final = 64
 _SOURCES_ALONE: Final = 2

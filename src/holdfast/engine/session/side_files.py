@@ -44,10 +44,9 @@ class SideFiles:
         self._key = key
         self._clock = clock
         self.notes: Notes | None = None
-        """The notes of the agent or owner; None where the store keeps none, or none are wanted."""
+        """The notes of the agent or owner; None where none are wanted."""
         if takes_notes:
             self.notes = store.notes(key.agent, owner, clock=clock)
-        self._sidecars = store.summaries
         self._sidecar: Sidecar | None = None
 
     def catch_up(self, records: Sequence[Record]) -> None:
@@ -76,7 +75,7 @@ class SideFiles:
     def update_summary(self) -> None:
         """Bring the running summary up to date, and its file as well."""
         try:
-            self._sidecar = refresh(self._store, self._key, self._sidecars, known=self._sidecar)
+            self._sidecar = refresh(self._store, self._key, known=self._sidecar)
         except _FAILURES as error:
             _warn(f"the running summary of session `{self._key}` was not updated: {error}")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import LOCK_WAIT_SECONDS
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from holdfast.ports.erasing import ErasableSession
+    from holdfast.stores.search.index import SqliteSearchIndex
 
 _ERASING: Final = ".erasing"
 
@@ -74,15 +76,28 @@ class FileEraser(FileCatalogue, SessionEraser):
         return self._folders.agents()
 
     def erase_from_indexes(self, session: SessionKey | None, scopes: Sequence[str] = ()) -> None:
-        from holdfast.stores.search.index import FILE_NAME, SearchIndex
-
         if session is not None:
             self._index.erase(session)
-        index = SearchIndex(os.path.join(self.root, FILE_NAME))
+        # The index that searches use is in memory once its file did not work, and has words there.
+        self._close_search_index()
+        index = self._open_search_index()
         try:
             index.erase(None if session is None else str(session), scopes)
         finally:
             index.close()
+
+    @cached_property
+    def search_index(self) -> SqliteSearchIndex:
+        return self._open_search_index()
+
+    def _close_search_index(self) -> None:
+        if "search_index" in vars(self):
+            self.search_index.close()
+
+    def _open_search_index(self) -> SqliteSearchIndex:
+        from holdfast.stores.search.index import FILE_NAME, SqliteSearchIndex
+
+        return SqliteSearchIndex(os.path.join(self.root, FILE_NAME))
 
     def _logs_of(self, key: SessionKey, owner: str | None) -> Iterator[FileLog]:
         """Yield the logs of a key: the session, the removed ones and those being erased."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.batch import Batch, Lines
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import Clock, Durability, Entropy, Trashed
     from holdfast.stores.audit import FileAudit
     from holdfast.stores.blobs import FileBlobs
@@ -53,6 +54,7 @@ class JsonlStore(FileEraser, SessionStore):
     def close(self) -> None:
         self._writers.close()
         self._index.close()
+        self._close_search_index()
 
     # What belongs to sessions beside their logs. Imported on use: an append needs none of it.
 
@@ -74,10 +76,17 @@ class JsonlStore(FileEraser, SessionStore):
 
         return FileSidecars(self.root)
 
-    def notes(self, agent: str, owner: str = "", *, clock: Clock = time.time) -> NoteStore:
+    def notes(
+        self,
+        agent: str,
+        owner: str = "",
+        *,
+        clock: Clock = time.time,
+        redactor: Redactor | None = None,
+    ) -> NoteStore:
         from holdfast.stores.notes.notes import NoteStore
 
-        return NoteStore(self.root, agent, owner, clock=clock)
+        return NoteStore(self.root, agent, owner, clock=clock, redactor=redactor)
 
     @property
     def leases(self) -> FileLeases:

@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.core.memory.note_files import without_session
+from holdfast.core.memory.note_files import erase_from_file
 from holdfast.stores.files import open_child, open_file, write_new
 from holdfast.stores.notes.folder import note_kind
 
@@ -63,13 +63,10 @@ def erase_all(notes: NoteFolder, folder: int) -> None:
 def _erase_in_file(notes: NoteFolder, folder: int, name: str, session: str) -> int:
     fd = open_file(folder, name, os.O_RDONLY)
     with os.fdopen(fd, "rb") as file:
-        text, number = without_session(file.read().decode(errors="surrogateescape"), session)
-    if not number:
-        return 0
-    lines = [line for line in text.splitlines() if line.strip()]
-    if not lines or (len(lines) == 1 and lines[0].removeprefix("# ") in name):
+        left, number = erase_from_file(name, file.read(), session)
+    if left is None:
         os.unlink(name, dir_fd=folder)
         notes.disk.sync_folder(folder)
-    else:
-        write_new(folder, name, [text.encode(errors="surrogateescape")], notes.disk)
+    elif number:
+        write_new(folder, name, [left], notes.disk)
     return number

@@ -21,7 +21,7 @@ from holdfast.core.limits import (
 )
 from holdfast.core.memory.note_files import check_path
 from holdfast.core.memory.note_types import NoteFile
-from holdfast.errors import NoSuchNote, NoteChanged, PathRejected, UsageError
+from holdfast.errors import NoSuchNote, PathRejected
 from holdfast.stores.files import (
     Disk,
     explaining,
@@ -33,13 +33,12 @@ from holdfast.stores.files import (
     unlock,
     write_new,
 )
+from holdfast.stores.notes.note_files import TRASH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from holdfast.core.memory.note_types import NoteKind
-
-TRASH: Final = ".trash"
 
 _READ_WAIT_SECONDS: Final = 1.0
 """A reader goes on without the lock after this: appends are quick, and what they add is whole."""
@@ -165,57 +164,21 @@ class NoteFolder:
 
     # Changing; the caller has the lock
 
-    def put(self, folder: int, path: str, before: bytes | None, after: bytes) -> None:
-        """Write a file if it still is `before`; None: it must not exist."""
-        parts = self.path_parts(path)
-        found = self.data(folder, path) if self.kind(folder, path) == "file" else None
-        if found != before:
-            raise NoteChanged(path)
-        with self.parent(folder, parts, create=True) as (parent, name):
-            write_new(parent, name, [after], self.disk)
+    def write(self, folder: int, path: str, data: bytes) -> None:
+        """Make a file with this content, all at once; an existing one is replaced."""
+        with self.parent(folder, path.split("/"), create=True) as (parent, name):
+            write_new(parent, name, [data], self.disk)
 
-    def rename(self, folder: int, old: str, new: str) -> None:
-        """Give a file or folder another path, where nothing is yet."""
-        parts, target = self.path_parts(old), self.path_parts(new)
-        if target[: len(parts)] == parts:
-            raise UsageError(
-                f"cannot move `{old}` into itself, to `{new}`",
-                hint="choose a path outside of it",
-            )
-        self._check_plain(folder, old)
-        if self.kind(folder, new) != "nothing":
-            raise NoteChanged(new)
-        self._move(folder, parts, target)
-
-    def discard(self, folder: int, path: str, stamp: str) -> str:
-        """Move a file or folder into the trash; returns its path there."""
-        parts = self.path_parts(path)
-        self._check_plain(folder, path)
+    def names_in_trash(self, folder: int) -> set[str]:
+        """Return the names in the trash, made if need be."""
         with self.parent(folder, (TRASH, ""), create=True) as (trash, _name):
-            taken = set(os.listdir(trash))
-        number, name = 1, f"{stamp}-{parts[-1]}"
-        while name in taken:
-            number += 1
-            name = f"{stamp}-{number}-{parts[-1]}"
-        self._move(folder, parts, (TRASH, name))
-        return f"{TRASH}/{name}"
+            return set(os.listdir(trash))
 
-    def _check_plain(self, folder: int, path: str) -> None:
-        match self.kind(folder, path):
-            case "nothing":
-                raise NoSuchNote(path)
-            case "other":
-                raise PathRejected(
-                    f"cannot move `{path}`: it is a link, or something else than a file of notes",
-                    hint="nothing was moved; look at it with `ls -l`",
-                )
-            case "file" | "folder":
-                pass
-
-    def _move(self, folder: int, parts: Sequence[str], target: Sequence[str]) -> None:
+    def move(self, folder: int, path: str, target: str) -> None:
+        """Give a file or folder another path, where nothing is yet."""
         with (
-            self.parent(folder, parts) as (old, old_name),
-            self.parent(folder, target, create=True) as (new, new_name),
+            self.parent(folder, path.split("/")) as (old, old_name),
+            self.parent(folder, target.split("/"), create=True) as (new, new_name),
         ):
             os.rename(old_name, new_name, src_dir_fd=old, dst_dir_fd=new)
             self.disk.sync_folder(new)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX
-from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.errors import PathRejected, StoreUnavailable, UsageError
+from holdfast.core.memory.note_files import DAY, bytes_to_append
+from holdfast.errors import UsageError
 from holdfast.stores.files import open_file, open_to_append, write_new, write_whole
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from holdfast.stores.notes.folder import NoteFolder
 
-DAY: Final = lazy_pattern(r"(?<!\d)\d{4,}-\d{2}-\d{2}(?=\.md\Z)")
-"""The name of the file of a day. Only such files are appended to."""
 _JOURNAL: Final = ".appending"
 _MARKS: Final = ".flushed"
 
@@ -53,18 +51,15 @@ def append_lines(
     """
     fd = open_to_append(folder, name, notes.disk)
     try:
-        size, before = os.fstat(fd).st_size, _text_before(fd, name)
-        end = b"\r\n" if before.endswith(b"\r\n") else b"\n"
-        head = [] if size else [f"# {name.removesuffix('.md')}".encode(), b""]
-        lead = end if size and not before.endswith(b"\n") else b""
-        data = lead + end.join([*head, *(line.encode() for line in lines), b""])
-        journal = msgspec.json.encode(_Append(name, size, data))
+        # One byte more than there may be is enough to refuse a file that is too large.
+        before = os.pread(fd, NOTE_FILE_BYTES_MAX + 1, 0)
+        data, first = bytes_to_append(name, before, lines)
+        journal = msgspec.json.encode(_Append(name, len(before), data))
         write_new(folder, _JOURNAL, [journal], notes.disk)
         write_whole(fd, data, notes.disk)
         notes.disk.sync(fd)
         with suppress(FileNotFoundError):
             os.unlink(_JOURNAL, dir_fd=folder)
-        first = before.count(b"\n") + lead.count(b"\n") + len(head) + 1
         return _is_same_file(folder, name, fd), first
     finally:
         os.close(fd)
@@ -75,7 +70,7 @@ def finish_append(notes: NoteFolder, folder: int) -> None:
     begun = _read_journal(folder)
     if begun is None:
         return
-    rest = begun.rest(data_or_nothing(notes, folder, begun.name))
+    rest = begun.rest(_data_or_nothing(notes, folder, begun.name))
     if rest:
         fd = open_to_append(folder, begun.name, notes.disk)
         try:
@@ -95,7 +90,7 @@ def without_unfinished(folder: int, path: str, data: bytes) -> bytes:
     return data
 
 
-def data_or_nothing(notes: NoteFolder, folder: int, path: str) -> bytes:
+def _data_or_nothing(notes: NoteFolder, folder: int, path: str) -> bytes:
     """Return the content of a file; empty where it cannot be read as one."""
     try:
         return notes.data(folder, path)
@@ -133,24 +128,6 @@ def _read_journal(folder: int) -> _Append | None:
         begun = msgspec.json.decode(file.read(), type=_Append)
         return begun if DAY.match(begun.name) else None
     return None
-
-
-def _text_before(fd: int, name: str) -> bytes:
-    """Return the content of a file that lines are added to; raises where none can be."""
-    size = os.fstat(fd).st_size
-    if size > NOTE_FILE_BYTES_MAX:
-        raise StoreUnavailable(
-            f"cannot add notes to `{name}`: it has {size:,} bytes, and the limit is "
-            f"{NOTE_FILE_BYTES_MAX:,}",
-            hint="move some of it to another file in the same folder",
-        )
-    data = os.pread(fd, size, 0)
-    if b"\0" in data:
-        raise PathRejected(
-            f"cannot add notes to `{name}`: it has zero bytes, so it is not text in UTF-8",
-            hint="nothing was added; save it as UTF-8, or move it away",
-        )
-    return data
 
 
 def _is_same_file(folder: int, name: str, fd: int) -> bool:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.memory.note_files import keys
-from holdfast.stores.notes.journal import data_or_nothing
+from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.core.memory.note_types import NoteFile
-    from holdfast.stores.notes.folder import NoteFolder
+    from holdfast.stores.notes.note_files import OpenNotes
 
 
 class _SeenFile(msgspec.Struct, frozen=True):
@@ -26,24 +26,31 @@ class _SeenFile(msgspec.Struct, frozen=True):
 
 
 class KnownNotes:
-    """The keys of all notes in a folder. Only files that changed are read again."""
+    """The keys of all notes of an agent or owner. Only files that changed are read again."""
 
-    def __init__(self, notes: NoteFolder) -> None:
-        self._notes = notes
+    def __init__(self) -> None:
         self._seen: dict[str, _SeenFile] = {}
 
-    def keys(self, folder: int) -> set[str]:
+    def keys(self, notes: OpenNotes) -> set[str]:
         """Return the keys of the notes as the files are now."""
         seen: dict[str, _SeenFile] = {}
-        for file in self._notes.files(folder):
+        for file in notes.tree():
+            if file.is_folder:
+                continue
             before = self._seen.get(file.path)
             if before is not None and before.file == file:
                 seen[file.path] = before
             else:
-                data = data_or_nothing(self._notes, folder, file.path)
-                seen[file.path] = _look(file, data, before)
+                seen[file.path] = _look(file, _data_or_nothing(notes, file.path), before)
         self._seen = seen
         return {key for known in seen.values() for key in (*known.lines, *known.tail)}
+
+
+def _data_or_nothing(notes: OpenNotes, path: str) -> bytes:
+    try:
+        return notes.data(path)
+    except UsageError:
+        return b""  # it became something else meanwhile
 
 
 def _look(file: NoteFile, data: bytes, before: _SeenFile | None) -> _SeenFile:

@@ -1,8 +1,8 @@
-"""Notes: plain Markdown in `<root>/agents/<agent>/memory/`, one file a day, and `MEMORY.md`.
+"""Notes: plain Markdown, one file a day, and `MEMORY.md`; in a folder or in a table.
 
 An append is one write of whole lines under a short lock, and durable when it returns. A note that
 is in any file already is not written again. Text that people write between the lines is never
-changed.
+changed. The rules are here, once; where the files are is a `NoteFiles`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.log.ids import check_name
 from holdfast.core.memory.note_files import (
+    DAY,
+    check_path,
     entries,
     inert,
     line_of,
@@ -26,11 +28,12 @@ from holdfast.core.memory.note_files import (
 from holdfast.core.memory.note_types import Note, NotePassage, RefusedNote, SavedNotes
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.text.cut import cut, ellipsis
-from holdfast.errors import NoSuchNote, NotDurable, PathRejected, UsageError
+from holdfast.errors import NoSuchNote, NotDurable, NoteChanged, PathRejected, UsageError
 from holdfast.stores.files import Disk
-from holdfast.stores.notes import erasing, journal
 from holdfast.stores.notes.folder import NoteFolder
+from holdfast.stores.notes.folder_files import FolderFiles
 from holdfast.stores.notes.known import KnownNotes
+from holdfast.stores.notes.note_files import TRASH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from holdfast.core.memory.note_files import NoteEntry
     from holdfast.core.memory.note_types import NoteFile, NoteKind
     from holdfast.ports import Clock
+    from holdfast.stores.notes.note_files import NoteFiles, OpenNotes
 
 MEMORY: Final = "MEMORY.md"
 """The file for what stays true; the others have the name of their day."""
@@ -52,45 +56,38 @@ _SHOWN_CHARS: Final = 80
 """The length of a refused text in the answer: enough to recognise it."""
 
 
-class NoteStore:
-    """The notes of an agent, or of one owner among those it serves, in files.
+class StoredNotes:
+    """The `Notes` of an agent, or of one owner among those it serves.
 
     The notes of other owners are never read.
     """
 
     def __init__(
         self,
-        root: str | os.PathLike[str],
+        files: NoteFiles,
         agent: str,
         owner: str = "",
         *,
         clock: Clock = time.time,
         zone: tzinfo | None = None,
         redactor: Redactor | None = None,
-        disk: Disk | None = None,
     ) -> None:
         """`zone` is the user's; that of the machine where it is not given.
 
         Text that the `redactor` would mask is not noted.
         """
-        check_name("agent", agent)
-        parts = ("agents", agent, "memory", *((OWNERS, _owner_name(owner)) if owner else ()))
-        hidden = () if owner else (OWNERS,)
-        self._folder = NoteFolder(os.fspath(root), parts, hidden=hidden, disk=disk or Disk())
-        self._known = KnownNotes(self._folder)
+        self.scope = note_scope(agent, owner)
+        self._files = files
+        self._hidden = _names_of_others(owner)
+        self._known = KnownNotes()
         self.redactor = redactor or Redactor()
         self._clock = clock
         self._zone = zone
 
     @property
-    def path(self) -> str:
-        """The folder of the files."""
-        return self._folder.path
-
-    @property
-    def scope(self) -> str:
-        """The path of the folder below the root."""
-        return "/".join(self._folder.parts)
+    def location(self) -> str:
+        """The place of the files in words: the path of their folder, for one."""
+        return self._files.location
 
     # Adding
 
@@ -109,24 +106,23 @@ class NoteStore:
         """
         several = [notes] if isinstance(notes, str) else notes
         offered, refused = _sort_out(several, self.redactor)
-        with self._folder.changing() as folder:
-            journal.finish_append(self._folder, folder)
-            if once and once in journal.read_marks(folder):
+        with self._files.changing() as files:
+            if once and once in files.marks():
                 return SavedNotes((), tuple(offered.values()), refused)
             saved: tuple[Note, ...] = ()
             known: list[str] = []
             if offered:
-                saved, known = self._add(folder, offered, session, records)
+                saved, known = self._add(files, offered, session, records)
             if once:
-                journal.add_mark(self._folder, folder, once)
+                files.add_mark(once)
         return SavedNotes(saved, tuple(known), refused)
 
     def _add(
-        self, folder: int, offered: dict[str, str], session: str, records: Sequence[str]
+        self, files: OpenNotes, offered: dict[str, str], session: str, records: Sequence[str]
     ) -> tuple[tuple[Note, ...], list[str]]:
         written: tuple[Note, ...] = ()
         for _try in range(_TRIES):
-            known = self._known.keys(folder)
+            known = self._known.keys(files)
             new = {key: text for key, text in offered.items() if key not in known}
             if not new:
                 break
@@ -137,7 +133,7 @@ class NoteStore:
                 line_of(text, stamp=stamp, session=session, records=records)
                 for text in new.values()
             ]
-            is_there, first = journal.append_lines(self._folder, folder, name, lines)
+            is_there, first = files.append_lines(name, lines)
             if is_there:
                 written = tuple(
                     _note(name, entry, first - 1) for entry in entries("\n".join(lines))
@@ -164,16 +160,27 @@ class NoteStore:
 
     def files(self) -> list[NoteFile]:
         """Return every file of notes."""
-        with self._folder.reading() as folder:
-            return self._folder.files(folder) if folder is not None else []
+        found = [file for file in self.tree() if not file.is_folder]
+        return sorted(found, key=lambda file: file.path)
+
+    def tree(self) -> list[NoteFile]:
+        """Return files and folders."""
+        with self._files.reading() as files:
+            return files.tree() if files is not None else []
+
+    def kind(self, path: str) -> NoteKind:
+        """Return whether a path is a file, a folder, something else, or nothing."""
+        self._check(path)
+        with self._files.reading() as files:
+            return files.kind(path) if files is not None else "nothing"
 
     def data(self, path: str) -> bytes:
         """Return the content of a file, without the part of an unfinished append."""
-        self._folder.path_parts(path)
-        with self._folder.reading() as folder:
-            if folder is None:
+        self._check(path)
+        with self._files.reading() as files:
+            if files is None:
                 raise NoSuchNote(path)
-            return journal.without_unfinished(folder, path, self._folder.data(folder, path))
+            return files.data(path)
 
     def read(self, path: str, first_line: int = 1, lines: int = PASSAGE_LINES) -> NotePassage:
         """Return some lines of a file, without the comments after them."""
@@ -192,45 +199,102 @@ class NoteStore:
 
     def put(self, path: str, before: bytes | None, after: bytes) -> None:
         """Write a file if it still is `before`; None: it must not exist."""
-        with self._folder.changing() as folder:
-            journal.finish_append(self._folder, folder)
-            self._folder.put(folder, path, before, after)
+        self._check(path)
+        with self._files.changing() as files:
+            found = files.data(path) if files.kind(path) == "file" else None
+            if found != before:
+                raise NoteChanged(path)
+            files.write(path, after)
 
     def rename(self, old: str, new: str) -> None:
         """Give a file or folder another path, where nothing is yet."""
-        with self._folder.changing() as folder:
-            journal.finish_append(self._folder, folder)
-            self._folder.rename(folder, old, new)
+        parts, target = self._check(old), self._check(new)
+        if target[: len(parts)] == parts:
+            raise UsageError(
+                f"cannot move `{old}` into itself, to `{new}`",
+                hint="choose a path outside of it",
+            )
+        with self._files.changing() as files:
+            _check_plain(files, old)
+            if files.kind(new) != "nothing":
+                raise NoteChanged(new)
+            files.move(old, new)
 
     def discard(self, path: str) -> str:
         """Move a file or a folder to the trash; returns its path there."""
-        with self._folder.changing() as folder:
-            journal.finish_append(self._folder, folder)
+        parts = self._check(path)
+        with self._files.changing() as files:
+            _check_plain(files, path)
             stamp = local_time(self._clock, self._zone).strftime("%Y%m%dT%H%M%S")
-            return self._folder.discard(folder, path, stamp)
+            taken, number, name = files.trash(), 1, f"{stamp}-{parts[-1]}"
+            while name in taken:
+                number += 1
+                name = f"{stamp}-{number}-{parts[-1]}"
+            files.move(path, f"{TRASH}/{name}")
+        return f"{TRASH}/{name}"
 
     def erase(self, session: str | None) -> int:
         """Delete the notes that came from a session, also from the trash; None: everything."""
         number = sum(1 for _note in self.notes()) if session is None else 0
-        if not os.path.lexists(self.path):
-            return 0
-        with self._folder.changing() as folder:
-            journal.finish_append(self._folder, folder)
+        with self._files.reading() as files:
+            if files is None:
+                return 0  # nothing is made in order to be erased
+        with self._files.changing() as files:
             if session is not None:
-                return erasing.erase_session(self._folder, folder, session)
-            erasing.erase_all(self._folder, folder)
+                return files.erase_session(session)
+            files.erase_all()
         return number
 
-    def kind(self, path: str) -> NoteKind:
-        """Return whether a path is a file, a folder, something else, or nothing."""
-        self._folder.path_parts(path)
-        with self._folder.reading() as folder:
-            return self._folder.kind(folder, path) if folder is not None else "nothing"
+    def _check(self, path: str) -> tuple[str, ...]:
+        """Return the parts of a path; raises `PathRejected` where no note may be."""
+        return check_path(path, hidden=self._hidden)
 
-    def tree(self) -> list[NoteFile]:
-        """Return files and folders."""
-        with self._folder.reading() as folder:
-            return self._folder.tree(folder) if folder is not None else []
+
+class NoteStore(StoredNotes):
+    """Notes in files: `<root>/agents/<agent>/memory/`."""
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        agent: str,
+        owner: str = "",
+        *,
+        clock: Clock = time.time,
+        zone: tzinfo | None = None,
+        redactor: Redactor | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        """The parameters of `StoredNotes`, and the root of the files."""
+        parts = note_scope(agent, owner).split("/")
+        folder = NoteFolder(
+            os.fspath(root), parts, hidden=_names_of_others(owner), disk=disk or Disk()
+        )
+        files = FolderFiles(folder)
+        super().__init__(files, agent, owner, clock=clock, zone=zone, redactor=redactor)
+
+
+def note_scope(agent: str, owner: str) -> str:
+    """Return the name of the notes of an agent or one of its owners, among all of a store."""
+    check_name("agent", agent)
+    return "/".join(("agents", agent, "memory", *((OWNERS, _owner_name(owner)) if owner else ())))
+
+
+def _names_of_others(owner: str) -> tuple[str, ...]:
+    """Return the names that are no notes of this owner: those of others, for the agent itself."""
+    return () if owner else (OWNERS,)
+
+
+def _check_plain(files: OpenNotes, path: str) -> None:
+    match files.kind(path):
+        case "nothing":
+            raise NoSuchNote(path)
+        case "other":
+            raise PathRejected(
+                f"cannot move `{path}`: it is a link, or something else than a file of notes",
+                hint="nothing was moved; look at it with `ls -l`",
+            )
+        case "file" | "folder":
+            pass
 
 
 def local_time(clock: Clock, zone: tzinfo | None = None) -> datetime:
@@ -271,7 +335,7 @@ def _sort_out(
 
 def _note(path: str, entry: NoteEntry, above: int = 0) -> Note:
     """Return an entry as a note, in a file with `above` lines before the text it was read from."""
-    found = journal.DAY.search(path)
+    found = DAY.search(path)
     day = entry.stamp[:10] or (found[0] if found else "")
     return Note(
         text=entry.text,

@@ -10,25 +10,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final, Literal
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_POSTINGS_MAX
 from holdfast.core.memory.ranking import rarity
 from holdfast.core.memory.search_terms import is_common
+from holdfast.ports.search_index import PLACE_BITS, FoundPassage, IndexSource, Matches, source_of
 from holdfast.stores.search.database import SearchDatabase
-from holdfast.stores.search.vectors import PassageVectors
+from holdfast.stores.search.vectors import SqliteVectors
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Mapping, Sequence
 
-SourceKind = Literal["note", "session"]
-Role = Literal["note", "user", "assistant"]
+    from holdfast.ports.search_index import IndexPassage, SourceKind
 
-_PLACE_BITS: Final = 24
-"""The id of a passage is that of its source, then its place there: neighbours are one apart."""
 _EXACT_MAX: Final = 50
 """Passages with the words of the query next to each other; more of them say nothing new."""
 _AROUND_PLACES: Final = 32
@@ -48,82 +44,13 @@ _NOTES_OF_SESSION: Final = (
 )
 
 
-class IndexSource(msgspec.Struct, frozen=True):
-    """A file of notes or a session, as far as it is in the index."""
-
-    id: int
-    kind: SourceKind
-    name: str
-    stamp: str
-    """The state of the file or the log; another stamp means that it changed."""
-    head: str
-    """The record of a session up to which it is in the index."""
-    passages: int
-    terms: int
-    oldest: float | None
-    newest: float | None
-
-
-class IndexPassage(msgspec.Struct, frozen=True):
-    """A part of a source, with its terms."""
-
-    text: str
-    terms: Sequence[str]
-    role: Role
-    record: str = ""
-    first_line: int = 0
-    last_line: int = 0
-    ts: float | None = None
-
-
-class FoundPassage(msgspec.Struct, frozen=True):
-    """A passage as it is in the index."""
-
-    id: int
-    text: str
-    terms: Sequence[str]
-    role: Role
-    record: str
-    first_line: int
-    last_line: int
-    ts: float | None
-
-    @property
-    def source(self) -> int:
-        return source_of(self.id)
-
-    @property
-    def place(self) -> int:
-        return self.id & ((1 << _PLACE_BITS) - 1)
-
-
-class Matches(msgspec.Struct, frozen=True):
-    """The passages that hold the terms of a query."""
-
-    holding: dict[str, int]
-    """The number of passages that hold each term."""
-    sources: dict[str, dict[int, int]]
-    """The number of times a term occurs in each source, as far as it was looked up."""
-    best: list[int]
-    """The passages that hold the most and the rarest of them."""
-
-
-def source_of(passage: int) -> int:
-    """Return the source of a passage."""
-    return passage >> _PLACE_BITS
-
-
-class SearchIndex:
-    """Passages by the terms in them. Safe for threads, and for many processes."""
+class SqliteSearchIndex:
+    """The `SearchIndex` of a SQLite file. Safe for threads, and for many processes."""
 
     def __init__(self, path: str | None) -> None:
         """`path` is the file of the index; without one it is kept in memory."""
         self._database = SearchDatabase(path)
-        self.vectors = PassageVectors(self._database)
-
-    @property
-    def is_in_memory(self) -> bool:
-        return self._database.is_in_memory
+        self.vectors = SqliteVectors(self._database)
 
     def close(self) -> None:
         """Close the file; the next call opens it again."""
@@ -263,8 +190,8 @@ class SearchIndex:
 
     def around(self, passage: int) -> list[FoundPassage]:
         """Return a passage and its neighbours in the same source, in order."""
-        first = source_of(passage) << _PLACE_BITS
-        last = first + (1 << _PLACE_BITS) - 1
+        first = source_of(passage) << PLACE_BITS
+        last = first + (1 << PLACE_BITS) - 1
         query = f"{_SELECT} WHERE passages.id BETWEEN ? AND ? ORDER BY passages.id"
         ends = (max(first, passage - _AROUND_PLACES), min(last, passage + _AROUND_PLACES))
         with self._database.reading() as db:
@@ -276,7 +203,7 @@ class SearchIndex:
         with self._database.reading() as db:
             return {term: _count(db, term) for term in wanted}
 
-    def shared(
+    def count_by_source(
         self, holding: Mapping[str, int], allowed: Mapping[int, IndexSource]
     ) -> dict[str, dict[int, int]]:
         """Return how often each term occurs in each of the allowed sources, the rarest first.
@@ -298,7 +225,7 @@ class SearchIndex:
 
 
 def _add(db: sqlite3.Connection, source: int, start: int, passages: Sequence[IndexPassage]) -> None:
-    first = (source << _PLACE_BITS) + start
+    first = (source << PLACE_BITS) + start
     db.executemany(
         "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
@@ -334,7 +261,7 @@ def _add(db: sqlite3.Connection, source: int, start: int, passages: Sequence[Ind
 
 
 def _forget(db: sqlite3.Connection, source: int) -> None:
-    first, last = source << _PLACE_BITS, ((source + 1) << _PLACE_BITS) - 1
+    first, last = source << PLACE_BITS, ((source + 1) << PLACE_BITS) - 1
     db.execute("DELETE FROM sources WHERE id = ?", (source,))
     db.execute("DELETE FROM passages WHERE id BETWEEN ? AND ?", (first, last))
     db.execute("DELETE FROM vectors WHERE id BETWEEN ? AND ?", (first, last))

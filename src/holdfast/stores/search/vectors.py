@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from holdfast.stores.search.database import SearchDatabase
 
 
-class PassageVectors:
-    """The table of vectors, by the id of their passage."""
+class SqliteVectors:
+    """The `PassageVectors` of a SQLite file: a table of them, by the id of their passage."""
 
     def __init__(self, database: SearchDatabase) -> None:
         self._database = database

@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.ports import Audit, BlobStore, SessionStore
 from holdfast.testing.conformance import (
     appending,
-    audit,
-    blobs,
     branching,
     compacting,
     creating,
@@ -35,6 +33,7 @@ from holdfast.testing.conformance import (
     reading,
     trash,
 )
+from holdfast.testing.conformance.side_stores import audit, blobs, notes, searching, summaries
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -62,9 +61,10 @@ def _checks_in(*modules: ModuleType) -> tuple[Callable[[Any], None], ...]:
 
 
 SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = _checks_in(
-    creating, appending, leasing, reading, branching, compacting, listing, following, trash, erasing
+    *(creating, appending, leasing, reading, branching, compacting, listing),
+    *(following, trash, erasing, notes, summaries, searching),
 )
-"""Every promise of `SessionStore`."""
+"""Every promise of `SessionStore`, except those of its `blobs` and its `audit`."""
 BLOB_CHECKS: Final[tuple[BlobCheck, ...]] = _checks_in(blobs)
 """Every promise of `BlobStore`."""
 AUDIT_CHECKS: Final[tuple[AuditCheck, ...]] = _checks_in(audit)
@@ -74,10 +74,19 @@ PROCESS_CHECKS: Final[tuple[ProcessCheck, ...]] = _checks_in(processes)
 
 
 def check_session_store(make_store: Callable[[], SessionStore]) -> None:
-    """Run every check, each on a new and empty store; the first broken promise raises."""
+    """Run every check, each on a new and empty store; the first broken promise raises.
+
+    Its blobs and its audit log are checked as well.
+    """
     for check in SESSION_CHECKS:
         with make_store() as store:
             check(store)
+    for blob_check in BLOB_CHECKS:
+        with make_store() as store:
+            blob_check(store.blobs)
+    for audit_check in AUDIT_CHECKS:
+        with make_store() as store:
+            audit_check(store.audit)
 
 
 def check_blob_store(make_store: Callable[[], BlobStore]) -> None:

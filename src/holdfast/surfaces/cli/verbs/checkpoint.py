@@ -97,9 +97,8 @@ def _show(args: argparse.Namespace, app: App, key: SessionKey, state: State, rec
 def _summary(args: argparse.Namespace, app: App, key: SessionKey) -> int:
     from holdfast.core.memory.running_summary import render as shown
     from holdfast.engine.memory.running_summary import refresh
-    from holdfast.stores.summary_files import FileSidecars
 
-    found = refresh(app.store, key, FileSidecars(app.settings.root))
+    found = refresh(app.store, key)
     redactor = _redactor(args, app)
     text = shown(found, args.max_chars, redactor=redactor)
     if app.out.is_json:

@@ -107,7 +107,7 @@ def _list(args: argparse.Namespace, app: App) -> int:
     if rows:
         app.out.table(("day", "place", "session", "note"), rows)
     else:
-        app.out.note(f"no notes in `{store.path}`; add one with `holdfast memory add TEXT`")
+        app.out.note(f"no notes in `{store.location}`; add one with `holdfast memory add TEXT`")
     return 0
 
 
@@ -124,7 +124,7 @@ def _show(args: argparse.Namespace, app: App) -> int:
     if app.out.is_json:
         app.out.json(msgspec.structs.replace(passage, text=text))
         return 0
-    app.out.note(f"{store.path}/{path}")
+    app.out.note(f"{store.location}/{path}")
     for line in text.split("\n"):
         app.out.line(without_controls(line))
     return 0

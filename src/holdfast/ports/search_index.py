@@ -1,0 +1,181 @@
+"""The port of the memory index: passages of notes and sessions, by their terms and vectors.
+
+It is a cache and never trusted over what it was made from: each source has a stamp, and a search
+compares the stamps first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+SourceKind = Literal["note", "session"]
+Role = Literal["note", "user", "assistant"]
+
+PLACE_BITS: Final = 24
+"""The id of a passage is that of its source, then its place there: neighbours are one apart."""
+
+
+class IndexSource(msgspec.Struct, frozen=True):
+    """A file of notes or a session, as far as it is in the index."""
+
+    id: int
+    kind: SourceKind
+    name: str
+    stamp: str
+    """The state of the file or the log; another stamp means that it changed."""
+    head: str
+    """The record of a session up to which it is in the index."""
+    passages: int
+    terms: int
+    oldest: float | None
+    newest: float | None
+
+
+class IndexPassage(msgspec.Struct, frozen=True):
+    """A part of a source, with its terms."""
+
+    text: str
+    terms: Sequence[str]
+    role: Role
+    record: str = ""
+    first_line: int = 0
+    last_line: int = 0
+    ts: float | None = None
+
+
+class FoundPassage(msgspec.Struct, frozen=True):
+    """A passage as it is in the index."""
+
+    id: int
+    text: str
+    terms: Sequence[str]
+    role: Role
+    record: str
+    first_line: int
+    last_line: int
+    ts: float | None
+
+    @property
+    def source(self) -> int:
+        return source_of(self.id)
+
+    @property
+    def place(self) -> int:
+        return self.id & ((1 << PLACE_BITS) - 1)
+
+
+class Matches(msgspec.Struct, frozen=True):
+    """The passages that hold the terms of a query."""
+
+    holding: dict[str, int]
+    """The number of passages that hold each term."""
+    sources: dict[str, dict[int, int]]
+    """The number of times a term occurs in each source, as far as it was looked up."""
+    best: list[int]
+    """The passages that hold the most and the rarest of them."""
+
+
+def source_of(passage: int) -> int:
+    """Return the source of a passage."""
+    return passage >> PLACE_BITS
+
+
+class PassageVectors(Protocol):
+    """The vectors of indexed passages, all made by one embedding model."""
+
+    def use_model(self, name: str) -> None:
+        """Delete the vectors of another model: they cannot be compared."""
+
+    def missing(self, limit: int) -> list[tuple[int, str]]:
+        """Return passages that have no vector yet, by id and text, the newest first."""
+
+    def count_missing(self) -> int:
+        """Return the number of passages that have no vector yet."""
+
+    def add(self, vectors: Iterable[tuple[int, bytes]]) -> None:
+        """Store vectors of passages that are still there."""
+
+    def all(self) -> list[tuple[int, bytes]]:
+        """Return every vector by the id of its passage, in rising order."""
+
+    def state(self) -> tuple[int, int]:
+        """Return a value that changes with the vectors: their number and the last of them."""
+
+
+class SearchIndex(Protocol):
+    """Passages by the terms in them. Safe for threads, and for many processes.
+
+    Methods raise `StoreUnavailable` where the index does not work. The next call then has another
+    one, which may be empty: whoever searches brings it up to date again.
+    """
+
+    @property
+    def vectors(self) -> PassageVectors:
+        """The vectors of its passages."""
+
+    def sources(self) -> list[IndexSource]:
+        """Return everything that is in the index."""
+
+    def replace(
+        self,
+        kind: SourceKind,
+        name: str,
+        *,
+        stamp: str,
+        head: str,
+        passages: Sequence[IndexPassage],
+    ) -> None:
+        """Put a source into the index, in place of its earlier state."""
+
+    def extend(
+        self, known: IndexSource, *, stamp: str, head: str, passages: Sequence[IndexPassage]
+    ) -> None:
+        """Add what was written to a source since. Does nothing where another process did."""
+
+    def forget(self, sources: Iterable[int]) -> None:
+        """Remove sources that no longer exist."""
+
+    def erase(self, session: str | None, scopes: Sequence[str] = ()) -> None:
+        """Delete a session (`agent/id`), the files with notes from it, and scopes of notes.
+
+        Their words are nowhere in the index afterwards, nor in what it leaves on a disk. The other
+        notes of these files are indexed again by the next search.
+        """
+
+    def matches(
+        self,
+        query: Mapping[str, float],
+        phrase: Sequence[str],
+        allowed: Mapping[int, IndexSource],
+    ) -> Matches:
+        """Return the passages of the allowed sources that hold terms of the query.
+
+        `query` has the weight of each term, `phrase` the terms in their order. The work is
+        bounded: the rarest terms are looked up first, and terms that are everywhere only as far
+        as there is room.
+        """
+
+    def passages(self, ids: Sequence[int]) -> list[FoundPassage]:
+        """Return those of the passages that are still there."""
+
+    def around(self, passage: int) -> list[FoundPassage]:
+        """Return a passage and its neighbours in the same source, in order."""
+
+    def holding(self, wanted: Iterable[str]) -> dict[str, int]:
+        """Return the number of passages that hold each of the terms."""
+
+    def count_by_source(
+        self, holding: Mapping[str, int], allowed: Mapping[int, IndexSource]
+    ) -> dict[str, dict[int, int]]:
+        """Return how often each term occurs in each of the allowed sources, the rarest first.
+
+        `holding` is the number of passages that hold a term; terms with too many are left out.
+        """
+
+    def close(self) -> None:
+        """Release what is held open; the next call opens it again."""

@@ -1,0 +1,165 @@
+"""A store has a search index: passages by terms and by vectors, kept up to date and erasable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.core.memory.ranking import query_terms
+from holdfast.core.memory.search_terms import terms
+from holdfast.ports.search_index import IndexPassage, source_of
+from holdfast.testing.conformance.samples import KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.ports import IndexSource, SearchIndex, SessionStore
+
+
+def passages_are_found_by_their_terms(store: SessionStore) -> None:
+    """A passage that holds a term of the query is found, and comes back as it was put in."""
+    _put(store, "main/a", "about red apples", "about pears \u2603")
+    (found,) = _search(store, "pear")
+    index = store.search_index
+    (row,) = index.passages([found])
+    assert (row.text, row.role, row.record, row.ts) == ("about pears \u2603", "user", "r1", 101.0)
+    assert list(row.terms) == terms("about pears \u2603")
+    assert (row.source, row.place) == (source_of(found), 1)
+    assert index.passages([found, found + 1_000]) == [row]
+    assert index.passages([]) == []
+    assert _search(store, "bananas") == []
+    (source,) = index.sources()
+    assert (source.kind, source.name, source.passages) == ("session", "main/a", 2)
+    assert (source.oldest, source.newest, source.stamp, source.head) == (100.0, 101.0, "s", "r1")
+    assert source.terms == len(terms("about red apples")) + len(terms("about pears"))
+
+
+def the_exact_words_come_first(store: SessionStore) -> None:
+    """A passage with the words of the query next to each other is before the others."""
+    _put(store, "main/a", "red apples", "apples that are red", "a red barn", "apples")
+    assert _texts(store, _search(store, "red apples"))[0] == "red apples"
+
+
+def a_rare_term_weighs_more(store: SessionStore) -> None:
+    """Of passages that hold one term each, that with the rarer one is first."""
+    _put(store, "main/a", *(f"harbour number {number}" for number in range(9)), "the quokka")
+    assert _texts(store, _search(store, "harbour quokka"))[0] == "the quokka"
+
+
+def a_source_is_replaced_extended_and_forgotten(store: SessionStore) -> None:
+    """Passages that left a source are not found; an extension counts once."""
+    index = store.search_index
+    _put(store, "main/a", "about apples")
+    _put(store, "main/a", "about pears")
+    assert _search(store, "apples") == []
+    (known,) = index.sources()
+    more = [IndexPassage("about plums", terms("about plums"), "user", record="r9", ts=50.0)]
+    for _time in range(2):  # the second is that of another process, which comes too late
+        index.extend(known, stamp="later", head="r9", passages=more)
+    assert _texts(store, _search(store, "plums")) == ["about plums"]
+    (grown,) = index.sources()
+    assert (grown.id, grown.passages, grown.head, grown.oldest) == (known.id, 2, "r9", 50.0)
+    index.forget([grown.id])
+    assert index.sources() == []
+    assert _search(store, "plums") == []
+    index.forget([grown.id])
+
+
+def only_allowed_sources_answer(store: SessionStore) -> None:
+    """Passages of other sources are neither found nor counted."""
+    _put(store, "main/a", "about apples")
+    _put(store, "main/b", "about apples", "more apples", "and apples")
+    allowed = {
+        source.id: source
+        for source in _sources(store.search_index).values()
+        if source.name == "main/a"
+    }
+    matches = store.search_index.matches(query_terms("apples"), terms("apples"), allowed)
+    (term,) = query_terms("apples")
+    assert _texts(store, matches.best) == ["about apples"]
+    assert matches.holding[term] == 1
+    assert set(matches.sources[term]) == set(allowed)
+    assert store.search_index.holding([term, "nothing"]) == {term: 4, "nothing": 0}
+    shared = store.search_index.count_by_source({term: 4}, allowed)
+    assert shared == {term: dict.fromkeys(allowed, 1)}
+
+
+def neighbours_are_of_the_same_source(store: SessionStore) -> None:
+    """`around` returns a passage with those before and after it, in order, of its source alone."""
+    _put(store, "main/a", "before", "the middle", "after")
+    _put(store, "main/b", "elsewhere")
+    (middle,) = _search(store, "middle")
+    rows = store.search_index.around(middle)
+    assert [row.text for row in rows] == ["before", "the middle", "after"]
+
+
+def vectors_belong_to_passages_and_a_model(store: SessionStore) -> None:
+    """Vectors go with their passages, and those of another model are deleted."""
+    vectors = store.search_index.vectors
+    vectors.use_model("one")
+    _put(store, "main/a", "about apples", "about pears")
+    assert vectors.count_missing() == 2
+    missing = vectors.missing(10)
+    assert [text for _id, text in missing] == ["about pears", "about apples"]
+    assert len(vectors.missing(1)) == 1
+    before = vectors.state()
+    vectors.add([(id_, bytes([128, 0, number])) for number, (id_, _text) in enumerate(missing)])
+    vectors.add([(missing[0][0] + 1_000, b"of nothing")])
+    assert vectors.state() != before
+    assert vectors.count_missing() == 0
+    found = vectors.all()
+    assert found == sorted(found)
+    assert dict(found) == {missing[0][0]: b"\x80\x00\x00", missing[1][0]: b"\x80\x00\x01"}
+    vectors.use_model("one")
+    assert len(vectors.all()) == 2
+    store.search_index.forget(_sources(store.search_index))
+    assert vectors.all() == []
+    _put(store, "main/a", "about apples")
+    vectors.add([(id_, b"v") for id_, _text in vectors.missing(1)])
+    vectors.use_model("two")
+    assert vectors.all() == []
+
+
+def an_erasure_leaves_no_words_in_an_index(store: SessionStore) -> None:
+    """An erasure takes out a session, the files with notes from it, and scopes of notes."""
+    _put(store, str(KEY), "the quokka of the session")
+    _put(store, "main/other", "the harbour")
+    for name, origin in (("s1//a.md", str(KEY)), ("s1//b.md", f"{KEY} r1"), ("s1//c.md", "main/o")):
+        _put_note(store, name, "a quokka noted", origin)
+    for name in ("s2//a.md", "s22//a.md"):
+        _put_note(store, name, "of an owner", "")
+    store.erase_from_indexes(KEY)
+    names = sorted(source.name for source in _sources(store.search_index).values())
+    assert names == ["main/other", "s1//c.md", "s2//a.md", "s22//a.md"]
+    store.erase_from_indexes(None, ["s2"])
+    names = sorted(source.name for source in _sources(store.search_index).values())
+    assert names == ["main/other", "s1//c.md", "s22//a.md"]
+    assert _texts(store, _search(store, "quokka")) == ["a quokka noted"]
+    store.erase_from_indexes(KEY, ["nothing"])
+
+
+def _put(store: SessionStore, name: str, *texts: str) -> None:
+    passages = [
+        IndexPassage(text, terms(text), "user", record=f"r{number}", ts=100.0 + number)
+        for number, text in enumerate(texts)
+    ]
+    head = passages[-1].record
+    store.search_index.replace("session", name, stamp="s", head=head, passages=passages)
+
+
+def _put_note(store: SessionStore, name: str, text: str, origin: str) -> None:
+    passage = IndexPassage(text, terms(text), "note", record=origin, first_line=1, last_line=1)
+    store.search_index.replace("note", name, stamp="s", head="", passages=[passage])
+
+
+def _sources(index: SearchIndex) -> Mapping[int, IndexSource]:
+    return {source.id: source for source in index.sources()}
+
+
+def _search(store: SessionStore, query: str) -> list[int]:
+    index = store.search_index
+    return index.matches(query_terms(query), terms(query), _sources(index)).best
+
+
+def _texts(store: SessionStore, ids: list[int]) -> list[str]:
+    texts = {row.id: row.text for row in store.search_index.passages(ids)}
+    return [texts[id_] for id_ in ids]
