@@ -87,6 +87,10 @@ def steepest(cost: Callable[[int], float]) -> float:
     A growth above the bound counts only where the least of several costs shows it, too: another
     process can slow down one call, and the first call of a function may compile a pattern.
     """
+
+    def least(size: int) -> float:
+        return min(costs[size], *(cost(size) for _ in range(_REPEATS)))
+
     size, costs = LARGEST, {LARGEST: cost(LARGEST)}
     while costs[size] == math.inf and size > _SMALLEST:
         size //= _STEP
@@ -98,11 +102,13 @@ def steepest(cost: Callable[[int], float]) -> float:
             size //= _STEP
             costs[size] = cost(size)
     sizes = sorted(costs)
+    if len(sizes) > 1:
+        costs[size] = least(size)
     found = 0.0
     for small, large in pairwise(sizes):
         if costs[large] > _SHORT and _ratio(costs[small], costs[large]) > RATIO_MAX:
             for size in (small, large):
-                costs[size] = min(costs[size], *(cost(size) for _ in range(_REPEATS)))
+                costs[size] = least(size)
         if costs[large] > _SHORT:
             found = max(found, _ratio(costs[small], costs[large]))
     return found
