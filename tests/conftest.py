@@ -7,20 +7,21 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from tests.support.connections import every_connection_is_closed
 from tests.support.runs import EXAMPLES, RUN, SLOW_FILES, sample
 
 if TYPE_CHECKING:
     import pytest
 
-# `deadline`: on a slow or busy machine a single example may take long; that says nothing about the
-# code. `derandomize`: a change is judged by the same examples every time; the nightly run searches
+# `deadline`, `too_slow`: on a slow or busy machine examples may take long; that says nothing about
+# the code. `derandomize`: a change is judged by the same examples every time; the nightly run searches
 # for new ones, and prints how to repeat what it finds.
 for run, count in EXAMPLES.items():
     settings.register_profile(
         run,
         deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
         max_examples=count,
         derandomize=run != "nightly",
         print_blob=run == "nightly",

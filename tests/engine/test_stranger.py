@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,7 +20,7 @@ from holdfast.core.flow.events import CompactionFinished
 from holdfast.core.models.dialects import Target, dialect
 from holdfast.core.models.prices import Price, price_of
 from holdfast.errors import BadSetting, CannotFit, NoSuchSession, UsageError
-from holdfast.events import TurnFinished, TurnStarted
+from holdfast.events import TurnFinished, TurnStarted, TurnWaiting
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing import ScriptedModel, calls
 
@@ -206,8 +207,8 @@ def test_leaving_a_stream_that_waits_calls_off_no_other_turn() -> None:
     first.start()
     assert script.is_asked.wait(30)
     main = threading.get_ident()
-    stopping = threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT))
-    stopping.start()
+    stop = partial(signal.pthread_kill, main, signal.SIGINT)
+    session.on(lambda _event: threading.Timer(0.1, stop).start(), TurnWaiting)
     with pytest.raises(KeyboardInterrupt):
         list(session.stream("second"))
     script.may_answer.set()

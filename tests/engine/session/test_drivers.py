@@ -206,13 +206,15 @@ def test_a_word_of_another_holder_does_not_interrupt_a_call_that_runs() -> None:
 def test_cancelled_while_tools_hang(kind: Any) -> None:
     """Whoever cancels does not have to wait for tools that never end."""
     bench = Bench(kind)
-    release = threading.Event()
+    release, running = threading.Event(), threading.Semaphore(0)
 
     def hang(number: int) -> str:
+        running.release()
         release.wait(30)
         return "late"
 
     async def hang_async(number: int) -> str:
+        running.release()
         await asyncio.sleep(30)
         return "late"
 
@@ -221,8 +223,12 @@ def test_cancelled_while_tools_hang(kind: Any) -> None:
     wanted = [("c1", "hang", {"number": 1}), ("c2", "hang", {"number": 2})]
     model = ScriptedModel([calls(*wanted), "next"])
     session = bench.open(model, tools=[tool])
-    timer = threading.Timer(0.3, session.cancel)
-    timer.start()
+
+    def cancel() -> None:
+        if all(running.acquire(timeout=20) for _ in wanted):
+            session.cancel()
+
+    threading.Thread(target=cancel).start()
     with pytest.raises(Cancelled):
         bench.say(session, "go")
     assert not release.is_set()
@@ -246,10 +252,12 @@ def test_cancelled_while_the_summariser_hangs(kind: Any) -> None:
 
         def send(self, request: Any, on_delta: Any = None) -> Any:
             if not bench.is_async:
+                threading.Timer(0.1, session.cancel).start()
                 release.wait(30)
                 raise RuntimeError("released")
 
             async def hang() -> Any:
+                threading.Timer(0.1, session.cancel).start()
                 await asyncio.sleep(30)
 
             return hang()
@@ -263,8 +271,6 @@ def test_cancelled_while_the_summariser_hangs(kind: Any) -> None:
             session.key, [User(content=words), Assistant(content=words)], expect=None
         )
     before = bench.records()
-    timer = threading.Timer(0.3, session.cancel)
-    timer.start()
     with pytest.raises(Cancelled):
         bench.do(session.compact())
     release.set()
