@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,13 @@ from tests.support.connections import every_connection_is_closed
 from tests.support.runs import EXAMPLES, RUN, SLOW_FILES, sample
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pytest
 
 # `deadline`, `too_slow`: on a slow or busy machine examples may take long; that says nothing about
-# the code. `derandomize`: a change is judged by the same examples every time; the nightly run searches
-# for new ones, and prints how to repeat what it finds.
+# the code. `derandomize`: a change is judged by the same examples every time; the nightly run
+# searches for new ones, and prints how to repeat what it finds.
 for run, count in EXAMPLES.items():
     settings.register_profile(
         run,
@@ -43,8 +46,36 @@ os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 if RUN == "quick":
     collect_ignore_glob = list(SLOW_FILES)
 
-    def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-        """Keep a quarter of the tests of each file, chosen by their names."""
-        items[:] = sample(
-            items, share=1 / 4, name=lambda item: item.nodeid, kind=lambda item: item.path
-        )
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the sample of this run; see `tests/support/runs.py`."""
+    kept = set(choose(items))
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+def choose(items: list[pytest.Item]) -> list[pytest.Item]:
+    if RUN == "quick":
+        return _sample(items, 1 / 4, lambda item: item.path)
+    shares: dict[float, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        marker = item.get_closest_marker("sampled")
+        shares[marker.args[0] if marker else 1.0].append(item)
+    return [item for share in shares for item in _sample(shares[share], share, _case)]
+
+
+def _sample(
+    items: list[pytest.Item], share: float, kind: Callable[[pytest.Item], object]
+) -> list[pytest.Item]:
+    return sample(items, share=share, name=lambda item: item.nodeid, kind=kind)
+
+
+def _case(item: pytest.Item) -> object:
+    """A test with its parameters, but for the one whose values are what a sample is taken of."""
+    marker, call = item.get_closest_marker("sampled"), getattr(item, "callspec", None)
+    if marker is None or call is None:
+        return item.nodeid
+    name = marker.args[1]
+    others = sorted((other, id(value)) for other, value in call.params.items() if other != name)
+    group = getattr(call.params.get(name), marker.kwargs["by"]) if "by" in marker.kwargs else None
+    return item.nodeid.partition("[")[0], tuple(others), group

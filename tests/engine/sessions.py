@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pytest
 
 from holdfast.core.log.records import Assistant, Compaction, ToolResult, User, text_of
 from holdfast.core.text.fences import ASK
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["blocking", "async"]
 KINDS: tuple[Kind, ...] = ("blocking", "async")
+EITHER_KIND: Final = pytest.mark.sampled(1 / 2, "bench")
+"""In the ordinary run a test has one kind of session, which its name decides."""
 
 
 class Bench:

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.engine.sessions import KINDS, Bench, check_requests, texts
+from tests.engine.sessions import EITHER_KIND, KINDS, Bench, check_requests, texts
 
 from holdfast.core.flow.events import OffloadFailed, OutputOffloaded
 from holdfast.core.limits import PREVIEW_CHARS
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 LOG = "".join(f"2026-01-01 00:00:{n % 60:02d} INFO step {n} of the build\n" for n in range(5_000))
 LOG += "Traceback (most recent call last):\n  File 'x.py', line 1\nValueError: the disc is round\n"
 READS = calls(("r1", "output_read", {}))
+
+
+pytestmark = EITHER_KIND
 
 
 @pytest.fixture(params=KINDS)

@@ -7,7 +7,6 @@ import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from tests.support.runs import sample
 
 from holdfast import AsyncSession, JsonlStore, Session, SessionKey, async_model, model
 from holdfast.core.flow.events import CallFailed, CompactionFinished, TroubleNoticed, WindowLearned
@@ -56,10 +55,9 @@ def _id(way: Way) -> str:
     return f"{way.dialect}-{kind}-{'streamed' if way.streams else 'whole'}"
 
 
+# A test takes one way of each dialect in the ordinary run, and all of them in the nightly one.
+pytestmark = pytest.mark.sampled(1 / 4, "way", by="dialect")
 every_way = pytest.mark.parametrize("way", WAYS, ids=_id)
-# A long test takes one way of each dialect in the ordinary run, and all of them in the nightly one.
-LONG_WAYS: list[Way] = sample(WAYS, share=1 / 4, name=_id, kind=lambda way: way.dialect)
-long_ways = pytest.mark.parametrize("way", LONG_WAYS, ids=_id)
 blocking_ways = pytest.mark.parametrize("way", [way for way in WAYS if not way.is_async], ids=_id)
 
 
@@ -154,7 +152,7 @@ def test_a_turn_with_tools(way: Way, at: Callable[..., Desk]) -> None:
         assert "".join(d.text for d in desk.heard if d.kind == "text").endswith(reply.text)
 
 
-@long_ways
+@every_way
 def test_a_small_window_stays_small_for_many_turns(way: Way, at: Callable[..., Desk]) -> None:
     """Twenty long turns in a window that holds a few: none is refused, none is over."""
     with Loopback(_sizes, limit=WINDOW) as loopback:
@@ -169,7 +167,7 @@ def test_a_small_window_stays_small_for_many_turns(way: Way, at: Callable[..., D
     assert not desk.of(CallFailed)
 
 
-@long_ways
+@every_way
 def test_a_window_that_is_smaller_than_said_is_learned(way: Way, at: Callable[..., Desk]) -> None:
     """The provider's own refusal says how large it is; the turn is answered, the size is kept."""
     with Loopback(_sizes, limit=WINDOW) as loopback:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.engine.sessions import KINDS, Bench, check_requests, texts
+from tests.engine.sessions import EITHER_KIND, KINDS, Bench, check_requests, texts
 
 from holdfast.core.history.access import Caller
 from holdfast.core.log.records import ToolResult, encode
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 VALUE = 'tr0ub4dor & "three" \\ ünïcode'
 HANDLE = "<secret:DEPLOY_KEY>"
+
+
+pytestmark = EITHER_KIND
 
 
 @pytest.fixture(params=KINDS)

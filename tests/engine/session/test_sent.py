@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.sessions import KINDS, Bench, texts
+from tests.engine.sessions import EITHER_KIND, KINDS, Bench, texts
 from tests.strategies import texts as any_text
 from tests.support.runs import examples
 
@@ -124,6 +124,9 @@ def test_what_is_not_meant_for_the_model_is_in_no_request(kind: str) -> None:
 
 
 # Injected context
+
+
+pytestmark = EITHER_KIND
 
 
 @pytest.fixture(params=KINDS)

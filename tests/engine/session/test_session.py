@@ -10,7 +10,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.engine.sessions import KINDS, Bench, boundaries, check_requests, path_of, said, texts
+from tests.engine.sessions import (
+    EITHER_KIND,
+    KINDS,
+    Bench,
+    boundaries,
+    check_requests,
+    path_of,
+    said,
+    texts,
+)
 
 from holdfast.core.flow.effects import Cancelled, Deny
 from holdfast.core.flow.events import (
@@ -37,6 +46,9 @@ from holdfast.testing.scripted import ScriptedModel, calls
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+pytestmark = EITHER_KIND
 
 
 @pytest.fixture(params=KINDS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from tests.engine.sessions import KINDS, Bench
+from tests.engine.sessions import EITHER_KIND, KINDS, Bench
 from tests.hostile_logs import hostile_log
 from tests.support.runs import sample
 
@@ -19,6 +19,9 @@ from holdfast.testing.scripted import ScriptedModel
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+pytestmark = EITHER_KIND
 
 
 @pytest.fixture(params=KINDS)

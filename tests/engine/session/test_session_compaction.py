@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from tests.conversations import sound_logs
 from tests.engine.sessions import (
+    EITHER_KIND,
     KINDS,
     Bench,
     boundaries,
@@ -63,6 +64,9 @@ Done: the parcels so far were noted on their shelves.
 Heavy parcels go to the lowest shelf, because the upper boards bend.
 ### Open items
 The remaining parcels of the winter delivery."""
+
+
+pytestmark = EITHER_KIND
 
 
 @pytest.fixture(params=KINDS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.core.secrets.planted_secrets import TOKENS
-from tests.engine.sessions import KINDS, Bench, check_requests, texts
+from tests.engine.sessions import EITHER_KIND, KINDS, Bench, check_requests, texts
 
 from holdfast.core.flow.events import SecretFound, ToolFinished
 from holdfast.core.log.records import encode
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 KEY = TOKENS["GitHub"]
 HANDLE = re.compile(r"<secret:found-[0-9a-f]{12}-\d+>")
+
+
+pytestmark = EITHER_KIND
 
 
 @pytest.fixture(params=KINDS)

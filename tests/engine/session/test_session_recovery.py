@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from tests.engine.sessions import (
+    EITHER_KIND,
     KINDS,
     Bench,
     boundaries,
@@ -33,6 +34,9 @@ from holdfast.testing.scripted import SCRIPTED, ScriptedModel, calls
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+pytestmark = EITHER_KIND
 
 
 @pytest.fixture(params=KINDS)

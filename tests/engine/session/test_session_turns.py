@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.engine.sessions import KINDS, Bench, said
+from tests.engine.sessions import EITHER_KIND, KINDS, Bench, said
 from tests.support.runs import RUN
 
 from holdfast.core.flow.effects import Cancelled
@@ -52,6 +52,9 @@ def turn_methods(kind: type) -> list[str]:
         for name, member in members
         if "wait" in inspect.signature(member).parameters and not name.startswith("_")
     ]
+
+
+pytestmark = EITHER_KIND
 
 
 @pytest.fixture(params=KINDS)

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.engine.sessions import KINDS, Bench, check_requests, texts
+from tests.engine.sessions import EITHER_KIND, KINDS, Bench, check_requests, texts
 
 from holdfast.core.checkpoint.state import State, read_state
 from holdfast.core.flow.events import (
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HAIKU = "An old silent pond / a frog jumps into the pond / splash! Silence again."
+
+
+pytestmark = EITHER_KIND
 
 
 @pytest.fixture(params=KINDS)

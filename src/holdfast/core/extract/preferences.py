@@ -9,6 +9,7 @@ whatever was pasted are not taken.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from holdfast.core.extract.phrases import RULES_ELSEWHERE, RULES_WIDE, begins, holds
@@ -214,10 +215,13 @@ def user_instructions(text: str) -> Iterator[tuple[str, Kind]]:
 
 
 def agent_decisions(text: str) -> Iterator[str]:
-    """Yield the decisions that a reply states; announced steps are not decisions."""
-    for sentence in sentences(text):
-        if _is_sentence(sentence) and _CHOICE.search(sentence):
-            yield sentence
+    """Return the decisions that a reply states; announced steps are not decisions."""
+    return filter(_is_choice, sentences(text))
+
+
+@lru_cache(maxsize=4_096)
+def _is_choice(sentence: str) -> bool:
+    return _is_sentence(sentence) and _CHOICE.search(sentence) is not None
 
 
 def _kind(sentence: str) -> Kind | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Final
 
 from holdfast.core.extract.phrases import (
@@ -68,17 +69,27 @@ def sentences(text: str) -> list[str]:
     """The sentences of a text that could be a note: no code, question or credential."""
     found = []
     for raw in SENTENCE_END.split(_without_code(scrub(text))):
-        sentence = " ".join(_MARKUP.sub("", raw).split())
-        is_wide = bool(sentence) and not sentence.isascii()
-        least = _SENTENCE_CHARS_WIDE if is_wide else _SENTENCE_CHARS.start
-        if not least <= len(sentence) < _SENTENCE_CHARS.stop:
-            continue
-        if _CODE.search(raw) or _TOLD.search(sentence):
-            continue
-        is_question = bool(_ASKED.search(sentence) or _QUESTION.match(sentence))
-        if not is_question and not has_secret(sentence):
+        read = _read_again if len(raw) <= 2 * _SENTENCE_CHARS.stop else _read_sentence
+        if sentence := read(raw):
             found.append(sentence)
     return found
+
+
+def _read_sentence(raw: str) -> str:
+    """Return a sentence without its markup, or nothing where it could not be a note."""
+    sentence = " ".join(_MARKUP.sub("", raw).split())
+    is_wide = bool(sentence) and not sentence.isascii()
+    least = _SENTENCE_CHARS_WIDE if is_wide else _SENTENCE_CHARS.start
+    if not least <= len(sentence) < _SENTENCE_CHARS.stop:
+        return ""
+    if _CODE.search(raw) or _TOLD.search(sentence):
+        return ""
+    is_question = _ASKED.search(sentence) or _QUESTION.match(sentence)
+    return "" if is_question or has_secret(sentence) else sentence
+
+
+# Notes, checkpoints and the carry-over of a cut each read the same messages.
+_read_again: Final = lru_cache(maxsize=4_096)(_read_sentence)
 
 
 def _without_code(text: str) -> str:
