@@ -1,8 +1,9 @@
 """The laws over every prefix of every real transcript, replayed as an agent would have run it.
 
 Before each reply the log so far is projected, rendered and judged, and the decisions are appended.
-The ordinary run takes a sample: a third of the files of each folder, a third of the sessions in a
-file, a tenth of the prefixes of a session, and four of the 28 combinations of window and dialect.
+The ordinary run takes a sample: a sixth of the files of each folder, a sixth of the sessions in a
+file, a twentieth of the prefixes of a session, and three of the 28 combinations of window and
+dialect.
 Names decide what is in it, and each prefix gets one of the combinations, in turn. The nightly run
 takes every prefix with all combinations in turn, and then every prefix with each combination.
 """
@@ -162,7 +163,7 @@ def test_every_prefix_of_a_transcript(folder: str | None) -> None:
     need_data()
     assert folder is not None
     files = [path for path in FILES if path.is_relative_to(DATA / folder)]
-    check_all(sample(files, share=1 / 3, name=name_of, kind=lambda path: path.parent), check_file)
+    check_all(sample(files, share=1 / 6, name=name_of, kind=lambda path: path.parent), check_file)
 
 
 def name_of(path: Path) -> str:
@@ -171,16 +172,16 @@ def name_of(path: Path) -> str:
 
 def check_file(path: Path) -> None:
     sessions = [(f"{name_of(path)} {n}", records) for n, records in enumerate(sessions_in(path))]
-    for name, records in sample(sessions, share=1 / 3, name=lambda session: session[0]):
+    for name, records in sample(sessions, share=1 / 6, name=lambda session: session[0]):
         check_prefixes(name, records)
 
 
 def check_prefixes(session: str, records: list[Record]) -> None:
     scale = new_scale()
-    combinations = sample(COMBINATIONS, share=1 / 7, name=lambda pair: f"{session} {pair}")
+    combinations = sample(COMBINATIONS, share=1 / 10, name=lambda pair: f"{session} {pair}")
     replays = [Replay(window, dialect, scale) for window, dialect in combinations]
     numbers = range(len(records))
-    checked = set(sample(numbers, share=1 / 10, name=lambda number: f"{session} {number}"))
+    checked = set(sample(numbers, share=1 / 20, name=lambda number: f"{session} {number}"))
     turns = cycle(replays)
     for number, record in enumerate(records):
         for replay in replays:

@@ -40,7 +40,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {"say": ("hello",), "stream": ("hello",)
 
 
 SESSION = SessionKey("main", "s")
-MESSAGES = {"quick": 5, "test": 10, "nightly": 500}
+MESSAGES = {"quick": 3, "test": 5, "nightly": 500}
 """Messages of each process."""
 
 

@@ -8,6 +8,7 @@ to what it was shortened to, and its marker still counts from the whole.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -139,6 +140,7 @@ def _rank_units(pieces: Sequence[str], units: Sequence[_Unit], told: Collection[
     return sorted(telling or range(len(units)), key=rank)
 
 
+@lru_cache(maxsize=4_096)  # a cut is sized several times before it is made
 def _worth(sentence: str) -> int:
     telling = len({match[0] for match in _TELLING.finditer(sentence)})
     return min(telling, _TELLING_MAX) + 2 * lays_down(sentence)

@@ -138,6 +138,8 @@ _ASSUMED: Final = {
 }
 """Thousandths of a token for each character."""
 
+_REMEMBERED_CHARS: Final = 2_000
+"""Longer texts are few, and would take up memory."""
 LETTER_RUN: Final = 4
 MARK_RUN: Final = 48
 """Repetitions of one letter or mark inside one token, on the safe side."""
@@ -145,6 +147,10 @@ MARK_RUN: Final = 48
 
 def estimate(text: str) -> int:
     """About as many tokens as o200k has for a text; at most its bytes in UTF-8."""
+    return _estimate_again(text) if len(text) <= _REMEMBERED_CHARS else _estimate(text)
+
+
+def _estimate(text: str) -> int:
     if not text:
         return 0
     if text.isascii():
@@ -153,6 +159,10 @@ def estimate(text: str) -> int:
         pieces = _WIDE_PIECES.findall(text)
         bytes_max = len(text.encode("utf-8", "surrogatepass"))
     return max(1, min((sum(map(thousandths, pieces)) + 500) // 1_000, bytes_max))
+
+
+# The same messages are counted for every request and for every cut that is weighed.
+_estimate_again: Final = functools.lru_cache(maxsize=4_096)(_estimate)
 
 
 def pieces_of(text: str) -> list[str]:
