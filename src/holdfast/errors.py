@@ -224,9 +224,13 @@ class NoSuchNote(UsageError):
 class AmbiguousName(UsageError):
     """A prefix that fits more than one thing."""
 
-    def __init__(self, kind: str, name: str, candidates: Sequence[str]) -> None:
+    def __init__(
+        self, kind: str, name: str, candidates: Sequence[str], *, are_all: bool = True
+    ) -> None:
+        """`are_all`: nothing else fits; otherwise there may be more."""
         shown = ", ".join(f"`{candidate}`" for candidate in candidates[:8])
         more = f" and {len(candidates) - 8} more" if len(candidates) > 8 else ""
+        more = more if are_all else " and more"
         super().__init__(
             f"{kind} `{name}` is ambiguous: it fits {shown}{more}", hint="give more characters"
         )

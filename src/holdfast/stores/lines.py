@@ -37,6 +37,8 @@ class Forward(msgspec.Struct):
     fd: int
     start: int
     end: int
+    first_bytes: int = 0
+    """Of the first block, if it is to be smaller than usual."""
     tail_position: int = 0
     tail: bytes | Oversize = b""
 
@@ -44,7 +46,8 @@ class Forward(msgspec.Struct):
         position, carry = self.start, b""
         skipped: Oversize | None = None
         offset = self.start
-        length = max(1, READ_BLOCK_BYTES // 16)  # grows: many readers want the first line only
+        # Grows: many readers want the first line only.
+        length = self.first_bytes or max(1, READ_BLOCK_BYTES // 16)
         while offset < self.end:
             block = os.pread(self.fd, min(length, self.end - offset), offset)
             if not block:

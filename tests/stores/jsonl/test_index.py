@@ -561,7 +561,7 @@ WRONGED: list[Callable[[Path], None]] = [
     _sql("UPDATE sessions SET fingerprint = 'text', inode = 'text'"),
     _sql(
         "INSERT INTO sessions SELECT 'ghost', session, 1, 1, 1, 1, 1, x'', '', '', 1, 1, 1, 1, 1, "
-        "'', NULL, NULL, NULL FROM sessions LIMIT 1"
+        "'', NULL, NULL, NULL, x'7b7d', '', 1 FROM sessions LIMIT 1"
     ),
 ]
 

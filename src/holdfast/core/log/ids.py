@@ -74,6 +74,23 @@ def new_record_ids(count: int, *, now: float, random_bits: int, after: str) -> l
     return [f"{number:018x}" for number in range(first, first + count)]
 
 
+class IdOrder(msgspec.Struct):
+    """Notices whether the ids of a log only grow, so that one can be found by halving.
+
+    The header does not count: its id is the session's, which sorts anywhere.
+    """
+
+    newest: str = ""
+    is_sorted: bool = True
+
+    def add(self, record_id: str) -> None:
+        """Take the next id as it is stored; an empty one is not in order."""
+        if record_id <= self.newest:
+            self.is_sorted = False
+        else:
+            self.newest = record_id
+
+
 def new_session_id(random_bits: int) -> str:
     """Twelve characters, as easy to type as a short commit hash."""
     return f"{random_bits % (1 << 48):012x}"

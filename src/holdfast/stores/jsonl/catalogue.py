@@ -7,7 +7,7 @@ import random
 import time
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.log.copies import copy_header
 from holdfast.core.log.records import encode
@@ -18,7 +18,7 @@ from holdfast.stores.files import Disk, explaining_read, network_filesystem, siz
 from holdfast.stores.jsonl import trash
 from holdfast.stores.jsonl.folders import Folders
 from holdfast.stores.jsonl.index import Index, LogFile
-from holdfast.stores.jsonl.log import FileLog
+from holdfast.stores.jsonl.log import FileLog, locate_sorted
 from holdfast.stores.jsonl.repair import LogRepair, RepairedSession
 
 if TYPE_CHECKING:
@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.log.views import LogReport
+    from holdfast.core.log.walk import OpenLog
+    from holdfast.core.models.totals import SessionTotals
     from holdfast.ports import Clock, Entropy, SessionInfo, Trashed
+
+_SCANNED_BYTES: Final = 128 * 1024
+"""Of a log up to this size, a record is found by reading all of it: the index costs as much."""
 
 
 class FileCatalogue(SessionCatalogue):
@@ -88,6 +93,21 @@ class FileCatalogue(SessionCatalogue):
         )
         infos = self._index.infos(logs, is_complete=agent is None)
         return page_of(infos, owner=owner, label=label, after=after, limit=limit)
+
+    def info(self, key: SessionKey) -> SessionInfo:
+        with self.open_log(key) as log:
+            return self._index.info(key, log.fd)
+
+    def totals(self, key: SessionKey) -> SessionTotals:
+        with self.open_log(key) as log:
+            return self._index.totals(key, log.fd)
+
+    def locate(self, log: OpenLog, prefix: str) -> int:
+        assert isinstance(log, FileLog)
+        found = None
+        if log.size > _SCANNED_BYTES and self._index.is_sorted(log.key, log.fd):
+            found = locate_sorted(log, prefix)
+        return super().locate(log, prefix) if found is None else found
 
     # The trash
 

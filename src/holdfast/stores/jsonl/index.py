@@ -11,14 +11,17 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
+from holdfast.core.log.damage import Flaw
+from holdfast.core.log.ids import IdOrder
 from holdfast.core.log.listing import Facts
 from holdfast.core.log.tree import Outline
 from holdfast.core.log.views import opening
 from holdfast.core.log.walk import outline_lines
+from holdfast.core.models.totals import SessionTotals
 from holdfast.errors import NoSuchSession, PathRejected, StoreError
 from holdfast.ports import SessionInfo
 from holdfast.stores.files import explaining_read
@@ -29,12 +32,14 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable
 
+    from holdfast.core.log.chain import Stands
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Record
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _WAIT_SECONDS: Final = 2.0
 """A listing that waits longer for another process reads the logs instead."""
-_GROWN_BYTES_MIN: Final = 8 * 1024 * 1024
+_GROWN_BYTES_MIN: Final = 256 * 1024
 """Smaller logs are read whole when they change: it is quick, and notices an edit in the middle."""
 _FINGERPRINT_BYTES: Final = 4_096
 """The bytes before the scanned end, compared to notice that a log was rewritten and not grown."""
@@ -51,6 +56,7 @@ CREATE TABLE IF NOT EXISTS sessions (
     created REAL NOT NULL, last_active REAL NOT NULL,
     records INTEGER NOT NULL, messages INTEGER NOT NULL, damaged INTEGER NOT NULL,
     head TEXT NOT NULL, parent_session TEXT, reason TEXT, owner TEXT,
+    totals BLOB NOT NULL, newest_id TEXT NOT NULL, is_sorted INTEGER NOT NULL,
     PRIMARY KEY (agent, session)
 ) WITHOUT ROWID
 """
@@ -58,6 +64,7 @@ _FACTS: Final = tuple(Facts.__struct_fields__)
 _COLUMNS: Final = (
     *("agent", "session", "inode", "size", "mtime_ns", "ctime_ns", "scanned", "fingerprint"),
     *_FACTS,
+    *("totals", "newest_id", "is_sorted"),
 )
 _SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM sessions"  # noqa: S608 - constants only
 _UPSERT: Final = (
@@ -83,6 +90,8 @@ class _Row(msgspec.Struct, frozen=True):
     fingerprint: bytes
     """The bytes before `scanned`, to notice that they changed."""
     facts: Facts
+    totals: SessionTotals
+    order: IdOrder
 
 
 class Index:
@@ -103,14 +112,38 @@ class Index:
                 if row is None or row.stamp != _stamp(file.status):
                     try:
                         row = _read(file, known)
-                        fresh.append((file, row))
+                        fresh.append((file.key, row))
                     except NoSuchSession:
                         continue  # removed since it was listed
                     except StoreError:
-                        row = _Row(_stamp(file.status), 0, b"", Facts(damaged=1))
-                infos.append(_info(file, row))
+                        row = _unread(_stamp(file.status), Facts(damaged=1))
+                infos.append(_info(file.key, file.status, row))
             self._save(fresh, gone=list(rows) if is_complete else [])
             return infos
+
+    def info(self, key: SessionKey, fd: int) -> SessionInfo:
+        """Return the facts about the log that is open as `fd`."""
+        return _info(key, os.fstat(fd), self._row(key, fd))
+
+    def totals(self, key: SessionKey, fd: int) -> SessionTotals:
+        """Return the totals of the log that is open as `fd`."""
+        return self._row(key, fd).totals
+
+    def is_sorted(self, key: SessionKey, fd: int) -> bool:
+        """Return whether the ids in the log that is open as `fd` only grow."""
+        return self._row(key, fd).order.is_sorted
+
+    def _row(self, key: SessionKey, fd: int) -> _Row:
+        """Return the row of a log, after reading what was appended since it was made."""
+        with self._mutex:
+            where = " WHERE agent = ? AND session = ?"
+            known = self._load(where, (key.agent, key.session)).get((key.agent, key.session))
+            if known is not None and known.stamp == _stamp(os.fstat(fd)):
+                return known
+            with explaining_read(f"session `{key.session}`"):
+                row = _read_open(key, fd, known)
+            self._save([(key, row)], gone=[])
+            return row
 
     def erase(self, key: SessionKey) -> None:
         """Delete the row of a session for good."""
@@ -122,12 +155,12 @@ class Index:
         with self._mutex:
             self._cache.close()
 
-    def _load(self) -> dict[tuple[str, str], _Row]:
+    def _load(self, where: str = "", values: tuple[str, ...] = ()) -> dict[tuple[str, str], _Row]:
         import sqlite3
 
         for _attempt in range(2):
             try:
-                rows = self._cache.connect().execute(_SELECT).fetchall()
+                rows = self._cache.connect().execute(_SELECT + where, values).fetchall()
                 return {(row[0], row[1]): _row(row) for row in rows}
             except (OSError, PathRejected):
                 return {}  # no root yet, or something else in the place of the index
@@ -137,17 +170,17 @@ class Index:
                     self._cache.close()
                     return {}
                 self._cache.set_aside()  # its tables are not ours
-            except (sqlite3.DatabaseError, msgspec.ValidationError, UnicodeDecodeError):
+            except (sqlite3.DatabaseError, msgspec.MsgspecError, UnicodeDecodeError, TypeError):
                 self._cache.set_aside()  # even the message of the error can hold its garbage
         return {}
 
-    def _save(self, fresh: list[tuple[LogFile, _Row]], gone: list[tuple[str, str]]) -> None:
+    def _save(self, fresh: list[tuple[SessionKey, _Row]], gone: list[tuple[str, str]]) -> None:
         if not self._cache.is_open or not (fresh or gone):
             return
         import sqlite3
 
         with suppress(sqlite3.Error, UnicodeDecodeError), self._cache.transaction() as db:
-            db.executemany(_UPSERT, [_values(file, row) for file, row in fresh])
+            db.executemany(_UPSERT, [_values(key, row) for key, row in fresh])
             _delete(db, gone)
 
 
@@ -167,22 +200,27 @@ def _read(file: LogFile, known: _Row | None) -> _Row:
     fd = file.open(file.key)
     try:
         with explaining_read(f"session `{file.key.session}`"):
-            return _read_open(file, fd, known)
+            return _read_open(file.key, fd, known)
     finally:
         os.close(fd)
 
 
-def _read_open(file: LogFile, fd: int, known: _Row | None) -> _Row:
+def _read_open(key: SessionKey, fd: int, known: _Row | None) -> _Row:
     status = os.fstat(fd)
-    start, facts = 0, Facts()
+    start, row = 0, _unread(_stamp(status), Facts())
     if known is not None and _has_only_grown(fd, status, known):
-        start, facts = known.scanned, known.facts
-    log = FileLog(file.key, fd, status.st_size)
-    scanned = _scan(log, start, facts)
+        start, row = known.scanned, known
+    log = FileLog(key, fd, status.st_size)
+    scanned = _scan(log, start, row)
     if start == 0:
         first = opening(log)
-        facts.owner = first.owner if first else None
-    return _Row(_stamp(status), scanned, _fingerprint(fd, scanned), facts)
+        row.facts.owner = first.owner if first else None
+    fingerprint = _fingerprint(fd, scanned)
+    return _Row(_stamp(status), scanned, fingerprint, row.facts, row.totals, row.order)
+
+
+def _unread(stamp: tuple[int, int, int, int], facts: Facts) -> _Row:
+    return _Row(stamp, 0, b"", facts, SessionTotals(), IdOrder())
 
 
 def _has_only_grown(fd: int, status: os.stat_result, known: _Row) -> bool:
@@ -195,15 +233,26 @@ def _has_only_grown(fd: int, status: os.stat_result, known: _Row) -> bool:
     )
 
 
-def _scan(log: FileLog, start: int, facts: Facts) -> int:
-    """Add the records from `start` on to the facts.
+def _scan(log: FileLog, start: int, row: _Row) -> int:
+    """Add the records from `start` on to what the row knows.
 
     Returns the log's size, or 0 where it ends in the middle of an append and must be read again.
     """
-    shape = Outline(on_record=facts.add, is_start=facts.records == 0)
+    facts, totals, order = row.facts, row.totals, row.order
+
+    def count(position: int, item: Stands) -> None:
+        facts.add(position, item)
+        totals.add(cast("Record", item))
+
+    shape = Outline(on_record=count, is_start=facts.records == 0)
     last = start
-    for position, size, _item, _line in outline_lines(shape, log.lines(start)):
+    for position, size, item, _line in outline_lines(shape, log.lines(start)):
         last = position + size
+        # Also of appends that never completed: halving meets them.
+        if not (
+            item is None or isinstance(item, Flaw) or (position == 0 and item.kind == "session")
+        ):
+            order.add(item.id)
     is_clean = last < log.size and not shape.is_open
     shape.end()
     facts.damaged += sum(finding.is_damage for finding in shape.findings)
@@ -221,21 +270,28 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _info(file: LogFile, row: _Row) -> SessionInfo:
-    info = SessionInfo(key=file.key, bytes=row.stamp[1], **msgspec.structs.asdict(row.facts))
-    return (
-        info
-        if info.last_active
-        else msgspec.structs.replace(info, last_active=file.status.st_mtime)
-    )
+def _info(key: SessionKey, status: os.stat_result, row: _Row) -> SessionInfo:
+    info = SessionInfo(key=key, bytes=row.stamp[1], **msgspec.structs.asdict(row.facts))
+    return info if info.last_active else msgspec.structs.replace(info, last_active=status.st_mtime)
 
 
 def _row(values: tuple[Any, ...]) -> _Row:
-    stamp, (scanned, fingerprint), facts = values[2:6], values[6:8], values[8:]
-    fields = {"stamp": stamp, "scanned": scanned, "fingerprint": fingerprint}
-    return msgspec.convert({**fields, "facts": dict(zip(_FACTS, facts, strict=True))}, _Row)
+    stamp, (scanned, fingerprint), facts = values[2:6], values[6:8], values[8:-3]
+    totals, newest, is_sorted = values[-3:]
+    fields = {
+        "stamp": stamp,
+        "scanned": scanned,
+        "fingerprint": fingerprint,
+        "facts": dict(zip(_FACTS, facts, strict=True)),
+        "totals": msgspec.json.decode(totals),
+        "order": {"newest": newest, "is_sorted": is_sorted == 1},
+    }
+    return msgspec.convert(fields, _Row)
 
 
-def _values(file: LogFile, row: _Row) -> tuple[Any, ...]:
-    identity = (file.key.agent, file.key.session, *row.stamp, row.scanned, row.fingerprint)
-    return (*identity, *msgspec.structs.astuple(row.facts))
+def _values(key: SessionKey, row: _Row) -> tuple[Any, ...]:
+    return (
+        *(key.agent, key.session, *row.stamp, row.scanned, row.fingerprint),
+        *msgspec.structs.astuple(row.facts),
+        *(msgspec.json.encode(row.totals), row.order.newest, row.order.is_sorted),
+    )

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.limits import READ_BLOCK_BYTES
+from holdfast.core.log.chain import ends_chain
 from holdfast.core.log.damage import Finding, Flaw, preview
-from holdfast.core.log.records import SEAL, Record, decode
+from holdfast.core.log.records import SEAL, Header, Record, decode
 from holdfast.core.log.refs import possible_hashes
 from holdfast.core.log.tree import Outline
 from holdfast.core.log.views import head
-from holdfast.core.log.walk import outline_lines
+from holdfast.core.log.walk import SUGGESTED_IDS_MAX, outline_lines, records_that_count
+from holdfast.errors import AmbiguousName, NoSuchRecord
 from holdfast.stores.lines import Forward, Oversize, backward
 
 if TYPE_CHECKING:
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
 
 _SEAL_LINE: Final = bytes([SEAL])
 _BOM: Final = b"\xef\xbb\xbf"
+_NEAR_BYTES: Final = 16 * 1024
+"""A stretch that is read line by line; halving it further would read blocks of this size."""
+_PROBE_BYTES: Final = 2 * 1024
+"""Most records are shorter; a longer one takes a second read."""
+_CANDIDATES_MAX: Final = 8
+"""Records that an ambiguous prefix is shown to fit."""
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -123,6 +131,81 @@ def recent_ids(log: FileLog, lines_max: int) -> set[str]:
     for _line in outline_lines(shape, log.lines(starts[-1])):
         pass
     return ids
+
+
+def locate_sorted(log: FileLog, name: str) -> int | None:
+    """Return the position of the record with an id or a unique prefix of one, where the ids of the
+    log only grow. None where that needs a closer look: an append there is not complete.
+
+    Reads a few blocks, however long the log is. Raises `NoSuchRecord` and `AmbiguousName`.
+    """
+    found: dict[str, int] = {}
+    if not name or name.startswith("@"):
+        return None
+    for position, _size, item, _line in log.lines():
+        if isinstance(item, Header) and position == 0 and item.id.startswith(name):
+            found[item.id] = position
+        break
+    for position, _size, item, _line in log.lines(_start_near(log, name)):
+        if item is None or isinstance(item, Flaw) or position == 0:
+            continue
+        if item.id > name and not item.id.startswith(name):
+            break
+        if item.id.startswith(name):
+            if not _counts(log, position, item):
+                return None
+            found[item.id] = position
+            if item.id == name or len(found) > _CANDIDATES_MAX:
+                break
+    if name in found or len(found) == 1:
+        return found.get(name, next(iter(found.values())))
+    if found:
+        are_all = len(found) <= _CANDIDATES_MAX
+        raise AmbiguousName("record", name, list(found), are_all=are_all)
+    raise NoSuchRecord(name, log.key.session, sorted(recent_ids(log, SUGGESTED_IDS_MAX)))
+
+
+def _start_near(log: FileLog, name: str) -> int:
+    """Return the start of a line before which every record has a lower id, not far from `name`."""
+    low, high = 0, log.size
+    while high - low > _NEAR_BYTES:
+        middle = (low + high) // 2
+        position, record = _first_record(log, middle, high)
+        if record is not None and record.id < name:
+            low = position
+        else:
+            high = middle
+    return low
+
+
+def _first_record(log: FileLog, start: int, end: int) -> tuple[int, Record | None]:
+    """Return the first record that begins in `[start, end)`, and its position."""
+    # The byte before tells whether a line begins at `start`.
+    lines = iter(Forward(log.fd, start - 1, log.size, first_bytes=_PROBE_BYTES))
+    next(lines, None)
+    for position, line in lines:
+        if position >= end:
+            break
+        item = decode(line) if isinstance(line, bytes) and line else None
+        if item is not None and not isinstance(item, Flaw) and item.id:
+            return position, item
+    return end, None
+
+
+def _counts(log: FileLog, position: int, item: Record) -> bool:
+    """Return whether a record counts: the append that it belongs to is complete."""
+    if item.more is None:
+        return True
+    starts = [position]
+    for start, _size, before, _line in log.lines_back(position):
+        if ends_chain(before):
+            break
+        starts.append(start)
+    start = starts[-1]
+    for place, _record in records_that_count(log, start):
+        if place >= position:
+            return place == position
+    return False
 
 
 def read_ending(log: FileLog) -> Ending:
