@@ -23,6 +23,8 @@ from holdfast.stores.jsonl.store import JsonlStore
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.core.log.records import Record
+
 KEY = SessionKey("main", "work")
 USAGE = {"input_tokens": 10, "output_tokens": 2}
 
@@ -96,7 +98,7 @@ def test_halving_finds_what_a_scan_finds(
                 assert found == outcome(lambda name=name: position_of(opened, name))  # type: ignore[misc]
 
 
-def outcome(locate: Callable[[], int]) -> object:
+def outcome(locate: Callable[[], object]) -> object:
     """The position, or the kind of refusal and the first of its candidates."""
     try:
         return locate()
@@ -133,7 +135,10 @@ def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
         made[count] = tmp_path_factory.mktemp(str(count))
         with JsonlStore(made[count]) as store:
             store.create(KEY)
-            turn = [User(content="a question " * 9), Assistant(content="an answer", usage=USAGE)]
+            turn: list[Record] = [
+                User(content="a question " * 9),
+                Assistant(content="an answer", usage=USAGE),
+            ]
             for _ in range(count // 2_000):
                 store.append_each(KEY, turn * 1_000, durability="buffered")
     return made
@@ -147,10 +152,8 @@ def middle_id(root: Path) -> str:
 
 QUESTIONS: dict[str, Callable[[JsonlStore, str], object]] = {
     "find": lambda store, name: store.find(KEY, name),
-    "find a prefix": lambda store, name: outcome(lambda: store.find(KEY, name[:-1]) and 0),
-    "an id that is not there": lambda store, name: outcome(
-        lambda: store.find(KEY, name + "0") and 0
-    ),
+    "find a prefix": lambda store, name: outcome(lambda: store.find(KEY, name[:-1])),
+    "an id that is not there": lambda store, name: outcome(lambda: store.find(KEY, name + "0")),
     "totals": lambda store, _name: store.totals(KEY),
     "info": lambda store, _name: store.info(KEY),
     "label": lambda store, _name: (

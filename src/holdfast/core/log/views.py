@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.limits import FORMAT_VERSION
+from holdfast.core.log.chain import ends_chain
 from holdfast.core.log.damage import Finding, Flaw, was_repaired
 from holdfast.core.log.ids import SessionKey, positional_id
 from holdfast.core.log.listing import Facts, title_of
@@ -198,6 +199,19 @@ def read_since(log: OpenLog, start: int) -> Iterator[tuple[int, Record]]:
     """Yield the records that count from a position on, in the order they were written."""
     for position, item in records_that_count(log, start):
         yield position, identify(item, position)
+
+
+def last_written(log: OpenLog, count: int) -> tuple[list[Record], bool]:
+    """Return at least the newest `count` records in the order they were written, on any branch,
+    and True where these are all."""
+    start = seen = 0
+    is_all = True
+    for position, _size, item, _line in log.lines_back():
+        if seen >= count and ends_chain(item):
+            is_all = False
+            break
+        start, seen = position, seen + 1
+    return [record for _position, record in read_since(log, start)], is_all
 
 
 def last(log: OpenLog, count: int, before: str | None = None) -> list[Record]:

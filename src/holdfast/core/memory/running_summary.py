@@ -55,6 +55,8 @@ class Sidecar(msgspec.Struct, frozen=True):
     items: tuple[SummaryItem, ...] = ()
     omitted: int = 0
     """Older items that are not kept."""
+    has_more: bool = False
+    """True where older records were never read, so that nobody knows how many items they have."""
     items_max: int = SIDECAR_ITEMS_MAX
     item_chars: int = SIDECAR_ITEM_CHARS
 
@@ -89,7 +91,7 @@ def advance(sidecar: Sidecar, records: Iterable[Record]) -> Sidecar:
 def render(sidecar: Sidecar, cap: int = SIDECAR_CHARS, *, redactor: Redactor | None = None) -> str:
     """The newest items that fit, fenced as data, all of it within `cap`; empty where none does."""
     assert cap >= 0, f"a cap cannot be negative: {cap}"
-    room = cap - len(_fence_lines([], 10**9))
+    room = cap - len(_fence_lines([], 10**9, has_more=False))
     lines: list[str] = []
     for item in reversed(sidecar.items):
         line = whole = _line(item, redactor)
@@ -101,7 +103,8 @@ def render(sidecar: Sidecar, cap: int = SIDECAR_CHARS, *, redactor: Redactor | N
         room -= len(line) + 1
     if not lines:
         return ""
-    text = _fence_lines(lines[::-1], sidecar.omitted + len(sidecar.items) - len(lines))
+    omitted = sidecar.omitted + len(sidecar.items) - len(lines)
+    text = _fence_lines(lines[::-1], omitted, has_more=sidecar.has_more)
     assert len(text) <= cap
     return text
 
@@ -145,6 +148,7 @@ def _line(item: SummaryItem, redactor: Redactor | None) -> str:
     return f"- {_SPEAKERS[item.speaker]}{times}: {inert(text)}"
 
 
-def _fence_lines(lines: Sequence[str], omitted: int) -> str:
-    note = [f"({omitted:,} earlier not listed)"] if omitted else []
+def _fence_lines(lines: Sequence[str], omitted: int, *, has_more: bool) -> str:
+    number = "more" if has_more else f"{omitted:,}"
+    note = [f"({number} earlier not listed)"] if omitted or has_more else []
     return tag_text(TAG, "\n".join((LABEL, *note, *lines)))

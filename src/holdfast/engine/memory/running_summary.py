@@ -1,19 +1,25 @@
 """The running summary of a session, brought up to date with its log.
 
-It costs what was appended since it was last. Whatever goes wrong with its file, the log is read
-again, and a turn never waits for it to be written or fails because it is not.
+It costs what was appended since it was last, and at most the newest 2,000 records. Whatever goes
+wrong with its file, the log is read again, and a turn never waits for it to be written or fails
+because it is not.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from holdfast.core.memory.running_summary import Sidecar, advance
-from holdfast.errors import NoSuchRecord
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Record
     from holdfast.ports import SessionStore
+
+_RECORDS_MAX: Final = 2_000
+"""Newest records that a summary is made from where none is stored; it keeps 60 items of them."""
 
 
 def refresh(
@@ -34,9 +40,13 @@ def refresh(
 
 
 def _advance_from_store(store: SessionStore, key: SessionKey, before: Sidecar) -> Sidecar:
-    if before.upto:
-        try:
-            return advance(before, store.read(key, start=before.upto))
-        except NoSuchRecord:
-            pass  # a rewind left it behind
-    return advance(before, store.read(key))
+    """Read the path back to where the summary ends, or as far as one that is begun anew goes."""
+    newest: list[Record] = []
+    for record in store.back(key):
+        newest.append(record)
+        if record.id == before.upto:
+            return advance(before, newest[::-1])
+        if len(newest) == _RECORDS_MAX:
+            anew = advance(Sidecar(), newest[::-1])
+            return msgspec.structs.replace(anew, has_more=True)
+    return advance(before, newest[::-1])  # the whole path: a rewind left behind what it knew

@@ -256,8 +256,8 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
     async def messages(self, count: int = 20) -> list[Record]:
         return await parts.run_in_thread(parts.read_messages, self._state, count)
 
-    async def notes(self) -> list[str]:
-        return await parts.run_in_thread(parts.read_notes, self._state)
+    async def notes(self, last: int | None = None) -> list[str]:
+        return await parts.run_in_thread(parts.read_notes, self._state, last)
 
     async def rename(self, label: str) -> None:
         await self._run(parts.rename(self._state, label))

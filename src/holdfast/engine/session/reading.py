@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from holdfast.core.flow.arguments import (
@@ -56,10 +57,16 @@ def read_messages(state: SessionState, count: int) -> list[Record]:
         wanted *= 2
 
 
-def read_notes(state: SessionState) -> list[str]:
-    """Everything that flushes of this session have saved, oldest first."""
-    records = state.store.read(state.key)
-    return [note for rec in records if isinstance(rec, Flush) for note in rec.notes]
+def read_notes(state: SessionState, last: int | None) -> list[str]:
+    """The newest `last` notes that flushes of this session have saved, oldest first."""
+    check_argument("last", last, int | None, "a number of notes, or None for all")
+    newest = (
+        note
+        for rec in state.store.back(state.key)
+        if isinstance(rec, Flush)
+        for note in reversed(rec.notes)
+    )
+    return list(islice(newest, last if last is None else max(last, 0)))[::-1]
 
 
 def read_output(

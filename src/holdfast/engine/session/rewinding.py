@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.flow.arguments import check_number, check_optional_text
 from holdfast.core.flow.effects import Append, RunBlocking
 from holdfast.core.log.records import Assistant, Compaction, Prune, Rewind, ToolResult, Undo, User
+from holdfast.core.log.views import last_written
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
     from holdfast.core.flow.effects import Flow
+    from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.engine.session.state import SessionState
+    from holdfast.ports import SessionStore
+
+_WRITTEN_RECORDS: Final = 64
+"""Newest records among which an undo first looks for what it takes back."""
 
 
 class Undone(msgspec.Struct, frozen=True):
@@ -37,18 +43,16 @@ def rewind(state: SessionState, to: str | None, turns: int) -> Flow[Undone]:
         return (yield from _move(state, target.id, f"rewound to record `{target.id}`"))
     if turns < 1:
         raise UsageError(f"cannot rewind {turns} turns", hint="pass 1 or more")
-    path = yield RunBlocking(lambda: list(state.store.read(state.key)))
-    starts = _turn_starts(path)
-    if len(starts) < turns:
+    found = yield RunBlocking(lambda: _before_turns(state.store.back(state.key), turns))
+    if isinstance(found, int):
         raise UsageError(
-            f"cannot rewind {turns} turns: the session has {len(starts)}",
+            f"cannot rewind {turns} turns: the session has {found}",
             hint="pass a smaller number, or a record with `holdfast rewind`",
         )
-    place = starts[-turns]
-    if place == 0:
+    if found is None:
         raise UsageError("there is nothing before the first message", hint="start a new session")
     many = "turn" if turns == 1 else f"{turns} turns"
-    return (yield from _move(state, path[place - 1].id, f"took back the last {many}"))
+    return (yield from _move(state, found.id, f"took back the last {many}"))
 
 
 def undo(state: SessionState, record: str | None) -> Flow[Undone]:
@@ -60,15 +64,13 @@ def undo(state: SessionState, record: str | None) -> Flow[Undone]:
     if record is not None:
         target = yield RunBlocking(lambda: state.store.find(state.key, record))
         return (yield from _revoke(state, target))
-    written = yield RunBlocking(lambda: [entry.record for entry in state.store.read_all(state.key)])
-    undone = {record.target for record in written if isinstance(record, Undo)}
-    for place in range(len(written) - 1, -1, -1):
-        newest = written[place]
-        if isinstance(newest, Rewind):
-            return (yield from _move(state, written[place - 1].id, "took back the rewind"))
-        if isinstance(newest, Compaction) and newest.covers and newest.id not in undone:
-            return (yield from _revoke(state, newest))
-        if isinstance(newest, User | Assistant | ToolResult):
+    found = yield RunBlocking(lambda: _newest_act(state.store, state.key))
+    match found:
+        case Rewound(before=before):
+            return (yield from _move(state, before, "took back the rewind"))
+        case Compaction():
+            return (yield from _revoke(state, found))
+        case User() | Assistant() | ToolResult():
             return (yield from rewind(state, None, 1))
     raise UsageError("there is nothing to undo", hint="the session is empty")
 
@@ -91,13 +93,51 @@ def _revoke(state: SessionState, record: Record) -> Flow[Undone]:
     return Undone(f"took back the {record.kind}", head)
 
 
-def _turn_starts(path: Sequence[Record]) -> list[int]:
-    """The indexes of the user messages that begin a turn: the first one after a reply."""
-    starts: list[int] = []
-    is_user_turn = False
-    for place, record in enumerate(path):
-        if isinstance(record, User) and not is_user_turn:
-            starts.append(place)
-        if isinstance(record, User | Assistant):
-            is_user_turn = isinstance(record, User)
-    return starts
+def _before_turns(path: Iterator[Record], turns: int) -> Record | int | None:
+    """The record before the last `turns` turns of a path that comes newest first. None where they
+    begin with the path itself, and the number of turns where there are fewer.
+
+    A turn begins with the first message of a user after a reply.
+    """
+    count = 0
+    start: User | None = None
+    before: Record | None = None
+    for record in path:
+        if start is not None and before is None:
+            before = record
+        if isinstance(record, Assistant) and start is not None:
+            count += 1
+            if count == turns:
+                return before
+            start = before = None
+        elif isinstance(record, User):
+            start, before = record, None
+    count += start is not None
+    return before if count == turns else count
+
+
+class Rewound(msgspec.Struct, frozen=True):
+    """A rewind that is the newest act of a session."""
+
+    before: str
+    """The record that was written before it."""
+
+
+def _newest_act(store: SessionStore, key: SessionKey) -> Record | Rewound | None:
+    """The newest thing that an undo takes back. Reads from the end, as far as it must."""
+    count = _WRITTEN_RECORDS
+    while True:
+        with store.open_log(key) as log:
+            written, is_all = last_written(log, count)
+        undone = {record.target for record in written if isinstance(record, Undo)}
+        for place in range(len(written) - 1, -1, -1):
+            newest = written[place]
+            if isinstance(newest, Rewind) and place > 0:
+                return Rewound(written[place - 1].id)
+            if isinstance(newest, Compaction) and newest.covers and newest.id not in undone:
+                return newest
+            if isinstance(newest, User | Assistant | ToolResult):
+                return newest
+        if is_all:
+            return None
+        count *= 4

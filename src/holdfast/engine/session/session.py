@@ -280,9 +280,10 @@ class Session(ClosedOnExit, SessionBase):
         """Return the newest messages, oldest first."""
         return parts.read_messages(self._state, count)
 
-    def notes(self) -> list[str]:
-        """Return the notes that were saved before compactions."""
-        return parts.read_notes(self._state)
+    def notes(self, last: int | None = None) -> list[str]:
+        """Return the notes that were saved before compactions: all, or the newest `last`, which
+        are read from the end of the log."""
+        return parts.read_notes(self._state, last)
 
     def rename(self, label: str) -> None:
         """Give the session another label."""
