@@ -17,7 +17,7 @@ from holdfast.core.log.records import Assistant, Header, Label, User, encode
 from holdfast.core.log.walk import position_of
 from holdfast.errors import UsageError
 from holdfast.ports import ANY_HEAD, SessionCatalogue
-from holdfast.stores.jsonl import catalogue, index, log
+from holdfast.stores.jsonl import index, listing, log
 from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def test_halving_finds_what_a_scan_finds(
         f"@{len(data)}",
     }
     with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(catalogue, "_SCANNED_BYTES", 0)
+        patch.setattr(listing, "_SCANNED_BYTES", 0)
         patch.setattr(log, "_NEAR_BYTES", 64)
         log_of(root).parent.mkdir(parents=True)
         log_of(root).write_bytes(data)

@@ -1,0 +1,95 @@
+"""The session files below one root, for reading: listed and looked up through the index."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from holdfast.ports import SessionCatalogue, page_of
+from holdfast.stores.files import Disk, explaining_read, size_at_rest
+from holdfast.stores.jsonl.folders import Folders
+from holdfast.stores.jsonl.index import Index, LogFile
+from holdfast.stores.jsonl.log import FileLog, locate_sorted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.walk import OpenLog
+    from holdfast.core.models.totals import SessionTotals
+    from holdfast.ports import Clock, Entropy, SessionInfo
+
+_SCANNED_BYTES: Final = 128 * 1024
+"""Of a log up to this size, a record is found by reading all of it: the index costs as much."""
+
+
+class FileListing(SessionCatalogue):
+    """The part of a `SessionCatalogue` of files that reads. Safe for threads and processes."""
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        disk: Disk | None = None,
+        clock: Clock = time.time,
+        entropy: Entropy = random.getrandbits,
+    ) -> None:
+        super().__init__(clock=clock, entropy=entropy)
+        self.root = os.fspath(root)
+        self._disk = disk or Disk()
+        self._folders = Folders(self.root, self._disk)
+        self._index = Index(os.path.join(self.root, "index.sqlite3"))
+        self._is_network_checked = False
+
+    @contextmanager
+    def open_log(self, key: SessionKey, *, is_settled: bool = False) -> Iterator[FileLog]:
+        """Open a log; `is_settled` waits for an append in the middle of its write, for a while."""
+        fd = self._open(key)
+        try:
+            with explaining_read(f"session `{key.session}`"):
+                yield FileLog(key, fd, size_at_rest(fd) if is_settled else os.fstat(fd).st_size)
+        finally:
+            os.close(fd)
+
+    def _open(self, key: SessionKey) -> int:
+        folder, fd = self._folders.open(key, os.O_RDONLY)
+        os.close(folder)
+        return fd
+
+    def keys(self, agent: str | None = None) -> Iterator[SessionKey]:
+        return (key for key, _status in self._folders.sessions() if agent in (None, key.agent))
+
+    def sessions(
+        self,
+        *,
+        agent: str | None = None,
+        owner: str | None = None,
+        label: str | None = None,
+        after: SessionInfo | None = None,
+        limit: int | None = None,
+    ) -> list[SessionInfo]:
+        logs = (
+            LogFile(key, status, self._open)
+            for key, status in self._folders.sessions()
+            if agent in (None, key.agent)
+        )
+        infos = self._index.infos(logs, is_complete=agent is None)
+        return page_of(infos, owner=owner, label=label, after=after, limit=limit)
+
+    def info(self, key: SessionKey) -> SessionInfo:
+        with self.open_log(key) as log:
+            return self._index.info(key, log.fd)
+
+    def totals(self, key: SessionKey) -> SessionTotals:
+        with self.open_log(key) as log:
+            return self._index.totals(key, log.fd)
+
+    def locate(self, log: OpenLog, prefix: str) -> int:
+        assert isinstance(log, FileLog)
+        found = None
+        if log.size > _SCANNED_BYTES and self._index.is_sorted(log.key, log.fd):
+            found = locate_sorted(log, prefix)
+        return super().locate(log, prefix) if found is None else found
