@@ -58,8 +58,12 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (
-        *("compression", "files", "lines", "sqlite_cache", "blobs", "audit", "notes", "search"),
-        *("summary_files", "jsonl", "in_memory"),
+        *("compression", "payloads", "files", "lines", "sqlite_cache", "blobs", "audit", "notes"),
+        *("search", "summary_files", "jsonl", "in_memory", "postgres"),
+    ),
+    "stores.postgres": (
+        *("address", "failures", "connections", "schema", "rows", "log", "leases", "appending"),
+        *("reading", "catalogue", "side_stores", "erasing", "store"),
     ),
     "providers": (
         *("wire", "provider", "anthropic", "openai_chat", "openai_responses", "gemini"),
@@ -86,7 +90,10 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),
         *("listing", "following", "trash", "erasing", "side_stores", "processes"),
     ),
-    "testing": ("disk", "crash", "scripted", "simulator", "conformance", "loopback", "recorder"),
+    "testing": (
+        *("disk", "crash", "servers", "scripted", "simulator", "conformance", "loopback"),
+        "recorder",
+    ),
 }
 """What is in each folder that has packages, from the ground up: each imports what is before."""
 

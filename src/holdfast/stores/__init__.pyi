@@ -60,6 +60,7 @@ from holdfast.stores.notes.table import (
     NoteTable as NoteTable,
     TableFiles as TableFiles,
 )
+from holdfast.stores.postgres.store import PostgresStore as PostgresStore
 from holdfast.stores.search.index import SqliteSearchIndex as SqliteSearchIndex
 from holdfast.stores.summary_files import FileSidecars as FileSidecars
 

@@ -14,9 +14,9 @@ import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.limits import BLOB_GRACE_SECONDS, LOCK_WAIT_SECONDS, READ_BLOCK_BYTES
+from holdfast.core.limits import BLOB_GRACE_SECONDS, LOCK_WAIT_SECONDS
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.errors import BlobDamaged, BlobMissing, HoldfastWarning, StoreError, UsageError
+from holdfast.errors import BlobDamaged, BlobMissing, HoldfastWarning, StoreError
 from holdfast.stores.files import (
     Disk,
     explaining,
@@ -28,18 +28,16 @@ from holdfast.stores.files import (
     sync_name,
     write_new,
 )
+from holdfast.stores.payloads import check_hash, compress, is_hash, missing, read_verified
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import BinaryIO
 
     from holdfast.ports import Clock
 
-_SHA256: Final = lazy_pattern(r"[0-9a-f]{64}")
 _PREFIX: Final = lazy_pattern(r"[0-9a-f]{2}")
 _SUFFIX: Final = ".zst"
-_LEVEL: Final = 3
-_WINDOW_LOG_MAX: Final = 24
-"""Our blobs need no more to be read; a file that asks for gigabytes is not ours."""
 
 
 class FileBlobs:
@@ -60,7 +58,7 @@ class FileBlobs:
             hold_lock(folder, wait_seconds=LOCK_WAIT_SECONDS),  # against the collector
         ):
             if not _is_intact(folder, sha256, len(data)):
-                write_new(folder, sha256 + _SUFFIX, _compress(data), self._disk)
+                write_new(folder, sha256 + _SUFFIX, compress(data), self._disk)
             else:
                 sync_name(folder, sha256 + _SUFFIX, disk=self._disk)
             now = self._clock()  # its grace begins, or begins again
@@ -72,15 +70,15 @@ class FileBlobs:
 
     def chunks(self, sha256: str, *, size: int | None = None) -> Iterator[bytes]:
         with self._open(sha256) as fd:
-            for _chunk in _read_verified(fd, sha256, size):
+            for _chunk in read_verified(_open_copy(fd), sha256, size):
                 pass
             os.lseek(fd, 0, os.SEEK_SET)
             # Verified again while it is delivered: the file could have been changed in between.
-            yield from _read_verified(fd, sha256, size)
+            yield from read_verified(_open_copy(fd), sha256, size)
 
     def size(self, sha256: str) -> int:
         with self._open(sha256) as fd:
-            return sum(len(chunk) for chunk in _read_verified(fd, sha256))
+            return sum(len(chunk) for chunk in read_verified(_open_copy(fd), sha256))
 
     def __contains__(self, sha256: str) -> bool:
         try:
@@ -92,7 +90,7 @@ class FileBlobs:
     def __iter__(self) -> Iterator[str]:
         for _prefix, name in self._files():
             stem = name.removesuffix(_SUFFIX)
-            if stem != name and _SHA256.fullmatch(stem):
+            if stem != name and is_hash(stem):
                 yield stem
 
     def collect(
@@ -169,11 +167,7 @@ class FileBlobs:
 
     @contextmanager
     def _open(self, sha256: str) -> Iterator[int]:
-        if not _SHA256.fullmatch(sha256):
-            raise UsageError(
-                f"{sha256[:80]!r} is not a blob's hash",
-                hint="a hash has 64 characters, 0 to 9 and a to f",
-            )
+        check_hash(sha256)
         with explaining(f"open blob {sha256[:12]}"):
             try:
                 folder = open_folder(self.root, ("blobs", sha256[:2]))
@@ -182,10 +176,7 @@ class FileBlobs:
                 finally:
                     os.close(folder)
             except FileNotFoundError:
-                raise BlobMissing(
-                    f"blob {sha256[:12]} is not in the store",
-                    hint=f"its payload was never stored under `{self.root}`, or was deleted",
-                ) from None
+                raise missing(sha256, f"under `{self.root}`") from None
         try:
             with explaining_read(f"blob {sha256[:12]}"):
                 yield fd
@@ -199,7 +190,7 @@ def _is_intact(folder: int, sha256: str, size: int) -> bool:
     except FileNotFoundError:
         return False
     try:
-        for _chunk in _read_verified(fd, sha256, size):
+        for _chunk in read_verified(_open_copy(fd), sha256, size):
             pass
     except BlobDamaged:
         return False  # written again
@@ -208,41 +199,6 @@ def _is_intact(folder: int, sha256: str, size: int) -> bool:
     return True
 
 
-def _compress(data: bytes) -> Iterator[bytes]:
-    from holdfast.stores.compression import zstd
-
-    compressor = zstd.ZstdCompressor(level=_LEVEL)
-    for offset in range(0, len(data), READ_BLOCK_BYTES * 4):
-        yield compressor.compress(data[offset : offset + READ_BLOCK_BYTES * 4])
-    yield compressor.flush()
-
-
-def _read_verified(fd: int, sha256: str, size: int | None = None) -> Iterator[bytes]:
-    """Yield the payload in pieces; raises after the last one unless all of them match the hash.
-
-    Reading stops at `size`, where it is known: a swapped file may expand without end.
-    """
-    from holdfast.stores.compression import zstd
-
-    options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG_MAX}
-    digest = hashlib.sha256()
-    total = 0
-    try:
-        with os.fdopen(os.dup(fd), "rb") as raw, zstd.ZstdFile(raw, options=options) as payload:
-            while chunk := payload.read(READ_BLOCK_BYTES * 4):
-                total += len(chunk)
-                if size is not None and total > size:
-                    raise _damage(sha256, f"it has more than the {size:,} bytes it was stored with")
-                digest.update(chunk)
-                yield chunk
-    except (zstd.ZstdError, EOFError) as error:
-        raise _damage(sha256, f"it cannot be decompressed ({error})") from error
-    if digest.hexdigest() != sha256:
-        raise _damage(sha256, f"its content has the hash {digest.hexdigest()[:12]}…")
-
-
-def _damage(sha256: str, why: str) -> BlobDamaged:
-    return BlobDamaged(
-        f"blob {sha256[:12]} is damaged: {why}",
-        hint="nothing was delivered; store the payload again to repair it",
-    )
+def _open_copy(fd: int) -> BinaryIO:
+    """Return a file of its own for a descriptor, at the same place in it."""
+    return os.fdopen(os.dup(fd), "rb")

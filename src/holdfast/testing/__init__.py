@@ -11,6 +11,7 @@
 `Answer`, `Call`, `Scripted`, `echo`        what it says
 `Fault`                                     how it fails
 `ScriptedModel`, `calls`                    a model that says what the test wrote down
+`PostgresServer`                            a real server, which leaves nothing behind
 `SimulatedSession`, `Simulation`, `Kill`    a session whose process dies at a chosen effect
 """
 
@@ -50,6 +51,7 @@ from holdfast.testing.scripted import (
     ScriptExhausted,
     calls,
 )
+from holdfast.testing.servers import PostgresServer, ServerUnavailable
 from holdfast.testing.simulator import (
     Kill,
     Killed,
@@ -80,6 +82,7 @@ __all__ = [
     "KillableWriter",
     "Killed",
     "Loopback",
+    "PostgresServer",
     "ProcessCheck",
     "PromptTooLong",
     "Received",
@@ -87,6 +90,7 @@ __all__ = [
     "ScriptExhausted",
     "Scripted",
     "ScriptedModel",
+    "ServerUnavailable",
     "SessionCheck",
     "SimulatedClock",
     "SimulatedSession",

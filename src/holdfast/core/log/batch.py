@@ -62,10 +62,15 @@ class Batch(msgspec.Struct, frozen=True):
         """Raise `BadRecord` where an id is in the log: a retry must not store a record twice."""
         for record_id in self.claimed:
             if record_id in known:
-                raise BadRecord(
-                    f"record `{record_id}` is already in session `{key}`",
-                    hint="if this is a retry, the first try succeeded; otherwise choose another id",
-                )
+                raise refuse_id(record_id, key)
+
+
+def refuse_id(record_id: str, key: SessionKey) -> BadRecord:
+    """Return the error for a record whose id is in the log."""
+    return BadRecord(
+        f"record `{record_id}` is already in session `{key}`",
+        hint="if this is a retry, the first try succeeded; otherwise choose another id",
+    )
 
 
 def place(records: Sequence[Record], full_id: Callable[[str], str], *, is_atomic: bool) -> Batch:

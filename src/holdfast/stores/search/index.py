@@ -2,20 +2,15 @@
 
 It is a cache, in SQLite, and never trusted over the files: each source has a stamp, and a search
 compares the stamps first. A missing, corrupt or outdated index is made again, and one that cannot
-be written is kept in memory. A query costs what its rarest terms cost: it looks up a bounded number
-of places, and looks closely at a bounded number of passages, however many there are.
+be written is kept in memory. A query costs what its rarest terms cost (`lookup`).
 """
 
 from __future__ import annotations
 
-import math
-from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_POSTINGS_MAX
-from holdfast.core.memory.ranking import rarity
-from holdfast.core.memory.search_terms import is_common
 from holdfast.ports.search_index import PLACE_BITS, FoundPassage, IndexSource, Matches, source_of
+from holdfast.stores.search import lookup
 from holdfast.stores.search.database import SearchDatabase
 from holdfast.stores.search.vectors import SqliteVectors
 
@@ -25,12 +20,8 @@ if TYPE_CHECKING:
 
     from holdfast.ports.search_index import IndexPassage, SourceKind
 
-_EXACT_MAX: Final = 50
-"""Passages with the words of the query next to each other; more of them say nothing new."""
-_AROUND_PLACES: Final = 32
+AROUND_PLACES: Final = 32
 """Passages read on either side of one: more than an answer shows."""
-_SHARED_POSTINGS_MAX: Final = 8_000
-"""Places looked up for terms that sources have in common. Bounds the time of a query."""
 _SELECT: Final = (
     "SELECT passages.id, text, places.terms, role, record, first_line, last_line, ts "
     "FROM passages JOIN places ON places.rowid = passages.id"
@@ -142,43 +133,9 @@ class SqliteSearchIndex:
         phrase: Sequence[str],
         allowed: Mapping[int, IndexSource],
     ) -> Matches:
-        """Return the passages of the allowed sources that hold terms of the query.
-
-        The rarest terms are looked up first, and all of their places; of terms that are
-        everywhere, as many of the newest as there is room for. Common words are looked up only
-        where there is nothing else.
-        """
-        inside_total = sum(source.passages for source in allowed.values())
-        weights: defaultdict[int, float] = defaultdict(float)
-        sources: dict[str, dict[int, int]] = {}
+        """Return the passages of the allowed sources that hold terms of the query."""
         with self._database.reading() as db:
-            everywhere = {term: _count(db, term) for term in query}
-            total = max(1, db.execute("SELECT sum(passages) FROM sources").fetchone()[0] or 0)
-            # A term counts by its share until the number of its places inside is known.
-            holding = {
-                term: math.ceil(count * inside_total / total) for term, count in everywhere.items()
-            }
-            room = RECALL_POSTINGS_MAX
-            for term in _rarest_first(everywhere):
-                if room <= 0 or (weights and is_common(term)):
-                    break
-                is_whole = everywhere[term] <= room
-                found = _instances(db, term) if is_whole else _places(db, _phrase([term]), room)
-                inside = Counter(id_ for id_ in found if source_of(id_) in allowed)
-                room -= len(found)
-                if is_whole:
-                    holding[term] = len(inside)
-                worth = query[term] * rarity(holding[term], inside_total)
-                often: Counter[int] = Counter()
-                for id_, count in inside.items():
-                    weights[id_] += worth
-                    often[source_of(id_)] += count
-                if inside:
-                    sources[term] = dict(often)
-            exact = _places(db, _phrase(phrase), _EXACT_MAX) if len(phrase) > 1 else []
-        best = sorted(weights, key=lambda id_: (-weights[id_], -id_))[:RECALL_CANDIDATES_MAX]
-        more = [id_ for id_ in exact if source_of(id_) in allowed]
-        return Matches(holding, sources, list(dict.fromkeys([*more, *best])))
+            return lookup.match(_SqlitePlaces(db), query, phrase, allowed)
 
     def passages(self, ids: Sequence[int]) -> list[FoundPassage]:
         """Return those of the passages that are still there."""
@@ -193,7 +150,7 @@ class SqliteSearchIndex:
         first = source_of(passage) << PLACE_BITS
         last = first + (1 << PLACE_BITS) - 1
         query = f"{_SELECT} WHERE passages.id BETWEEN ? AND ? ORDER BY passages.id"
-        ends = (max(first, passage - _AROUND_PLACES), min(last, passage + _AROUND_PLACES))
+        ends = (max(first, passage - AROUND_PLACES), min(last, passage + AROUND_PLACES))
         with self._database.reading() as db:
             rows = db.execute(query, ends).fetchall()
         return [FoundPassage(row[0], row[1], row[2].split(), *row[3:]) for row in rows]
@@ -210,18 +167,35 @@ class SqliteSearchIndex:
 
         `holding` is the number of passages that hold a term; terms with too many are left out.
         """
-        found: dict[str, dict[int, int]] = {}
-        room = _SHARED_POSTINGS_MAX
         with self._database.reading() as db:
-            for term in _rarest_first(holding):
-                if holding[term] > room:
-                    break
-                places = _instances(db, term)
-                room -= len(places)
-                often = Counter(source_of(id_) for id_ in places if source_of(id_) in allowed)
-                if often:
-                    found[term] = dict(often)
-        return found
+            return lookup.count_by_source(_SqlitePlaces(db), holding, allowed)
+
+
+class _SqlitePlaces:
+    """The `Places` of a SQLite file."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def count(self, term: str) -> int:
+        return _count(self._db, term)
+
+    def total(self) -> int:
+        return int(self._db.execute("SELECT sum(passages) FROM sources").fetchone()[0] or 0)
+
+    def instances(self, term: str) -> list[int]:
+        rows = self._db.execute("SELECT doc FROM instances WHERE term = ?", (term,))
+        return [row[0] for row in rows]
+
+    def newest(self, term: str, limit: int) -> list[int]:
+        return self.exact([term], limit)
+
+    def exact(self, phrase: Sequence[str], limit: int) -> list[int]:
+        rows = self._db.execute(
+            "SELECT rowid FROM places WHERE places MATCH ? ORDER BY rowid DESC LIMIT ?",
+            (f'"{" ".join(phrase)}"', limit),  # no term has a quote in it
+        )
+        return [row[0] for row in rows]
 
 
 def _add(db: sqlite3.Connection, source: int, start: int, passages: Sequence[IndexPassage]) -> None:
@@ -268,32 +242,6 @@ def _forget(db: sqlite3.Connection, source: int) -> None:
     db.execute("DELETE FROM places WHERE rowid BETWEEN ? AND ?", (first, last))
 
 
-def _rarest_first(holding: Mapping[str, int]) -> list[str]:
-    """Return the terms that occur at all; common words last, however rare they are here."""
-    return sorted(
-        filter(holding.get, holding), key=lambda term: (is_common(term), holding[term], term)
-    )
-
-
 def _count(db: sqlite3.Connection, term: str) -> int:
     found = db.execute("SELECT doc FROM vocabulary WHERE term = ?", (term,)).fetchone()
     return int(found[0]) if found else 0
-
-
-def _instances(db: sqlite3.Connection, term: str) -> list[int]:
-    """Return the passages that hold a term, each as often as it does."""
-    rows = db.execute("SELECT doc FROM instances WHERE term = ?", (term,))
-    return [row[0] for row in rows]
-
-
-def _places(db: sqlite3.Connection, match: str, limit: int) -> list[int]:
-    """Return the passages that match, the newest first."""
-    rows = db.execute(
-        "SELECT rowid FROM places WHERE places MATCH ? ORDER BY rowid DESC LIMIT ?", (match, limit)
-    )
-    return [row[0] for row in rows]
-
-
-def _phrase(terms: Sequence[str]) -> str:
-    """Return the FTS5 query for terms next to each other. No term has a quote in it."""
-    return f'"{" ".join(terms)}"'

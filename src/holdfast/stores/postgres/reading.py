@@ -1,0 +1,185 @@
+"""Reads and lists the sessions of a database."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.log import views
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.walk import SUGGESTED_IDS_MAX
+from holdfast.errors import NoSuchRecord, NoSuchSession
+from holdfast.ports import SessionCatalogue, SessionInfo
+from holdfast.stores.postgres import schema
+from holdfast.stores.postgres.address import read_address
+from holdfast.stores.postgres.connections import CONNECTIONS_MAX, Connections
+from holdfast.stores.postgres.log import PostgresLog
+from holdfast.stores.postgres.rows import decode_totals, digest_key, to_bytes, to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.log.views import Live
+    from holdfast.core.log.walk import OpenLog
+    from holdfast.core.models.totals import SessionTotals
+    from holdfast.ports import Clock, Entropy
+    from holdfast.stores.postgres.connections import Row
+
+_SUGGESTED_MAX: Final = 1_000
+"""The newest sessions, which an unknown name is compared with for a suggestion."""
+_BEFORE_BOUNDARY: Final = 16 * 1024
+"""Bytes before the first kept record, for the line that says where its append begins."""
+_OPEN: Final = """SELECT id, size, is_plain, live_from, head FROM {s}.logs
+  WHERE agent = %s AND session = %s AND state = 0"""
+_BY_ID: Final = """SELECT position FROM {s}.records
+  WHERE log = %s AND position < %s AND id = %s ORDER BY position LIMIT 1"""
+_BY_PREFIX: Final = """SELECT id, min(position) FROM {s}.records WHERE log = %s
+  AND position < %s AND id >= %s AND substr(id, 1, %s) = %s GROUP BY id LIMIT 2"""
+_LIST: Final = """SELECT agent, session, label, title, created, last_active, records, messages,
+  size, head, damaged, parent_session, reason, owner FROM {s}.logs WHERE state = 0"""
+
+
+class PostgresReader(SessionCatalogue):
+    """Reads the sessions of one schema of a database."""
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        clock: Clock,
+        entropy: Entropy,
+        connections_max: int = CONNECTIONS_MAX,
+    ) -> None:
+        super().__init__(clock=clock, entropy=entropy)
+        self._connections = Connections(read_address(address), limit=connections_max)
+        schema.prepare(self._connections)
+
+    @contextmanager
+    def open_log(self, key: SessionKey) -> Iterator[PostgresLog]:
+        number, size, is_plain, _live_from, _head = self._row(key)
+        yield PostgresLog(key, self._connections, number, size, is_plain)
+
+    def live(self, key: SessionKey, *, window: int | None = None) -> Live:
+        number, size, is_plain, live_from, _head = self._row(key)
+        wanted = 0 if live_from is None else size - live_from + _BEFORE_BOUNDARY
+        log = PostgresLog(key, self._connections, number, size, is_plain, wanted)
+        return views.live(log, window)
+
+    def head(self, key: SessionKey) -> str:
+        return to_text(self._row(key)[4])
+
+    def find_message(self, key: SessionKey, message_key: str) -> Record | None:
+        number = self._row(key)[0]
+        query = "SELECT 1 FROM {s}.records WHERE log = %s AND message_key = %s LIMIT 1"
+        found = self._rows("look for a message", query, (number, digest_key(message_key)))
+        return super().find_message(key, message_key) if found else None
+
+    def locate(self, log: OpenLog, prefix: str) -> int:
+        if not isinstance(log, PostgresLog) or not log.is_plain or not prefix:
+            return super().locate(log, prefix)
+        name = to_bytes(prefix)
+        where = (log.number, log.size, name)
+        exact = self._rows("look for a record", _BY_ID, where)
+        if exact:
+            return int(exact[0][0])
+        rows = self._rows("look for a record", _BY_PREFIX, (*where, len(name), name))
+        if len(rows) == 1:
+            return int(rows[0][1])
+        if rows or prefix.startswith("@"):
+            return super().locate(log, prefix)  # ambiguous, or a position
+        query = "SELECT id FROM {s}.records WHERE log = %s ORDER BY position DESC LIMIT %s"
+        recent = self._rows("look for a record", query, (log.number, SUGGESTED_IDS_MAX))
+        known = [to_text(row[0]) for row in reversed(recent)]
+        raise NoSuchRecord(prefix, log.key.session, known)
+
+    def keys(self, agent: str | None = None) -> list[SessionKey]:
+        query = """SELECT agent, session FROM {s}.logs
+          WHERE state = 0 AND (%s::text IS NULL OR agent = %s)"""
+        return [SessionKey(*row) for row in self._rows("list sessions", query, (agent, agent))]
+
+    def info(self, key: SessionKey) -> SessionInfo:
+        where = (key.agent, key.session)
+        rows = self._rows("read a session", f"{_LIST} AND agent = %s AND session = %s", where)
+        if not rows:
+            raise self._absent(key)
+        return _info(rows[0])
+
+    def totals(self, key: SessionKey) -> SessionTotals:
+        query = """SELECT totals, stated_cost FROM {s}.logs
+          WHERE state = 0 AND agent = %s AND session = %s"""
+        rows = self._rows("read totals", query, (key.agent, key.session))
+        if not rows:
+            raise self._absent(key)
+        return decode_totals(*rows[0])
+
+    def sessions(
+        self,
+        *,
+        agent: str | None = None,
+        owner: str | None = None,
+        label: str | None = None,
+        after: SessionInfo | None = None,
+        limit: int | None = None,
+    ) -> list[SessionInfo]:
+        query = _LIST
+        values: list[Any] = []
+        if agent is not None:
+            query += " AND agent = %s"
+            values.append(agent)
+        for column, text in (("owner", owner), ("label", label)):
+            if text:
+                query += f" AND md5({column}) = md5(%s) AND {column} = %s AND {column} <> ''"
+                values += [to_bytes(text)] * 2
+            elif text is not None:
+                query += f" AND {column} = ''"
+        if after is not None:
+            query += """ AND last_active <= %s
+              AND (last_active < %s OR (agent, session) > (%s, %s))"""
+            values += [after.last_active] * 2 + [after.key.agent, after.key.session]
+        query += " ORDER BY last_active DESC, agent, session LIMIT %s"
+        return [_info(row) for row in self._rows("list sessions", query, (*values, limit))]
+
+    def export(self, key: SessionKey) -> Iterator[bytes]:
+        """Yield the bytes of a session's log, as a file of lines."""
+        with self.open_log(key) as log:
+            yield from log.data()
+
+    def _row(self, key: SessionKey) -> tuple[Any, ...]:
+        where = (key.agent, key.session)
+        rows = self._rows(f"open session `{key.session}`", _OPEN, where)
+        if not rows:
+            raise self._absent(key)
+        return rows[0]
+
+    def _rows(self, doing: str, query: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        return self._connections.rows(doing, query, parameters)
+
+    def _absent(self, key: SessionKey) -> NoSuchSession:
+        query = """SELECT session FROM {s}.logs WHERE state = 0
+          ORDER BY last_active DESC, agent, session LIMIT %s"""
+        known = self._rows("list sessions", query, (_SUGGESTED_MAX,))
+        return NoSuchSession(str(key), [row[0] for row in known])
+
+    def _sql(self, query: str) -> bytes:
+        return self._connections.format(query).encode()
+
+
+def _info(row: Sequence[Any]) -> SessionInfo:
+    agent, session, label, title, created, last_active, records, messages, size, head = row[:10]
+    damaged, parent_session, reason, owner = row[10:]
+    return SessionInfo(
+        key=SessionKey(agent, session),
+        label=to_text(label),
+        title=to_text(title),
+        created=created,
+        last_active=last_active,
+        records=records,
+        messages=messages,
+        bytes=size,
+        head=to_text(head),
+        damaged=damaged,
+        parent_session=None if parent_session is None else to_text(parent_session),
+        reason=None if reason is None else to_text(reason),
+        owner=None if owner is None else to_text(owner),
+    )

@@ -1,0 +1,304 @@
+"""The tables, and the steps that bring a database from one version of them to the next.
+
+Steps only go forward, and only add: a process of an older version goes on beside a newer schema for
+as long as `oldest` allows it. They run in one transaction under a lock, so that of many processes
+that start at once one makes the tables, and a crash leaves the version before.
+
+Everything a user can put into a record is `bytea`: the server refuses NUL and lone surrogates in
+text. A position is the byte offset that the line has in the log's JSONL file, so that an export is
+the same bytes, and a positional id (`@57`) means the same record, on every store.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from holdfast.stores.postgres.connections import Connection, Connections
+
+VERSION: Final = 1
+"""The version of the tables that this code works with."""
+
+LIVE: Final = 0
+"""The state of a session that can be opened."""
+TRASHED: Final = 1
+"""The state of a session in the trash."""
+ERASING: Final = 2
+"""The state of a session whose erasure has begun."""
+
+_STEP_1: Final = """
+CREATE TABLE {s}.logs (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  agent text COLLATE "C" NOT NULL,
+  session text COLLATE "C" NOT NULL,
+  state smallint NOT NULL DEFAULT 0,
+  trash_name text COLLATE "C",
+  removed double precision,
+  size bigint NOT NULL DEFAULT 0,
+  head bytea NOT NULL DEFAULT '',
+  writer bytea NOT NULL DEFAULT '',
+  live_from bigint,
+  label bytea NOT NULL DEFAULT '',
+  title bytea NOT NULL DEFAULT '',
+  created double precision NOT NULL DEFAULT 0,
+  last_active double precision NOT NULL DEFAULT 0,
+  records bigint NOT NULL DEFAULT 0,
+  messages bigint NOT NULL DEFAULT 0,
+  damaged bigint NOT NULL DEFAULT 0,
+  is_plain boolean NOT NULL DEFAULT true,
+  totals jsonb NOT NULL DEFAULT '{}',
+  stated_cost double precision NOT NULL DEFAULT 0,
+  parent_session bytea,
+  reason bytea,
+  owner bytea,
+  lease_token bigint NOT NULL DEFAULT 0,
+  lease_holder bytea,
+  lease_try bytea,
+  lease_since timestamptz,
+  lease_until timestamptz
+) WITH (fillfactor = 60);
+CREATE UNIQUE INDEX logs_name ON {s}.logs (lower(agent), lower(session)) WHERE state = 0;
+CREATE INDEX logs_key ON {s}.logs (agent, session);
+CREATE INDEX logs_active ON {s}.logs (last_active DESC, agent, session) WHERE state = 0;
+CREATE INDEX logs_owner ON {s}.logs (md5(owner), last_active DESC, agent, session)
+  WHERE state = 0 AND owner <> '';
+CREATE INDEX logs_label ON {s}.logs (md5(label)) WHERE state = 0 AND label <> '';
+CREATE INDEX logs_left ON {s}.logs (state) WHERE state > 0;
+CREATE SEQUENCE {s}.lease_tokens;
+
+CREATE TABLE {s}.records (
+  log bigint NOT NULL,
+  position bigint NOT NULL,
+  id bytea,
+  message_key bytea,
+  line bytea NOT NULL,
+  PRIMARY KEY (log, position)
+);
+CREATE INDEX records_id ON {s}.records (log, id);
+CREATE INDEX records_message_key ON {s}.records (log, message_key) WHERE message_key IS NOT NULL;
+
+CREATE TABLE {s}.blobs (
+  sha256 bytea PRIMARY KEY,
+  size bigint NOT NULL,
+  stored timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE TABLE {s}.blob_pieces (
+  sha256 bytea NOT NULL REFERENCES {s}.blobs ON DELETE CASCADE,
+  number integer NOT NULL,
+  data bytea NOT NULL,
+  PRIMARY KEY (sha256, number)
+);
+ALTER TABLE {s}.blob_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
+CREATE TABLE {s}.audit (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  entry bytea NOT NULL
+);
+CREATE TABLE {s}.summaries (
+  agent text COLLATE "C" NOT NULL,
+  session text COLLATE "C" NOT NULL,
+  data bytea NOT NULL,
+  PRIMARY KEY (agent, session)
+);
+
+CREATE TABLE {s}.notes (
+  agent text COLLATE "C" NOT NULL,
+  owner bytea NOT NULL,
+  scope bytea NOT NULL,
+  place bytea NOT NULL,
+  path bytea NOT NULL,
+  data bytea NOT NULL,
+  version bigint GENERATED ALWAYS AS IDENTITY,
+  changed double precision NOT NULL,
+  PRIMARY KEY (scope, place)
+);
+
+CREATE TABLE {s}.sources (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  kind text COLLATE "C" NOT NULL,
+  place bytea NOT NULL,
+  name bytea NOT NULL,
+  stamp bytea NOT NULL,
+  head bytea NOT NULL,
+  passages bigint NOT NULL DEFAULT 0,
+  terms bigint NOT NULL DEFAULT 0,
+  oldest double precision,
+  newest double precision,
+  UNIQUE (kind, place)
+);
+CREATE TABLE {s}.passages (
+  id bigint PRIMARY KEY,
+  role text COLLATE "C" NOT NULL,
+  record bytea NOT NULL,
+  first_line integer NOT NULL,
+  last_line integer NOT NULL,
+  ts double precision,
+  text bytea NOT NULL,
+  terms bytea NOT NULL
+);
+CREATE TABLE {s}.postings (
+  term bytea NOT NULL,
+  passage bigint NOT NULL,
+  times integer NOT NULL,
+  PRIMARY KEY (term, passage)
+);
+CREATE INDEX postings_passage ON {s}.postings (passage);
+CREATE TABLE {s}.vectors (id bigint PRIMARY KEY, vector bytea NOT NULL);
+CREATE TABLE {s}.vector_model (name bytea NOT NULL);
+
+CREATE FUNCTION {s}.append_1(
+  a_agent text, a_session text, a_expect bytea, a_token bigint, a_claimed bytea[],
+  a_ids bytea[], a_keys bytea[], a_lines bytea[], a_writer bytea,
+  is_buffered boolean, is_repeated boolean, is_ordered boolean,
+  a_title bytea, a_label bytea, a_created double precision, a_active double precision,
+  a_messages bigint, a_kept bytea, a_boundary bytea, a_totals jsonb, a_cost double precision,
+  OUT outcome text, OUT head bytea, OUT detail bytea
+) LANGUAGE plpgsql AS $append$
+DECLARE
+  held {s}.logs%ROWTYPE;
+  added bigint;
+BEGIN
+  -- A commit that is to be durable waits, whatever the server is set to.
+  IF is_buffered THEN
+    PERFORM set_config('synchronous_commit', 'off', true);
+  ELSIF current_setting('synchronous_commit') = 'off' THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
+  SELECT * INTO held FROM {s}.logs
+    WHERE agent = a_agent AND session = a_session AND state = 0 FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    outcome := 'absent';
+    RETURN;
+  END IF;
+  head := held.head;
+  -- After a lost connection: the lock above waited for the first try, if it still ran.
+  IF is_repeated AND EXISTS (
+    SELECT FROM {s}.records r WHERE r.log = held.id AND r.id = a_ids[1] AND r.line = a_lines[1]
+  ) THEN
+    outcome := 'appended';
+    RETURN;
+  END IF;
+  IF a_token <> held.lease_token THEN
+    outcome := 'lease';
+    detail := held.lease_holder;
+    RETURN;
+  END IF;
+  IF a_expect <> held.head THEN
+    outcome := 'conflict';
+    detail := held.writer;
+    RETURN;
+  END IF;
+  IF a_claimed IS NOT NULL THEN
+    SELECT r.id INTO detail FROM {s}.records r
+      WHERE r.log = held.id AND r.id = ANY (a_claimed) LIMIT 1;
+    IF FOUND THEN
+      outcome := 'repeat';
+      RETURN;
+    END IF;
+  END IF;
+  -- New ids follow the head, where it is an id of ours and not one that a caller chose.
+  IF is_ordered AND held.head >= a_ids[1]
+    AND encode(held.head, 'escape') ~ '^[0-9a-f]{18}$' THEN
+    outcome := 'order';
+    RETURN;
+  END IF;
+  INSERT INTO {s}.records (log, position, id, message_key, line)
+    SELECT held.id, held.size + n.ends - length(n.line) - 1, n.id, n.message_key, n.line
+    FROM (
+      SELECT u.id, u.message_key, u.line, sum(length(u.line) + 1) OVER (ORDER BY u.n) AS ends
+      FROM unnest(a_ids, a_keys, a_lines) WITH ORDINALITY AS u(id, message_key, line, n)
+    ) AS n;
+  SELECT sum(length(u) + 1) INTO added FROM unnest(a_lines) AS u;
+  UPDATE {s}.logs AS l SET
+    size = l.size + added,
+    head = a_ids[array_length(a_ids, 1)],
+    writer = a_writer,
+    records = l.records + array_length(a_ids, 1),
+    messages = l.messages + a_messages,
+    title = CASE WHEN l.title = '' THEN a_title ELSE l.title END,
+    label = COALESCE(a_label, l.label),
+    created = CASE WHEN l.created = 0 THEN a_created ELSE l.created END,
+    last_active = GREATEST(l.last_active, a_active),
+    totals = CASE WHEN a_totals IS NULL THEN l.totals ELSE l.totals || (
+      SELECT jsonb_object_agg(t.key, COALESCE((l.totals ->> t.key)::numeric, 0) + t.value::numeric)
+      FROM jsonb_each_text(a_totals) AS t
+    ) END,
+    stated_cost = l.stated_cost + a_cost,
+    live_from = CASE WHEN a_boundary IS NULL THEN l.live_from ELSE (
+      SELECT min(r.position) FROM {s}.records r WHERE r.log = l.id AND r.id IN (a_kept, a_boundary)
+    ) END
+    WHERE l.id = held.id;
+  outcome := 'appended';
+END
+$append$;
+"""
+"""Everything: sessions, payloads, the audit log, summaries, notes and the memory index."""
+
+STEPS: Final = (_STEP_1,)
+"""The statements that lead from each version to the next."""
+assert len(STEPS) == VERSION
+
+_COMPRESSION: Final = "ALTER TABLE {s}.records ALTER COLUMN line SET COMPRESSION lz4"
+_LOCK: Final = 0x686F6C64
+"""The advisory lock of every change of a schema, on one server ("hold")."""
+
+
+def prepare(connections: Connections) -> None:
+    """Make the tables, or bring them to this version; raises where that cannot be done."""
+    if _read_version(connections) < VERSION:
+        connections.run("make the tables", lambda connection: _migrate(connections, connection))
+
+
+def _read_version(connections: Connections) -> int:
+    """Return the version of the tables, 0 where there are none. Raises where they are too new."""
+    schema = connections.address.schema
+    query = "SELECT to_regclass(%s) IS NOT NULL"
+    is_there = connections.rows("open the database", query, [f'"{schema}".version'])[0][0]
+    if not is_there:
+        return 0
+    found = connections.rows("read its version", "SELECT version, oldest FROM {s}.version")
+    version, oldest = found[0] if found else (0, 0)
+    if oldest > VERSION:
+        raise StoreUnavailable(
+            f"cannot open {connections.address.shown}: its tables have version {version}, and "
+            f"this Holdfast works with version {VERSION}",
+            hint="nothing was changed; install the newer Holdfast on this machine too",
+        )
+    return int(version)
+
+
+def _migrate(connections: Connections, connection: Connection) -> None:
+    def execute(query: str) -> None:
+        connection.execute(connections.format(query).encode())
+
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        execute("CREATE SCHEMA IF NOT EXISTS {s}")
+        execute(
+            "CREATE TABLE IF NOT EXISTS {s}.version (version integer NOT NULL, oldest integer "
+            "NOT NULL)"
+        )
+        row = connection.execute(
+            connections.format("SELECT version FROM {s}.version FOR UPDATE").encode()
+        ).fetchone()
+        done = row[0] if row else 0
+        if not row:
+            execute("INSERT INTO {s}.version VALUES (0, 0)")
+        for step in STEPS[done:]:
+            execute(step)
+        if done == 0:
+            _compress(connection, connections.format(_COMPRESSION))
+        connection.execute(
+            connections.format("UPDATE {s}.version SET version = %s, oldest = 1").encode(),
+            [VERSION],
+        )
+
+
+def _compress(connection: Connection, statement: str) -> None:
+    """Use the faster compression, where the server was built with it."""
+    import psycopg
+
+    with suppress(psycopg.Error), connection.transaction():
+        connection.execute(statement.encode())

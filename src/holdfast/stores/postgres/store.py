@@ -1,0 +1,142 @@
+"""Sessions in a PostgreSQL database: the `SessionStore` of many machines.
+
+An append is one statement: it locks the row of its session, compares the head and the lease, and
+writes the records and the facts about them. Reading takes no lock. Nothing that was written is
+ever changed.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Final
+
+from holdfast.ports import Appended, SessionStore, SideStores
+from holdfast.stores.postgres.appending import Appender
+from holdfast.stores.postgres.connections import CONNECTIONS_MAX
+from holdfast.stores.postgres.erasing import PostgresEraser
+from holdfast.stores.postgres.leases import PostgresLeases
+
+if TYPE_CHECKING:
+    from holdfast.core.log.batch import Batch, Lines
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.secrets.redaction import Redactor
+    from holdfast.ports import Clock, Durability, Entropy, Trashed
+    from holdfast.stores.notes.notes import StoredNotes
+    from holdfast.stores.postgres.connections import Connections
+    from holdfast.stores.postgres.side_stores.audit import PostgresAudit
+    from holdfast.stores.postgres.side_stores.blobs import PostgresBlobs
+    from holdfast.stores.postgres.side_stores.search import PostgresSearchIndex
+    from holdfast.stores.postgres.side_stores.summaries import PostgresSummaries
+
+_SYNC: Final = """UPDATE {s}.logs SET size = size
+  WHERE agent = %s AND session = %s AND state = 0 RETURNING id,
+  set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+    WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)"""
+
+
+class PostgresSideStores(SideStores):
+    """Everything that a `PostgresStore` keeps beside its logs."""
+
+    _connections: Connections
+    _leases: PostgresLeases
+
+    @property
+    def leases(self) -> PostgresLeases:
+        return self._leases
+
+    @property
+    def blobs(self) -> PostgresBlobs:
+        from holdfast.stores.postgres.side_stores.blobs import (
+            PostgresBlobs,  # loaded where it is used
+        )
+
+        return PostgresBlobs(self._connections)
+
+    @property
+    def audit(self) -> PostgresAudit:
+        from holdfast.stores.postgres.side_stores.audit import PostgresAudit
+
+        return PostgresAudit(self._connections)
+
+    @property
+    def summaries(self) -> PostgresSummaries:
+        from holdfast.stores.postgres.side_stores.summaries import PostgresSummaries
+
+        return PostgresSummaries(self._connections)
+
+    @property
+    def search_index(self) -> PostgresSearchIndex:
+        from holdfast.stores.postgres.side_stores.search import PostgresSearchIndex
+
+        return PostgresSearchIndex(self._connections)
+
+    def notes(
+        self,
+        agent: str,
+        owner: str = "",
+        *,
+        clock: Clock = time.time,
+        redactor: Redactor | None = None,
+    ) -> StoredNotes:
+        from holdfast.stores.notes.notes import StoredNotes
+        from holdfast.stores.notes.table import TableFiles
+        from holdfast.stores.postgres.side_stores.notes import PostgresNoteTable
+
+        table = PostgresNoteTable(self._connections, agent, owner, clock=clock)
+        return StoredNotes(TableFiles(table), agent, owner, clock=clock, redactor=redactor)
+
+
+class PostgresStore(PostgresEraser, PostgresSideStores, SessionStore):
+    """The `SessionStore` of many machines. Safe for threads, processes and hosts.
+
+    `address` is `postgresql://user@host/database`; `?schema=NAME` chooses a schema other than
+    `holdfast`. The tables are made when it is first opened.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        clock: Clock = time.time,
+        entropy: Entropy = random.getrandbits,
+        connections_max: int = CONNECTIONS_MAX,
+    ) -> None:
+        super().__init__(address, clock=clock, entropy=entropy, connections_max=connections_max)
+        self._appender = Appender(self._connections, self._encode, self._absent)
+        self._leases = PostgresLeases(self._connections, self._absent)
+
+    def append_batch(
+        self,
+        key: SessionKey,
+        batch: Batch,
+        *,
+        expect: str | None,
+        durability: Durability,
+        token: int | None,
+    ) -> Appended:
+        is_buffered = durability == "buffered"
+        return self._appender.append(
+            key, batch, expect=expect, is_buffered=is_buffered, token=token
+        )
+
+    def _encode(self, batch: Batch, head: str) -> tuple[Lines, float]:
+        now = self._clock()
+        return batch.encode(after=head, now=now, random_bits=self._entropy(28)), now
+
+    def remove(self, key: SessionKey) -> Trashed:
+        trashed = super().remove(key)
+        self.summaries.forget(key)  # a cache of words; a restored session makes it again
+        return trashed
+
+    def begin_erasure(self, key: SessionKey, *, owner: str | None = None) -> None:
+        super().begin_erasure(key, owner=owner)
+        self.summaries.forget(key)
+
+    def sync(self, key: SessionKey) -> None:
+        where = (key.agent, key.session)
+        if not self._connections.rows(f"sync session `{key.session}`", _SYNC, where):
+            raise self._absent(key)
+
+    def close(self) -> None:
+        self._connections.close()
