@@ -50,7 +50,7 @@ class Backtrack(Generic[Item]):
         held, self._held = self._held, []
         chain = Chain()
         counted = {
-            line.position
+            line[0]
             for position, item in reversed(held)
             for line in chain.add(position, 0, item).counted
         }

@@ -43,12 +43,9 @@ class Stands(Protocol):
     def extra(self) -> dict[str, Any]: ...
 
 
-class ChainLine(NamedTuple):
-    """A record of an append of several."""
-
-    position: int
-    size: int
-    item: Stands
+ChainLine = tuple[int, int, "Stands"]
+"""The position and the size of a record of an append of several, and itself. No class, because
+most lines of a log have one."""
 
 
 class Settled(NamedTuple):
@@ -84,7 +81,7 @@ class Chain(msgspec.Struct):
             return self._add_flaw(item)
         if item.more is None:
             return self.abandon()
-        return self._add_record(ChainLine(position, size, item), item.more)
+        return self._add_record((position, size, item), item.more)
 
     def abandon(self) -> Settled:
         """End it; what is not complete is absent."""
@@ -105,7 +102,7 @@ class Chain(msgspec.Struct):
         if more > 0:
             return Settled(absent) if absent else NOTHING
         ended = self._end()
-        return Settled((*absent, *ended.absent), ended.counted)
+        return Settled((*absent, *ended.absent), ended.counted) if absent else ended
 
     def _add_flaw(self, flaw: Flaw) -> Settled:
         if flaw.kind == "torn":

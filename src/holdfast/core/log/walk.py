@@ -90,15 +90,16 @@ def outline_lines(shape: Outline, lines: Iterable[LogLine]) -> Iterator[LogLine]
 
 def stream(log: OpenLog, spans: Iterable[LogSpan], shape: Outline) -> Iterator[tuple[int, Record]]:
     """Yield the records in these spans with their positions, each under its effective id."""
+    skipped, renamed = shape.skipped, shape.renamed
     for span in spans:
         for position, _size, item, _line in log.lines(span.first):
             if position > span.last:
                 break
-            if item is None or isinstance(item, Flaw) or position in shape.skipped:
+            if item is None or isinstance(item, Flaw) or position in skipped:
                 continue
-            if position in shape.renamed:
+            if position in renamed or not item.id:
                 item = msgspec.structs.replace(item, id=positional_id(position))
-            yield position, identify(item, position)
+            yield position, item
 
 
 def _places(log: OpenLog, wanted: set[str]) -> dict[str, list[Place]]:
