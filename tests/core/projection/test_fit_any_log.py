@@ -145,6 +145,12 @@ def test_a_cut_fits_when_what_was_learned_before_it_is_forgotten(seed: int) -> N
     check_seed(seed)
 
 
+@pytest.mark.parametrize("seed", [7_740, 14_445])
+def test_signed_thinking_is_stored_as_it_is_or_not_at_all(seed: int) -> None:
+    """A protected step is stored once more with a cut. Half a surrogate pair cannot be."""
+    check_seed(seed)
+
+
 @pytest.mark.parametrize("seed", [6_652, 6_675])
 def test_pictures_beside_a_summary_count(seed: int) -> None:
     """A cut pins more of them than the provider takes, and nothing after it has one."""

@@ -356,22 +356,19 @@ def decode(line: bytes) -> Record | Flaw:
         found = record = _decoder().decode(line)
         if record.extra or (type(record) in _CAREFUL and _has_nested_extra(record)):
             found = _decode_carefully(line)  # only a field that is really called `$extra`
-        elif len(line) <= _SHALLOW_BYTES:
-            return record
     except msgspec.ValidationError:
         found = _decode_carefully(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         found = _decode_leniently(line)
-    if _is_plain_text(found) or not _may_be_deep(line):
+    if len(line) <= _SHALLOW_BYTES or _is_plain_text(found) or not _may_be_deep(line):
         return found  # most lines: counting brackets would cost half as much as decoding
     return _TOO_DEEP if is_too_deep(found, RECORD_NESTING_MAX) else found
 
 
 def _is_plain_text(found: Record | Flaw) -> bool:
     """True for a user's text or a tool's, with nothing beside it that could be nested."""
-    kind = type(found)
-    if kind is User or (kind is ToolResult and found.details is None):  # type: ignore[union-attr]
-        return type(found.content) is str and not found.extra  # type: ignore[union-attr]
+    if type(found) is User or (type(found) is ToolResult and found.details is None):
+        return type(found.content) is str and not found.extra
     return False
 
 

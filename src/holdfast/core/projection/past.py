@@ -6,9 +6,12 @@ import functools
 import math
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from holdfast.core.extract.carryover import carry_digests, prose_of
 from holdfast.core.log.records import Assistant, Compaction, User, from_json
 from holdfast.core.projection.view import LEAST_SUMMARY, turn_records
+from holdfast.core.text.cut import has_lone_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +76,8 @@ class Past:
         found = [record for record in self._request.records if record.id in wanted]
         wanted -= {record.id for record in found}
         older = turn_records(self._boundary) if wanted and self._boundary is not None else []
-        return [*(record for record in older if record.id in wanted), *found]
+        kept = [*(record for record in older if record.id in wanted), *found]
+        return [_without_broken_thinking(record) for record in kept]
 
     def cut_records(self, units: Sequence[ContextUnit], start: int) -> list[Record]:
         """The records of the units before `start`."""
@@ -127,3 +131,15 @@ class Past:
         if text == LEAST_SUMMARY:
             return None
         return (prose_of(text) or None) if is_whole else text
+
+
+def _without_broken_thinking(record: Record) -> Record:
+    """The record without thinking that storing would mend: its signature is wrong then."""
+    if not isinstance(record, Assistant) or not isinstance(record.content, list):
+        return record
+    sound = [
+        block
+        for block in record.content
+        if block.get("type") != "thinking" or not has_lone_surrogates([block])
+    ]
+    return record if len(sound) == len(record.content) else replace(record, content=sound)
