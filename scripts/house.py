@@ -13,6 +13,7 @@ import re
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,6 +61,12 @@ def read(source: Path = SOURCE) -> list[Module]:
     return found
 
 
+@cache
+def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Return every node below a node; the measures each look at all of them."""
+    return tuple(ast.walk(tree))
+
+
 def long_modules(modules: list[Module]) -> dict[str, int]:
     """Return the modules with more than `MODULE_LINES` lines."""
     return {module.path: module.lines for module in modules if module.lines > MODULE_LINES}
@@ -69,7 +76,7 @@ def wide_classes(modules: list[Module]) -> dict[str, int]:
     """Return the classes with more than `CLASS_METHODS` methods."""
     found = {}
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in nodes_of(module.tree):
             if isinstance(node, ast.ClassDef):
                 methods = sum(isinstance(child, _FUNCTIONS) for child in node.body)
                 if methods > CLASS_METHODS:
@@ -81,7 +88,7 @@ def repeated_classes(modules: list[Module]) -> dict[str, list[str]]:
     """Return the public class names that occur in several modules."""
     places: dict[str, list[str]] = defaultdict(list)
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in nodes_of(module.tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(module.path)
     return {name: paths for name, paths in places.items() if len(paths) > 1}
@@ -92,7 +99,7 @@ def participles(modules: list[Module]) -> list[str]:
     return [
         f"{module.path}:{node.lineno} {node.name}"
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in nodes_of(module.tree)
         if isinstance(node, _FUNCTIONS) and _is_participle(node.name.strip("_").split("_")[0])
     ]
 
@@ -112,7 +119,7 @@ def vague_variables(modules: list[Module]) -> list[str]:
     return [
         f"{module.path}:{node.target.lineno}"
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in nodes_of(module.tree)
         if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))
         and isinstance(node.target, ast.Name)
         and node.target.id == "one"
@@ -159,7 +166,7 @@ def _is_participle(word: str) -> bool:
 
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Module)):
             yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
         body = getattr(node, "body", None)

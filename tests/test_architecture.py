@@ -151,9 +151,15 @@ def modules_in(package: Path) -> dict[str, Module]:
     return found
 
 
+@cache
+def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """Return every node of a file; the rules each look at all of them."""
+    return tuple(ast.walk(tree))
+
+
 def imports_of(module: Module, known: dict[str, Module]) -> Iterator[tuple[str, int]]:
     """(name, line) of every module that a module imports, wherever in it that stands."""
-    for node in ast.walk(module.tree):
+    for node in nodes_of(module.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno
@@ -237,7 +243,7 @@ def _full_folders(known: dict[str, Module]) -> Iterator[str]:
 
 def _bad_uses(module: Module) -> Iterator[str]:
     is_core, may_print = module.room == "core", module.room == "surfaces"
-    for node in ast.walk(module.tree):
+    for node in nodes_of(module.tree):
         name = _name_used(node)
         if name == "print" and isinstance(node, ast.Call) and not may_print:
             yield f"{module.name}:{node.lineno}: only surfaces print"

@@ -8,6 +8,7 @@ written from the pattern itself.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import io
@@ -27,7 +28,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.adversarial import grown, long_texts, near_matches
-from tests.support.growth import GIVEN_UP, LARGEST, RATIO_MAX, growth, steepest
+from tests.support.growth import GIVEN_UP, LARGEST, RATIO_MAX, growth, is_superlinear, steepest
 from tests.support.runs import sample
 
 import holdfast
@@ -269,19 +270,27 @@ def sample_readings(readings: list[Reading]) -> list[Reading]:
     )
 
 
+def remembering() -> list[tuple[ModuleType, str, Any]]:
+    """Return the functions that remember texts; a table that is read once has no bound."""
+    return [
+        (module, name, value)
+        for module in modules()
+        for name, value in vars(module).items()
+        if isinstance(value, functools._lru_cache_wrapper) and value.cache_info().maxsize
+    ]
+
+
 def _read_grown(read: Callable[[str], Any], shape: Shape, size: int) -> Any:
     return read(grown(shape, size))
 
 
-def slow(readings: list[Reading]) -> dict[str, list[Any]]:
+def slow(readings: list[Reading]) -> dict[str, list[Shape]]:
     """Readers that take more than 2.5 times as long for twice a text, with up to 3 texts."""
-    found: dict[str, list[Any]] = defaultdict(list)
+    found: dict[str, list[Shape]] = defaultdict(list)
     for name, read, shape in readings:
-        if len(found.get(name, ())) < 3:
-            grown = partial(_read_grown, read, shape)
-            # Quadratic work is slow each time.
-            if all((ratio := growth(grown)) > RATIO_MAX for _ in range(3)):
-                found[name].append((shape, round(ratio, 1)))
+        is_known = len(found.get(name, ())) >= 3
+        if not is_known and is_superlinear(partial(_read_grown, read, shape)):
+            found[name].append(shape)
     return dict(found)
 
 
@@ -309,6 +318,8 @@ def test_every_function_is_linear(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setattr("sys.stdin", io.StringIO())
     monkeypatch.setattr("sys.stdout", io.StringIO())
     monkeypatch.setattr("time.sleep", lambda _: None)
+    for module, name, function in remembering():
+        monkeypatch.setattr(module, name, function.__wrapped__)
 
     with shut():
         found = slow(chosen)
@@ -382,6 +393,13 @@ def test_every_argument_can_be_made() -> None:
     for makers in MADE.values():
         for make in makers:
             make("some text")
+
+
+def test_functions_that_remember_are_found() -> None:
+    """Otherwise a text that is read again would seem to cost nothing."""
+    names = {name for _module, name, _function in remembering()}
+
+    assert {"thousandths", "_estimate_again", "_worth"} <= names
 
 
 def test_patterns_and_functions_are_found() -> None:

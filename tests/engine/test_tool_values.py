@@ -198,6 +198,7 @@ def test_any_exception_becomes_a_result_that_names_it(failure: Any) -> None:
     msgspec.json.encode(outcome.content)
 
 
+@pytest.mark.sampled(1 / 2, "kind")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_parallel", [True, False])
 @pytest.mark.parametrize("is_async", [True, False])

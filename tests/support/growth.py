@@ -78,6 +78,11 @@ def growth(call: Callable[[int], Any]) -> float:
     return steepest(lambda size: _cpu(lambda: call(size), limit) / unit())
 
 
+def is_superlinear(call: Callable[[int], Any]) -> bool:
+    """Return True where a call takes too long for twice a size each time it is measured."""
+    return all(growth(call) > RATIO_MAX for _ in range(_REPEATS))
+
+
 def steepest(cost: Callable[[int], float]) -> float:
     """Return the steepest growth per doubling of a cost, which is in units; infinite: given up.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from tests.shared_data import need_data
+from tests.support.runs import sample
 
 from holdfast import importers
 from holdfast.core.checkpoint.capture import capture
@@ -85,7 +86,7 @@ def test_files_are_exactly_those_that_the_calls_name() -> None:
 
 @pytest.mark.parametrize("part", [0.3, 0.8])
 def test_pieces_make_the_whole(part: float) -> None:
-    for name, records in sessions():
+    for name, records in sample(sessions(), share=1 / 3, name=lambda item: f"{item[0]} {part}"):
         cut_at = int(len(records) * part)
         line = msgspec.json.encode(to_json(taken(records[:cut_at])))
         first = read_state(msgspec.json.decode(line))

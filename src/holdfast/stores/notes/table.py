@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
-from holdfast.core.limits import NOTE_FILE_BYTES_MAX, NOTE_FILES_MAX
+from holdfast.core.limits import NOTE_DEPTH_MAX, NOTE_FILE_BYTES_MAX, NOTE_FILES_MAX
 from holdfast.core.memory.note_files import bytes_to_append, erase_from_file
 from holdfast.core.memory.note_types import NoteFile
 from holdfast.errors import NoSuchNote, PathRejected
@@ -158,7 +158,7 @@ class OpenTable:
 
 
 def _folders_above(path: str) -> list[str]:
-    parts = path.split("/")
+    parts = path.split("/", NOTE_DEPTH_MAX)
     return ["/".join(parts[:number]) for number in range(1, len(parts))]
 
 
