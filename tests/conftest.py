@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, settings
 from tests.support.connections import every_connection_is_closed
-from tests.support.postgres import postgres_address, postgres_server
 from tests.support.runs import EXAMPLES, RUN, SLOW_FILES, sample
+from tests.support.servers import (
+    postgres_address,
+    postgres_server,
+    s3_blobs,
+    s3_options,
+    s3_server,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +38,14 @@ for run, count in EXAMPLES.items():
     )
 settings.load_profile(RUN)
 
-__all__ = ["every_connection_is_closed", "postgres_address", "postgres_server"]
+__all__ = [
+    "every_connection_is_closed",
+    "postgres_address",
+    "postgres_server",
+    "s3_blobs",
+    "s3_options",
+    "s3_server",
+]
 
 # A shell ignores Ctrl-C for what it starts in the background, and so would every process that a
 # test starts. Tests that send it must not depend on how they were started.

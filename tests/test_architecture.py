@@ -59,7 +59,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (
         *("compression", "payloads", "files", "lines", "sqlite_cache", "blobs", "audit", "notes"),
-        *("search", "summary_files", "jsonl", "in_memory", "postgres"),
+        *("search", "summary_files", "jsonl", "in_memory", "postgres", "s3"),
     ),
     "stores.postgres": (
         *("address", "failures", "connections", "schema", "rows", "log", "leases", "appending"),

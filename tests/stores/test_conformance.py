@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
+    from holdfast.stores.s3 import S3Blobs
     from holdfast.testing.conformance import AuditCheck, BlobCheck, ProcessCheck, SessionCheck
 
 
@@ -101,6 +102,12 @@ def test_postgres_store_keeps_the_promise_between_processes(
 ) -> None:
     """Sessions in a database have one turn at a time, also between processes."""
     check(functools.partial(PostgresStore, postgres_address))
+
+
+@pytest.mark.parametrize("check", BLOB_CHECKS, ids=lambda check: check.__name__)
+def test_s3_blobs_keep_the_promise(check: BlobCheck, s3_blobs: S3Blobs) -> None:
+    """Payloads in a bucket do what every blob store must do."""
+    check(s3_blobs)
 
 
 @pytest.mark.parametrize("check", BLOB_CHECKS, ids=lambda check: check.__name__)

@@ -61,6 +61,7 @@ from holdfast.stores.notes.table import (
     TableFiles as TableFiles,
 )
 from holdfast.stores.postgres.store import PostgresStore as PostgresStore
+from holdfast.stores.s3 import S3Blobs as S3Blobs
 from holdfast.stores.search.index import SqliteSearchIndex as SqliteSearchIndex
 from holdfast.stores.summary_files import FileSidecars as FileSidecars
 

@@ -6,7 +6,8 @@ Every store of payloads writes and reads them through here, wherever the bytes a
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final
+import io
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.limits import READ_BLOCK_BYTES
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -86,3 +87,30 @@ def missing(sha256: str, place: str) -> BlobMissing:
         f"blob {sha256[:12]} is not in the store",
         hint=f"its payload was never stored {place}, or was deleted",
     )
+
+
+def as_file(pieces: Iterator[Any]) -> io.BufferedReader:
+    """Return pieces of bytes as a file that can be read once."""
+    return io.BufferedReader(_Pieces(pieces))
+
+
+class _Pieces(io.RawIOBase):
+    """Pieces of bytes as a file that can be read once."""
+
+    def __init__(self, pieces: Iterator[Any]) -> None:
+        self._pieces = pieces
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._left = memoryview(piece)
+        taken = min(len(buffer), len(self._left))
+        buffer[:taken] = self._left[:taken]
+        self._left = self._left[taken:]
+        return taken

