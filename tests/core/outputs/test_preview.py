@@ -173,7 +173,7 @@ def test_markers_inside_an_output_are_data() -> None:
 def test_an_error_at_the_end_survives_every_cap(noise: str) -> None:
     """From 200 characters up, the last line of the traceback is there."""
     text = noise * 300 + TRACE
-    for cap in range(200, 3_000, 13):
+    for cap in (200, *sample(range(213, 3_000, 13), share=1 / 6)):
         assert "ValueError: the end of it" in shown(text, cap).text, cap
 
 

@@ -170,6 +170,7 @@ def results(turns: int, words: int) -> list[Any]:
     return found
 
 
+@pytest.mark.sampled(1 / 2, "taken")
 @pytest.mark.parametrize("taken", [1.0, 1.4])
 @pytest.mark.parametrize(
     "records",
