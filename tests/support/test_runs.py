@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+from tests.conftest import choose
 from tests.support import runs
 from tests.support.runs import examples, sample
 
@@ -47,6 +50,38 @@ def test_night_has_every_item_and_more_examples(run: pytest.MonkeyPatch) -> None
 
 def test_shorter_runs_have_a_part_of_the_examples(run: pytest.MonkeyPatch) -> None:
     """At least one is always left."""
-    assert examples(60).max_examples == 30
+    assert examples(60).max_examples == 15
     run.setattr(runs, "RUN", "quick")
     assert [examples(count).max_examples for count in (60, 5)] == [6, 1]
+
+
+def test_sampled_cases_are_some_of_each_group() -> None:
+    """One of two kinds of session for each other parameter, one way of each dialect, the rest."""
+    found = [
+        "a.py::test_turn[blocking-1]",
+        "a.py::test_turn[async-1]",
+        "a.py::test_turn[blocking-2]",
+        "a.py::test_turn[async-2]",
+        "a.py::test_plain",
+    ]
+    items = [Item(name) for name in found]
+
+    kept = [item.nodeid for item in choose(items)]  # type: ignore[arg-type]
+
+    assert [name.rpartition("-")[2] for name in kept] == ["1]", "2]", "a.py::test_plain"]
+
+
+class Item:
+    """As much of a pytest item as a sample looks at."""
+
+    def __init__(self, nodeid: str) -> None:
+        self.nodeid = nodeid
+        if "[" in nodeid:
+            kind, number = nodeid.partition("[")[2].rstrip("]").split("-")
+            self.callspec = SimpleNamespace(params={"bench": kind, "number": NUMBERS[number]})
+
+    def get_closest_marker(self, _name: str) -> pytest.Mark | None:
+        return pytest.mark.sampled(1 / 2, "bench").mark if hasattr(self, "callspec") else None
+
+
+NUMBERS = {"1": object(), "2": object()}
