@@ -5,7 +5,10 @@
     python scripts/mutants.py --all        # every mutant: hours
 
 Mutants are made and run by mutmut (`[tool.mutmut]` in pyproject.toml), each against the quick tests
-of the core that reach the mutated function. The sample is chosen by a hash of the mutant's name.
+of the core that reach the mutated function. Those that survive are run once more, in a process that
+is mutated from its start (mutmut forks after the imports, and patterns are built by imports),
+against the tests of their package and those of the session, which run the turn.
+The sample is chosen by a hash of the mutant's name.
 """
 
 from __future__ import annotations
@@ -17,12 +20,16 @@ import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("compaction", "extract", "projection", "secrets", "tokens", "turn")
-SURVIVED, UNREACHED = 0, 33
-"""Exit codes of mutmut: no test failed; no test reaches the function. Any other is a kill."""
+ALIVE = (0, 33, None)
+"""Exit codes of mutmut: no test failed, no test reaches the function, not run. Others are kills."""
+_FAILED = (1, 2)
+"""Exit codes of pytest: a test failed, or could not even be imported."""
+_PROCESSES = 2
 _FIRST = "holdfast.core.tokens.images.x_image_rule__mutmut_1"
 
 
@@ -54,15 +61,36 @@ def run(mutants: list[str]) -> None:
     subprocess.run(command, cwd=ROOT, env={**os.environ, "HOLDFAST_TESTS": "quick"}, check=True)
 
 
-def report(chosen: list[str]) -> str:
+def look_again(survivors: list[str]) -> set[str]:
+    """Return those of the survivors that tests notice in a process of their own."""
+    with ThreadPoolExecutor(_PROCESSES) as pool:
+        noticed = pool.map(_is_noticed, survivors)
+        return {mutant for mutant, found in zip(survivors, noticed, strict=True) if found}
+
+
+def _is_noticed(mutant: str) -> bool:
+    tests = (f"tests/core/{package_of(mutant)}", "tests/engine/session")
+    options = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore")
+    folder = ROOT / "mutants"
+    environment = {
+        **os.environ,
+        "HOLDFAST_TESTS": "quick",
+        "MUTANT_UNDER_TEST": mutant,
+        "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}",
+    }
+    command = (sys.executable, "-m", "pytest", *options, "-m", "not nightly", *tests)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
+    return done.returncode in _FAILED
+
+
+def report(chosen: list[str], codes: dict[str, int | None], noticed: set[str]) -> str:
     """Return the score of each package, and the survivors."""
-    codes = results()
     killed: Counter[str] = Counter()
     total: Counter[str] = Counter()
     survivors = []
     for mutant in chosen:
         total[package_of(mutant)] += 1
-        if codes.get(mutant) in (SURVIVED, UNREACHED, None):
+        if mutant not in noticed and codes.get(mutant) in ALIVE:
             survivors.append(mutant)
         else:
             killed[package_of(mutant)] += 1
@@ -84,7 +112,9 @@ def main(arguments: list[str]) -> int:
     mutants = list(results())
     chosen = mutants if options.all else sample(mutants, options.sample)
     run(chosen)
-    print(report(chosen))
+    codes = results()
+    noticed = look_again([mutant for mutant in chosen if codes.get(mutant) in ALIVE])
+    print(report(chosen, codes, noticed))
     return 0
 
 
