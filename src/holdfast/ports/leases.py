@@ -26,6 +26,11 @@ class LeaseHolder(NamedTuple):
 class Leases(Protocol):
     """At most one lease per session. Every method raises `NoSuchSession` where there is none."""
 
+    @property
+    def place(self) -> str:
+        """The folder, the database or the memory that they are in: the same for objects that share
+        their leases, and for no others."""
+
     def acquire(self, key: SessionKey, holder: str, seconds: float) -> int:
         """Take the lease of a session and return its token, which is larger than all before it.
 

@@ -309,6 +309,10 @@ class MemoryLeases:
         self._mutex = mutex
         self._tokens = count(1)
 
+    @property
+    def place(self) -> str:
+        return f"memory {id(self._mutex):x}"
+
     def acquire(self, key: SessionKey, holder: str, seconds: float) -> int:
         with self._mutex:
             log, found = self._log(key), self.current(key)

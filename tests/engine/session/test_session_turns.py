@@ -235,6 +235,54 @@ def test_tasks_with_objects_of_their_own_take_turns(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("kind", ["memory", "files"])
+def test_turns_of_a_process_begin_in_the_order_of_their_calls(kind: str, tmp_path: Path) -> None:
+    """A message that arrives while others wait is answered behind them, whichever of them happens
+    to look first when the turn before them ends."""
+    memory = MemoryStore()
+    names = [f"m{number}" for number in range(6)]
+    waiting: list[threading.Event] = [threading.Event() for _name in names]
+    is_free = threading.Event()
+
+    def hold() -> str:
+        assert is_free.wait(60)
+        return "done"
+
+    def say(number: int) -> None:
+        store: Any = memory if kind == "memory" else JsonlStore(tmp_path)
+        script: list[Any] = [calls(("c", "hold", {}))] if number == 0 else []
+        script.append(names[number])
+        with Session.open("s", model=ScriptedModel(script), store=store, tools=[hold]) as session:
+            session.on(lambda _event: waiting[number].set(), TurnWaiting, ToolStarted)
+            session.say(names[number])
+        if kind == "files":
+            store.close()
+
+    threads = []
+    for number in range(len(names)):
+        threads.append(threading.Thread(target=say, args=(number,)))
+        threads[-1].start()
+        assert waiting[number].wait(60)
+    is_free.set()
+    for thread in threads:
+        thread.join()
+    store: Any = memory if kind == "memory" else JsonlStore(tmp_path)
+    assert check_order(store) == names
+    store.close()
+
+
+def test_a_turn_that_gave_up_waiting_holds_nobody_up(bench: Bench) -> None:
+    """Neither one whose time is over nor one that nobody asks for any more."""
+    session = bench.open(["one"])
+    token = hold(bench.store, session)
+    with pytest.raises(TurnInProgress):
+        bench.say(session, "hello", wait=0.01)
+    abandoned = lease.TurnScope()
+    assert abandoned.acquire(bench.store, session.key) is not None
+    bench.store.leases.release(session.key, token)
+    assert bench.say(session, "hello", wait=60).text == "one"
+
+
 # Turns inside turns
 
 

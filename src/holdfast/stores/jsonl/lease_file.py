@@ -185,8 +185,13 @@ class LeaseFile:
 class FileLeases:
     """The `Leases` of sessions in files."""
 
-    def __init__(self, writer: Callable[[SessionKey], LogWriter]) -> None:
+    def __init__(self, root: str, writer: Callable[[SessionKey], LogWriter]) -> None:
+        self._root = root
         self._writer = writer
+
+    @property
+    def place(self) -> str:
+        return os.path.realpath(self._root)
 
     def acquire(self, key: SessionKey, holder: str, seconds: float) -> int:
         with self._writer(key).lease() as (lease, folder), explaining(f"lease `{key.session}`"):

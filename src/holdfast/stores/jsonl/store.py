@@ -90,7 +90,7 @@ class JsonlStore(FileEraser, SessionStore):
 
     @property
     def leases(self) -> FileLeases:
-        return FileLeases(self._writers.writer)
+        return FileLeases(str(self.root), self._writers.writer)
 
     def append_batch(
         self,

@@ -40,6 +40,10 @@ class PostgresLeases:
         self._connections = connections
         self._absent = absent
 
+    @property
+    def place(self) -> str:
+        return f"{self._connections.address.shown} {self._connections.address.schema}"
+
     def acquire(self, key: SessionKey, holder: str, seconds: float) -> int:
         nonce = secrets.token_bytes(8)
         values = {"holder": to_bytes(holder), "seconds": seconds, "nonce": nonce}

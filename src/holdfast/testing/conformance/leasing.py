@@ -33,6 +33,12 @@ def a_lease_has_one_holder(store: SessionStore) -> None:
     assert found.since == caught[0].since
 
 
+def leases_have_one_place(store: SessionStore) -> None:
+    """Whoever asks the store for its leases twice can tell that they are the same."""
+    assert store.leases.place
+    assert store.leases.place == store.leases.place
+
+
 def a_lease_that_is_released_is_free(store: SessionStore) -> None:
     """After a release the next holder gets the lease at once, with a larger token."""
     store.create(KEY)

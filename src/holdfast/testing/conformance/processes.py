@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import LeaseLost, TurnInProgress
 from holdfast.ports import ANY_HEAD, SessionStore
-from holdfast.testing.conformance.samples import KEY, OTHER, message, texts_of
+from holdfast.testing.conformance.samples import KEY, OTHER, message, raises, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +41,16 @@ def turns_of_several_processes_follow_each_other(open_store: _OpenStore) -> None
         assert len(texts) == 2 * _PROCESSES * _TURNS
         assert texts[::2] == texts[1::2]
         assert len(set(texts)) == _PROCESSES * _TURNS
+
+
+def objects_for_one_place_share_its_leases(open_store: _OpenStore) -> None:
+    """A store that is opened twice has its leases in one place, and says so."""
+    with open_store() as store, open_store() as other:
+        store.create(KEY)
+        assert store.leases.place == other.leases.place
+        _acquire(store, "first", _LONG)
+        with raises(TurnInProgress):
+            other.leases.acquire(KEY, "second", _LONG)
 
 
 def a_killed_holder_is_followed(open_store: _OpenStore) -> None:

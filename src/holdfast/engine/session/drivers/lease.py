@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+import time
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,7 @@ from holdfast.core.flow.effects import (
     StartTools,
 )
 from holdfast.core.limits import LEASE_RENEW_SECONDS, LEASE_SECONDS
+from holdfast.engine.session.drivers.waiting import LINE
 from holdfast.errors import HoldfastError, LeaseLost, NoSuchSession, TurnInProgress, UsageError
 from holdfast.ports import uptime
 from holdfast.stores.jsonl.last_writer import this_process
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.flow.effects import Effect
     from holdfast.core.log.ids import SessionKey
+    from holdfast.engine.session.drivers.waiting import Waiter
     from holdfast.ports import Leases, SessionStore
 
 _STOPPABLE: Final = (AcquireTurn, CallModel, StartTools, NextToolResult, Sleep)
@@ -54,6 +57,8 @@ class TurnScope:
         self._key: SessionKey | None = None
         self._lost: HoldfastError | None = None
         self._until = 0.0
+        self._number = LINE.number()
+        self._waiter: Waiter | None = None
         self.token: int | None = None
         """The token that the appends of this run carry."""
 
@@ -78,20 +83,33 @@ class TurnScope:
     def acquire(self, store: SessionStore, key: SessionKey) -> TurnInProgress | None:
         """Take the lease; returns the error that names its holder where it is not free."""
         leases, start = store.leases, uptime()
-        try:
-            self.token = leases.acquire(key, self._holder, LEASE_SECONDS)
-        except TurnInProgress as busy:
+        if self._waiter is None:
+            begun = TurnInProgress(str(key), self._holder, time.time())
+            self._waiter = LINE.join(f"{leases.place}\n{key}", self._number, begun)
+        busy = LINE.ahead(self._waiter)
+        if busy is None:
+            try:
+                self.token = leases.acquire(key, self._holder, LEASE_SECONDS)
+            except TurnInProgress as error:
+                self._waiter.busy = busy = error
+        if busy is not None:
             if busy.holder in _RUNNING.get():
                 raise UsageError(
                     f"this code is part of the running turn of session `{key.session}`: a second "
                     "turn would wait for itself",
                     hint="return from the tool or listener first; `add_user` and `status` need "
                     "no turn",
-                ) from None
+                )
             return busy
+        self._leave_line()
         self._leases, self._key, self._until = leases, key, start + LEASE_SECONDS
         _renewals.add(self)
         return None
+
+    def _leave_line(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            LINE.leave(waiter)
 
     def check(self, effect: Effect) -> None:
         """Raise where a turn that was cancelled, or taken over, must not begin this effect."""
@@ -124,6 +142,7 @@ class TurnScope:
 
     def release(self) -> None:
         """End the lease, if there is one. It never fails: a lease that stays runs out."""
+        self._leave_line()
         token, leases, key = self.token, self._leases, self._key
         self.token = None
         if token is None or leases is None or key is None:
@@ -142,11 +161,11 @@ def hold_lease(store: SessionStore, key: SessionKey) -> Iterator[int]:
     Raises `TurnInProgress` at once while another holder has it.
     """
     scope = TurnScope()
-    busy = scope.acquire(store, key)
-    if busy is not None:
-        raise busy
-    assert scope.token is not None
     try:
+        busy = scope.acquire(store, key)
+        if busy is not None:
+            raise busy
+        assert scope.token is not None
         yield scope.token
     finally:
         scope.release()

@@ -1,0 +1,85 @@
+"""The turns of this process that wait for a session, in the order of their calls.
+
+A lease goes to whoever asks first, so that a message which arrived later could be answered sooner.
+Within one process it waits for those before it. Other processes take their chances.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.ports import uptime
+
+if TYPE_CHECKING:
+    from holdfast.errors import TurnInProgress
+
+_ASLEEP_SECONDS: Final = 2.0
+"""A turn that has not asked for so long is passed over: whoever ran it may have dropped it."""
+
+
+class Waiter(msgspec.Struct, eq=False):
+    """A turn that has begun to ask for its session."""
+
+    place: str
+    """The session, by a name that no other session of the process has."""
+    number: int
+    busy: TurnInProgress
+    """The answer it got when it asked last; until then, that it asks."""
+    asked: float
+
+
+class WaitingLine:
+    """The turns that wait, of all sessions of a process. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._mutex = threading.Lock()
+        self._waiters: dict[str, list[Waiter]] = {}
+
+    def number(self) -> int:
+        """Return the place of a call among all calls."""
+        return next(self._numbers)
+
+    def join(self, place: str, number: int, busy: TurnInProgress) -> Waiter:
+        """Take the place of a call; `leave` gives it up."""
+        if self._pid != os.getpid():
+            self._forget()  # a forked child waits for itself alone
+        waiter = Waiter(place, number, busy, uptime())
+        with self._mutex:
+            waiting = self._waiters.setdefault(place, [])
+            waiting.append(waiter)
+            waiting.sort(key=lambda other: other.number)
+        return waiter
+
+    def ahead(self, waiter: Waiter) -> TurnInProgress | None:
+        """Return what the turn before this one was told last; None where this one may ask."""
+        waiter.asked = now = uptime()
+        with self._mutex:
+            for other in self._waiters.get(waiter.place, ()):
+                if other is waiter:
+                    return None
+                if now - other.asked < _ASLEEP_SECONDS:
+                    return other.busy
+        return None
+
+    def leave(self, waiter: Waiter) -> None:
+        """Give up a place, with the turn taken or not."""
+        with self._mutex:
+            waiting = self._waiters.get(waiter.place, [])
+            if waiter in waiting:
+                waiting.remove(waiter)
+            if not waiting:
+                self._waiters.pop(waiter.place, None)
+
+
+LINE: Final = WaitingLine()
+"""The turns that wait in this process."""
