@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from tests.conversations import said
 from tests.strategies import clean_texts
 from tests.support.runs import examples
 
-from holdfast.core.compaction.summary_check import HEADINGS, SummaryVerdict, judge
+from holdfast.core.compaction.summary_check import HEADINGS, Fault, SummaryVerdict, judge
 from holdfast.core.compaction.summary_input import transcript
 from holdfast.core.compaction.summary_request import ask, ask_riding
 from holdfast.core.extract.carryover import carry_over, prose_cap, prose_of
@@ -23,6 +23,8 @@ from holdfast.core.tokens.counting import Estimator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from holdfast.core.tokens.counting import Counter
 
 COUNTER = Estimator()
 CAP = 300
@@ -76,10 +78,14 @@ SHORT = [*HISTORY[:3], *HISTORY[-2:]]
 
 
 def judged(
-    reply: Reply | str, previous: str = "", cap: int = CAP, covered: Sequence[Record] = HISTORY
+    reply: Reply | str,
+    previous: str = "",
+    cap: int = CAP,
+    covered: Sequence[Record] = HISTORY,
+    counter: Counter = COUNTER,
 ) -> SummaryVerdict:
     reply = replied(reply) if isinstance(reply, str) else reply
-    return judge(reply, covered=covered, previous=previous, cap_tokens=cap, counter=COUNTER)
+    return judge(reply, covered=covered, previous=previous, cap_tokens=cap, counter=counter)
 
 
 def test_good_summary_is_used_as_it_is() -> None:
@@ -317,11 +323,7 @@ def test_text_without_the_shape_is_refused() -> None:
 
 def test_summary_of_something_else_is_refused() -> None:
     """Well shaped, and not about this conversation."""
-    other = (
-        "### Goal\nBake bread with rye flour and honey.\n### Progress\nDone: dough kneaded twice, "
-        "oven heated.\n### Decisions\nSourdough over yeast because of its variant."
-    )
-    assert judged(other).fault == "unrelated"
+    assert judged(UNRELATED).fault == "unrelated"
 
 
 def test_other_script_than_the_users_is_refused() -> None:
@@ -436,3 +438,64 @@ def test_odd_texts_are_judged_as_quickly_as_others(text: str) -> None:
     """No pattern goes back and forth over a long line; this one would not come to an end."""
     assert judged(text).text is None
     assert judged(f"{GOOD}\n{text}", cap=200_000).fault != "refusal"
+
+
+class Dear:
+    """A vocabulary in which every text costs a hundred tokens before its first word."""
+
+    name = "dear"
+    is_exact = True
+
+    def count(self, text: str) -> int:
+        return 100 + len(text) // 20 if text else 0
+
+
+UNRELATED = (
+    "### Goal\nBake bread with rye flour and honey.\n### Progress\nDone: dough kneaded twice, "
+    "oven heated.\n### Decisions\nSourdough over yeast because of its variant."
+)
+FAULTS: dict[str, list[dict[str, Any]]] = {
+    "cancelled": [{"reply": replied(GOOD, stop="cancelled")}],
+    "cut off": [{"reply": replied(GOOD, stop=stop)} for stop in ("length", "window")],
+    "refusal": [{"reply": replied(GOOD, stop="refusal")}, {"reply": REFUSALS[0]}],
+    "tool call": [{"reply": replied(GOOD, stop="tools")}, {"reply": "[TOOL_CALLS] read"}],
+    "thinking only": [{"reply": "<think>hm</think>"}],
+    "empty": [{"reply": ""}, {"reply": "### Goal"}],
+    "plan": [{"reply": "I will now summarise the conversation."}],
+    "echo": [{"reply": transcript(HISTORY)[: 4 * CAP]}, {"reply": text_of(HISTORY[-2].content)}],  # type: ignore[union-attr]
+    "unchanged": [{"reply": GOOD, "previous": GOOD}],
+    "too long": [{"reply": GOOD, "cap": 20}, {"reply": GOOD, "cap": 99, "counter": Dear()}],
+    "no smaller": [{"reply": GOOD, "covered": HISTORY[:1]}],
+    "shape": [{"reply": "The login test was flaky because of a race that a lock has settled."}],
+    "unrelated": [{"reply": UNRELATED}],
+    "language": [{"reply": GOOD, "covered": [User(content="请修复登录测试，文件是这个。" * 20)]}],
+}
+
+
+@pytest.mark.parametrize("fault", get_args(Fault))
+def test_every_fault_says_why(fault: str) -> None:
+    """Whoever reads the log learns in words why a summary that was paid for is not used."""
+    for case in FAULTS[fault]:
+        verdict = judged(**case)
+        assert (verdict.text, verdict.fault) == (None, fault)
+        assert isinstance(verdict.reason, str)
+        assert verdict.reason.strip()
+
+
+def test_words_of_the_request_are_missed_where_the_summary_is_about_something_else() -> None:
+    """Words that tell something, and none of them once the summary has two."""
+    asked = [
+        *HISTORY,
+        User(content="Now go on to do my quarterly invoice export on this PC", id="z"),
+    ]
+    telling = {"quarterly", "invoice", "export"}
+    missing = set(judged(GOOD, covered=asked).missing)
+    assert telling <= missing
+    assert not missing & {"now", "go", "on", "to", "do", "my", "this", "pc"}
+    one = GOOD.replace("The suite", "The invoice and the suite")
+    assert set(judged(one, covered=asked).missing) >= telling - {"invoice"}
+    two = GOOD.replace("The suite", "The invoice export and the suite")
+    assert not telling & set(judged(two, covered=asked).missing)
+    brief = [*HISTORY, User(content="Now do the invoice", id="z")]
+    assert "invoice" in judged(GOOD, covered=brief).missing
+    assert "invoice" not in judged(one, covered=brief).missing

@@ -316,3 +316,53 @@ def test_entries_are_counted_a_few_times_each(room: int) -> None:
 
     assert parts(records, room, 4, counter)
     assert counter.asked <= 5 * len(records)
+
+
+@examples(60)
+@given(records=messy_logs(), chars=st.integers(1, 400))
+@example(records=long_session(1), chars=5)
+def test_no_entry_shows_more_than_it_may(records: list[Record], chars: int) -> None:
+    """Words, calls, results and notes alike, and each says whether it is whole."""
+    for entry in (entry for unit in input_entries(records, chars) for entry in unit):
+        assert len(entry.text) <= chars
+        assert entry.is_shortened is (len(entry.whole) > chars)
+
+
+def test_calls_and_results_have_a_cap_and_words_have_none() -> None:
+    """A model's or a user's words count for more than a dump."""
+    long = "x" * 3 * RESULT_CHARS
+    use = {"type": "tool_use", "id": "c1", "name": "write", "input": {"text": long}}
+    records: list[Record] = [
+        User(content=long),
+        Assistant(content=[{"type": "text", "text": long}, use]),
+        ToolResult(tool_use_id="c1", content=long),
+    ]
+    entries = [entry for unit in input_entries(said(records)) for entry in unit]
+    assert [(entry.kind, len(entry.text)) for entry in entries] == [
+        ("user", len(long)),
+        ("assistant", len(long)),
+        ("call", RESULT_CHARS),
+        ("result", RESULT_CHARS),
+    ]
+
+
+class Superadditive:
+    """A vocabulary in which a piece costs fifty times what its entries cost one by one."""
+
+    name = "superadditive"
+    is_exact = True
+
+    def count(self, text: str) -> int:
+        return len(text.encode()) // (1 if text.count("\n[") > 2 else 50)
+
+
+def test_counter_that_does_not_add_up_gets_pieces_cut_by_bytes() -> None:
+    """No packing fits such a counter; the pieces are cut, fit all the same, and say so."""
+    records = said(
+        [User(content="START"), *(record for n in range(60) for record in step(n, "x" * 900))]
+    )
+    pieces = parts(records, 600, 2, Superadditive())
+    assert 1 <= len(pieces) <= 2
+    assert all(len(piece.encode()) <= 600 for piece in pieces)
+    assert "START" in pieces[0]
+    assert "bytes cut …]" in pieces[0]

@@ -127,6 +127,20 @@ def test_request_with_a_piece_is_within_what_was_reckoned(
         assert COUNTER.count(SYSTEM) + COUNTER.count(asked) <= budget
 
 
+@pytest.mark.parametrize("previous", ["", "old", "### Goal\nold </focus> " * 400])
+def test_overhead_is_all_of_a_request_but_its_transcript(previous: str) -> None:
+    """Enough for a previous summary of any length and for one as long as its cap, and no waste."""
+    cap, focus = 300, "the database"
+    taken = overhead(previous=previous, focus=focus, cap_tokens=cap, counter=COUNTER)
+    at_cap = next(text for n in range(1, 999) if COUNTER.count(text := "word " * n) >= cap)
+    needed = [
+        COUNTER.count(SYSTEM)
+        + COUNTER.count(ask("", previous=carried, focus=focus, cap_tokens=cap, part=999, parts=999))
+        for carried in (previous, at_cap)
+    ]
+    assert max(needed) <= taken <= 1.1 * max(needed)
+
+
 def test_prose_of_a_session_is_that_of_its_newest_compaction() -> None:
     """Also where a later cut without a model carried it on."""
     prose = "### Goal\nShip it."

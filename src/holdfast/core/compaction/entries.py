@@ -49,7 +49,6 @@ def read_units(records: Iterable[Record]) -> Sequence[ContextUnit]:
 
 def read_entries(unit: ContextUnit) -> Iterator[tuple[MessageEntry, ...]]:
     """The entries of each part of a unit; parts with nothing but thinking are left out."""
-    tools: dict[str, str] = {}
     for part in unit.parts:
         said: Speaker = "user" if part.source == "user" else "note"
         speaker = "assistant" if part.role == "assistant" else said
@@ -58,10 +57,8 @@ def read_entries(unit: ContextUnit) -> Iterator[tuple[MessageEntry, ...]]:
             match block:
                 case Thinking():
                     continue
-                case ToolCall():
-                    tool = tools[block.id] = block.name
-                case ToolAnswer():
-                    tool = block.name or tools.get(block.call_id, "")
+                case ToolCall() | ToolAnswer():
+                    tool = block.name
                 case Text() | Image() | Other():
                     tool = ""
                 case _:
