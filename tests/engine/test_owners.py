@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,7 +45,9 @@ NO_LOOKUPS = {
     "holdfast.importers.detect": "a file",
     "holdfast.importers.read": "a file",
     "holdfast.importers.Source.__init__": "a file",
-    "holdfast.stores.SearchIndex.replace": "a source",
+    "replace": "a source",
+    "use_model": "a model",
+    "bucket": "a bucket",
     "append": "written into a note",
     "erase": "an operator's: deletes what came from a session",
     "restore": "an operator's: the trash has no owners",
@@ -189,11 +191,11 @@ def test_no_session_of_another_owner_is_found(
     path: str, sessions: list[tuple[str, str, str, bool]], name: str, owner: str
 ) -> None:
     """Whatever ids and labels there are, a lookup shows the owner's own words, or none."""
-    store = stored(sessions)
-    try:
-        shown = PROBES[path](store, name, owner)
-    except (AccessDenied, UsageError):
-        return
+    with closing(stored(sessions)) as store:
+        try:
+            shown = PROBES[path](store, name, owner)
+        except (AccessDenied, UsageError):
+            return
     for other in {"ann", "bob", "", "an"} - {owner}:
         assert f"of [{other}]" not in shown
 

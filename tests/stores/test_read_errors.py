@@ -47,6 +47,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 KEYWORDS: dict[str, dict[str, Any]] = {
     "append": {"expect": ANY_HEAD},
     "fork": {"at": None},
+    "follow": {"idle_seconds": 0.0},
 }
 ONLY_READING = (
     *("back", "branches", "export", "find", "find_message", "head", "header", "keys"),
@@ -54,7 +55,7 @@ ONLY_READING = (
     *("hash_candidates", "trash", "audit", "summaries"),
 )
 """Methods that may fail again and again on one copy."""
-NOT_CALLED = {"append_batch", "create_log", "open_log"}
+NOT_CALLED = {"append_batch", "create_log", "locate", "open_log"}
 """Steps of other methods, which are called."""
 
 

@@ -399,7 +399,9 @@ def test_notices_of_cuts_say_how_much_and_how_to_get_it_back() -> None:
 
 def test_a_credential_that_was_found_is_a_notice_with_the_way_out() -> None:
     stored = shown(SecretFound("r", "tool_result", "ghp_", is_stored=True))
-    assert stored.startswith("[secret] the tool result holds what looks like a credential (ghp_)")
+    assert stored.startswith(
+        "[secret] the result of a tool holds what looks like a credential (ghp_)"
+    )
     assert all(way in stored for way in ("HOLDFAST_SECRETS", "--found-secrets", "holdfast erase"))
     assert "a handle is stored" in shown(SecretFound("r", "user", "ghp_", is_stored=False))
 
