@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -59,7 +60,16 @@ ORDER: dict[str, tuple[str, ...]] = {
     "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (
         *("compression", "payloads", "files", "lines", "sqlite_cache", "blobs", "audit", "notes"),
-        *("search", "summary_files", "jsonl", "in_memory", "postgres", "s3"),
+        *(
+            "search",
+            "summary_files",
+            "jsonl",
+            "memory_log",
+            "in_memory",
+            "postgres",
+            "s3",
+            "opening",
+        ),
     ),
     "stores.postgres": (
         *("address", "failures", "connections", "schema", "rows", "log", "leases", "appending"),
@@ -88,7 +98,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "testing.conformance": (
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),
-        *("listing", "following", "trash", "erasing", "side_stores", "processes"),
+        *("listing", "following", "trash", "erasing", "maintenance", "side_stores", "processes"),
     ),
     "testing": (
         *("disk", "crash", "servers", "scripted", "simulator", "conformance", "loopback"),
@@ -99,6 +109,18 @@ ORDER: dict[str, tuple[str, ...]] = {
 
 ENTRANCES = frozenset({"holdfast", "__main__", "testing", "integrations", *PUBLIC_MODULES})
 """The rooms that programs import from; what they reach is in use."""
+
+EVERY_STORE = frozenset({"engine", "surfaces", "integrations", "importers", "providers"})
+"""The rooms that work with every store, and ask none what kind it is."""
+VALUES = frozenset(
+    (
+        *("Appended", "SessionInfo", "Trashed", "RepairedSession", "ErasableSession", "AuditPage"),
+        *("LeaseHolder", "IndexSource", "IndexPassage", "FoundPassage", "Matches"),
+    )
+)
+"""The classes of the ports that are values, and no ports."""
+STORE_LIKE = re.compile(r"(?:^|[._])(?:store|blobs|audit|notes|summaries|memory)\Z")
+SETTINGS = re.compile(r"(?:^|[._])settings\Z")
 
 FOLDER_MODULES_MAX = 15
 """A folder with more modules needs packages."""
@@ -194,6 +216,7 @@ def violations(package: Path, entries: frozenset[str]) -> list[str]:
     return [
         *(one for module in known.values() for one in _bad_imports(module, known)),
         *(one for module in known.values() for one in _bad_uses(module)),
+        *(one for module in known.values() for one in _kinds_of_stores(module, known)),
         *(one for module in known.values() for one in _against_order(module, known)),
         *_full_folders(known),
         *_unused(known, entries),
@@ -253,6 +276,57 @@ def _bad_uses(module: Module) -> Iterator[str]:
             yield f"{module.name}:{node.lineno}: the core has no clock (`{name}`)"
         elif is_core and isinstance(node, ast.Call) and name in OUTSIDE:
             yield f"{module.name}:{node.lineno}: the core touches nothing outside (`{name}`)"
+
+
+def _kinds_of_stores(module: Module, known: dict[str, Module]) -> Iterator[str]:
+    """Uses of a certain kind of store where every store must do.
+
+    Stores are opened from an address; what a feature needs of one is on its port.
+    """
+    if module.room not in EVERY_STORE:
+        return
+    kinds = _classes_in("stores", known)
+    ports = {name for name in _classes_in("ports", known) if name not in VALUES}
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.ImportFrom(names=names):
+                for named in names:
+                    if named.name in kinds:
+                        yield f"{module.name}:{node.lineno}: names a kind of store ({named.name})"
+            case ast.Attribute(attr=name) if name in kinds:
+                yield f"{module.name}:{node.lineno}: names a kind of store ({name})"
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, asked]):
+                for inner in ast.walk(asked):
+                    name = getattr(inner, "id", getattr(inner, "attr", ""))
+                    if name in kinds | ports:
+                        yield f"{module.name}:{node.lineno}: asks for the kind of a store ({name})"
+            case ast.Attribute(value=value, attr="root") if STORE_LIKE.search(ast.unparse(value)):
+                yield f"{module.name}:{node.lineno}: a store need not have a root"
+            case ast.Attribute(value=value, attr="root") if SETTINGS.search(ast.unparse(value)):
+                if not _is_opened(node, module.tree):
+                    yield f"{module.name}:{node.lineno}: the root is an address: open it"
+            case _:
+                pass
+
+
+def _classes_in(room: str, known: dict[str, Module]) -> set[str]:
+    return {
+        node.name
+        for module in known.values()
+        if module.room == room
+        for node in module.tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    }
+
+
+def _is_opened(root: ast.Attribute, tree: ast.Module) -> bool:
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "open_store"
+        and root in node.args
+        for node in ast.walk(tree)
+    )
 
 
 def _name_used(node: ast.AST) -> str:
@@ -315,7 +389,10 @@ SOUND = {
     "__init__.py": "from holdfast.engine.session import Session\n",
     "__main__.py": "from holdfast.surfaces.cli import main\n",
     "errors.py": "class HoldfastError(Exception): ...\n",
-    "ports.py": "from holdfast.core.log.records import Record\n",
+    "ports.py": (
+        "from holdfast.core.log.records import Record\nclass SessionStore: ...\n"
+        "class SessionInfo: ...\n"
+    ),
     "config.py": "import os\nfrom holdfast.core.log import ids\nROOT = os.environ.get('ROOT')\n",
     "core/__init__.py": "",
     "core/limits.py": "",
@@ -326,14 +403,20 @@ SOUND = {
     "core/log/records.py": "import msgspec\nfrom holdfast.errors import HoldfastError\n",
     "stores/__init__.py": "",
     "stores/files.py": "import os, time\n",
-    "stores/jsonl.py": "from holdfast import ports\nfrom holdfast.stores import files\n",
+    "stores/jsonl.py": (
+        "from holdfast import ports\nfrom holdfast.stores import files\n"
+        "class JsonlStore:\n    def same(self, other): return isinstance(other, JsonlStore)\n"
+    ),
+    "stores/opening.py": "from holdfast.stores.jsonl import JsonlStore\n",
     "providers/__init__.py": "",
     "providers/one.py": "from holdfast.ports import Model\n",
     "engine/__init__.py": "",
     "engine/session.py": (
         "from holdfast import config\n"
         "from holdfast.core.turn import turn\n"
-        "from holdfast.stores.jsonl import JsonlStore\n"
+        "from holdfast.stores.opening import open_store\n"
+        "store = open_store(settings.root)\n"
+        "isinstance(store.info(), SessionInfo)\n"
         "def load():\n"
         "    from holdfast.providers import one\n"
     ),
@@ -412,6 +495,14 @@ def test_checker_finds_nothing_in_a_sound_house(tmp_path: Path) -> None:
         ("core/log/ids.py", "from ..turn.turn import Turn", "`core.log` may not import"),
         ("core/log/ids.py", "def f():\n    from holdfast.core.turn import turn", "above it"),
         ("stores/files.py", "from holdfast.stores import jsonl", "`stores.files` may not import"),
+        ("engine/session.py", "from holdfast.stores.jsonl import JsonlStore", "(JsonlStore)"),
+        ("engine/session.py", "import holdfast\nholdfast.JsonlStore('x')", "(JsonlStore)"),
+        ("surfaces/cli.py", "from holdfast import JsonlStore", "names a kind of store"),
+        ("surfaces/cli.py", "isinstance(store, SessionStore)", "asks for the kind of a store"),
+        ("surfaces/cli.py", "isinstance(store, (int, ports.SessionStore))", "asks for the kind"),
+        ("engine/session.py", "app.store.root", "a store need not have a root"),
+        ("surfaces/cli.py", "print(app.settings.root)", "the root is an address: open it"),
+        ("integrations/framework.py", "isinstance(it, JsonlStore)", "asks for the kind"),
         ("core/log/records.py", "import os", "the core may not use `os`"),
         ("core/log/records.py", "from os import path", "the core may not use `os`"),
         ("core/log/records.py", "import os.path", "the core may not use `os.path`"),

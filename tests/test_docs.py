@@ -138,7 +138,7 @@ def test_every_variable_is_described() -> None:
     source = inspect.getsource(config)
     read = set(re.findall(r'environ\.get\("([A-Z_]+)"', source)) - {"TERM"}
 
-    ours = {"HOLDFAST_ROOT", "HOLDFAST_AGENT", "HOLDFAST_MODEL", "HOLDFAST_SECRETS"}
+    ours = {f"HOLDFAST_{name}" for name in ("ROOT", "BLOBS", "AGENT", "MODEL", "SECRETS")}
     assert read == {*ours, "NO_COLOR"}
     assert all(f"`{name}`" in text_of_docs() for name in read)
     assert all(f"`{name}`" in (config.__doc__ or "") for name in read)

@@ -44,6 +44,7 @@ ACROSS = frozenset(
         "stores/jsonl/test_many_writers",
         *(
             "surfaces/test_leaks",
+            "surfaces/test_every_store",
             "surfaces/test_parity",
             "surfaces/cli/test_cli",
             "surfaces/cli/chat/test_terminal",

@@ -2,7 +2,8 @@
 
 | variable           | meaning                                         | default     |
 |--------------------|-------------------------------------------------|-------------|
-| `HOLDFAST_ROOT`    | the folder that holds sessions, blobs and index | `.sessions` |
+| `HOLDFAST_ROOT`    | the store: a folder, or another address         | `.sessions` |
+| `HOLDFAST_BLOBS`   | other blobs for it: a folder or `s3://…`        | the store's |
 | `HOLDFAST_AGENT`   | the agent that new sessions belong to           | `main`      |
 | `HOLDFAST_MODEL`   | the model that `holdfast chat` talks to         | `offline`   |
 | `HOLDFAST_SECRETS` | names of variables whose values are secrets,    | none        |
@@ -30,11 +31,15 @@ MODEL_DEFAULT = "offline"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    root: str = ROOT_DEFAULT
+    root: str = field(default=ROOT_DEFAULT, repr=False)
+    """The address of the store. It may hold a password."""
     agent: str = AGENT_DEFAULT
     model: str = MODEL_DEFAULT
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Name → value of what must not leave a log; never written anywhere."""
+
+    blobs: str | None = field(default=None, repr=False)
+    """The address of other blobs than the store's own."""
 
     def __post_init__(self) -> None:
         check_name("agent", self.agent)
@@ -53,6 +58,7 @@ def load(
         agent=agent or environ.get("HOLDFAST_AGENT") or AGENT_DEFAULT,
         model=model or environ.get("HOLDFAST_MODEL") or MODEL_DEFAULT,
         secrets=_secrets(environ),
+        blobs=environ.get("HOLDFAST_BLOBS") or None,
     )
 
 

@@ -96,7 +96,7 @@ def _use(store: JsonlStore, method: str) -> None:
             store.blobs.size(sha256)
             _is_there = sha256 in store.blobs
         store.blobs.put(b"payload")
-        store.blobs.collect(store.hash_candidates())
+        store.blobs.collect(store.hash_candidates(), grace_seconds=0.0)
     if method == "audit":
         store.audit.entries()
     if method == "notes":

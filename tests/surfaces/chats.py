@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast.core.log.records import Assistant, User
 from holdfast.engine.session.options import SessionOptions
-from holdfast.ports import ANY_HEAD
+from holdfast.ports import ANY_HEAD, SessionStore
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces import slash_commands
 from holdfast.surfaces.chat_context import ChatContext
@@ -16,7 +17,6 @@ from holdfast.testing import ScriptedModel
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.ports import SessionStore
     from holdfast.surfaces.answers import CommandAnswer
 
 
@@ -25,8 +25,9 @@ class Seat:
 
     opened: ClassVar[list[Seat]] = []
 
-    def __init__(self, root: Path, *answers: Any, **options: Any) -> None:
-        self.store: SessionStore = JsonlStore(str(root))
+    def __init__(self, root: Path | SessionStore, *answers: Any, **options: Any) -> None:
+        """`root` is the folder of the sessions, or a store."""
+        self.store = root if isinstance(root, SessionStore) else JsonlStore(str(root))
         self.opened.append(self)
         self.model = ScriptedModel(
             answers,
@@ -35,8 +36,11 @@ class Seat:
             limit=options.pop("limit", None),
         )
         self.notices: list[str] = []
+        clock = options.pop("clock", time.time)
         given = SessionOptions(**{"summary": "extract", **options})
-        self.chat = ChatContext(self.store, "main", self.model, given, listen=self._hear)
+        self.chat = ChatContext(
+            self.store, "main", self.model, given, listen=self._hear, clock=clock
+        )
         self.chat.open_newest()
 
     def __call__(self, text: str) -> CommandAnswer:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast import Record
+    from holdfast.stores import SessionStore
 
 VALUE = "correct-horse-battery-77"
 """Registered with HOLDFAST_SECRETS."""
@@ -86,22 +87,32 @@ def records() -> list[Record]:
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("planted") / "root"
     with JsonlStore(root) as store:
-        store.create(KEY, label=f"{KEYS['label']} {VALUE} {EVIL}{HTML}")
-        store.append(KEY, records(), expect=ANY_HEAD)
-        head = store.head(KEY)
-        store.append(KEY, [Label(label=f"{KEYS['bookmark']}{EVIL}", target=head)], expect=ANY_HEAD)
-        store.create(SessionKey("main", KEYS["id"]), label=VALUE)
-        notes = store.notes("main")
-        notes.put("MEMORY.md", None, f"- {KEYS['note']} {VALUE} {EVIL}\n".encode())
-        notes.put(f"{KEYS['notefile']}.md", None, b"- a note\n")
-        sha256 = store.blobs.put(f"{KEYS['blob']} {VALUE} {EVIL}\n".encode() * 50)
-        ref = OutputRef(sha256=sha256, bytes=100, kind="text")
-        result = ToolResult(tool_use_id="c2", content="a preview", output_ref=ref)
-        store.append(KEY, [result], expect=ANY_HEAD)
-    (root.parent / f"{KEYS['file']}.json").write_text(
+        plant(store)
+    plant_file(root.parent)
+    return root
+
+
+def plant(store: SessionStore) -> None:
+    """Fill a store with planted values."""
+    store.create(KEY, label=f"{KEYS['label']} {VALUE} {EVIL}{HTML}")
+    store.append(KEY, records(), expect=ANY_HEAD)
+    head = store.head(KEY)
+    store.append(KEY, [Label(label=f"{KEYS['bookmark']}{EVIL}", target=head)], expect=ANY_HEAD)
+    store.create(SessionKey("main", KEYS["id"]), label=VALUE)
+    notes = store.notes("main")
+    notes.put("MEMORY.md", None, f"- {KEYS['note']} {VALUE} {EVIL}\n".encode())
+    notes.put(f"{KEYS['notefile']}.md", None, b"- a note\n")
+    sha256 = store.blobs.put(f"{KEYS['blob']} {VALUE} {EVIL}\n".encode() * 50)
+    ref = OutputRef(sha256=sha256, bytes=100, kind="text")
+    result = ToolResult(tool_use_id="c2", content="a preview", output_ref=ref)
+    store.append(KEY, [result], expect=ANY_HEAD)
+
+
+def plant_file(folder: Path) -> None:
+    """Write a transcript with planted values."""
+    (folder / f"{KEYS['file']}.json").write_text(
         json.dumps([{"role": "user", "content": f"hello {VALUE} {KEYS['message']}"}])
     )
-    return root
 
 
 @pytest.fixture
@@ -114,11 +125,15 @@ def root(planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 def arguments(root: Path) -> dict[str, list[list[str]]]:
-    """Return ways to call each command."""
     with JsonlStore(root) as store:
-        ids = [record.id for record in store.read(KEY)]
-    file = str(root.parent / f"{KEYS['file']}.json")
-    page = str(root.parent / "page.html")
+        return ways_to_call(store, root.parent)
+
+
+def ways_to_call(store: SessionStore, folder: Path) -> dict[str, list[list[str]]]:
+    """Return ways to call each command, on a planted store and with a planted file."""
+    ids = [record.id for record in store.read(KEY)]
+    file = str(folder / f"{KEYS['file']}.json")
+    page = str(folder / "page.html")
     return {
         "sessions": [[]],
         "new": [[f"a {KEYS['label']}"], ["--id", f"n-{KEYS['id']}"]],

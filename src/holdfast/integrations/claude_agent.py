@@ -20,7 +20,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast import JsonlStore, config
+from holdfast import config
 from holdfast.core.checkpoint.capture import capture
 from holdfast.core.checkpoint.render import injection
 from holdfast.core.checkpoint.state import State, read_state
@@ -30,6 +30,7 @@ from holdfast.core.log.records import Checkpoint, InjectedContext
 from holdfast.core.log.replay import with_ids
 from holdfast.engine.redactor import redactor
 from holdfast.engine.session import checkpoints
+from holdfast.engine.session.opening import choose_store
 from holdfast.errors import HoldfastError, HoldfastWarning, NoSuchSession, SessionExists, UsageError
 from holdfast.importers import read
 from holdfast.ports import ANY_HEAD
@@ -92,7 +93,7 @@ class CompactionHook:
         state = capture(
             records, session=key.session, trigger=f"pre_compact_{trigger}", now=self._clock()
         )
-        with JsonlStore(self._root) as store:
+        with choose_store(None, self._root, None)[0] as store:
             with contextlib.suppress(SessionExists):
                 store.create(key, label="checkpoints of a Claude Agent session")
             checkpoints.save(store, key, state)
@@ -100,7 +101,7 @@ class CompactionHook:
     def _hand_over(self, hook_input: Mapping[str, Any]) -> str:
         """The text of a checkpoint that the model has not got; a record says that it has it now."""
         key = self._key(hook_input)
-        with JsonlStore(self._root) as store:
+        with choose_store(None, self._root, None)[0] as store:
             try:
                 newest = next(store.back(key), None)
             except NoSuchSession:

@@ -8,6 +8,7 @@ path, handle or seek appears here.
 from holdfast.ports.erasing import ErasableSession, SessionEraser
 from holdfast.ports.leases import LeaseHolder, Leases, uptime
 from holdfast.ports.models import AsyncModel, Model, OnDelta
+from holdfast.ports.place import StorePlace
 from holdfast.ports.reading import SessionReader
 from holdfast.ports.search_index import (
     FoundPassage,
@@ -23,6 +24,7 @@ from holdfast.ports.sessions import (
     Clock,
     Durability,
     Entropy,
+    RepairedSession,
     SessionCatalogue,
     SessionInfo,
     SessionStore,
@@ -60,6 +62,7 @@ __all__ = [
     "Notes",
     "OnDelta",
     "PassageVectors",
+    "RepairedSession",
     "RunningSummaries",
     "SearchIndex",
     "SessionCatalogue",
@@ -68,6 +71,7 @@ __all__ = [
     "SessionReader",
     "SessionStore",
     "SideStores",
+    "StorePlace",
     "Trashed",
     "find_trashed",
     "page_of",

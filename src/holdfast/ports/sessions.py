@@ -14,15 +14,17 @@ import msgspec
 from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log import views
 from holdfast.core.log.batch import Batch, new_header, place
-from holdfast.core.log.copies import fork_records
+from holdfast.core.log.copies import LogRepair, copy_header, fork_records
+from holdfast.core.log.ids import free_key
 from holdfast.core.models.totals import SessionTotals
 from holdfast.errors import BadRecord, NoSuchSession, UsageError
 from holdfast.ports.erasing import SessionEraser
+from holdfast.ports.place import StorePlace
 from holdfast.ports.reading import SessionReader
 from holdfast.ports.side_stores import SideStores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from holdfast.core.log.damage import Finding
     from holdfast.core.log.ids import SessionKey
@@ -79,6 +81,17 @@ class Trashed(msgspec.Struct, frozen=True):
     key: SessionKey
     removed: float
     bytes: int
+
+
+class RepairedSession(msgspec.Struct, frozen=True):
+    """The result of `repair`."""
+
+    key: SessionKey
+    records: int
+    findings: tuple[Finding, ...]
+    quarantine: str | None = None
+    """The file with the bytes that were left out, where there are any. A store without files
+    leaves them where they are, in the damaged session."""
 
 
 class SessionCatalogue(SessionReader):
@@ -182,8 +195,31 @@ class SessionCatalogue(SessionReader):
                 infos.append(self.info(key))
         return page_of(infos, owner=owner, label=label, after=after, limit=limit)
 
+    # Maintenance
 
-class SessionStore(SessionCatalogue, SessionEraser, SideStores):
+    def export(self, key: SessionKey) -> Iterator[bytes]:
+        """Yield the log byte for byte, in pieces: one JSON object a line."""
+        with self.open_log(key) as log:
+            for _position, _size, _item, line in log.lines():
+                yield line + b"\n"
+
+    def repair(self, key: SessionKey) -> RepairedSession:
+        """Write a repaired copy of a session beside it. The session itself is not touched."""
+        taken = {other.session.casefold() for other in self.keys(key.agent)}
+        new = free_key(key, "repaired", taken)
+        with self.open_log(key) as log:
+            shape, findings = views.examine(log)
+            header = copy_header(log, new, "repair", suffix="repaired", now=self._clock())
+            repair = LogRepair(log, shape, header)
+            self.create_log(new, (copy for copy, _line in repair.copies()))
+        return RepairedSession(new, repair.records, tuple(findings))
+
+    def sweep(self) -> list[str]:
+        """Remove what killed processes left behind; returns the names."""
+        return []
+
+
+class SessionStore(SessionCatalogue, SessionEraser, SideStores, StorePlace):
     """Append-only logs of records, and what belongs to their sessions: the home of everything.
 
     Promises: once `append` returns, its records survive a crash; an append is there whole or not

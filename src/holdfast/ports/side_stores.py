@@ -54,6 +54,9 @@ class BlobStore(Protocol):
     def discard(self, hashes: Iterable[str]) -> list[str]:
         """Delete these payloads, whatever their age; returns those that were there."""
 
+    def sweep(self) -> list[str]:
+        """Remove what killed processes left half stored; returns the names."""
+
 
 class AuditPage(NamedTuple):
     """Accesses from an audit log."""

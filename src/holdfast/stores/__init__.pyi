@@ -31,12 +31,14 @@ from holdfast.ports import (
     Matches as Matches,
     Notes as Notes,
     PassageVectors as PassageVectors,
+    RepairedSession as RepairedSession,
     RunningSummaries as RunningSummaries,
     SearchIndex as SearchIndex,
     SessionEraser as SessionEraser,
     SessionInfo as SessionInfo,
     SessionStore as SessionStore,
     SideStores as SideStores,
+    StorePlace as StorePlace,
     Trashed as Trashed,
     find_trashed as find_trashed,
 )
@@ -59,6 +61,10 @@ from holdfast.stores.notes.table import (
     NoteRows as NoteRows,
     NoteTable as NoteTable,
     TableFiles as TableFiles,
+)
+from holdfast.stores.opening import (
+    open_blobs as open_blobs,
+    open_store as open_store,
 )
 from holdfast.stores.postgres.store import PostgresStore as PostgresStore
 from holdfast.stores.s3 import S3Blobs as S3Blobs

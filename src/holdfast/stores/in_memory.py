@@ -1,13 +1,11 @@
 """Sessions and payloads in memory. They end with the process: losing data is opt-in, by name.
 
-For tests, and to show that the ports need no files. A log is a list of encoded lines, so that
-nothing a caller holds can change what was appended; a position is an index into that list.
+For tests, for what need not be kept, and to show that the ports need no files.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 import re
 import threading
@@ -18,81 +16,41 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.log.records import decode, encode
+from holdfast.core.log.records import encode
 from holdfast.core.log.refs import possible_hashes
 from holdfast.core.log.views import opening
 from holdfast.errors import (
     BlobDamaged,
     BlobMissing,
-    LeaseLost,
     LogConflict,
     NoSuchSession,
     SessionExists,
-    TurnInProgress,
     UsageError,
 )
 from holdfast.ports import (
     Appended,
-    LeaseHolder,
     SessionStore,
     SideStores,
     Trashed,
     find_trashed,
-    uptime,
 )
 from holdfast.ports.erasing import SessionEraser, describe_logs
 from holdfast.stores.audit import MemoryAudit
-from holdfast.stores.notes.notes import StoredNotes
+from holdfast.stores.memory_log import MemoryLeases, MemoryLog
+from holdfast.stores.notes.notes import StoredNotes, note_scope
 from holdfast.stores.notes.table import MemoryNoteTable, TableFiles
 from holdfast.stores.search.index import SqliteSearchIndex
 from holdfast.stores.summary_files import MemorySummaries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from holdfast.core.log.batch import Batch
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.core.log.walk import LogLine
     from holdfast.core.secrets.redaction import Redactor
-    from holdfast.ports import Clock, Durability, Entropy
+    from holdfast.ports import BlobStore, Clock, Durability, Entropy
     from holdfast.ports.erasing import ErasableSession
-
-
-class MemoryLog(msgspec.Struct):
-    """The encoded records of one session, as an `OpenLog`."""
-
-    key: SessionKey
-    data: list[bytes] = msgspec.field(default_factory=list)
-    ids: set[str] = msgspec.field(default_factory=set)
-    head: str = ""
-    writer: str = ""
-    lease: LeaseHolder = LeaseHolder(0, "", 0.0)
-    """The newest; without a holder once it is released."""
-    lease_until: float = 0.0
-
-    @property
-    def size(self) -> int:
-        return sum(len(line) + 1 for line in self.data)
-
-    def lines(self, start: int = 0) -> Iterator[LogLine]:
-        for position in range(start, len(self.data)):
-            yield self._line(position)
-
-    def lines_back(self, end: int | None = None) -> Iterator[LogLine]:
-        for position in range((len(self.data) if end is None else end) - 1, -1, -1):
-            yield self._line(position)
-
-    def add(self, data: bytes, ids: Iterable[str]) -> None:
-        """Append encoded records."""
-        for self.head in ids:
-            self.ids.add(self.head)
-        self.data.extend(data.splitlines())
-        self.writer = f"pid {os.getpid()} ({threading.current_thread().name})"
-
-    def _line(self, position: int) -> LogLine:
-        line = self.data[position]
-        return position, len(line), decode(line), line
 
 
 class MemoryEraser(SessionEraser):
@@ -165,7 +123,7 @@ class MemorySideStores(SideStores):
     """Everything that a `MemoryStore` keeps beside its logs."""
 
     _mutex: threading.RLock
-    _blobs: MemoryBlobs
+    _blobs: BlobStore
     _audit: MemoryAudit
     _leases: MemoryLeases
     _summaries: MemorySummaries
@@ -173,7 +131,7 @@ class MemorySideStores(SideStores):
     _tables: dict[tuple[str, str], MemoryNoteTable]
 
     @property
-    def blobs(self) -> MemoryBlobs:
+    def blobs(self) -> BlobStore:
         return self._blobs
 
     @property
@@ -201,17 +159,25 @@ class MemorySideStores(SideStores):
         redactor: Redactor | None = None,
     ) -> StoredNotes:
         with self._mutex:
-            table = self._tables.setdefault((agent, owner), MemoryNoteTable(clock=clock))
+            new = MemoryNoteTable(note_scope(agent, owner), clock=clock)
+            table = self._tables.setdefault((agent, owner), new)
         return StoredNotes(TableFiles(table), agent, owner, clock=clock, redactor=redactor)
 
 
 class MemoryStore(MemoryEraser, MemorySideStores, SessionStore):
     """A `SessionStore` that is lost with the object. Safe for threads."""
 
-    def __init__(self, *, clock: Clock = time.time, entropy: Entropy = random.getrandbits) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock = time.time,
+        entropy: Entropy = random.getrandbits,
+        blobs: BlobStore | None = None,
+    ) -> None:
+        """`blobs` keeps payloads elsewhere."""
         super().__init__(clock=clock, entropy=entropy)
         self._mutex = threading.RLock()
-        self._blobs = MemoryBlobs(clock=clock)
+        self._blobs: BlobStore = MemoryBlobs(clock=clock) if blobs is None else blobs
         self._audit = MemoryAudit()
         self._summaries = MemorySummaries()
         self._search_index = SqliteSearchIndex(None)
@@ -221,6 +187,13 @@ class MemoryStore(MemoryEraser, MemorySideStores, SessionStore):
         self._trash: list[tuple[Trashed, MemoryLog]] = []
         self._erasing: list[MemoryLog] = []
         self._removals = count(1)
+
+    def describe(self, key: SessionKey | None = None) -> str:
+        return "memory:" if key is None else f"memory:{key}"
+
+    @property
+    def caveat(self) -> str:
+        return "everything is kept in memory, and gone when this process ends"
 
     def close(self) -> None:
         """Close the index of searches; everything else stays."""
@@ -301,49 +274,6 @@ class MemoryStore(MemoryEraser, MemorySideStores, SessionStore):
             self._logs[log.key] = log
 
 
-class MemoryLeases:
-    """The `Leases` of sessions in memory."""
-
-    def __init__(self, log: Callable[[SessionKey], MemoryLog], mutex: threading.RLock) -> None:
-        self._log = log
-        self._mutex = mutex
-        self._tokens = count(1)
-
-    @property
-    def place(self) -> str:
-        return f"memory {id(self._mutex):x}"
-
-    def acquire(self, key: SessionKey, holder: str, seconds: float) -> int:
-        with self._mutex:
-            log, found = self._log(key), self.current(key)
-            if found is not None:
-                raise TurnInProgress(str(key), found.holder, found.since)
-            log.lease = LeaseHolder(next(self._tokens), holder, time.time())
-            log.lease_until = uptime() + seconds
-            return log.lease.token
-
-    def renew(self, key: SessionKey, token: int, seconds: float) -> None:
-        with self._mutex:
-            log = self._log(key)
-            self.check(log, token)
-            log.lease_until = uptime() + seconds
-
-    def release(self, key: SessionKey, token: int) -> None:
-        with self._mutex:
-            log = self._log(key)
-            if log.lease.token == token:
-                log.lease = LeaseHolder(token, "", 0.0)
-
-    def current(self, key: SessionKey) -> LeaseHolder | None:
-        log = self._log(key)
-        return log.lease if log.lease.holder and uptime() < log.lease_until else None
-
-    def check(self, log: MemoryLog, token: int) -> None:
-        """Raise `LeaseLost` where the token is not the newest."""
-        if log.lease.token != token:
-            raise LeaseLost(str(log.key), log.lease.holder)
-
-
 class MemoryBlobs:
     """A `BlobStore` that is lost with the object."""
 
@@ -382,6 +312,9 @@ class MemoryBlobs:
 
     def discard(self, hashes: Iterable[str]) -> list[str]:
         return [sha256 for sha256 in sorted(hashes) if self._held.pop(sha256, None) is not None]
+
+    def sweep(self) -> list[str]:
+        return []
 
     def collect(self, referenced: Iterable[str], *, grace_seconds: float) -> list[str]:
         limit, kept = self._clock() - grace_seconds, set(referenced)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import random
 import time
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.log.ids import Named, SessionKey, new_session_id, resolve
+from holdfast.core.log.ids import Named, SessionKey, resolve
 from holdfast.core.log.listing import check_label
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.secrets.vault import Vault
 from holdfast.engine.memory.notes import newest
-from holdfast.engine.session.opening import FIRST_LABEL
+from holdfast.engine.session.opening import FIRST_LABEL, new_key
 from holdfast.engine.session.session import Session
 from holdfast.engine.tools import Toolbox
 from holdfast.errors import CannotFit
@@ -95,7 +94,7 @@ class ChatContext:
 
     def start(self, label: str = "") -> Session:
         """Create a session of the same owner and make it the current one."""
-        key = SessionKey(self.agent, new_session_id(random.getrandbits(48)))
+        key = new_key(self.agent)
         owner = self._owner
         if owner is None and self._session is not None:
             owner = self.store.header(self._session.key).owner

@@ -16,9 +16,9 @@ from tests.support.runs import examples
 from holdfast.core.log.records import User
 from holdfast.core.log.walk import outline
 from holdfast.ports import ANY_HEAD
-from holdfast.stores.in_memory import MemoryLog
 from holdfast.stores.jsonl import index
 from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.stores.memory_log import MemoryLog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

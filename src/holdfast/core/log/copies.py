@@ -1,4 +1,4 @@
-"""Copies of a log: a fork of its path, and what references mean in the copy."""
+"""Copies of a log: a fork of its path, a repaired one, and what references mean in the copy."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.log.batch import new_header
+from holdfast.core.log.damage import Flaw, was_repaired
 from holdfast.core.log.ids import SessionKey, positional_id
-from holdfast.core.log.records import Header, Label, Record, Rewind
+from holdfast.core.log.records import Header, Label, Record, Rewind, encode
 from holdfast.core.log.views import find, header_or_none
 from holdfast.core.log.walk import outline, position_of, stream
 
@@ -130,3 +131,35 @@ class Carrier:
         """Return the parent by its name in the other log; None for the record before."""
         parent = self._shape.reparented.get(position, record.parent)
         return self._follows if parent is None else self._renamed.get(parent, parent)
+
+
+class LogRepair(msgspec.Struct):
+    """Copies the intact records of a log, in order, each branch where it was."""
+
+    log: OpenLog
+    shape: Outline
+    header: Header
+    records: int = 0
+    left_out: list[tuple[int, int, str]] = msgspec.field(default_factory=list)
+    """Position, size and kind of what the copy has not; filled by `copies`."""
+
+    def copies(self) -> Iterator[tuple[Record, bytes]]:
+        """Yield the records of the copy with their lines: as they were, where that is possible."""
+        yield self.header, encode(self.header)
+        carrier = Carrier(self.shape, self.header)
+        for position, size, item, line in self.log.lines():
+            if isinstance(item, Flaw):
+                self.left_out.append((position, size, item.kind))
+            elif item is not None and (position in self.shape.skipped or isinstance(item, Header)):
+                carrier.leave_out(position, item)
+                if position > 0:
+                    self.left_out.append((position, size, "not counted"))
+            elif item is not None:
+                self.records += 1
+                copy = carrier.carry(position, item)
+                yield copy, _line(copy, item, line)
+
+
+def _line(copy: Record, record: Record, line: bytes) -> bytes:
+    is_same = copy is record and line.startswith(b"{") and not was_repaired(line)
+    return line.strip() if is_same else encode(copy)

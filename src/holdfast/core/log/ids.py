@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +12,7 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import AmbiguousName, BadId, NoSuchSession
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
 # A record id is a number in hex: milliseconds since 1970, then random bits. As long as the digits
 # are as many, it sorts as text like the number it stands for.
@@ -131,3 +132,10 @@ def _spell_key(named: Named) -> str:
     owner = f"of {named.owner}" if named.owner else ""
     about = ", ".join(filter(None, (named.label, owner)))
     return f"{named.key} ({about})" if about else str(named.key)
+
+
+def free_key(key: SessionKey, suffix: str, taken: Container[str]) -> SessionKey:
+    """Return a key like `key` that is not taken; `taken` has the ids of its agent, case-folded."""
+    stem = f"{key.session[:96]}-{suffix}"
+    names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
+    return SessionKey(key.agent, next(name for name in names if name.casefold() not in taken))

@@ -30,6 +30,8 @@ from holdfast.errors import PathRejected, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+MEMORY: Final = "MEMORY.md"
+"""The file for what stays true; the others have the name of their day."""
 SIGN: Final = "<!-- hf:"
 """The opening of the comment behind a line; people never write it."""
 

@@ -38,7 +38,7 @@ from holdfast.engine.memory.vectors import IndexVectors
 from holdfast.engine.redactor import redactor as default_redactor
 from holdfast.errors import AccessDenied, HoldfastError, NoSuchRecord, StoreUnavailable, UsageError
 from holdfast.providers.embeddings import find_embedder
-from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.stores.opening import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -84,7 +84,7 @@ class Memory:
         self._indexer = Indexer(self._index, store, notes, self._caller)
         self._vectors = IndexVectors(self._index, embedder)
         self._ranker = Ranker(self._index, self._vectors, weights)
-        self._owned: JsonlStore | None = None
+        self._owned: SessionStore | None = None
 
     @property
     def notice(self) -> str:
@@ -102,8 +102,8 @@ class Memory:
         redactor: Redactor | None = None,
         with_vectors: bool = True,
     ) -> Memory:
-        """The memory of an agent, or of one of the owners it serves, below a root."""
-        store = JsonlStore(root)
+        """The memory of an agent, or of one of the owners it serves, in the store at an address."""
+        store = open_store(root)
         memory = cls(
             store,
             store.notes(agent, owner, redactor=redactor),

@@ -89,7 +89,7 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         )
         if other is not None:
             parts.check_model(other, "summary_model")
-        opened, who, is_ours = await parts.run_in_thread(parts.open_store, store, root, agent)
+        opened, who, is_ours = await parts.run_in_thread(parts.choose_store, store, root, agent)
         ours = opened if is_ours else None
         owned = parts.created_here((model, main), (summary_model, other), (None, ours))
         with parts.close_on_error(ours):

@@ -22,7 +22,7 @@ from holdfast.core.log.records import Mode
 from holdfast.core.text.cut import cut
 from holdfast.errors import AccessDenied, NoSuchSession, SessionExists, StoreError, UsageError
 from holdfast.ports import SessionStore
-from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.stores.opening import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,18 +143,18 @@ def check_ready(model: Model | AsyncModel) -> None:
         ready()
 
 
-def open_store(
+def choose_store(
     store: SessionStore | None, root: str | None, agent: str | None
 ) -> tuple[SessionStore, str, bool]:
     """The store to use, the agent, and True if the store was opened here."""
     for argument, value in (("root", root), ("agent", agent)):
         check_argument(argument, value, str | os.PathLike | None, "a text, or None")
     if store is not None:
-        check_argument("store", store, SessionStore, "a store, such as `JsonlStore(folder)`")
+        check_argument("store", store, SessionStore, "a store, such as `open_store(address)`")
     settings = config.load(root=root, agent=agent)
     if store is not None:
         return store, settings.agent, False
-    return JsonlStore(settings.root), settings.agent, True
+    return open_store(settings.root, blobs=settings.blobs), settings.agent, True
 
 
 @contextmanager

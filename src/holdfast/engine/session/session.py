@@ -96,7 +96,7 @@ class Session(ClosedOnExit, SessionBase):
         other = parts.model(summary_model) if isinstance(summary_model, str) else summary_model
         if other is not None:
             parts.check_model(other, "summary_model")
-        store, agent, is_ours = parts.open_store(store, root, agent)
+        store, agent, is_ours = parts.choose_store(store, root, agent)
         ours = store if is_ours else None
         owned = parts.created_here((model, main), (summary_model, other), (None, ours))
         with parts.close_on_error(ours):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from holdfast.core.log.copies import copy_header
+from holdfast.core.log.copies import LogRepair, copy_header
 from holdfast.core.log.records import encode
 from holdfast.core.log.views import examine, verify
 from holdfast.errors import HoldfastWarning
+from holdfast.ports import RepairedSession
 from holdfast.stores.files import network_filesystem
 from holdfast.stores.jsonl import trash
 from holdfast.stores.jsonl.listing import FileListing
-from holdfast.stores.jsonl.repair import LogRepair, RepairedSession
+from holdfast.stores.jsonl.repair import quarantine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,25 +51,23 @@ class FileCatalogue(FileListing):
             return verify(log)
 
     def repair(self, key: SessionKey) -> RepairedSession:
-        """Write a repaired copy of a session beside it. The session itself is not touched."""
         new = self._folders.free_key(key, "repaired")
         with self.open_log(key, is_settled=True) as log:
             shape, findings = examine(log)
             header = copy_header(log, new, "repair", suffix="repaired", now=self._clock())
             repair = LogRepair(log, shape, header)
-            self._folders.create(new, repair.lines())
+            self._folders.create(new, (line + b"\n" for _copy, line in repair.copies()))
             path = None
             if repair.left_out:
-                path = self._folders.write_beside(new, ".quarantine", repair.quarantine())
+                left_out = quarantine(log.fd, repair.left_out)
+                path = self._folders.write_beside(new, ".quarantine", left_out)
         return RepairedSession(new, repair.records, tuple(findings), path)
 
     def export(self, key: SessionKey) -> Iterator[bytes]:
-        """Yield the log byte for byte, in pieces."""
         with self.open_log(key) as log:
             yield from log.data()
 
     def sweep(self) -> list[str]:
-        """Remove what killed processes left behind; returns the names."""
         return self._folders.sweep(now=self._clock())
 
     def _warn_of_network(self) -> None:

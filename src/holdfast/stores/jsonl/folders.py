@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import LOCK_WAIT_SECONDS
-from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.core.log.ids import SessionKey, free_key, is_name
 from holdfast.errors import (
     HoldfastWarning,
     LogBusy,
@@ -110,11 +110,9 @@ class Folders:
 
     def free_key(self, key: SessionKey, suffix: str) -> SessionKey:
         """Return a key like `key` that no session has."""
-        taken = {name.casefold() for name, _status in self.listing(sessions_of(key.agent))}
-        stem = f"{key.session[:96]}-{suffix}"
-        names = (stem if number == 1 else f"{stem}-{number}" for number in range(1, 10_000))
-        free = (name for name in names if (name + SUFFIX).casefold() not in taken)
-        return SessionKey(key.agent, next(free))
+        found = self.listing(sessions_of(key.agent))
+        taken = {name.casefold().removesuffix(SUFFIX) for name, _status in found}
+        return free_key(key, suffix, taken)
 
     def write_beside(self, key: SessionKey, suffix: str, chunks: Iterable[bytes]) -> str:
         """Write a file that belongs to a session but is not its log; returns its path."""

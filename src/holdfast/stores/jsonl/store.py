@@ -7,6 +7,7 @@ changed: a torn end is sealed by the next append and stays in the file, where `v
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from typing import TYPE_CHECKING
@@ -16,20 +17,18 @@ from holdfast.core.log.batch import new_header
 from holdfast.core.log.records import encode
 from holdfast.ports import Appended, SessionStore
 from holdfast.stores.jsonl.erasing import FileEraser
+from holdfast.stores.jsonl.folders import SUFFIX, sessions_of
 from holdfast.stores.jsonl.lease_file import FileLeases
 from holdfast.stores.jsonl.message_keys import MessageKeys
 from holdfast.stores.jsonl.writer import Writers
 
 if TYPE_CHECKING:
-    import os
-
     from holdfast.core.log.batch import Batch, Lines
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.secrets.redaction import Redactor
-    from holdfast.ports import Clock, Durability, Entropy, Trashed
+    from holdfast.ports import BlobStore, Clock, Durability, Entropy, Trashed
     from holdfast.stores.audit import FileAudit
-    from holdfast.stores.blobs import FileBlobs
     from holdfast.stores.files import Disk
     from holdfast.stores.notes.notes import NoteStore
     from holdfast.stores.summary_files import FileSidecars
@@ -46,20 +45,33 @@ class JsonlStore(FileEraser, SessionStore):
         clock: Clock = time.time,
         entropy: Entropy = random.getrandbits,
         lock_wait_seconds: float = LOCK_WAIT_SECONDS,
+        blobs: BlobStore | None = None,
     ) -> None:
+        """`blobs` keeps payloads elsewhere than below the root."""
         super().__init__(root, disk=disk, clock=clock, entropy=entropy)
         self._writers = Writers(self._folders, lock_wait_seconds)
         self._message_keys = MessageKeys()
+        self._blobs = blobs
 
     def close(self) -> None:
         self._writers.close()
         self._index.close()
         self._close_search_index()
 
+    def describe(self, key: SessionKey | None = None) -> str:
+        parts = () if key is None else (*sessions_of(key.agent), key.session + SUFFIX)
+        return os.path.join(os.path.abspath(self.root), *parts)
+
+    @property
+    def local_folder(self) -> str:
+        return self.root
+
     # What belongs to sessions beside their logs. Imported on use: an append needs none of it.
 
     @property
-    def blobs(self) -> FileBlobs:
+    def blobs(self) -> BlobStore:
+        if self._blobs is not None:
+            return self._blobs
         from holdfast.stores.blobs import FileBlobs
 
         return FileBlobs(self.root)

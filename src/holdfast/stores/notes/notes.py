@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from holdfast.ports import Clock
     from holdfast.stores.notes.note_files import NoteFiles, OpenNotes
 
-MEMORY: Final = "MEMORY.md"
-"""The file for what stays true; the others have the name of their day."""
 PASSAGE_LINES: Final = 120
 OWNERS: Final = "owners"
 """The folder, below the notes of an agent, with those of its owners: they are not the agent's."""

@@ -158,16 +158,15 @@ class OpenTable:
 
 
 def _folders_above(path: str) -> list[str]:
-    parts = path.split("/", NOTE_DEPTH_MAX)
+    parts = path.split("/", NOTE_DEPTH_MAX + 1)  # no path has more, in the trash neither
     return ["/".join(parts[:number]) for number in range(1, len(parts))]
 
 
 class MemoryNoteTable:
     """A `NoteTable` that is lost with the object. Safe for threads."""
 
-    location: Final = "memory:"
-
-    def __init__(self, *, clock: Clock = time.time) -> None:
+    def __init__(self, scope: str, *, clock: Clock = time.time) -> None:
+        self.location = f"memory:{scope}"
         self._clock = clock
         self._mutex = threading.RLock()
         self._writes = count(1)

@@ -7,8 +7,9 @@ The part that may be shown and the part that may not are kept apart here, once. 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+from holdfast.core.secrets.addresses import describe_address
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
 
@@ -18,8 +19,6 @@ DEFAULT_SCHEMA: Final = "holdfast"
 _EXAMPLE: Final = "postgresql://user@host/database"
 _SCHEMA: Final = lazy_pattern(r"[a-z_][a-z0-9_]{0,47}")
 """Unquoted names of PostgreSQL, short enough to leave room for the names of indexes."""
-_SECRETS: Final = frozenset(("password", "sslpassword", "passfile"))
-"""Parameters that are never shown."""
 
 
 class Address(NamedTuple):
@@ -39,7 +38,7 @@ def read_address(address: str) -> Address:
     """Split an address. Raises `UsageError` where it cannot be one; no message quotes it."""
     try:
         parts = urlsplit(address)
-        port = parts.port
+        _port = parts.port  # raises where it is no number
     except ValueError:
         raise _bad_address() from None
     if parts.scheme not in KINDS:
@@ -53,17 +52,7 @@ def read_address(address: str) -> Address:
         )
     kept = [(name, value) for name, value in parameters if name != "schema"]
     conninfo = urlunsplit(parts._replace(query=_query(kept)))
-    user = quote(unquote(parts.username or ""), safe="")
-    host = parts.hostname or ""
-    if ":" in host:
-        host = f"[{host}]"
-    place = f"{user}@{host}" if user else host
-    place += f":{port}" if port else ""
-    public = [(name, value) for name, value in parameters if name.lower() not in _SECRETS]
-    shown = urlunsplit((parts.scheme, place, parts.path, _query(public), ""))
-    if not place and shown.startswith(f"{parts.scheme}:/"):
-        shown = f"{parts.scheme}://{parts.path}" + (f"?{_query(public)}" if public else "")
-    return Address(conninfo, schema, shown)
+    return Address(conninfo, schema, describe_address(address))
 
 
 def _query(parameters: list[tuple[str, str]]) -> str:

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from holdfast.core.log.batch import Batch, Lines
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.secrets.redaction import Redactor
-    from holdfast.ports import Clock, Durability, Entropy, Trashed
+    from holdfast.ports import BlobStore, Clock, Durability, Entropy, Trashed
     from holdfast.stores.notes.notes import StoredNotes
     from holdfast.stores.postgres.connections import Connections
     from holdfast.stores.postgres.side_stores.audit import PostgresAudit
-    from holdfast.stores.postgres.side_stores.blobs import PostgresBlobs
     from holdfast.stores.postgres.side_stores.search import PostgresSearchIndex
     from holdfast.stores.postgres.side_stores.summaries import PostgresSummaries
 
@@ -40,13 +39,16 @@ class PostgresSideStores(SideStores):
 
     _connections: Connections
     _leases: PostgresLeases
+    _blobs: BlobStore | None
 
     @property
     def leases(self) -> PostgresLeases:
         return self._leases
 
     @property
-    def blobs(self) -> PostgresBlobs:
+    def blobs(self) -> BlobStore:
+        if self._blobs is not None:
+            return self._blobs
         from holdfast.stores.postgres.side_stores.blobs import (
             PostgresBlobs,  # loaded where it is used
         )
@@ -101,10 +103,18 @@ class PostgresStore(PostgresEraser, PostgresSideStores, SessionStore):
         clock: Clock = time.time,
         entropy: Entropy = random.getrandbits,
         connections_max: int = CONNECTIONS_MAX,
+        blobs: BlobStore | None = None,
     ) -> None:
+        """`blobs` keeps payloads elsewhere than in the database."""
         super().__init__(address, clock=clock, entropy=entropy, connections_max=connections_max)
         self._appender = Appender(self._connections, self._encode, self._absent)
         self._leases = PostgresLeases(self._connections, self._absent)
+        self._blobs = blobs
+
+    def describe(self, key: SessionKey | None = None) -> str:
+        address = self._connections.address
+        where = f"{address.shown}, schema {address.schema}"
+        return where if key is None else f"{where}, session {key}"
 
     def append_batch(
         self,

@@ -14,25 +14,22 @@ if TYPE_CHECKING:
 
     from holdfast.config import Settings
     from holdfast.ports import SessionInfo
-    from holdfast.stores.blobs import FileBlobs
     from holdfast.surfaces.cli.terminal import Output
 
 
 class App:
-    """The settings, the stores of the root folder, and the output of one invocation."""
+    """The settings, the store, and the output of one invocation."""
 
     def __init__(self, settings: Settings, out: Output, owner: str | None = None) -> None:
         """Without an `owner`, sessions of every owner: whoever has the files is the operator."""
-        from holdfast.stores.jsonl.store import JsonlStore
+        from holdfast.stores.opening import open_store
 
         self.settings = settings
         self.out = out
         self.owner = owner
-        self.store = JsonlStore(settings.root)
-
-    @property
-    def blobs(self) -> FileBlobs:
-        return self.store.blobs
+        self.store = open_store(settings.root, blobs=settings.blobs)
+        if self.store.caveat:
+            out.warn(f"`{self.store.describe()}`: {self.store.caveat}")
 
     def session(self, name: str) -> SessionKey:
         """Find a session by its id, its label, or a unique prefix of one."""
@@ -58,7 +55,9 @@ def add_common(parser: argparse.ArgumentParser, *, is_default_set: bool) -> None
     none, no = (None, False) if is_default_set else (argparse.SUPPRESS, argparse.SUPPRESS)
     group = parser.add_argument_group("common options")
     group.add_argument(
-        "--root", default=none, help="the folder of sessions (default: HOLDFAST_ROOT, or .sessions)"
+        "--root",
+        default=none,
+        help="the store: a folder or another address (default: HOLDFAST_ROOT, or .sessions)",
     )
     group.add_argument(
         "--agent", default=none, help="the agent of new sessions (default: HOLDFAST_AGENT, or main)"

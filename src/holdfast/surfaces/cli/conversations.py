@@ -100,7 +100,9 @@ def _of_session(app: App, name: str, window: int | None) -> Conversation:
             app.store.read(key) if window is None else app.store.live(key, window=window).records
         )
         records = [
-            restore(each, payload_of(app.blobs)) for each in found if not isinstance(each, Header)
+            restore(each, payload_of(app.store.blobs))
+            for each in found
+            if not isinstance(each, Header)
         ]
     provider, model = _model_in(records)
     return Conversation(str(key), records, provider=provider, model=model)

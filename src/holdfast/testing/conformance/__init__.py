@@ -29,6 +29,7 @@ from holdfast.testing.conformance import (
     following,
     leasing,
     listing,
+    maintenance,
     processes,
     reading,
     trash,
@@ -62,7 +63,7 @@ def _checks_in(*modules: ModuleType) -> tuple[Callable[[Any], None], ...]:
 
 SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = _checks_in(
     *(creating, appending, leasing, reading, branching, compacting, listing),
-    *(following, trash, erasing, notes, summaries, searching),
+    *(following, trash, erasing, maintenance, notes, summaries, searching),
 )
 """Every promise of `SessionStore`, except those of its `blobs` and its `audit`."""
 BLOB_CHECKS: Final[tuple[BlobCheck, ...]] = _checks_in(blobs)

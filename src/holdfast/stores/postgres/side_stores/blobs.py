@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import BLOB_GRACE_SECONDS
 from holdfast.errors import BlobDamaged
@@ -72,12 +72,12 @@ class PostgresBlobs:
     def __contains__(self, sha256: str) -> bool:
         check_hash(sha256)
         query = "SELECT 1 FROM {s}.blobs WHERE sha256 = %s"
-        return bool(self._rows("look for a blob", query, bytes.fromhex(sha256)))
+        return bool(self._connections.rows("look for a blob", query, [bytes.fromhex(sha256)]))
 
     def __iter__(self) -> Iterator[str]:
         after = b""
         query = """SELECT sha256 FROM {s}.blobs WHERE sha256 > %s ORDER BY sha256 LIMIT 10000"""
-        while rows := self._rows("list blobs", query, after):
+        while rows := self._connections.rows("list blobs", query, [after]):
             after = rows[-1][0]
             yield from (row[0].hex() for row in rows)
 
@@ -92,6 +92,9 @@ class PostgresBlobs:
     def discard(self, hashes: Iterable[str]) -> list[str]:
         return self._delete(filter(is_hash, hashes))
 
+    def sweep(self) -> list[str]:
+        return []  # what was not stored whole was rolled back
+
     def _delete(self, hashes: Iterable[str], *grace_seconds: float) -> list[str]:
         """Delete payloads; with a grace, those that were not stored within it."""
         keys = sorted(bytes.fromhex(sha256) for sha256 in hashes)
@@ -99,7 +102,7 @@ class PostgresBlobs:
         for start in range(0, len(keys), _DELETE_MAX):
             some = keys[start : start + _DELETE_MAX]
             query = _COLLECT if grace_seconds else _DISCARD
-            rows = self._rows("delete blobs", query, some, *grace_seconds)
+            rows = self._connections.rows("delete blobs", query, (some, *grace_seconds))
             gone += [row[0].hex() for row in rows]
         return sorted(gone)
 
@@ -115,7 +118,7 @@ class PostgresBlobs:
         key, number = bytes.fromhex(sha256), 0
         while True:
             if connection is None:
-                rows = self._rows(f"read blob {sha256[:12]}", query, key, number)
+                rows = self._connections.rows(f"read blob {sha256[:12]}", query, (key, number))
             else:
                 rows = connection.execute(self._sql(query), (key, number), binary=True).fetchall()
             if not rows:
@@ -131,9 +134,6 @@ class PostgresBlobs:
         except BlobDamaged:
             return False  # stored again
         return True
-
-    def _rows(self, doing: str, query: str, *values: object) -> list[Any]:
-        return self._connections.rows(doing, query, values)
 
     def _sql(self, query: str) -> bytes:
         return self._connections.format(query).encode()

@@ -75,7 +75,7 @@ def _chat(args: argparse.Namespace, app: App) -> int:
             _open_session(args, app, chat, view)
         finally:
             view.idle()
-    source = source_for(chat, app.settings.root, is_json=app.out.is_json)
+    source = source_for(chat, app.store.local_folder, is_json=app.out.is_json)
     try:
         return Chat(chat, view, source).run()
     finally:

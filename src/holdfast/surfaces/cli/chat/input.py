@@ -76,10 +76,10 @@ class PlainInput:
     is_live = True
     is_raw = False
 
-    def __init__(self, chat: ChatContext, root: str) -> None:
+    def __init__(self, chat: ChatContext, folder: str | None) -> None:
         self._chat = chat
         self._choices: list[str] = []
-        self._readline = _readline(history_file(root), self._complete)
+        self._readline = _readline(history_file(folder), self._complete)
 
     def read(self, measure: Measure, /) -> str:
         return join_lines(self._lines(measure()))
@@ -120,12 +120,12 @@ class PromptInput:
     is_live = True
     is_raw = True
 
-    def __init__(self, chat: ChatContext, root: str, **terminal: Any) -> None:
+    def __init__(self, chat: ChatContext, folder: str | None, **terminal: Any) -> None:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.completion import ThreadedCompleter
         from prompt_toolkit.history import FileHistory
 
-        path = history_file(root)
+        path = history_file(folder)
         self._chat = chat
         self._status: Status | None = None
         self._is_measured = False
@@ -231,9 +231,11 @@ def choices_for(line: str, chat: ChatContext) -> Iterable[tuple[Choice, bool]]:
             yield choice, False
 
 
-def history_file(root: str) -> str:
+def history_file(folder: str | None) -> str:
     """Create the input history, readable by its owner only; return "" if that fails."""
-    path = os.path.join(root, HISTORY)
+    if folder is None:
+        return ""
+    path = os.path.join(folder, HISTORY)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(path, flags, 0o600)
@@ -244,14 +246,14 @@ def history_file(root: str) -> str:
     return path
 
 
-def source_for(chat: ChatContext, root: str, *, is_json: bool) -> InputSource:
-    """Choose the input by the kind of stdin and stdout."""
+def source_for(chat: ChatContext, folder: str | None, *, is_json: bool) -> InputSource:
+    """Choose the input by the kind of stdin and stdout; `folder` is for its history."""
     if is_json or not sys.stdin.isatty():
         return PipeInput()
     if sys.stdout.isatty():
         with suppress(ImportError):
-            return PromptInput(chat, root)
-    return PlainInput(chat, root)
+            return PromptInput(chat, folder)
+    return PlainInput(chat, folder)
 
 
 def _prompt_text(status: Status | None) -> str:

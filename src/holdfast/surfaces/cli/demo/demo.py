@@ -19,7 +19,7 @@ import msgspec
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.demo import frames
 from holdfast.surfaces.cli.demo.recording import Recording, load
@@ -120,7 +120,7 @@ def _run(app: App, scenario: Scenario, recording: Recording, *, is_kept: bool) -
         Replay(scenario, take).run()
     with open(scenario.journal, encoding="utf-8") as file:
         journal = file.read().splitlines()
-    with JsonlStore(scenario.root) as store:
+    with open_store(scenario.root) as store:
         return report(scene, recording, store, crash, journal=journal, is_kept=is_kept)
 
 
@@ -157,7 +157,7 @@ def _until_killed(scenario: Scenario, recording: Recording, scene: Scene, view: 
 
 def _check_crash(scenario: Scenario, scene: Scene, view: DemoView, pid: int) -> Crash:
     """Compare the log with the records that the killed process had acknowledged."""
-    with JsonlStore(scenario.root) as store:
+    with open_store(scenario.root) as store:
         found = {record.id for record in store.read(KEY)}
     tool = scene.tools[-1]
     tool.is_killed = True

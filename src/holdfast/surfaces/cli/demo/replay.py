@@ -34,17 +34,17 @@ from holdfast.engine.tool_values import ToolOutput
 from holdfast.engine.tools import ToolFunction
 from holdfast.providers.offline.measuring import Meter, PromptTooLong, count_request
 from holdfast.providers.offline.model import OfflineModel
-from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.demo import frames
 from holdfast.surfaces.cli.demo.recording import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.messages import Tool, ToolCall
     from holdfast.core.models.prices import Price
-    from holdfast.ports import Appended, Durability, OnDelta
+    from holdfast.ports import Appended, OnDelta, SessionStore
     from holdfast.surfaces.cli.demo.recording import Recording
 
     Emit = Callable[[frames.Frame], None]
@@ -130,26 +130,19 @@ class ReplayedTool(ToolFunction):
         return {"call": call}
 
 
-class AcknowledgingStore(JsonlStore):
-    """Emits a frame for every append that the store has acknowledged."""
+def open_acknowledging(address: str, emit: Emit, clock: Callable[[], float]) -> SessionStore:
+    """Open a store that emits a frame for every append that it has acknowledged."""
+    # There is one writer, and ids count up: they need no random bits to be unique.
+    store = open_store(address, clock=clock, entropy=lambda _bits: 0)
+    append = store.append
 
-    def __init__(self, root: str, emit: Emit, clock: Callable[[], float]) -> None:
-        # There is one writer, and ids count up: they need no random bits to be unique.
-        super().__init__(root, clock=clock, entropy=lambda _bits: 0)
-        self._emit = emit
-
-    def append(
-        self,
-        key: SessionKey,
-        records: Sequence[Record],
-        *,
-        expect: str | None,
-        durability: Durability = "synced",
-        token: int | None = None,
-    ) -> Appended:
-        done = super().append(key, records, expect=expect, durability=durability, token=token)
-        self._emit(frames.StoredFrame(list(done.ids)))
+    def append_and_tell(*args: Any, **options: Any) -> Appended:
+        done = append(*args, **options)
+        emit(frames.StoredFrame(list(done.ids)))
         return done
+
+    store.append = append_and_tell  # type: ignore[method-assign]
+    return store
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -187,7 +180,7 @@ class Replay:
 
     def run(self) -> None:
         recording = self._recording
-        with AcknowledgingStore(self._scenario.root, self._emit, self._clock) as store:
+        with open_acknowledging(self._scenario.root, self._emit, self._clock) as store:
             records = self._earlier_records(store)
             self._replies = sum(isinstance(record, Assistant) for record in records)
             self._turn = turns = sum(isinstance(record, User) for record in records)
@@ -208,12 +201,12 @@ class Replay:
                     session.say(recording.users[number])
             self._emit(frames.EndFrame(_texts(agent.last_request)))
 
-    def _earlier_records(self, store: JsonlStore) -> list[Record]:
+    def _earlier_records(self, store: SessionStore) -> list[Record]:
         """Read the records of an earlier process."""
         known = any(info.key == KEY for info in store.sessions(agent=KEY.agent))
         return list(store.read(KEY)) if known else []
 
-    def _session(self, store: JsonlStore, agent: RecordedAgent) -> Session:
+    def _session(self, store: SessionStore, agent: RecordedAgent) -> Session:
         recording = self._recording
         tools: list[Any] = [ReplayedTool(tool, self._run_tool) for tool in recording.tools]
         return Session.open(

@@ -16,7 +16,6 @@ from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.session.prepare import prepare
-from holdfast.stores.blobs import FileBlobs
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.demo.replay import KEY, PRICED_AS, price
 from holdfast.surfaces.formatting import count
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Content, Record
-    from holdfast.stores.jsonl.store import JsonlStore
+    from holdfast.ports import BlobStore, SessionStore
     from holdfast.surfaces.cli.app import App
     from holdfast.surfaces.cli.demo.recording import PlantedFact, Recording
     from holdfast.surfaces.cli.demo.scene import Scene
@@ -122,7 +121,7 @@ class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
 def report(
     scene: Scene,
     recording: Recording,
-    store: JsonlStore,
+    store: SessionStore,
     crash: Crash,
     *,
     journal: Sequence[str],
@@ -130,7 +129,6 @@ def report(
 ) -> DemoReport:
     """Build the report, checked against the log and the last request."""
     records = list(store.read(KEY))
-    blobs = FileBlobs(store.root)
     results = [record for record in records if isinstance(record, ToolResult)]
     answered = [
         result
@@ -175,17 +173,17 @@ def report(
         messages_whole=_count_whole(store, recording, scene.real),
         results=len(answered),
         results_identical=sum(
-            _output(result, blobs) == recording.results[result.tool_use_id].content
+            _output(result, store.blobs) == recording.results[result.tool_use_id].content
             for result in answered
         ),
         offloaded=sum(result.output_ref is not None for result in results),
-        root=str(store.root),
+        root=store.describe(),
         is_kept=is_kept,
-        commands=_commands(str(store.root), records, scene),
+        commands=_commands(store.describe(), records, scene),
     )
 
 
-def _output(result: ToolResult, blobs: FileBlobs) -> Content:
+def _output(result: ToolResult, blobs: BlobStore) -> Content:
     """Return the output of a tool, from the log or from its blob."""
     ref = result.output_ref
     return result.content if ref is None else blobs.get(ref.sha256).decode()
@@ -196,7 +194,7 @@ def _facts(facts: Sequence[PlantedFact], request: Sequence[str]) -> list[FactChe
     return [FactCheck(fact.what, fact.text, fact.text in text) for fact in facts]
 
 
-def _count_whole(store: JsonlStore, recording: Recording, window: int) -> int:
+def _count_whole(store: SessionStore, recording: Recording, window: int) -> int:
     """Count the messages that the next request contains in full."""
     request = ProjectionRequest(
         store.live(KEY, window=window).records,

@@ -12,7 +12,6 @@ from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.core.log.listing import title_of
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
-from holdfast.stores.audit import FileAudit
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.formatting import Tone, count, local_time, size_text, without_controls
@@ -92,9 +91,7 @@ def _reading(args: argparse.Namespace, app: App) -> History:
     return History(
         app.store,
         caller=_caller(args, app),
-        blobs=app.blobs,
         redactor=redactor(app.settings.secrets),
-        audit=FileAudit(app.settings.root),
         max_bytes=args.max_bytes,
         agent=app.settings.agent,
     )
@@ -197,7 +194,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
 def _audit(args: argparse.Namespace, app: App) -> int:
     if args.last is not None and args.last < 0:
         raise UsageError(f"cannot show {args.last} accesses", hint="pass 0 or more")
-    noted = FileAudit(app.settings.root).entries(args.last)
+    noted = app.store.audit.entries(args.last)
     if app.out.is_json:
         app.out.json(noted.accesses)
     else:

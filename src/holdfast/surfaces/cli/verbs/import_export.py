@@ -290,7 +290,7 @@ def _export(args: argparse.Namespace, app: App) -> int:
     if args.format != "holdfast":
         from holdfast.engine.outputs import whole
 
-        records = (whole(record, app.blobs) for record in app.store.read(key))
+        records = (whole(record, app.store.blobs) for record in app.store.read(key))
         chunks, skipped = _message_list(records, args.format, masking)
     else:
         chunks = (

@@ -167,11 +167,11 @@ def _gc(args: argparse.Namespace, app: App) -> int:
     status = 0
     with app.out.busy("looking for unreferenced blobs"):
         try:
-            blobs = app.blobs.collect(app.store.hash_candidates(), grace_seconds=args.grace)
+            blobs = app.store.blobs.collect(app.store.hash_candidates(), grace_seconds=args.grace)
         except StoreError as error:  # a log that cannot be read may mention any of them
             app.out.warn(f"no blob was deleted: {error}")
             status = 1
-        strays = [*app.store.sweep(), *app.blobs.sweep()]
+        strays = [*app.store.sweep(), *app.store.blobs.sweep()]
     if app.out.is_json:
         app.out.json({"blobs": blobs, "temporary_files": strays})
     else:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core.memory.note_files import MEMORY
 from holdfast.engine.memory.notes import newest
 from holdfast.engine.redactor import redactor
 from holdfast.errors import NoSuchNote, UsageError
-from holdfast.stores.notes.notes import MEMORY, NoteStore
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb, add_common
 from holdfast.surfaces.cli.verbs import memory_search
@@ -20,6 +20,8 @@ from holdfast.surfaces.formatting import without_controls
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
+
+    from holdfast.ports import Notes
 
     _Subcommand = tuple[
         str,
@@ -50,10 +52,10 @@ def _memory(args: argparse.Namespace, app: App) -> int:
     return status
 
 
-def _store(app: App) -> NoteStore:
+def _store(app: App) -> Notes:
     settings = app.settings
     owner = app.owner or ""
-    return NoteStore(settings.root, settings.agent, owner, redactor=redactor(settings.secrets))
+    return app.store.notes(settings.agent, owner, redactor=redactor(settings.secrets))
 
 
 def _add_add(parser: argparse.ArgumentParser) -> None:
@@ -130,7 +132,7 @@ def _show(args: argparse.Namespace, app: App) -> int:
     return 0
 
 
-def _path(store: NoteStore, name: str) -> str:
+def _path(store: Notes, name: str) -> str:
     known = [file.path for file in store.files()]
     if not name:
         days = [path for path in known if re.fullmatch(r"\d{4}-\d{2}-\d{2}\.md", path)]

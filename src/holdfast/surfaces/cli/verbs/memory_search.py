@@ -123,18 +123,19 @@ def index(args: argparse.Namespace, app: App) -> int:
 def open_memory(args: argparse.Namespace, app: App) -> Memory:
     from holdfast.engine.memory.search import Memory
     from holdfast.engine.redactor import redactor
+    from holdfast.providers.embeddings import find_embedder
 
     settings = app.settings
     caller = OPERATOR
     if app.owner:
         caller = Caller(settings.agent, None, owner=app.owner, visibility="agent")
-    return Memory.open(
-        settings.root,
-        agent=settings.agent,
-        owner=app.owner or "",
+    words_only = getattr(args, "words_only", True)
+    return Memory(
+        app.store,
+        app.store.notes(settings.agent, app.owner or ""),
+        embedder=None if words_only else find_embedder(),
         caller=caller,
         redactor=redactor(settings.secrets),
-        with_vectors=not getattr(args, "words_only", True),
     )
 
 

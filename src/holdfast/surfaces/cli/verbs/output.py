@@ -70,10 +70,10 @@ def _output(args: argparse.Namespace, app: App) -> int:
 
 def _outputs(args: argparse.Namespace, app: App) -> Outputs:
     if args.raw:
-        return Outputs(app.store, app.blobs)
+        return Outputs(app.store, app.store.blobs)
     from holdfast.engine.redactor import redactor
 
-    return Outputs(app.store, app.blobs, redactor=redactor(app.settings.secrets))
+    return Outputs(app.store, app.store.blobs, redactor=redactor(app.settings.secrets))
 
 
 def _find(args: argparse.Namespace, app: App, outputs: Outputs) -> tuple[SessionKey, FoundOutput]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.history.access import OPERATOR
-from holdfast.stores.audit import FileAudit
 from holdfast.surfaces.cli.app import App, Verb
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def _reseed(args: argparse.Namespace, app: App) -> int:
         tokens=args.max_tokens,
         window=args.window,
         redactor=redactor(app.settings.secrets),
-        audit=FileAudit(app.settings.root),
+        audit=app.store.audit,
     )
     if app.out.is_json:
         fields = msgspec.structs.asdict(text)

@@ -36,7 +36,7 @@ def _sessions(args: argparse.Namespace, app: App) -> int:
     if app.out.is_json:
         app.out.json([info_json(info) for info in infos])
     elif not infos:
-        app.out.note(f"no sessions in `{app.settings.root}` yet; create one with `holdfast new`")
+        app.out.note(f"no sessions in `{app.store.describe()}` yet; create one with `holdfast new`")
     else:
         app.out.table(
             ("Session", "Label", "First words", ">Messages", ">Size", "Last active", "State"),
@@ -100,7 +100,7 @@ def _show_new(app: App, key: SessionKey, label: str, head: str) -> int:
         app.out.json(fields)
     else:
         app.out.line(key.session)
-        app.out.note(f"created in `{os.path.abspath(app.settings.root)}`")
+        app.out.note(f"created in `{app.store.describe()}`")
     return 0
 
 

@@ -1,0 +1,104 @@
+"""Logs and leases of sessions in memory.
+
+A log is a list of encoded lines, so that nothing a caller holds can change what was appended; a
+position is an index into that list.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from itertools import count
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core.log.records import decode
+from holdfast.errors import LeaseLost, TurnInProgress
+from holdfast.ports import LeaseHolder, uptime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.walk import LogLine
+
+
+class MemoryLog(msgspec.Struct):
+    """The encoded records of one session, as an `OpenLog`."""
+
+    key: SessionKey
+    data: list[bytes] = msgspec.field(default_factory=list)
+    ids: set[str] = msgspec.field(default_factory=set)
+    head: str = ""
+    writer: str = ""
+    lease: LeaseHolder = LeaseHolder(0, "", 0.0)
+    """The newest; without a holder once it is released."""
+    lease_until: float = 0.0
+
+    @property
+    def size(self) -> int:
+        return sum(len(line) + 1 for line in self.data)
+
+    def lines(self, start: int = 0) -> Iterator[LogLine]:
+        for position in range(start, len(self.data)):
+            yield self._line(position)
+
+    def lines_back(self, end: int | None = None) -> Iterator[LogLine]:
+        for position in range((len(self.data) if end is None else end) - 1, -1, -1):
+            yield self._line(position)
+
+    def add(self, data: bytes, ids: Iterable[str]) -> None:
+        """Append encoded records."""
+        for self.head in ids:
+            self.ids.add(self.head)
+        self.data.extend(data.splitlines())
+        self.writer = f"pid {os.getpid()} ({threading.current_thread().name})"
+
+    def _line(self, position: int) -> LogLine:
+        line = self.data[position]
+        return position, len(line), decode(line), line
+
+
+class MemoryLeases:
+    """The `Leases` of sessions in memory."""
+
+    def __init__(self, log: Callable[[SessionKey], MemoryLog], mutex: threading.RLock) -> None:
+        self._log = log
+        self._mutex = mutex
+        self._tokens = count(1)
+
+    @property
+    def place(self) -> str:
+        return f"memory {id(self._mutex):x}"
+
+    def acquire(self, key: SessionKey, holder: str, seconds: float) -> int:
+        with self._mutex:
+            log, found = self._log(key), self.current(key)
+            if found is not None:
+                raise TurnInProgress(str(key), found.holder, found.since)
+            log.lease = LeaseHolder(next(self._tokens), holder, time.time())
+            log.lease_until = uptime() + seconds
+            return log.lease.token
+
+    def renew(self, key: SessionKey, token: int, seconds: float) -> None:
+        with self._mutex:
+            log = self._log(key)
+            self.check(log, token)
+            log.lease_until = uptime() + seconds
+
+    def release(self, key: SessionKey, token: int) -> None:
+        with self._mutex:
+            log = self._log(key)
+            if log.lease.token == token:
+                log.lease = LeaseHolder(token, "", 0.0)
+
+    def current(self, key: SessionKey) -> LeaseHolder | None:
+        log = self._log(key)
+        return log.lease if log.lease.holder and uptime() < log.lease_until else None
+
+    def check(self, log: MemoryLog, token: int) -> None:
+        """Raise `LeaseLost` where the token is not the newest."""
+        if log.lease.token != token:
+            raise LeaseLost(str(log.key), log.lease.holder)
