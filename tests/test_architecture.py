@@ -59,17 +59,9 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (
-        *("compression", "payloads", "files", "lines", "sqlite_cache", "blobs", "audit", "notes"),
-        *(
-            "search",
-            "summary_files",
-            "jsonl",
-            "memory_log",
-            "in_memory",
-            "postgres",
-            "s3",
-            "opening",
-        ),
+        *("compression", "payloads", "files", "lines", "sqlite_cache", "changes", "blobs"),
+        *("audit", "notes", "search", "summary_files", "jsonl", "memory_log", "in_memory"),
+        *("postgres", "s3", "opening"),
     ),
     "stores.postgres": (
         *("address", "failures", "connections", "schema", "rows", "log", "leases", "appending"),

@@ -36,8 +36,9 @@ from holdfast.core.log.records import (
 )
 from holdfast.errors import AmbiguousName, ForeignLog, NoSuchSession, StoreError
 from holdfast.ports import ANY_HEAD, SessionInfo
+from holdfast.stores.changes import Changes
 from holdfast.stores.files import Disk
-from holdfast.stores.jsonl import index
+from holdfast.stores.jsonl import index, index_rows
 from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
@@ -408,8 +409,8 @@ def test_listing_equals_a_scan_when_only_what_was_added_is_read(
 ) -> None:
     """Large logs are read from where they grew: the facts are the same as from the whole."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "_GROWN_BYTES_MIN", 1)
-        patch.setattr(index, "_FINGERPRINT_BYTES", 64)
+        patch.setattr(index_rows, "_GROWN_BYTES_MIN", 1)
+        patch.setattr(index_rows, "_FINGERPRINT_BYTES", 64)
         chaos = Chaos(Path(folder))
         with chaos.store as store:
             chaos.run("create", 0)
@@ -427,7 +428,7 @@ def test_listing_reads_only_what_was_added_to_a_large_log(
     store: JsonlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log that only grew is not read again from its beginning."""
-    monkeypatch.setattr(index, "_GROWN_BYTES_MIN", 1_000)
+    monkeypatch.setattr(index_rows, "_GROWN_BYTES_MIN", 1_000)
     store.create(KEY)
     for number in range(50):
         store.append(KEY, [User(content=f"number {number} " + "x" * 1_000)], expect=ANY_HEAD)
@@ -466,9 +467,9 @@ def test_listing_leaves_out_a_session_that_goes_while_it_is_made(
     filled(store, 2)
     keys = [info.key for info in store.sessions()]
     files = list(store._folders.sessions())
-    with closing(index.Index(str(tmp_path / "other.sqlite3"))) as other:
+    with closing(index.Index(str(tmp_path / "other.sqlite3"), Changes(str(tmp_path)))) as other:
         store.remove(keys[0])
-        logs = [index.LogFile(key, status, store._open) for key, status in files]
+        logs = [index_rows.LogFile(key, status, store._open) for key, status in files]
         assert [info.key for info in other.infos(logs, is_complete=True)] == [keys[1]]
 
 
@@ -547,7 +548,7 @@ WRONGED: list[Callable[[Path], None]] = [
     _sql("DROP TABLE sessions"),
     _sql("DROP TABLE sessions", "CREATE TABLE sessions (agent TEXT, session TEXT)"),
     _sql("ALTER TABLE sessions ADD COLUMN more TEXT NOT NULL DEFAULT ''"),
-    _sql("ALTER TABLE sessions DROP COLUMN label"),
+    _sql("ALTER TABLE sessions DROP COLUMN title"),
     _sql("DROP TABLE sessions", "CREATE VIEW sessions AS SELECT 1 AS agent"),
     _sql("PRAGMA user_version = 99"),
     _sql("PRAGMA user_version = 0"),
@@ -561,7 +562,7 @@ WRONGED: list[Callable[[Path], None]] = [
     _sql("UPDATE sessions SET fingerprint = 'text', inode = 'text'"),
     _sql(
         "INSERT INTO sessions SELECT 'ghost', session, 1, 1, 1, 1, 1, x'', '', '', 1, 1, 1, 1, 1, "
-        "'', NULL, NULL, NULL, x'7b7d', '', 1 FROM sessions LIMIT 1"
+        "'', NULL, NULL, NULL, x'7b7d', '', 1, 1 FROM sessions LIMIT 1"
     ),
 ]
 

@@ -17,7 +17,7 @@ from holdfast.core.log.records import Assistant, Header, Label, User, encode
 from holdfast.core.log.walk import position_of
 from holdfast.errors import UsageError
 from holdfast.ports import ANY_HEAD, SessionCatalogue
-from holdfast.stores.jsonl import index, listing, log
+from holdfast.stores.jsonl import index_rows, listing, log
 from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def test_kept_totals_and_facts_are_those_of_a_scan(
     data, _ids = bytes_of(lines + more, is_torn=is_torn)
     first, _ids = bytes_of(lines, is_torn=is_torn)
     with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "_GROWN_BYTES_MIN", 1)
+        patch.setattr(index_rows, "_GROWN_BYTES_MIN", 1)
         log_of(root).parent.mkdir(parents=True)
         with JsonlStore(root) as store:
             for content in (first, data):

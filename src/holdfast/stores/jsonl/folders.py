@@ -6,6 +6,7 @@ import os
 import stat
 import warnings
 from contextlib import contextmanager, suppress
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.limits import LOCK_WAIT_SECONDS
@@ -18,6 +19,7 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailable,
 )
+from holdfast.stores.changes import Changes
 from holdfast.stores.files import (
     Disk,
     LockTimeout,
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = ".jsonl"
 TRASH: Final = ("trash",)
+_SUGGESTED_MAX: Final = 500
+"""Files of a folder that an unknown name is compared with: all of them would cost a listing."""
 _STRAY_SECONDS: Final = 3_600.0
 """A temporary file this old belongs to a process that was killed: writing one takes moments."""
 
@@ -45,6 +49,7 @@ class Folders:
     def __init__(self, root: str, disk: Disk) -> None:
         self.root = root
         self.disk = disk
+        self.changes = Changes(root)
 
     def sessions(self) -> Iterator[tuple[SessionKey, os.stat_result]]:
         """Yield every session with the status of its file. Names we would not give are skipped."""
@@ -53,6 +58,23 @@ class Folders:
                 session = name.removesuffix(SUFFIX)
                 if is_name(session) and stat.S_ISREG(status.st_mode):
                     yield SessionKey(agent, session), status
+
+    def statuses(self, keys: Iterable[SessionKey]) -> Iterator[tuple[SessionKey, os.stat_result]]:
+        """Yield those of the sessions that exist, with the status of their files."""
+        for agent, found in groupby(sorted(keys), key=lambda key: key.agent):
+            try:
+                folder = open_folder(self.root, sessions_of(agent))
+            except FileNotFoundError:
+                continue
+            try:
+                for key in found:
+                    with suppress(FileNotFoundError):
+                        name = key.session + SUFFIX
+                        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                        if stat.S_ISREG(status.st_mode):
+                            yield key, status
+            finally:
+                os.close(folder)
 
     def agents(self) -> list[str]:
         """Return the agents that have sessions."""
@@ -68,12 +90,12 @@ class Folders:
             try:
                 folder = open_folder(self.root, sessions_of(key.agent))
             except FileNotFoundError:
-                raise self._no_such_session(key) from None
+                raise _no_such_session(self.root, key) from None
             try:
                 return folder, open_file(folder, key.session + SUFFIX, flags)
             except FileNotFoundError:
                 os.close(folder)
-                raise self._no_such_session(key) from None
+                raise _no_such_session(self.root, key) from None
             except BaseException:
                 os.close(folder)
                 raise
@@ -84,13 +106,11 @@ class Folders:
             os.close(open_folder(self.root, sessions_of(key.agent), create=True))
             sync_name(folder, key.session + SUFFIX, log, self.disk)
 
-    def _no_such_session(self, key: SessionKey) -> NoSuchSession:
-        return NoSuchSession(str(key), [known.session for known, _status in self.sessions()])
-
     def create(self, key: SessionKey, chunks: Iterable[bytes]) -> None:
         """Make a session's file with this content. Raises `SessionExists`."""
         with explaining(f"create session `{key.session}`"), self.free_place(key) as folder:
             write_new(folder, key.session + SUFFIX, chunks, self.disk)
+        self.changes.mark(key)
 
     @contextmanager
     def free_place(self, key: SessionKey) -> Iterator[int]:
@@ -207,6 +227,20 @@ def _statuses(folder: int, suffix: str) -> list[tuple[str, os.stat_result]]:
                 with suppress(FileNotFoundError):
                     found.append((entry.name, entry.stat(follow_symlinks=False)))
     return found
+
+
+def _no_such_session(root: str, key: SessionKey) -> NoSuchSession:
+    """Return the error, with names to suggest from: some of them, in a large folder."""
+    names: list[str] = []
+    with suppress(OSError, StoreError):
+        folder = open_folder(root, sessions_of(key.agent))
+        try:
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in islice(entries, _SUGGESTED_MAX)]
+        finally:
+            os.close(folder)
+    known = [name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)]
+    return NoSuchSession(str(key), known)
 
 
 def sessions_of(agent: str) -> tuple[str, ...]:

@@ -4,47 +4,57 @@ It is a cache and never trusted over the logs. A row holds for the file it was m
 size and times); a file that grew is read from where the row ends, any other change means reading
 it whole. A missing, corrupt or outdated index is made again; without one that can be written, the
 logs are read.
+
+A listing of everything looks at the status of every file. A page of a large root looks at those
+of its own sessions, and of the sessions that `index.changes` names; every file is looked at once a
+minute as well, for what other programs changed.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.log.damage import Flaw
-from holdfast.core.log.ids import IdOrder
+from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.listing import Facts
-from holdfast.core.log.tree import Outline
-from holdfast.core.log.views import opening
-from holdfast.core.log.walk import outline_lines
-from holdfast.core.models.totals import SessionTotals
 from holdfast.errors import NoSuchSession, PathRejected, StoreError
-from holdfast.ports import SessionInfo
+from holdfast.stores.changes import ChangesSeen  # noqa: TC001 - read from the index
 from holdfast.stores.files import explaining_read
-from holdfast.stores.jsonl.log import FileLog
+from holdfast.stores.jsonl.index_rows import (
+    COLUMNS,
+    IndexRow,
+    LogFile,
+    empty_row,
+    info_of,
+    read_open_row,
+    read_row,
+    row_of,
+    stamp_of,
+    values_of,
+)
 from holdfast.stores.sqlite_cache import SqliteCache
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable
 
-    from holdfast.core.log.chain import Stands
-    from holdfast.core.log.ids import SessionKey
-    from holdfast.core.log.records import Record
+    from holdfast.ports import SessionInfo
+    from holdfast.stores.changes import Changes
 
-_VERSION: Final = 4
+_VERSION: Final = 5
 _WAIT_SECONDS: Final = 2.0
 """A listing that waits longer for another process reads the logs instead."""
-_GROWN_BYTES_MIN: Final = 256 * 1024
-"""Smaller logs are read whole when they change: it is quick, and notices an edit in the middle."""
-_FINGERPRINT_BYTES: Final = 4_096
-"""The bytes before the scanned end, compared to notice that a log was rewritten and not grown."""
 _BAD_SQL: Final = 1
 """SQLite's code for a statement that does not fit the tables."""
+_SMALL_ROOT: Final = 1_000
+"""Sessions up to which every listing looks at every file: that takes milliseconds."""
+_LOOK_SECONDS: Final = 60.0
+"""The longest time after which a change by another program is noticed in a larger root."""
+_PAGE_ATTEMPTS: Final = 4
+"""Of making a page from rows that hold for their files, while others are changing them."""
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS sessions (
@@ -57,241 +67,279 @@ CREATE TABLE IF NOT EXISTS sessions (
     records INTEGER NOT NULL, messages INTEGER NOT NULL, damaged INTEGER NOT NULL,
     head TEXT NOT NULL, parent_session TEXT, reason TEXT, owner TEXT,
     totals BLOB NOT NULL, newest_id TEXT NOT NULL, is_sorted INTEGER NOT NULL,
+    active REAL NOT NULL,
     PRIMARY KEY (agent, session)
-) WITHOUT ROWID
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS by_time ON sessions (active DESC, agent, session);
+CREATE INDEX IF NOT EXISTS by_agent ON sessions (agent, active DESC, session);
+CREATE INDEX IF NOT EXISTS by_owner ON sessions (owner, active DESC, agent, session);
+CREATE INDEX IF NOT EXISTS by_label ON sessions (label, owner, active DESC, agent, session);
+CREATE TABLE IF NOT EXISTS looks (looked REAL NOT NULL, sessions INTEGER NOT NULL, seen BLOB)
 """
-_FACTS: Final = tuple(Facts.__struct_fields__)
-_COLUMNS: Final = (
-    *("agent", "session", "inode", "size", "mtime_ns", "ctime_ns", "scanned", "fingerprint"),
-    *_FACTS,
-    *("totals", "newest_id", "is_sorted"),
-)
-_SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM sessions"  # noqa: S608 - constants only
+_SELECT: Final = f"SELECT {', '.join(COLUMNS)} FROM sessions"  # noqa: S608 - constants only
 _UPSERT: Final = (
-    f"INSERT OR REPLACE INTO sessions ({', '.join(_COLUMNS)}) "  # noqa: S608 - constants only
-    f"VALUES ({', '.join('?' * len(_COLUMNS))})"
+    f"INSERT INTO sessions ({', '.join(COLUMNS)}) "  # noqa: S608 - constants only
+    f"VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT (agent, session) DO UPDATE SET "
+    + ", ".join(f"{column} = excluded.{column}" for column in COLUMNS[2:])
+    # A row of an older state, by a process that was slow, does not replace a newer one.
+    + " WHERE excluded.ctime_ns >= sessions.ctime_ns"
+    " OR (excluded.inode = sessions.inode AND excluded.size > sessions.size)"
 )
 
-
-class LogFile(msgspec.Struct, frozen=True):
-    """A log as the file system shows it, and the function that opens it."""
-
-    key: SessionKey
-    status: os.stat_result
-    open: Callable[[SessionKey], int]
+_Name = tuple[str, str]
+"""The agent and the session of a row."""
 
 
-class _Row(msgspec.Struct, frozen=True):
-    """The index's knowledge of one log."""
+class _Look(msgspec.Struct, frozen=True):
+    """The last time that every file was looked at."""
 
-    stamp: tuple[int, int, int, int]
-    scanned: int
-    """Everything before this byte is in the facts."""
-    fingerprint: bytes
-    """The bytes before `scanned`, to notice that they changed."""
-    facts: Facts
-    totals: SessionTotals
-    order: IdOrder
+    looked: float
+    sessions: int
+    seen: ChangesSeen
+
+
+class PageQuery(msgspec.Struct, frozen=True):
+    """The page that a listing asks for."""
+
+    agent: str | None
+    owner: str | None
+    label: str | None
+    after: SessionInfo | None
+    limit: int | None
+
+    @property
+    def sql(self) -> tuple[str, tuple[Any, ...]]:
+        """The end of the statement, and its values."""
+        chosen: list[tuple[str, tuple[Any, ...]]] = [
+            (f"{column} = ?", (value,))
+            for column, value in (
+                ("agent", self.agent),
+                ("owner", self.owner),
+                ("label", self.label),
+            )
+            if value is not None
+        ]
+        if self.after is not None:
+            time, key = self.after.last_active, self.after.key
+            place = "active <= ? AND (active < ? OR (agent, session) > (?, ?))"
+            chosen.append((place, (time, time, key.agent, key.session)))
+        where = " AND ".join(text for text, _values in chosen) or "1"
+        values = [value for _text, given in chosen for value in given]
+        order = "ORDER BY active DESC, agent, session LIMIT ?"
+        return f" WHERE {where} {order}", (*values, -1 if self.limit is None else self.limit)
 
 
 class Index:
     """Facts about sessions, as fresh as their files."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, changes: Changes) -> None:
         self._cache = SqliteCache(path, _prepare, wait_seconds=_WAIT_SECONDS)
+        self._changes = changes
         self._mutex = threading.Lock()
 
-    def infos(self, logs: Iterable[LogFile], *, is_complete: bool) -> list[SessionInfo]:
+    def infos(
+        self, logs: Iterable[LogFile], *, is_complete: bool, now: float = 0.0
+    ) -> list[SessionInfo]:
         """Return the facts about these logs. `is_complete`: others are gone, and forgotten."""
         with self._mutex:
+            seen = self._changes.look() if is_complete else None
             rows = self._load()
             infos, fresh = [], []
             for file in logs:
                 known = rows.pop((file.key.agent, file.key.session), None)
                 row = known
-                if row is None or row.stamp != _stamp(file.status):
+                if row is None or row.stamp != stamp_of(file.status):
                     try:
-                        row = _read(file, known)
+                        row = read_row(file, known)
                         fresh.append((file.key, row))
                     except NoSuchSession:
                         continue  # removed since it was listed
                     except StoreError:
-                        row = _unread(_stamp(file.status), Facts(damaged=1))
-                infos.append(_info(file.key, file.status, row))
-            self._save(fresh, gone=list(rows) if is_complete else [])
+                        row = empty_row(stamp_of(file.status), Facts(damaged=1))
+                        seen = None  # it has no row: a page would leave it out
+                infos.append(info_of(file.key, row))
+            look = None
+            if seen is not None and len(infos) > _SMALL_ROOT:
+                look = _Look(now, len(infos), seen)
+            self._save(fresh, gone=list(rows) if is_complete else [], look=look)
             return infos
 
-    def info(self, key: SessionKey, fd: int) -> SessionInfo:
-        """Return the facts about the log that is open as `fd`."""
-        return _info(key, os.fstat(fd), self._row(key, fd))
+    def page(
+        self,
+        query: PageQuery,
+        now: float,
+        look_at: Callable[[Iterable[SessionKey]], dict[SessionKey, LogFile]],
+    ) -> list[SessionInfo] | None:
+        """Return a page, after looking at the files of its sessions and of those that changed.
 
-    def totals(self, key: SessionKey, fd: int) -> SessionTotals:
-        """Return the totals of the log that is open as `fd`."""
-        return self._row(key, fd).totals
-
-    def is_sorted(self, key: SessionKey, fd: int) -> bool:
-        """Return whether the ids in the log that is open as `fd` only grow."""
-        return self._row(key, fd).order.is_sorted
-
-    def _row(self, key: SessionKey, fd: int) -> _Row:
-        """Return the row of a log, after reading what was appended since it was made."""
+        `look_at` returns the logs of those sessions that exist. None where every file must be
+        looked at instead.
+        """
         with self._mutex:
-            where = " WHERE agent = ? AND session = ?"
-            known = self._load(where, (key.agent, key.session)).get((key.agent, key.session))
-            if known is not None and known.stamp == _stamp(os.fstat(fd)):
+            if not self._take_changes(now, look_at):
+                return None
+            where, values = query.sql
+            for _attempt in range(_PAGE_ATTEMPTS):
+                rows = {SessionKey(*name): row for name, row in self._load(where, values).items()}
+                files = look_at(rows)
+                wrong = [
+                    key
+                    for key, row in rows.items()
+                    if key not in files or row.stamp != stamp_of(files[key].status)
+                ]
+                if not wrong:
+                    return [info_of(key, row) for key, row in rows.items()]
+                if not self._read_again(wrong, look_at):
+                    return None
+            return None
+
+    def _take_changes(
+        self, now: float, look_at: Callable[[Iterable[SessionKey]], dict[SessionKey, LogFile]]
+    ) -> bool:
+        """Bring the rows of changed sessions up to date; False where these are not known."""
+        last = self._last_look()
+        if last is None or last.sessions <= _SMALL_ROOT:
+            return False
+        if not last.looked <= now < last.looked + _LOOK_SECONDS:
+            return False
+        seen = self._changes.look()
+        changed = None if seen is None else self._changes.between(last.seen, seen)
+        if seen is None or changed is None:
+            return False
+        look = msgspec.structs.replace(last, seen=seen)
+        return self._read_again(changed, look_at, look=look, instead_of=last)
+
+    def _read_again(
+        self,
+        keys: Iterable[SessionKey],
+        look_at: Callable[[Iterable[SessionKey]], dict[SessionKey, LogFile]],
+        *,
+        look: _Look | None = None,
+        instead_of: _Look | None = None,
+    ) -> bool:
+        """Make the rows of these sessions anew; False where a log cannot be read."""
+        keys = list(keys)
+        files = look_at(keys)
+        fresh, gone = [], [(key.agent, key.session) for key in keys if key not in files]
+        for key, file in files.items():
+            known = self._find_row(key)
+            if known is not None and known.stamp == stamp_of(file.status):
+                continue
+            try:
+                fresh.append((key, read_row(file, known)))
+            except NoSuchSession:
+                gone.append((key.agent, key.session))
+            except StoreError:
+                return False
+        return self._save(fresh, gone=gone, look=look, instead_of=instead_of)
+
+    def row(self, key: SessionKey, fd: int) -> IndexRow:
+        """Return the row of the log that is open as `fd`, after reading what was appended."""
+        with self._mutex:
+            known = self._find_row(key)
+            if known is not None and known.stamp == stamp_of(os.fstat(fd)):
                 return known
             with explaining_read(f"session `{key.session}`"):
-                row = _read_open(key, fd, known)
+                row = read_open_row(key, fd, known)
             self._save([(key, row)], gone=[])
             return row
 
     def erase(self, key: SessionKey) -> None:
         """Delete the row of a session for good."""
         with self._mutex:
+            self._changes.cut()
             self._cache.erase(lambda db: _delete(db, [(key.agent, key.session)]))
 
     def close(self) -> None:
-        """Close the file; the next listing opens it again."""
+        """Close the files; the next listing opens them again."""
         with self._mutex:
+            self._changes.close()
             self._cache.close()
 
-    def _load(self, where: str = "", values: tuple[str, ...] = ()) -> dict[tuple[str, str], _Row]:
+    def _find_row(self, key: SessionKey) -> IndexRow | None:
+        name = (key.agent, key.session)
+        return self._load(" WHERE agent = ? AND session = ?", name).get(name)
+
+    def _load(self, where: str = "", values: tuple[Any, ...] = ()) -> dict[_Name, IndexRow]:
+        rows = self._select(_SELECT + where, values, row_of)
+        return {(row[0], row[1]): made for row, made in rows}
+
+    def _last_look(self) -> _Look | None:
+        found = self._select("SELECT looked, sessions, seen FROM looks", (), _look_of)
+        return found[0][1] if found else None
+
+    def _select(
+        self, statement: str, values: tuple[Any, ...], read: Callable[[tuple[Any, ...]], Any]
+    ) -> list[tuple[tuple[Any, ...], Any]]:
+        """Return the rows, each with what `read` makes of it; none where the index is no use."""
         import sqlite3
 
         for _attempt in range(2):
             try:
-                rows = self._cache.connect().execute(_SELECT + where, values).fetchall()
-                return {(row[0], row[1]): _row(row) for row in rows}
+                rows = self._cache.connect().execute(statement, values).fetchall()
+                return [(row, read(row)) for row in rows]
             except (OSError, PathRejected):
-                return {}  # no root yet, or something else in the place of the index
+                return []  # no root yet, or something else in the place of the index
             except sqlite3.OperationalError as error:
                 if getattr(error, "sqlite_errorcode", _BAD_SQL) != _BAD_SQL:
                     # Not writable, or busy: the logs themselves have the answer.
                     self._cache.close()
-                    return {}
+                    return []
                 self._cache.set_aside()  # its tables are not ours
             except (sqlite3.DatabaseError, msgspec.MsgspecError, UnicodeDecodeError, TypeError):
                 self._cache.set_aside()  # even the message of the error can hold its garbage
-        return {}
+        return []
 
-    def _save(self, fresh: list[tuple[SessionKey, _Row]], gone: list[tuple[str, str]]) -> None:
-        if not self._cache.is_open or not (fresh or gone):
-            return
+    def _save(
+        self,
+        fresh: list[tuple[SessionKey, IndexRow]],
+        gone: list[_Name],
+        *,
+        look: _Look | None = None,
+        instead_of: _Look | None = None,
+    ) -> bool:
+        """Write rows, and how far the changes were read, unless another process wrote that since
+        `instead_of` was read. Returns whether it worked."""
+        if not self._cache.is_open:
+            return False
+        if not (fresh or gone or look):
+            return True
         import sqlite3
 
-        with suppress(sqlite3.Error, UnicodeDecodeError), self._cache.transaction() as db:
-            db.executemany(_UPSERT, [_values(key, row) for key, row in fresh])
-            _delete(db, gone)
+        try:
+            with self._cache.transaction() as db:
+                db.executemany(_UPSERT, [values_of(key, row) for key, row in fresh])
+                _delete(db, gone)
+                if look is not None and (instead_of is None or _is_last(db, instead_of)):
+                    db.execute("DELETE FROM looks")
+                    seen = msgspec.json.encode(look.seen)
+                    db.execute(
+                        "INSERT INTO looks VALUES (?, ?, ?)", (look.looked, look.sessions, seen)
+                    )
+        except (sqlite3.Error, UnicodeDecodeError):
+            return False
+        return True
 
 
 def _prepare(db: sqlite3.Connection) -> None:
     if db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
         db.execute("DROP TABLE IF EXISTS sessions")
+        db.execute("DROP TABLE IF EXISTS looks")
         db.execute(f"PRAGMA user_version = {_VERSION}")
-    db.execute(_SCHEMA)
+    for statement in _SCHEMA.split(";"):
+        db.execute(statement)
 
 
-def _delete(db: sqlite3.Connection, sessions: list[tuple[str, str]]) -> None:
+def _delete(db: sqlite3.Connection, sessions: list[_Name]) -> None:
     db.executemany("DELETE FROM sessions WHERE agent = ? AND session = ?", sessions)
 
 
-def _read(file: LogFile, known: _Row | None) -> _Row:
-    """Return the facts from the log itself: from its new part alone where that is enough."""
-    fd = file.open(file.key)
-    try:
-        with explaining_read(f"session `{file.key.session}`"):
-            return _read_open(file.key, fd, known)
-    finally:
-        os.close(fd)
+def _look_of(row: tuple[Any, ...]) -> _Look:
+    looked, sessions, seen = row
+    fields = {"looked": looked, "sessions": sessions, "seen": msgspec.json.decode(seen)}
+    return msgspec.convert(fields, _Look)
 
 
-def _read_open(key: SessionKey, fd: int, known: _Row | None) -> _Row:
-    status = os.fstat(fd)
-    start, row = 0, _unread(_stamp(status), Facts())
-    if known is not None and _has_only_grown(fd, status, known):
-        start, row = known.scanned, known
-    log = FileLog(key, fd, status.st_size)
-    scanned = _scan(log, start, row)
-    if start == 0:
-        first = opening(log)
-        row.facts.owner = first.owner if first else None
-    fingerprint = _fingerprint(fd, scanned)
-    return _Row(_stamp(status), scanned, fingerprint, row.facts, row.totals, row.order)
-
-
-def _unread(stamp: tuple[int, int, int, int], facts: Facts) -> _Row:
-    return _Row(stamp, 0, b"", facts, SessionTotals(), IdOrder())
-
-
-def _has_only_grown(fd: int, status: os.stat_result, known: _Row) -> bool:
-    inode, size, *_times = known.stamp
-    return (
-        inode == status.st_ino
-        and status.st_size > size >= _GROWN_BYTES_MIN
-        and known.scanned == size
-        and _fingerprint(fd, known.scanned) == known.fingerprint
-    )
-
-
-def _scan(log: FileLog, start: int, row: _Row) -> int:
-    """Add the records from `start` on to what the row knows.
-
-    Returns the log's size, or 0 where it ends in the middle of an append and must be read again.
-    """
-    facts, totals, order = row.facts, row.totals, row.order
-
-    def count(position: int, item: Stands) -> None:
-        facts.add(position, item)
-        totals.add(cast("Record", item))
-
-    shape = Outline(on_record=count, is_start=facts.records == 0)
-    last = start
-    for position, size, item, _line in outline_lines(shape, log.lines(start)):
-        last = position + size
-        # Also of appends that never completed: halving meets them.
-        if not (
-            item is None or isinstance(item, Flaw) or (position == 0 and item.kind == "session")
-        ):
-            order.add(item.id)
-    is_clean = last < log.size and not shape.is_open
-    shape.end()
-    facts.damaged += sum(finding.is_damage for finding in shape.findings)
-    return log.size if is_clean else 0
-
-
-def _fingerprint(fd: int, scanned: int) -> bytes:
-    if scanned < _GROWN_BYTES_MIN:
-        return b""  # such a log is never read in part
-    start = max(0, scanned - _FINGERPRINT_BYTES)
-    return os.pread(fd, scanned - start, start)
-
-
-def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _info(key: SessionKey, status: os.stat_result, row: _Row) -> SessionInfo:
-    info = SessionInfo(key=key, bytes=row.stamp[1], **msgspec.structs.asdict(row.facts))
-    return info if info.last_active else msgspec.structs.replace(info, last_active=status.st_mtime)
-
-
-def _row(values: tuple[Any, ...]) -> _Row:
-    stamp, (scanned, fingerprint), facts = values[2:6], values[6:8], values[8:-3]
-    totals, newest, is_sorted = values[-3:]
-    fields = {
-        "stamp": stamp,
-        "scanned": scanned,
-        "fingerprint": fingerprint,
-        "facts": dict(zip(_FACTS, facts, strict=True)),
-        "totals": msgspec.json.decode(totals),
-        "order": {"newest": newest, "is_sorted": is_sorted == 1},
-    }
-    return msgspec.convert(fields, _Row)
-
-
-def _values(key: SessionKey, row: _Row) -> tuple[Any, ...]:
-    return (
-        *(key.agent, key.session, *row.stamp, row.scanned, row.fingerprint),
-        *msgspec.structs.astuple(row.facts),
-        *(msgspec.json.encode(row.totals), row.order.newest, row.order.is_sorted),
-    )
+def _is_last(db: sqlite3.Connection, look: _Look) -> bool:
+    found = db.execute("SELECT looked, sessions, seen FROM looks").fetchall()
+    return [_look_of(row) for row in found] == [look]

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 from holdfast.ports import SessionCatalogue, page_of
 from holdfast.stores.files import Disk, explaining_read, size_at_rest
 from holdfast.stores.jsonl.folders import Folders
-from holdfast.stores.jsonl.index import Index, LogFile
+from holdfast.stores.jsonl.index import Index, PageQuery
+from holdfast.stores.jsonl.index_rows import LogFile, info_of
 from holdfast.stores.jsonl.log import FileLog, locate_sorted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.walk import OpenLog
@@ -41,7 +42,7 @@ class FileListing(SessionCatalogue):
         self.root = os.fspath(root)
         self._disk = disk or Disk()
         self._folders = Folders(self.root, self._disk)
-        self._index = Index(os.path.join(self.root, "index.sqlite3"))
+        self._index = Index(os.path.join(self.root, "index.sqlite3"), self._folders.changes)
         self._is_network_checked = False
 
     @contextmanager
@@ -71,25 +72,39 @@ class FileListing(SessionCatalogue):
         after: SessionInfo | None = None,
         limit: int | None = None,
     ) -> list[SessionInfo]:
+        is_part = any(value is not None for value in (limit, owner, label))
+        if is_part:
+            query = PageQuery(agent, owner, label, after, limit)
+            page = self._index.page(query, self._clock(), self._look_at)
+            if page is not None:
+                return page
+        wanted = None if is_part else agent  # the next page is quick once all were looked at
         logs = (
             LogFile(key, status, self._open)
             for key, status in self._folders.sessions()
-            if agent in (None, key.agent)
+            if wanted in (None, key.agent)
         )
-        infos = self._index.infos(logs, is_complete=agent is None)
-        return page_of(infos, owner=owner, label=label, after=after, limit=limit)
+        infos = self._index.infos(logs, is_complete=wanted is None, now=self._clock())
+        chosen = [info for info in infos if agent in (None, info.key.agent)]
+        return page_of(chosen, owner=owner, label=label, after=after, limit=limit)
+
+    def _look_at(self, keys: Iterable[SessionKey]) -> dict[SessionKey, LogFile]:
+        """Return the logs of those of the sessions that exist."""
+        return {
+            key: LogFile(key, status, self._open) for key, status in self._folders.statuses(keys)
+        }
 
     def info(self, key: SessionKey) -> SessionInfo:
         with self.open_log(key) as log:
-            return self._index.info(key, log.fd)
+            return info_of(key, self._index.row(key, log.fd))
 
     def totals(self, key: SessionKey) -> SessionTotals:
         with self.open_log(key) as log:
-            return self._index.totals(key, log.fd)
+            return self._index.row(key, log.fd).totals
 
     def locate(self, log: OpenLog, prefix: str) -> int:
         assert isinstance(log, FileLog)
         found = None
-        if log.size > _SCANNED_BYTES and self._index.is_sorted(log.key, log.fd):
+        if log.size > _SCANNED_BYTES and self._index.row(log.key, log.fd).order.is_sorted:
             found = locate_sorted(log, prefix)
         return super().locate(log, prefix) if found is None else found

@@ -33,6 +33,7 @@ def move_to_trash(
         lease_file.forget(folder, key.session)
         folders.disk.sync_folder(trash)
         folders.disk.sync_folder(folder)
+        folders.changes.mark(key)
     finally:
         os.close(trash)
     return Trashed(name, key, stamp / 1000, size)
@@ -64,6 +65,7 @@ def restore(folders: Folders, name: str) -> SessionKey:
             source, target = trashed.name + SUFFIX, key.session + SUFFIX
             os.rename(source, target, src_dir_fd=trash, dst_dir_fd=folder)
             folders.disk.sync_folder(folder)
+            folders.changes.mark(key)
         finally:
             os.close(trash)
     return key

@@ -48,6 +48,7 @@ class LogWriter:
         self._ending: Ending | None = None
         """The end as other writers left it; None once we have written after them."""
         self._recent: set[str] | None = None
+        self._marked = b""
 
     def append(
         self,
@@ -81,6 +82,7 @@ class LogWriter:
                 self._write(data, is_synced=is_synced)
             finally:
                 self._file.unlock()
+            self._marked = self._folders.changes.mark(self.key, self._marked)
             self.head, self._ending = lines.ids[-1], None
             if self._recent is not None:
                 self._recent.update(lines.ids)

@@ -1,0 +1,187 @@
+"""Which sessions changed: a list that writers add to, so that a page need not look at every file.
+
+`index.changes` begins with two random numbers and goes on with one line for each session that was
+made, appended to or removed. A reader draws a new first number before it reads the list: a writer
+that sees its own number still there is on the list already and writes nothing. The second number
+changes when the list was cut short, and then every file must be looked at.
+
+A writer adds to the list after it changed a log and before it acknowledges that. So what was
+acknowledged is found; what is missing after a power cut is found because the boot is another one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.errors import PathRejected
+from holdfast.stores.files import FILE_MODE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME: Final = "index.changes"
+_NUMBER_BYTES: Final = 8
+_HEADER_BYTES: Final = 2 * _NUMBER_BYTES
+_LIST_BYTES_MAX: Final = 1024 * 1024
+"""A longer list is cut short: about 25,000 changes, after which looking at every file is fair."""
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+
+
+class ChangesSeen(msgspec.Struct, frozen=True):
+    """The end of the list when a reader looked."""
+
+    boot: str
+    inode: int
+    epoch: bytes
+    """The number that changes when the list was cut short."""
+    offset: int
+
+
+class Changes:
+    """The list of one root. Where it cannot be used, a reader looks at every file."""
+
+    def __init__(self, root: str) -> None:
+        self._path = os.path.join(root, NAME)
+        self._fd = -1
+        self._numbers: mmap.mmap | None = None
+        self._pid, self._mutex = os.getpid(), threading.RLock()
+
+    def mark(self, key: SessionKey, known: bytes = b"") -> bytes:
+        """Put a session on the list, unless it is there since a mark that returned `known`.
+
+        Call it after the change. Returns what the next call needs to know.
+        """
+        try:
+            with self._exclusive():
+                return self._mark(key, known)
+        except (OSError, ValueError, PathRejected):
+            return b""  # every file is looked at once in a while
+
+    def _mark(self, key: SessionKey, known: bytes) -> bytes:
+        numbers = self._open()
+        drawn = numbers[:_NUMBER_BYTES]
+        if drawn != known:
+            if os.fstat(self._fd).st_size > _LIST_BYTES_MAX:
+                self.cut()
+            os.write(self._fd, f"{key}\n".encode())
+        return drawn
+
+    def look(self) -> ChangesSeen | None:
+        """Return the end of the list as it is now; None where it cannot be used.
+
+        Changes that are made after this call are on the list after that end.
+        """
+        try:
+            with self._exclusive():
+                return self._look()
+        except (OSError, ValueError, PathRejected):
+            return None
+
+    def _look(self) -> ChangesSeen:
+        numbers = self._open()
+        if os.stat(self._path).st_ino != os.fstat(self._fd).st_ino:
+            self._close()  # somebody deleted it: begin another
+            numbers = self._open()
+        numbers[:_NUMBER_BYTES] = os.urandom(_NUMBER_BYTES)
+        status = os.fstat(self._fd)
+        epoch = numbers[_NUMBER_BYTES:_HEADER_BYTES]
+        return ChangesSeen(_boot(), status.st_ino, epoch, status.st_size)
+
+    def between(self, before: ChangesSeen, now: ChangesSeen) -> set[SessionKey] | None:
+        """Return the sessions that were marked between two looks; None where nobody knows."""
+        if (before.boot, before.inode, before.epoch) != (now.boot, now.inode, now.epoch):
+            return None
+        if before.offset > now.offset:
+            return None
+        try:
+            with self._exclusive():
+                data = os.pread(self._fd, now.offset - before.offset, before.offset)
+        except OSError:
+            return None
+        if len(data) < now.offset - before.offset or data[-1:] not in (b"", b"\n"):
+            return None
+        return set(_keys(data))
+
+    def cut(self) -> None:
+        """Empty the list; the next reader looks at every file."""
+        with suppress(OSError, ValueError, PathRejected), self._exclusive():
+            numbers = self._open()
+            numbers[_NUMBER_BYTES:_HEADER_BYTES] = os.urandom(_NUMBER_BYTES)
+            os.ftruncate(self._fd, _HEADER_BYTES)
+
+    def close(self) -> None:
+        """Release the file; the next call opens it again."""
+        with self._exclusive():
+            self._close()
+
+    def __del__(self) -> None:
+        self._close()
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Keep other threads from closing the file meanwhile."""
+        if self._pid != os.getpid():  # a forked child: nobody is there to release its lock
+            self._pid, self._mutex = os.getpid(), threading.RLock()
+        with self._mutex:
+            yield
+
+    def _close(self) -> None:
+        if self._numbers is not None:
+            self._numbers.close()
+            self._numbers = None
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _open(self) -> mmap.mmap:
+        if self._numbers is not None:
+            return self._numbers
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(self._path, flags, FILE_MODE)
+        try:
+            status = os.fstat(fd)
+            if status.st_nlink > 1:
+                raise PathRejected(f"cannot use `{self._path}`: it is not a plain file")
+            if status.st_size < _HEADER_BYTES:
+                _begin(fd)
+            numbers = mmap.mmap(fd, _HEADER_BYTES)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd, self._numbers = fd, numbers
+        return numbers
+
+
+def _begin(fd: int) -> None:
+    """Write the two numbers, once, whoever else is opening the file."""
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    try:
+        if os.fstat(fd).st_size < _HEADER_BYTES:
+            os.ftruncate(fd, 0)
+            os.write(fd, os.urandom(_HEADER_BYTES))
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def _keys(data: bytes) -> Iterator[SessionKey]:
+    for line in data.split(b"\n"):
+        agent, _, session = line.decode("ascii", "replace").partition("/")
+        if agent and session and is_name(agent) and is_name(session):
+            yield SessionKey(agent, session)
+
+
+def _boot() -> str:
+    """Return the name of this boot; of this process where the system tells none."""
+    try:
+        with open(_BOOT_ID, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return f"process {os.getpid()}"

@@ -1,0 +1,254 @@
+"""A page of a large root is that of a full listing, and costs what it shows."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.stores.jsonl.test_index import QuickDisk
+from tests.support.runs import examples
+
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import Label, User
+from holdfast.errors import SessionExists
+from holdfast.ports import ANY_HEAD, SessionCatalogue, page_of
+from holdfast.stores import changes
+from holdfast.stores.jsonl import index
+from holdfast.stores.jsonl.store import JsonlStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from holdfast.ports import SessionInfo
+
+
+class Time:
+    """A clock that stands still."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@contextmanager
+def large_roots() -> Iterator[None]:
+    """Take every root for a large one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index, "_SMALL_ROOT", -1)
+        yield
+
+
+def all_of(store: JsonlStore) -> list[SessionInfo]:
+    """Every session, from the logs themselves."""
+    infos = [SessionCatalogue.info(store, key) for key in store.keys()]  # noqa: SIM118
+    return page_of(infos, owner=None, label=None, after=None, limit=None)
+
+
+NAMES = st.sampled_from("abcdef")
+ACTS = st.lists(
+    st.tuples(
+        st.sampled_from(["create", "append", "label", "remove", "restore", "erase", "page", "cut"]),
+        NAMES,
+        st.integers(0, 2),
+        st.integers(0, 9),
+    ),
+    max_size=30,
+)
+
+
+@examples(100)
+@given(acts=ACTS)
+def test_a_page_is_the_beginning_of_the_listing(acts: list[tuple[str, str, int, int]]) -> None:
+    """Whatever several stores of one root do in between, each sees it in its next page."""
+    clock = Time()
+    with large_roots(), tempfile.TemporaryDirectory() as root:
+        stores = [JsonlStore(root, disk=QuickDisk(), clock=clock) for _ in range(3)]
+        for name in "gabcdef":
+            clock.now += 1e-3
+            stores[0].create(SessionKey("main", name))
+        stores[0].sessions()
+        for act, name, place, number in acts:
+            clock.now += 1e-3
+            _do(stores[place], act, SessionKey("main", name), number)
+            reader = stores[(place + 1) % 3]
+            listing = all_of(reader)
+            assert reader.sessions(limit=2) == listing[:2]
+            after = listing[number % len(listing)] if listing else None
+            assert (
+                reader.sessions(after=after, limit=2)
+                == [info for info in listing if after is None or _place(info) > _place(after)][:2]
+            )
+            for owner in ("", "ann"):
+                chosen = [info for info in listing if info.owner == owner]
+                assert reader.sessions(owner=owner, agent="main", label="l1") == [
+                    info for info in chosen if info.label == "l1"
+                ]
+                if act == "page":
+                    assert reader.sessions(owner=owner) == chosen
+        for store in stores:
+            store.close()
+
+
+def _place(info: SessionInfo) -> tuple[float, SessionKey]:
+    return -info.last_active, info.key
+
+
+def _do(store: JsonlStore, act: str, key: SessionKey, number: int) -> None:
+    exists = key in list(store.keys())
+    if act == "create" and not exists:
+        store.create(key, owner="ann" if number % 2 else "", label=f"l{number % 3}")
+    elif act == "append" and exists:
+        store.append(key, [User(content="x")], expect=ANY_HEAD)
+    elif act == "label" and exists:
+        store.append(key, [Label(label=f"l{number % 3}")], expect=ANY_HEAD)
+    elif act == "remove" and exists:
+        store.remove(key)
+    elif act == "restore" and store.trash():
+        try:
+            store.restore(store.trash()[0].name)
+        except SessionExists:
+            return
+    elif act == "erase" and exists:
+        store.begin_erasure(key)
+        store.erase_from_indexes(key)
+        store.finish_erasure(key)
+    elif act == "cut":
+        store._folders.changes.cut()
+    elif act == "page":
+        store.sessions(limit=number)
+
+
+class Work(msgspec.Struct):
+    """Files that were looked at, and folders that were listed."""
+
+    stats: int = 0
+    folders: int = 0
+
+
+@contextmanager
+def counted() -> Iterator[Work]:
+    work, stat, scandir = Work(), os.stat, os.scandir
+
+    def counting_stat(*args: Any, **kwargs: Any) -> Any:
+        work.stats += 1
+        return stat(*args, **kwargs)
+
+    def counting_scandir(*args: Any) -> Any:
+        work.folders += 1
+        return scandir(*args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "stat", counting_stat)
+        patch.setattr(os, "scandir", counting_scandir)
+        yield work
+
+
+def filled(root: Path, count: int, clock: Time) -> JsonlStore:
+    store = JsonlStore(root, disk=QuickDisk(), clock=clock)
+    store.create(SessionKey("main", "s0"))
+    folder = root / "agents" / "main" / "sessions"
+    header = (folder / "s0.jsonl").read_bytes()
+    for number in range(1, count):
+        (folder / f"s{number}.jsonl").write_bytes(header.replace(b'"s0"', f'"s{number}"'.encode()))
+    assert len(store.sessions()) == count
+    return store
+
+
+@pytest.mark.parametrize("count", [60, 1_500])
+def test_a_page_looks_at_its_own_files(tmp_path: Path, count: int) -> None:
+    """Among 25 times as many sessions, a page of 50 looks at no more files, nor do filters."""
+    clock = Time()
+    with large_roots(), filled(tmp_path, count, clock) as store:
+        for number in range(3):
+            clock.now += 0.01
+            store.append(SessionKey("main", f"s{number}"), [User(content="x")], expect=ANY_HEAD)
+        with counted() as work:
+            page = store.sessions(limit=50)
+        assert [info.key.session for info in page[:3]] == ["s2", "s1", "s0"]
+        assert (work.folders, work.stats) == (0, 50 + 3 + 1), "its own, the changed, and the list"
+        with counted() as work:
+            assert store.sessions(label="none") == []
+            assert store.sessions(owner="ann", limit=5) == []
+        assert work.stats == 2
+
+
+def test_changes_by_other_programs_are_seen_within_a_minute(tmp_path: Path) -> None:
+    clock = Time()
+    with large_roots(), filled(tmp_path, 5, clock) as store:
+        store.sessions(limit=2)
+        folder = tmp_path / "agents" / "main" / "sessions"
+        (folder / "new.jsonl").write_bytes((folder / "s1.jsonl").read_bytes())
+        (folder / "s2.jsonl").unlink()
+        assert len(store.sessions(limit=9)) == 4, "what is gone is not shown"
+        clock.now += index._LOOK_SECONDS
+        names = {info.key.session for info in store.sessions(limit=9)}
+        assert names == {"new", "s0", "s1", "s3", "s4"}
+
+
+def test_another_boot_means_looking_at_every_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut a change may be in a log and not on the list."""
+    clock = Time()
+    with large_roots(), filled(tmp_path, 5, clock) as store:
+        store.sessions(limit=2)
+        monkeypatch.setattr(changes, "_BOOT_ID", "/nowhere")
+        with counted() as work:
+            store.sessions(limit=2)
+        assert work.folders > 0
+
+
+def test_a_writer_marks_once_between_two_listings(tmp_path: Path) -> None:
+    """The list does not grow with appends, and is cut short when it is long."""
+    clock = Time()
+    with large_roots(), filled(tmp_path, 3, clock) as store:
+        store.sessions(limit=2)
+        path = tmp_path / changes.NAME
+        sizes = []
+        for _ in range(20):
+            store.append(SessionKey("main", "s1"), [User(content="x")], expect=ANY_HEAD)
+            sizes.append(path.stat().st_size)
+        assert len(set(sizes)) == 1
+        store.sessions(limit=2)
+        with path.open("ab") as file:
+            file.write(b"main/s1\n" * (changes._LIST_BYTES_MAX // 8 + 1))
+        clock.now += 1
+        store.append(SessionKey("main", "s1"), [User(content="last")], expect=ANY_HEAD)
+        assert path.stat().st_size < 100
+        assert store.sessions(limit=1)[0].records == 22
+
+
+@pytest.mark.parametrize("what", ["deleted", "a folder", "a link", "garbage", "read-only"])
+def test_a_list_that_cannot_be_used_changes_no_answer(tmp_path: Path, what: str) -> None:
+    clock = Time()
+    path = tmp_path / changes.NAME
+    with large_roots():
+        with filled(tmp_path, 3, clock) as store:
+            store.sessions(limit=2)
+        path.unlink()
+        if what == "a folder":
+            path.mkdir()
+        elif what == "a link":
+            (tmp_path / "target").write_bytes(b"x" * 100)
+            path.symlink_to(tmp_path / "target")
+        elif what == "garbage":
+            path.write_bytes(b"\xff\n/\n..//x\n" * 5)
+        elif what == "read-only":
+            path.write_bytes(b"x" * 16)
+            path.chmod(0o400)
+        with JsonlStore(tmp_path, disk=QuickDisk(), clock=clock) as store:
+            clock.now += 1
+            store.append(SessionKey("main", "s2"), [User(content="x")], expect=ANY_HEAD)
+            assert [info.key.session for info in store.sessions(limit=1)] == ["s2"]
+            assert len(store.sessions(limit=9)) == 3
+        if what == "a link":
+            assert (tmp_path / "target").read_bytes() == b"x" * 100
