@@ -334,6 +334,16 @@ def test_shortened_message_gives_way_to_the_whole_one() -> None:
     assert both.messages[0].kept == both.messages[0].total == len(str(said.content).strip())
 
 
+def test_messages_of_an_earlier_carry_over_have_no_record() -> None:
+    """Only a message whose record is at hand names it."""
+    first = carry_over([User(content="Keep it.", id="a")], cap_tokens=500, counter=COUNTER)
+    later = carry_over(
+        [User(content="Go on.", id="b")], cap_tokens=500, counter=COUNTER, previous=first.text
+    )
+    assert [message.record for message in first.messages] == ["a"]
+    assert [message.record for message in later.messages] == ["", "b"]
+
+
 def test_messages_stay_in_their_order() -> None:
     """Those that an earlier carry quotes, whole or not, and those at hand."""
     records: list[Record] = [

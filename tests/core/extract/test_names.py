@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.extract.names import identifiers, mentions
+from holdfast.core.extract.digest import Digest
+from holdfast.core.extract.names import identifiers, mentions, rank_names, weigh
 from holdfast.core.tokens.counting import Estimator
 
 COUNTER = Estimator()
@@ -46,3 +47,45 @@ def test_mentions_are_the_most_frequent_names_within_the_cap() -> None:
     cap = COUNTER.count(" common_name")
     assert mentions(text, cap, COUNTER) == "common_name"
     assert mentions(text, 0, COUNTER) == ""
+
+
+@pytest.mark.parametrize(
+    ("digests", "first"),
+    [
+        ([{"old_name": 1.0}, {"new_name": 1.0}], "new_name"),
+        ([{"twice_said": 1.0}, {"once_said_": 1.0}, {"twice_said": 1.0}], "twice_said"),
+        ([{"in_a_call": 3.0, "in_a_text": 1.0}], "in_a_call"),
+        ([{"short": 1.0, "a_very_long_name_that_costs_much": 1.0}], "short"),
+        (
+            [{"a_very_long_name_that_costs_much": 9.0, "short": 1.0}],
+            "a_very_long_name_that_costs_much",
+        ),
+        ([{"name_b": 1.0, "name_a": 1.0}], "name_a"),
+    ],
+)
+def test_names_that_later_steps_need_come_first(
+    digests: list[dict[str, float]], first: str
+) -> None:
+    """The recent, the repeated, those of calls, and at the same weight the short."""
+    found = rank_names([Digest("r", names=names, is_step=True) for names in digests])
+    assert found[0] == first
+    assert sorted(found) == sorted({name for names in digests for name in names})
+
+
+def test_mention_counts_half_after_twenty_steps() -> None:
+    """Steps make a name old; records that are no steps do not."""
+    for steps, first in ((19, "old_name"), (21, "new_name")):
+        digests = [
+            Digest("old", names={"old_name": 2.0}),
+            *(Digest("step", is_step=True) for _ in range(steps)),
+            *(Digest("note") for _ in range(30)),
+            Digest("new", names={"new_name": 1.0}),
+        ]
+        assert rank_names(digests)[0] == first
+
+
+def test_numbers_and_boilerplate_weigh_little() -> None:
+    """A line number or `__init__` does not push a real name out."""
+    found = weigh(["18080", "__init__", "TYPE_CHECKING", "real_name"], 2.0)
+    assert found["real_name"] == 2.0
+    assert max(found[name] for name in ("18080", "__init__", "TYPE_CHECKING")) < 1.0

@@ -38,6 +38,16 @@ def test_a_list_is_one_whose_entries_all_have_a_status() -> None:
         ("todo_add", {"text": "Add it"}, Change("Add it")),
         ("TaskUpdate", {"taskId": "3", "status": "in_progress"}, Change("", "doing", "3")),
         ("complete_task", {"id": 3}, Change("", "done", "3")),
+        ("finish_todo", {"todo_id": "x"}, Change("", "done", "x")),
+        ("edit_task", {"id": 3, "title": "New"}, Change("New", None, "3")),
+        (
+            "TaskUpdate",
+            {"taskId": "3", "subject": "New", "status": "done"},
+            Change("New", "done", "3"),
+        ),
+        ("TaskUpdate", {"id": True, "status": "done"}, None),
+        ("todo_add", {"text": "Add it", "status": "done"}, Change("Add it", "done")),
+        ("todo_add", {"text": "  "}, None),
         ("TaskOutput", {"task_id": "x", "block": True}, None),
         ("Task", {"prompt": "Look", "subagent_type": "Explore"}, None),
         ("create_file", {"name": "x"}, None),
@@ -76,6 +86,17 @@ def test_an_entry_is_changed_where_it_is_known() -> None:
     assert apply_change(tasks, Change("", "done", "7")) == tasks
     assert apply_change(tasks, Change("", "dropped", "1")) == [Task("Test it", id="2")]
     assert merge(tasks, [Task("add it", "done", "text")])[-1].id == "1"
+
+
+def test_change_of_one_entry_leaves_the_others() -> None:
+    """The changed entry is the newest; the rest keeps its order, wherever the entry was."""
+    tasks = [Task(text, id=text) for text in "abcd"]
+    for place, task in enumerate(tasks):
+        others = [*tasks[:place], *tasks[place + 1 :]]
+        newer = Task("New", "doing", id=task.id)
+        assert apply_change(tasks, Change("New", "doing", task.id)) == [*others, newer]
+        assert apply_change(tasks, Change("", None, task.id)) == [*others, task]
+        assert apply_change(tasks, Change("", "dropped", task.id)) == others
 
 
 def test_what_is_done_goes_before_what_is_open() -> None:

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from tests.strategies import clean_texts, json_objects
 
-from holdfast.core.extract.touched_files import PATH_CHARS, find_touches
+from holdfast.core.extract.touched_files import (
+    PATH_CHARS,
+    deletes_files,
+    find_touches,
+    whole_content,
+)
 
 PATCH = """*** Begin Patch
 *** Update File: src/a.py
@@ -73,6 +78,11 @@ def test_changes_are_changes(tool: str, arguments: dict[str, Any], paths: set[st
         ("lint", {"thing": "src/deep/a.py"}, {"src/deep/a.py"}),
         ("view_image", {"uri": "file:///tmp/p.png"}, {"/tmp/p.png"}),
         ("read", {"path": "My Notes.txt"}, {"My Notes.txt"}),
+        ("compile", {"source": "/srv/app/LICENSE"}, {"/srv/app/LICENSE"}),
+        ("compile", {"input": "./gradlew"}, {"./gradlew"}),
+        ("compile", {"input": "../gradlew"}, {"../gradlew"}),
+        ("compile", {"document": "~/notes"}, {"~/notes"}),
+        ("compile", {"document": "C:\\work\\a.txt"}, {"C:\\work\\a.txt"}),
     ],
 )
 def test_everything_else_reads(tool: str, arguments: dict[str, Any], paths: set[str]) -> None:
@@ -103,12 +113,52 @@ def test_copy_reads_one_and_changes_the_other() -> None:
         ("write", {"content": "src/a.py"}),
         ("write", {"old_string": "src/a.py", "new_string": "src/b.py"}),
         ("read", {}),
+        ("compile", {"target": "release"}),
+        ("compile", {"thing": "/srv/app/LICENSE"}),
+        ("compile", {"source": "some words.txt"}),
         ("post", {"message": DIFF}),
     ],
 )
 def test_what_is_no_file_is_not_listed(tool: str, arguments: dict[str, Any]) -> None:
     """Commands, addresses, folders, patterns and prose are left alone."""
     assert find_touches(tool, arguments) == ()
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "text"),
+    [
+        *(
+            ("Write", {"path": "a", key: "all of it"}, "all of it")
+            for key in ("content", "contents")
+        ),
+        *(("create_file", {key: "all of it"}, "all of it") for key in ("file_text", "fileText")),
+        ("save", {"text": "all of it"}, "all of it"),
+        ("write_file", {"content": ""}, ""),
+        ("write_file", {"content": ["no", "text"]}, None),
+        ("write_file", {"path": "a"}, None),
+        ("Edit", {"path": "a", "content": "a part"}, None),
+        ("append_file", {"content": "a part"}, None),
+        ("str_replace_based_edit_tool", {"command": "create", "file_text": "x"}, "x"),
+        ("str_replace_based_edit_tool", {"command": "insert", "text": "x"}, None),
+    ],
+)
+def test_content_of_a_file_that_is_written_whole(
+    tool: str, arguments: dict[str, Any], text: str | None
+) -> None:
+    """A tool that writes a part does not say what the file holds."""
+    assert whole_content(tool, arguments) == text
+
+
+@pytest.mark.parametrize(
+    ("tool", "is_deleting"),
+    [
+        *((name, True) for name in ("delete_file", "fs.remove", "unlink", "rm", "fs_rm")),
+        *((name, False) for name in ("write_file", "perform", "format", "read")),
+    ],
+)
+def test_tools_that_delete(tool: str, is_deleting: bool) -> None:
+    """By a word in the name, and not by letters inside one."""
+    assert deletes_files(tool) is is_deleting
 
 
 @given(tool=clean_texts(), arguments=json_objects(12))

@@ -329,9 +329,7 @@ def _files(digests: Sequence[Digest]) -> tuple[FileList, FileList]:
     open_calls: dict[str, tuple[Touch, ...]] = {}
     for digest in digests:
         open_calls.update(digest.calls)
-        for path in (*digest.read.paths, *digest.changed.paths):
-            seen.pop(path, None)
-            seen[path] = None
+        seen.update(dict.fromkeys((*digest.read.paths, *digest.changed.paths)))
         changed.update(digest.changed.paths)
         touches = open_calls.pop(digest.answers, ()) if digest.answers is not None else ()
         for touch in touches if not digest.is_failed else ():

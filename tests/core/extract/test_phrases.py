@@ -1,0 +1,76 @@
+"""Words that are searched for: as whole words or anywhere, in any case, with any apostrophe."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from tests.strategies import clean_texts
+
+from holdfast.core.extract.phrases import begins, holds, says_nothing, sentence_spans
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("never", True),
+        ("You NEVER do.", True),
+        ("nevertheless", False),
+        ("whenever", False),
+        ("don't", True),
+        ("don’t", True),
+        ("这不要那", True),
+        ("nothing of it", False),
+    ],
+)
+def test_holds_finds_whole_words_and_wide_ones_anywhere(text: str, is_found: bool) -> None:
+    """Languages without spaces between words are searched without looking for them."""
+    assert (holds(("never", "don't"), ("不要",)).search(text) is not None) is is_found
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("Sorry, no", True),
+        ('  "Sorry" it is', True),
+        ("I can’t", True),
+        ("I am sorry", False),
+        ("", False),
+    ],
+)
+def test_begins_looks_at_the_beginning_alone(text: str, is_found: bool) -> None:
+    """Signs and spaces before the first word do not count."""
+    assert (begins(("sorry", "i can't")).match(text) is not None) is is_found
+
+
+@pytest.mark.parametrize(
+    ("sentence", "is_nothing"),
+    [
+        ("Good.", True),
+        ("Thank you!", True),
+        ("…", True),
+        ("Thank you for HF-2291.", False),
+        ("Deploy it.", False),
+    ],
+)
+def test_courtesies_say_nothing(sentence: str, is_nothing: bool) -> None:
+    """A sentence with one other word says something."""
+    assert says_nothing(sentence) is is_nothing
+
+
+@given(text=clean_texts(200))
+def test_sentences_together_are_the_whole_text(text: str) -> None:
+    """No character is lost between two of them."""
+    spans = list(sentence_spans(text))
+    assert "".join(text[start:end] for start, end in spans) == text
+    assert [start for start, _end in spans[1:]] == [end for _start, end in spans[:-1]]
+
+
+def test_sentences_end_where_they_end() -> None:
+    """At a stop with a space behind it, a wide stop, or a line break."""
+    text = "One is 1.5 long. Two!\nThree。四"
+    assert [text[start:end] for start, end in sentence_spans(text)] == [
+        "One is 1.5 long. ",
+        "Two!\n",
+        "Three。",
+        "四",
+    ]

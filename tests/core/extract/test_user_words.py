@@ -1,0 +1,49 @@
+"""The user's words in a carry-over: what is written can be read back, and counts go on."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.extract.digest import Instructions
+from holdfast.core.extract.user_words import (
+    instruction_lines,
+    quote,
+    read_instructions,
+    read_quotes,
+)
+
+LINES = st.text("ab->()0 漢", min_size=1, max_size=20)
+
+
+@given(
+    sentences=st.lists(LINES, min_size=1, max_size=4),
+    omitted=st.sampled_from([0, 1, 2, 999, 12_345]),
+)
+def test_instructions_can_be_read_back(sentences: list[str], omitted: int) -> None:
+    """The list and the number of those that had no room outlive any number of cuts."""
+    instructions = Instructions(tuple(sentences), omitted)
+    assert read_instructions(instruction_lines(instructions)) == instructions
+
+
+@pytest.mark.parametrize(
+    ("omitted", "first"),
+    [(0, "- use tabs"), (1, "(1 other not listed)"), (1_234, "(1,234 others not listed)")],
+)
+def test_instructions_without_room_are_counted_in_words(omitted: int, first: str) -> None:
+    """The reader of a carry-over learns that there were more."""
+    assert instruction_lines(Instructions(("use tabs",), omitted))[0] == first
+
+
+def test_no_instructions_are_no_list() -> None:
+    """Nothing to list is not a section with a count."""
+    assert instruction_lines(Instructions((), 7)) == []
+    assert read_instructions(["some other line", "(no number others not listed)"]) == Instructions()
+
+
+@given(messages=st.lists(st.lists(LINES, min_size=1, max_size=3).map("\n".join), max_size=4))
+def test_quotations_can_be_read_back(messages: list[str]) -> None:
+    """Messages of several lines, with an empty line between any two messages."""
+    text = "\n\n".join(map(quote, messages))
+    assert read_quotes(text.splitlines()) == messages
