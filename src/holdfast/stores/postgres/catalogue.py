@@ -52,11 +52,8 @@ class PostgresCatalogue(PostgresReader):
     def create_log(self, key: SessionKey, records: Iterable[Record]) -> None:
         lines = ((record, encode(record)) for record in records)
 
-        def work(connection: Connection) -> None:
-            with connection.transaction():
-                self._fill(connection, self._claim(connection, key), lines)
-
-        self._connections.run(f"create session `{key.session}`", work, is_repeatable=False)
+        with self._connections.transaction(f"create session `{key.session}`") as connection:
+            self._fill(connection, self._claim(connection, key), lines)
 
     def _claim(self, connection: Connection, key: SessionKey) -> int:
         """Take the name of a session, and return the number of its log."""
@@ -148,11 +145,8 @@ class PostgresCatalogue(PostgresReader):
 
     def _write(self, doing: str, query: str, parameters: Sequence[Any]) -> list[Any]:
         """Run a statement that changes something; after a lost connection it is not repeated."""
-
-        def work(connection: Connection) -> list[Any]:
+        with self._connections.transaction(doing) as connection:
             return connection.execute(self._sql(query), parameters, binary=True).fetchall()
-
-        return self._connections.run(doing, work, is_repeatable=False)
 
 
 def _facts_row(

@@ -101,7 +101,7 @@ class Connections:
             with self.use() as connection, connection.transaction():
                 yield connection
         except _driver().Error as error:
-            raise explain(error, doing, self.address) from error
+            raise explain(error, doing, self.address, is_known=False) from error
 
     @contextmanager
     def use(self) -> Iterator[Connection]:

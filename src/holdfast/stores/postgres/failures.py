@@ -135,9 +135,18 @@ def is_retryable(error: BaseException) -> bool:
     return getattr(error, "sqlstate", None) in _ROLLED_BACK
 
 
-def explain(error: Any, doing: str, address: Address) -> StoreError:
-    """Return our error for one of a statement."""
+def explain(error: Any, doing: str, address: Address, *, is_known: bool = True) -> StoreError:
+    """Return our error for one of a statement.
+
+    After a lost connection, `is_known` says whether the outcome is: a read changed nothing.
+    """
     state = error.sqlstate or ""
+    if is_lost(error) and not is_known:
+        return NotDurable(
+            f"it is not known whether it was done to {doing}: the connection to {address.shown} "
+            "was lost before the answer came",
+            hint="when the server is back, look whether it was done before you do it again",
+        )
     if is_lost(error):
         return StoreUnavailable(
             f"cannot {doing}: the connection to {address.shown} was lost",

@@ -53,7 +53,11 @@ class PostgresReader(SessionCatalogue):
     ) -> None:
         super().__init__(clock=clock, entropy=entropy)
         self._connections = Connections(read_address(address), limit=connections_max)
-        schema.prepare(self._connections)
+        try:
+            schema.prepare(self._connections)
+        except BaseException:
+            self._connections.close()
+            raise
 
     @contextmanager
     def open_log(self, key: SessionKey) -> Iterator[PostgresLog]:
