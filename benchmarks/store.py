@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -56,13 +57,26 @@ class Plan:
     small_records: int
     sessions: int
     imports: int
+    many_sessions: int
 
 
 FULL = Plan(
-    rounds=7, turns=500, large_records=1_000_000, small_records=10_000, sessions=10_000, imports=15
+    rounds=7,
+    turns=500,
+    large_records=1_000_000,
+    small_records=10_000,
+    sessions=10_000,
+    imports=15,
+    many_sessions=100_000,
 )
 QUICK = Plan(
-    rounds=5, turns=500, large_records=100_000, small_records=10_000, sessions=1_000, imports=7
+    rounds=5,
+    turns=500,
+    large_records=100_000,
+    small_records=10_000,
+    sessions=1_000,
+    imports=7,
+    many_sessions=10_000,
 )
 
 
@@ -449,7 +463,90 @@ def _window_offset(root: Path) -> int:
     return size - len(data) + data.rindex(b'\n{"type":"compaction"') + 1
 
 
-# 4: reading everything
+# 4: questions that must not cost more in a longer log, nor among more sessions
+
+
+def asking(bench: Bench) -> list[Row]:
+    plan = bench.plan
+    roots = {count: bench.place() for count in (plan.large_records, plan.small_records)}
+    rows = []
+    with contextlib.ExitStack() as stack:
+        stores = {}
+        for count, root in roots.items():
+            _load(bench, root, count)
+            stores[count] = stack.enter_context(JsonlStore(root))
+            stores[count].totals(KEY)  # the index reads a log once
+        names = {count: _middle_id(root) for count, root in roots.items()}
+
+        def find(count: int) -> object:
+            return stores[count].find(KEY, names[count])
+
+        def status(count: int) -> object:
+            stores[count].append(KEY, _nth(bench, 1), expect=ANY_HEAD, durability="buffered")
+            return stores[count].totals(KEY), stores[count].info(KEY)
+
+        def follow(count: int) -> object:
+            head = stores[count].head(KEY)
+            stores[count].append(KEY, _nth(bench, 1), expect=ANY_HEAD, durability="buffered")
+            return list(stores[count].follow(KEY, head, idle_seconds=0))
+
+        for what, act in (
+            ("find a record by its id", find),
+            ("append a turn, then totals and facts", status),
+            ("append a turn, seen by a follower", follow),
+        ):
+            pair = in_turns(
+                plan.rounds,
+                31,
+                lambda act=act: act(plan.large_records),  # type: ignore[misc]
+                lambda act=act: act(plan.small_records),  # type: ignore[misc]
+            )
+            small = f"the same with {plan.small_records:,} records"
+            rows.append(pair.row(f"{what}, {plan.large_records:,} records", small, at_most=1.5))
+    for root in roots.values():
+        shutil.rmtree(root)
+    return [*rows, _page_row(bench)]
+
+
+def _middle_id(root: Path) -> str:
+    with log_of(root).open("rb") as file:
+        file.seek(log_of(root).stat().st_size // 2)
+        file.readline()
+        return str(json.loads(file.readline())["id"])
+
+
+def _page_row(bench: Bench) -> Row:
+    """A page of 50 after an append, among many sessions and among 1,000."""
+    few, many = 1_000, bench.plan.many_sessions
+    with contextlib.ExitStack() as stack:
+        stores = {}
+        for count in (many, few):
+            root = bench.place()
+            store = stores[count] = JsonlStore(root, disk=_Unsynced())
+            stack.enter_context(store)
+            store.create(SessionKey("main", "s0"), owner="ann")
+            folder = log_of(root).parent
+            header = (folder / "s0.jsonl").read_bytes()
+            for number in range(1, count):
+                line = header.replace(b'"s0"', f'"s{number}"'.encode())
+                (folder / f"s{number}.jsonl").write_bytes(line)
+            assert len(store.sessions()) == count
+
+        def page(count: int) -> object:
+            key = SessionKey("main", f"s{random.randrange(count)}")
+            stores[count].append(key, _nth(bench, 1), expect=ANY_HEAD, durability="buffered")
+            found = stores[count].sessions(owner="ann", limit=50)
+            assert (len(found), found[0].key) == (50, key)
+            return found
+
+        pair = in_turns(bench.plan.rounds, 31, lambda: page(many), lambda: page(few))
+    what = f"append, then a page of 50 among {many:,} sessions"
+    return pair.row(
+        what, f"the same among {few:,}", at_most=1.5, note="every file looked at once a minute"
+    )
+
+
+# 5: reading everything
 
 
 def replaying(bench: Bench) -> list[Row]:
@@ -779,6 +876,7 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "append": appending,
     "peer": appending_beside_a_peer,
     "open": opening,
+    "ask": asking,
     "replay": replaying,
     "disk": disk,
     "list": listing,
