@@ -269,3 +269,23 @@ def test_sessions_that_come_of_others_keep_the_owner() -> None:
 
     assert len(list(store.keys())) >= 5
     assert {info.owner for info in store.sessions()} == {"ann"}
+
+
+class OneOwner(MemoryStore):
+    """Refuses to list the sessions of every owner."""
+
+    def sessions(self, **filters: Any) -> Any:
+        assert filters.get("owner") is not None, "sessions of every owner were listed"
+        return super().sessions(**filters)
+
+
+@pytest.mark.parametrize("path", sorted(PROBES))
+def test_a_lookup_lists_the_sessions_of_its_owner_alone(path: str) -> None:
+    """What an owner asks for does not cost what the others have."""
+    with OneOwner() as store:
+        for owner in ("ann", "bob"):
+            key = find_session(store, f"{owner}s", "main", create=True, owner=owner)
+            store.append(key, [User(content=f"of [{owner}]")], expect=ANY_HEAD)
+        assert "of [ann]" in PROBES[path](store, "anns", "ann")
+        with suppress(AccessDenied, UsageError):
+            PROBES[path](store, "no such", "ann")

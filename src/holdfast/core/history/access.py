@@ -115,6 +115,13 @@ def subject_of(key: SessionKey, described: Described) -> Subject:
     return Subject(key, described.owner, parent, described.reason)
 
 
+def readable_owners(caller: Caller) -> tuple[str, ...] | None:
+    """The owners whose sessions a caller may read at most; None is every owner."""
+    if EVERY in caller.owners:
+        return None
+    return tuple(dict.fromkeys((caller.owner, *caller.owners)))
+
+
 def decide(caller: Caller, subject: Subject | None, find: Find) -> AccessDecision:
     """Return whether `caller` may read `subject`. None stands for one that could not be found."""
     return Gate(caller, find).verdict(subject)
@@ -228,9 +235,8 @@ def _sees_everything(caller: Caller) -> bool:
 
 
 def _is_of_readable_owner(caller: Caller, subject: Subject) -> bool:
-    if EVERY in caller.owners:
-        return True
-    return subject.owner is not None and subject.owner in (caller.owner, *caller.owners)
+    owners = readable_owners(caller)
+    return owners is None or subject.owner in owners
 
 
 def _own_key(caller: Caller) -> SessionKey | None:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.history.access import OPERATOR, Gate, Subject, decide, subject_of
+from holdfast.core.history.access import (
+    OPERATOR,
+    Gate,
+    Subject,
+    decide,
+    readable_owners,
+    subject_of,
+)
 from holdfast.core.limits import ID_CHARS_MAX
 from holdfast.core.log.ids import Named, SessionKey, is_name, resolve
 from holdfast.engine.history.request import RequestRefused, sentence_of
 from holdfast.errors import AmbiguousName, NoSuchSession, StoreError
+from holdfast.ports import page_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +85,9 @@ class SessionLookup:
             return Subject(key, None)  # it exists, but its damaged header does not say whose it is
 
     def visible(self) -> list[SessionInfo]:
-        infos = self._store.sessions()
+        owners = readable_owners(self._caller)
+        infos = [info for owner in owners or (None,) for info in self._store.sessions(owner=owner)]
         known = {info.key: subject_of(info.key, info) for info in infos}
-        gate = Gate(self._caller, known.get)
-        return [info for info in infos if gate.verdict(known[info.key]).is_allowed]
+        gate = Gate(self._caller, lambda key: known.get(key) or self.find(key))
+        seen = (info for info in infos if gate.verdict(known[info.key]).is_allowed)
+        return page_of(seen, owner=None, label=None, after=None, limit=None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from holdfast.core.history.access import decide, subject_of
+from holdfast.core.history.access import Gate, readable_owners, subject_of
 from holdfast.core.log.speakers import assistant_text, user_text
 from holdfast.core.memory.passages import passages
 from holdfast.core.memory.search_terms import terms
@@ -19,7 +19,7 @@ from holdfast.ports.search_index import IndexPassage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from holdfast.core.history.access import Caller
+    from holdfast.core.history.access import Caller, Subject
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.memory.note_types import Note
@@ -39,6 +39,8 @@ class Indexer:
         self._store = store
         self._notes = notes
         self._caller = caller
+        self._listed: set[tuple[SourceKind, str]] = set()
+        """Sessions of the caller's owners that were there before."""
 
     @property
     def prefix(self) -> str:
@@ -58,8 +60,8 @@ class Indexer:
         """The sources that may answer."""
         allowed: set[tuple[SourceKind, str]] = set()
         if scope != "notes":
-            infos = {str(info.key): info for info in self._store.sessions()}
-            allowed |= {("session", name) for name in self._visible(infos)}
+            infos = self._infos(self._store)
+            allowed |= {("session", name) for name in self._visible(self._store, infos)}
         prefix = None if scope == "sessions" or self._notes is None else self.prefix
         return [
             source
@@ -72,13 +74,19 @@ class Indexer:
             )
         ]
 
-    def _visible(self, infos: Mapping[str, SessionInfo]) -> list[str]:
+    def _infos(self, store: SessionStore) -> dict[str, SessionInfo]:
+        """The sessions of the owners that the caller may read."""
+        owners = readable_owners(self._caller) or (None,)
+        return {str(info.key): info for owner in owners for info in store.sessions(owner=owner)}
+
+    def _visible(self, store: SessionStore, infos: Mapping[str, SessionInfo]) -> list[str]:
         subjects = {info.key: subject_of(info.key, info) for info in infos.values()}
-        return [
-            name
-            for name, info in infos.items()
-            if decide(self._caller, subjects[info.key], subjects.get).is_allowed
-        ]
+
+        def find(key: SessionKey) -> Subject | None:
+            return subjects.get(key) or subject_of(key, store.header(key))
+
+        gate = Gate(self._caller, find)
+        return [name for name, info in infos.items() if gate.verdict(subjects[info.key]).is_allowed]
 
     def _refresh_notes(
         self, notes: Notes, known: Mapping[tuple[SourceKind, str], IndexSource]
@@ -105,8 +113,10 @@ class Indexer:
     def _refresh_sessions(
         self, store: SessionStore, known: Mapping[tuple[SourceKind, str], IndexSource]
     ) -> None:
-        infos = {str(info.key): info for info in store.sessions()}
-        for name in self._visible(infos):
+        infos = self._infos(store)
+        # Sessions of owners that the caller may not read are not listed, and not gone.
+        ours = known if readable_owners(self._caller) is None else self._listed
+        for name in self._visible(store, infos):
             info, source = infos[name], known.get(("session", name))
             stamp = f"{info.head} {info.bytes} {info.records}"
             if source is None or source.stamp != stamp:
@@ -114,10 +124,11 @@ class Indexer:
         gone = [
             source.id
             for (kind, name), source in known.items()
-            if kind == "session" and name not in infos
+            if kind == "session" and name not in infos and (kind, name) in ours
         ]
         if gone:
             self._index.forget(gone)
+        self._listed |= {("session", name) for name in infos}
 
     def _read_session(
         self, store: SessionStore, key: SessionKey, stamp: str, source: IndexSource | None

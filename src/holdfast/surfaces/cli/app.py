@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.log.ids import Named, SessionKey, resolve
+from holdfast.core.log.ids import Named, SessionKey, is_name, resolve
+from holdfast.errors import NoSuchSession, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from holdfast.config import Settings
     from holdfast.ports import SessionInfo
     from holdfast.surfaces.cli.terminal import Output
+
+_LABELLED_MAX: Final = 9
+"""Sessions of one label that are looked at: two make it ambiguous, and the error names eight."""
 
 
 class App:
@@ -33,8 +38,24 @@ class App:
 
     def session(self, name: str) -> SessionKey:
         """Find a session by its id, its label, or a unique prefix of one."""
-        infos = self.sessions()
+        exact = list(self._exact(name))
+        if len(exact) == 1:
+            return exact[0]  # without listing all the others
+        infos: list[SessionInfo] = []
+        if name and not exact:
+            infos = self.store.sessions(owner=self.owner, label=name, limit=_LABELLED_MAX)
+        infos = infos or self.sessions()
         return resolve(name, (Named(info.key, info.label, info.owner) for info in infos))
+
+    def _exact(self, name: str) -> Iterator[SessionKey]:
+        """Yield the sessions with exactly that id, or `agent/id`."""
+        agent, slash, session = name.rpartition("/")
+        for each in [agent] if slash else self.store.agents():
+            if is_name(each) and is_name(session):
+                key = SessionKey(each, session)
+                with suppress(NoSuchSession, StoreError):  # a full listing tells of damage
+                    if self.store.header(key).owner == self.owner or self.owner is None:
+                        yield key
 
     def sessions(self, agent: str | None = None, limit: int | None = None) -> list[SessionInfo]:
         """List sessions, the newest first; slow only if many logs have changed."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.surfaces.cli.app import App
+
 if TYPE_CHECKING:
+    import pytest
     from tests.surfaces.conftest import Cli
 
 
@@ -28,3 +31,14 @@ def test_owners_at_the_command_line(cli: Cli) -> None:
     assert cli("log", "a1", "--owner", "bob").status == 2
     assert cli("--owner", "bob", "log", "b1").status == 0
     assert [row["session"] for row in cli("sessions", "-n", "2", "--json").json] == ["c1", "b1"]
+
+
+def test_an_id_or_a_label_is_found_without_listing_everything(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("new", "plan", "--id", "a1")
+    cli("new", "a1", "--id", "b1")
+    monkeypatch.setattr(App, "sessions", None)
+
+    for name in ("a1", "main/a1", "plan"):
+        assert cli("label", name, "--json").json["session"] == "a1"
