@@ -1,8 +1,8 @@
 """Every command and every slash command does the same on every store.
 
 Commands are found by introspection, and `tests/surfaces/test_leaks.py` has arguments for each. They
-run on a store in files and on one in memory with the same content; what they print and what they
-leave in the store must be the same.
+run on stores in files, in memory and in a database, with the same content; what they print and what
+they leave in the store must be the same.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from tests.support.runs import sample
 from tests.surfaces.chats import Seat
 from tests.surfaces.test_leaks import plant, plant_file, shown, ways_to_call
 
 from holdfast.engine.session import opening
-from holdfast.stores import JsonlStore, MemoryStore
+from holdfast.stores import MemoryStore
 from holdfast.stores import opening as stores_opening
 from holdfast.stores.notes.table import MemoryNoteTable
 from holdfast.surfaces import cli, slash_commands
@@ -30,16 +31,14 @@ if TYPE_CHECKING:
     from holdfast.stores import SessionStore
 
 NOW = 1_763_294_400.0
-STORES = ("files", "memory")
+MODES: list[list[str]] = [[], ["--json"]]
 NAMES = sorted(name for commands in cli.COMMANDS.values() for name in commands)
 
 
 @contextmanager
-def planted_store(kind: str, folder: Path) -> Iterator[SessionStore]:
-    """Make a store with the same content, ids and times in each of its kinds."""
-    same: dict[str, Any] = {"clock": lambda: NOW, "entropy": lambda _bits: 0}
-    made = JsonlStore(folder, **same) if kind == "files" else MemoryStore(**same)
-    with made as store:
+def planted_store(address: str) -> Iterator[SessionStore]:
+    """Make a store with the same content, ids and times wherever it is."""
+    with stores_opening.open_store(address, clock=lambda: NOW, entropy=lambda _bits: 0) as store:
         plant(store)
         yield store
 
@@ -62,15 +61,15 @@ def state_of(store: SessionStore) -> object:
     }
 
 
-def run_on(kind: str, argv: list[str], folder: Path, patch: pytest.MonkeyPatch) -> object:
+def run_on(address: str, argv: list[str], patch: pytest.MonkeyPatch) -> object:
     """Return what a command prints, and what the store holds afterwards."""
-    with planted_store(kind, folder) as store, patch.context() as here:
+    with planted_store(address) as store, patch.context() as here:
         here.setattr(stores_opening, "open_store", lambda _address, **_options: store)
         here.setattr(store, "close", lambda: None)  # what is in memory is looked at below
         here.setattr(MemoryStore, "caveat", "")  # said on every call; tests/stores has a test of it
         text = shown([*argv, "--root", "anywhere"], patch, is_terminal=False)
-        text = text.replace(store.notes("main").location, "NOTES")
         text = text.replace(f"`{store.describe()}`", "STORE")
+        text = text.replace(store.notes("main").location, "NOTES")
         return without_chance(text), without_chance(repr(state_of(store)))
 
 
@@ -83,55 +82,81 @@ def without_chance(text: str) -> str:
     return re.sub(r"\b[0-9a-f]{12}\b", "ID", text)
 
 
-@pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
+def check_command(
+    name: str, more: list[str], addresses: tuple[str, str], folder: Path, patch: pytest.MonkeyPatch
+) -> None:
+    """Compare a command at two addresses; `{}` stands for a number, of a new store each time."""
+    plant_file(folder)
+    with planted_store("memory:") as store:
+        ways = ways_to_call(store, folder)[name]
+    for number, way in enumerate(ways):
+        found = []
+        for address in addresses:
+            found.append(run_on(address.format(number), [name, *way, *more], patch))
+            (folder / "page.html").unlink(missing_ok=True)
+        assert found[0] == found[1], way
+
+
+@pytest.mark.parametrize("more", MODES, ids=repr)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_command_does_the_same_on_every_store(
+def test_a_command_does_the_same_in_files_and_in_memory(
     name: str, more: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It prints the same and leaves the same behind, whatever keeps the sessions."""
-    with planted_store("memory", tmp_path) as store:
-        ways = ways_to_call(store, tmp_path)[name]
-    plant_file(tmp_path)
-    for number, way in enumerate(ways):
-        found = {}
-        for kind in STORES:
-            folder = tmp_path / f"{number}-{kind}"
-            found[kind] = run_on(kind, [name, *way, *more], folder, monkeypatch)
-            (tmp_path / "page.html").unlink(missing_ok=True)
-        assert found["memory"] == found["files"], way
+    """It prints the same and leaves the same behind."""
+    check_command(name, more, ("memory:", f"{tmp_path}/{{}}"), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    sample([(name, more) for name in NAMES for more in MODES], share=0.25),
+    ids=repr,
+)
+def test_a_command_does_the_same_in_a_database(
+    name: str,
+    more: list[str],
+    postgres_address: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It prints the same and leaves the same behind."""
+    addresses = ("memory:", f"{postgres_address}_{{}}")
+    check_command(name, more, addresses, tmp_path, monkeypatch)
+
+
+def slash_answers(address: str, patch: pytest.MonkeyPatch) -> list[str]:
+    """Return what every slash command answers after a turn, without and with an argument."""
+    numbers = count(1)  # sessions of the same time are listed by their ids
+    patch.setattr(opening, "new_session_id", lambda _bits: f"{next(numbers):012x}")
+    with planted_store(address) as store:
+        seat = Seat(store, clock=lambda: NOW)
+        seat.say("always answer in French")
+        answers = [
+            without_chance(f"{said}: {seat(said).text}")
+            for command in slash_commands.COMMANDS
+            for said in (f"/{command.name}", f"/{command.name} work")
+            if command.name not in ("quit", "exit")
+        ]
+        seat.chat.close()
+    return answers
 
 
 def test_slash_commands_do_the_same_on_every_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, postgres_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every slash command, without and with an argument, after a turn."""
-    found: dict[str, list[str]] = {}
-    for kind in STORES:
-        numbers = count(1)  # sessions of the same time are listed by their ids
-        monkeypatch.setattr(opening, "new_session_id", lambda _bits, n=numbers: f"{next(n):012x}")
-        with planted_store(kind, tmp_path / kind) as store:
-            seat = Seat(store, clock=lambda: NOW)
-            seat.say("always answer in French")
-            found[kind] = [
-                without_chance(f"{said}: {seat(said).text}")
-                for command in slash_commands.COMMANDS
-                for said in (f"/{command.name}", f"/{command.name} work")
-                if command.name not in ("quit", "exit")
-            ]
-            seat.chat.close()
-    assert found["memory"] == found["files"]
+    """Every slash command answers the same."""
+    wanted = slash_answers("memory:", monkeypatch)
+    assert slash_answers(str(tmp_path / "root"), monkeypatch) == wanted
+    assert slash_answers(postgres_address, monkeypatch) == wanted
 
 
-def test_the_walk_notices_a_store_that_keeps_less(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_walk_notices_a_store_that_keeps_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that drops its notes, as those without folders once did, is found."""
     argv = ["memory", "add", "Releases go out on Tuesdays."]
-    kept = run_on("memory", argv, tmp_path, monkeypatch)
+    kept = run_on("memory:", argv, monkeypatch)
     keep = MemoryNoteTable.save
 
     def drop(table: MemoryNoteTable, path: str, data: bytes | None) -> None:
         keep(table, path, None if data and b"Tuesdays" in data else data)
 
     monkeypatch.setattr(MemoryNoteTable, "save", drop)
-    assert run_on("memory", argv, tmp_path, monkeypatch) != kept
+    assert run_on("memory:", argv, monkeypatch) != kept
