@@ -14,7 +14,7 @@ from tests.core.secrets.test_addresses import PASSWORD, SHAPES
 from tests.support.cases import check_all
 from tests.support.runs import examples
 
-from holdfast import Session, SessionKey, User, config
+from holdfast import Memory, Session, SessionKey, User, config
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.stores import ANY_HEAD, FileBlobs, JsonlStore, MemoryBlobs, MemoryStore
 from holdfast.stores import opening as stores_opening
@@ -199,17 +199,64 @@ def _check_shown(act: Any, address: str) -> None:
         raise AssertionError(f"it was opened: {address!r}")
 
 
-@pytest.mark.parametrize("more", [[], ["--json"]])
-@pytest.mark.parametrize("name", sorted({name for each in cli.COMMANDS.values() for name in each}))
+@pytest.mark.parametrize(
+    "address",
+    [
+        "mysql://ann:Pw0secret9wP@host/db",
+        "postgresql://ann:Pw0secret9wP@127.0.0.1:1/db",
+        "postgresql://ann:Pw0/@secret9wP@127.0.0.1:1/db",
+        "postgresql://127.0.0.1:1/db?user=ann&password=Pw0secret9wP",
+    ],
+)
 def test_no_command_shows_the_password_of_an_address(
-    name: str, more: list[str], capsys: pytest.CaptureFixture[str], here: Path
+    address: str, capsys: pytest.CaptureFixture[str], here: Path
 ) -> None:
-    """Every command, with a root that cannot be opened."""
-    with suppress(SystemExit):
-        cli.main([name, *more, "--root", "mysql://ann:Pw0secret9wP@host/db"])
-    printed = capsys.readouterr()
-    assert "Pw0" not in printed.out + printed.err
+    """Every command, for people and for programs, with a root that cannot be opened."""
+
+    def check(argv: list[str]) -> None:
+        with suppress(SystemExit):
+            cli.main([*argv, "--root", address])
+        printed = capsys.readouterr()
+        assert "Pw0" not in printed.out + printed.err
+        assert "9wP" not in printed.out + printed.err
+        assert os.listdir(here) == []
+
+    names = {name for commands in cli.COMMANDS.values() for name in commands} - {"demo", "chat"}
+    check_all(([name, *more] for name in sorted(names) for more in ([], ["--json"])), check)
+
+
+# Real servers
+
+
+def test_a_database_is_opened_by_its_address(
+    postgres_address: str, capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    """Sessions, commands and the memory use it like a folder, and leave no file."""
+    with Session.open("work", model="offline", root=postgres_address) as session:
+        session.say("My sister lives in Lisbon.")
+    with Memory.open(postgres_address, with_vectors=False) as memory:
+        assert [hit.session for hit in memory.search("sister", scope="sessions")] == ["main/work"]
+    assert cli.main(["log", "work", "--root", postgres_address]) == 0
+    assert "Lisbon" in capsys.readouterr().out
     assert os.listdir(here) == []
+
+
+def test_payloads_of_a_folder_are_in_a_bucket(
+    s3_options: dict[str, Any], monkeypatch: pytest.MonkeyPatch, here: Path
+) -> None:
+    """`HOLDFAST_BLOBS=s3://…` and the AWS variables are all that it takes."""
+    monkeypatch.setenv("HOLDFAST_BLOBS", f"s3://tests/{here.name}")
+    for variable, option in (
+        ("AWS_ENDPOINT_URL", "endpoint"),
+        ("AWS_ACCESS_KEY_ID", "access_key_id"),
+        ("AWS_SECRET_ACCESS_KEY", "secret_access_key"),
+        ("AWS_REGION", "region"),
+    ):
+        monkeypatch.setenv(variable, s3_options[option])
+    with Session.open("work", model="offline", root="root") as session:
+        sha256 = session.store.blobs.put(b"payload")
+    assert open_blobs(f"s3://tests/{here.name}").get(sha256) == b"payload"
+    assert not (here / "root" / "blobs").exists()
 
 
 def _store_of(address: str) -> SessionStore:
