@@ -83,7 +83,7 @@ recording: $(VENV)/.stamp ## Record the session of the demo anew
 nightly: $(VENV)/.stamp $(VENV)/.weights ## Everything whole: 1,000 kills, deep fuzzing, all transcripts
 	@HOLDFAST_TESTS=nightly $(BIN)/python -m pytest -n 2 -m 'nightly or not nightly' --timeout 14400
 
-coverage: $(VENV)/.stamp ## Which lines and branches no test reaches
+coverage: $(VENV)/.stamp $(VENV)/.weights ## Which lines and branches no test reaches; fails below a share
 	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
 bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp ## Measure, beside the peers

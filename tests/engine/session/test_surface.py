@@ -17,7 +17,7 @@ from holdfast.engine.session.session import Session
 from holdfast.errors import UsageError
 from holdfast.testing.scripted import ScriptedModel, calls
 
-OWN = {
+OWN: dict[type, set[str]] = {
     Session: {"__enter__", "__exit__"},
     AsyncSession: {"__aenter__", "__aexit__"},
 }

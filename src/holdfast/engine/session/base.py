@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.engine import session as parts
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.ports import AsyncModel, BlobStore, Clock, Model, Notes, SessionStore
 
 
-class ClosedOnExit:
+class ClosedOnExit(ABC):
     """A session that a `with` block closes."""
 
     def __enter__(self) -> Self:
@@ -30,11 +31,11 @@ class ClosedOnExit:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def close(self) -> None: ...
 
 
-class ClosedOnAsyncExit:
+class ClosedOnAsyncExit(ABC):
     """A session that an `async with` block closes."""
 
     async def __aenter__(self) -> Self:
@@ -43,8 +44,8 @@ class ClosedOnAsyncExit:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def close(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def close(self) -> None: ...
 
 
 class SessionBase:
