@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def choose(items: list[pytest.Item]) -> list[pytest.Item]:
     if RUN == "quick":
-        return _sample(items, 1 / 4, lambda item: item.path)
+        return _sample(items, 1 / 8, lambda item: item.path)
     shares: dict[float, list[pytest.Item]] = defaultdict(list)
     for item in items:
         marker = item.get_closest_marker("sampled")

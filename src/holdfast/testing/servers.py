@@ -31,8 +31,9 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_START_SECONDS: Final = 30.0
+_START_SECONDS: Final = 120.0
 """A server takes one second; a busy machine takes longer."""
+_PATIENCE: Final = "120s"
 _UNPRIVILEGED: Final = "nobody"
 """PostgreSQL does not run as root: then it runs as this user, which every system has."""
 
@@ -172,12 +173,14 @@ class S3Server:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The arguments with which `S3Blobs` reaches it."""
+        """The arguments with which `S3Blobs` reaches it; a busy machine may take its time."""
+        patience = {"connect_timeout": _PATIENCE, "timeout": _PATIENCE}
         return {
             "endpoint": self.endpoint,
             "access_key_id": self.key,
             "secret_access_key": self.secret,
             "region": "us-east-1",
+            "client_options": {"allow_http": True, **patience},
         }
 
     def bucket(self, name: str) -> str:
