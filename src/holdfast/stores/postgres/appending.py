@@ -19,10 +19,11 @@ from holdfast.ports import Appended
 from holdfast.stores.jsonl.last_writer import this_process
 from holdfast.stores.postgres.connections import RETRY_DELAYS
 from holdfast.stores.postgres.failures import explain_unknown_outcome, is_lost
+from holdfast.stores.postgres.grouping import GroupCommit
 from holdfast.stores.postgres.rows import additions, id_for_index, key_for_index, to_bytes, to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.errors import HoldfastError
@@ -88,6 +89,7 @@ class Appender:
         self._encode = encode
         self._absent = absent
         self._heads: dict[SessionKey, str] = {}
+        self._group = GroupCommit(self._send_group)
 
     def append(
         self,
@@ -111,13 +113,17 @@ class Appender:
 
     def _settle(self, call: _Call) -> tuple[_Call, _Answer]:
         """Send an append until its outcome is known."""
-        is_repeated = is_locked = False
+        is_repeated = is_locked = is_alone = False
         delays = iter(RETRY_DELAYS)
         while True:
-            send = self._send_locked if is_locked and not is_repeated else self._send
             sent = [call]
             try:
-                answer = send(sent, is_repeated=is_repeated)
+                if is_locked and not is_repeated:
+                    answer: _Answer | BaseException = self._send_locked(sent)
+                elif is_alone or is_repeated or call.is_buffered:
+                    answer = self._send(sent, is_repeated=is_repeated)
+                else:
+                    answer = self._send_with_others(call)
             except StoreUnavailable as error:
                 call = sent[-1]
                 if not is_repeated and not is_lost(error.__cause__):
@@ -131,12 +137,16 @@ class Appender:
                 time.sleep(delay)
                 continue
             call = sent[-1]
+            if isinstance(answer, BaseException):  # sent with others: now alone
+                is_alone, is_repeated = True, not _is_refusal(answer)
+                continue
             if answer.outcome != "order":
                 return call, answer
             # The ids of another writer are later. With the lock held, the head stays what it is.
             is_repeated, is_locked = False, True
 
     def _send(self, sent: list[_Call], *, is_repeated: bool) -> _Answer:
+        """Append in one statement."""
         return self._run(
             sent,
             lambda connection: self._execute(
@@ -144,7 +154,27 @@ class Appender:
             ),
         )
 
-    def _send_locked(self, sent: list[_Call], *, is_repeated: bool) -> _Answer:
+    def _send_with_others(self, call: _Call) -> _Answer | BaseException:
+        """Append in one statement, in one transaction with those of other threads that wait."""
+        parameters = call.parameters(_writer(), is_repeated=False, is_ordered=True)
+        found = self._group.run((call.key.agent, call.key.session), parameters)
+        return found if isinstance(found, BaseException) else _Answer(*found)
+
+    def _send_group(self, calls: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Run appends in one transaction and one round trip."""
+        query = self._connections.format(APPEND).encode()
+
+        def work(connection: Connection) -> list[tuple[Any, ...]]:
+            if len(calls) == 1:
+                return connection.execute(query, calls[0], binary=True).fetchall()
+            with connection.pipeline(), connection.transaction():
+                cursors = [connection.execute(query, call, binary=True) for call in calls]
+            return [row for cursor in cursors for row in cursor.fetchall()]
+
+        doing = f"append to session `{calls[0][1]}`" if len(calls) == 1 else "append"
+        return self._connections.run(doing, work, is_repeatable=False)
+
+    def _send_locked(self, sent: list[_Call]) -> _Answer:
         """Append under the lock of the session's row, with ids that follow its head."""
         key = sent[-1].key
 
@@ -156,9 +186,7 @@ class Appender:
                     return _Answer("absent", b"", None)
                 lines, now = self._encode(sent[-1].batch, to_text(row[0]))
                 sent.append(msgspec.structs.replace(sent[-1], lines=lines, now=now))
-                return self._execute(
-                    connection, sent[-1], is_repeated=is_repeated, is_ordered=False
-                )
+                return self._execute(connection, sent[-1], is_repeated=False, is_ordered=False)
 
         return self._run(sent, work)
 
@@ -169,8 +197,7 @@ class Appender:
     def _execute(
         self, connection: Connection, call: _Call, *, is_repeated: bool, is_ordered: bool
     ) -> _Answer:
-        writer = to_bytes(str(this_process()))
-        parameters = call.parameters(writer, is_repeated=is_repeated, is_ordered=is_ordered)
+        parameters = call.parameters(_writer(), is_repeated=is_repeated, is_ordered=is_ordered)
         query = self._connections.format(APPEND).encode()
         row = connection.execute(query, parameters, binary=True).fetchone()
         assert row is not None
@@ -195,3 +222,12 @@ class Appender:
         if len(self._heads) >= _HEADS_MAX:
             self._heads.clear()
         self._heads[key] = head
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Return whether the server said no, so that nothing of a transaction was stored."""
+    return error.__cause__ is not None and not is_lost(error.__cause__)
+
+
+def _writer() -> bytes:
+    return to_bytes(str(this_process()))
