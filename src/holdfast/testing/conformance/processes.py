@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import LeaseLost, TurnInProgress
-from holdfast.ports import ANY_HEAD, SessionStore
+from holdfast.ports import ANY_HEAD, IndexPassage, SessionStore
 from holdfast.testing.conformance.samples import KEY, OTHER, message, raises, texts_of
 
 if TYPE_CHECKING:
@@ -130,6 +130,59 @@ def a_follower_sees_other_processes(open_store: _OpenStore) -> None:
             _finish(pipes)
         assert seen == texts_of(store.read(KEY))
         _check_appends(seen)
+
+
+def notes_of_several_processes_are_kept_once(open_store: _OpenStore) -> None:
+    """Each note is there once, whoever adds it at the same time, and none is missing."""
+    with open_store() as store:
+        with _start(_WRITERS, _add_notes, open_store) as (_workers, pipes):
+            for _turn in range(_TURNS):  # all at once, again and again
+                _go(pipes)
+                _finish(pipes)
+        found = sorted(note.text for note in store.notes(KEY.agent).notes())
+        shared = [f"shared {number}" for number in range(_TURNS)]
+        own = [f"own {number} of {name}" for name in range(_WRITERS) for number in range(_TURNS)]
+        assert found == sorted([*shared, *own])
+
+
+def passages_of_several_processes_are_indexed_once(open_store: _OpenStore) -> None:
+    """A source that several processes bring up to date has each of its passages once."""
+    with open_store() as store:
+        index = store.search_index
+        with _start(_WRITERS, _extend_index, open_store) as (_workers, pipes):
+            _go(pipes)
+            _finish(pipes)
+        (source,) = index.sources()
+        assert (source.passages, source.head) == (_TURNS, str(_TURNS))
+        matches = index.matches({"word": 1.0}, ["word"], {source.id: source})
+        texts = sorted(row.text for row in index.passages(matches.best))
+        assert texts == sorted(f"word {number}" for number in range(_TURNS))
+
+
+def _extend_index(pipe: Connection, open_store: _OpenStore, number: int) -> None:
+    with open_store() as store:
+        index = store.search_index
+        if number == 0:
+            index.replace("session", str(KEY), stamp="0", head="0", passages=[])
+        pipe.recv()
+        done = 0
+        while done < _TURNS:
+            for source in index.sources():
+                done = int(source.head)
+                if done < _TURNS:
+                    passage = IndexPassage(f"word {done}", ["word", str(done)], "user")
+                    head = str(done + 1)
+                    index.extend(source, stamp=head, head=head, passages=[passage])
+    pipe.send("done")
+
+
+def _add_notes(pipe: Connection, open_store: _OpenStore, name: int) -> None:
+    with open_store() as store:
+        notes = store.notes(KEY.agent)
+        for number in range(_TURNS):
+            pipe.recv()
+            notes.append([f"shared {number}", f"own {number} of {name}"])
+            pipe.send("done")
 
 
 def _append(pipe: Connection, open_store: _OpenStore, number: int) -> None:
