@@ -40,6 +40,8 @@ _MINIMAL_CHARS: Final = 240
 _PIN_TOKENS: Final = 120
 """With less room for each of them, the oldest messages of a turn are left out: a shorter one says
 little more than which record has it."""
+_PAST_SHARE: Final = 8
+"""The part of the room that the carry-over keeps while a turn that is too large is shortened."""
 _PINS_SHARE: Final = 4
 """The part of the room that the older messages of a turn keep while a step can give way."""
 
@@ -274,8 +276,19 @@ def _cut_oldest(draft: ViewDraft, room: int, policy: Policy) -> bool:
 
 
 def _shorten(draft: ViewDraft, policy: Policy, room: int, *, is_cut: bool) -> None:
-    """The newest turn alone is too large: shorten it inside itself, the newest words last."""
+    """The newest turn alone is too large: shorten it inside itself, the newest words last.
+
+    What the user said before it keeps a little room, and gets what is left in the end.
+    """
     release(draft, 0)
+    if draft.summary is not None:
+        draft.recarry(min(policy.carry_cap(room), room // _PAST_SHARE))
+    _shorten_turn(draft, policy, room, is_cut=is_cut)
+    if draft.summary is not None and draft.total <= room:
+        draft.fit_carry(room, policy.carry_cap(room))
+
+
+def _shorten_turn(draft: ViewDraft, policy: Policy, room: int, *, is_cut: bool) -> None:
     _shorten_pins(draft, room, room // _PINS_SHARE)
     if draft.total <= room:
         return
