@@ -52,6 +52,7 @@ def _takes_anything(*words: str) -> str:
         {"policy": "aggressive"},
         {"summary": "none"},
         {"notes": False},
+        {"memory": True},
         {"tools": len},
         {"tools": "read_file"},
         {"tools": ["read_file"]},

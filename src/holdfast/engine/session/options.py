@@ -63,6 +63,10 @@ class SessionOptions(RunOptions, frozen=True, kw_only=True):
                 raise BadSetting(
                     f"`{name}` cannot be {shorten(getattr(self, name))}", hint=f"pass {known}"
                 )
+        if self.memory is not None and not hasattr(self.memory, "search"):
+            raise BadSetting(
+                f"`memory` cannot be {shorten(self.memory)}", hint="pass a `Memory(…)`, or None"
+            )
         super().__post_init__()
         Vault(self.secrets)  # raises where a name or a value cannot be used
 
