@@ -59,10 +59,11 @@ class Changes:
 
         Call it after the change. Returns what the next call needs to know.
         """
-        try:
-            numbers = self._numbers  # no lock for a look: one that is closed raises `ValueError`
+        numbers = self._numbers
+        with suppress(ValueError):  # no lock for a look: another thread may have closed it
             if known and numbers is not None and numbers[:_NUMBER_BYTES] == known:
                 return known
+        try:
             with self._exclusive():
                 return self._mark(key, known)
         except (OSError, ValueError, PathRejected):
