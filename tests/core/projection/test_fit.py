@@ -300,3 +300,32 @@ def test_protected_steps_outlive_many_cuts() -> None:
                 for record in live_part(log)
             ]
     assert cuts >= 3
+
+
+def test_plan_without_a_cut_took_nothing_that_is_protected() -> None:
+    """The count is of steps that are gone, and it is named as a reason only then."""
+    records = said([User(content="go"), *step(0, "read", 1), *step(1, "read", 1)])
+    plan = plan_of(records, 32_000)
+    assert (plan.decisions, plan.protected_cut) == ((), 0)
+    records = said([User(content="go"), *(r for n in range(20) for r in step(n, "read", 40))])
+    cut = project(ProjectionRequest(records, Window(64_000), target("anthropic"), pressure="cut"))
+    assert is_cut(cut)
+    assert cut.protected_cut == 0
+    assert "protected" not in " ".join(str(made) for made in cut.decisions)
+
+
+@pytest.mark.parametrize("at_most", [60, 100, 200, 1_000])
+@pytest.mark.parametrize("is_turn", [False, True], ids=["message", "turn"])
+def test_bound_that_leaves_room_for_a_few_words_is_kept(at_most: int, is_turn: bool) -> None:
+    """After a refusal the next request is smaller, however small that is: the newest message
+    loses what does not fit, down to its first letters."""
+    long = "漢字かな交じり文" * 400
+    older: list[Record] = [User(content=long), User(content=long), *step(0, "read", 40)]
+    records = said([*(older if is_turn else []), User(content=long)])
+    request = ProjectionRequest(records, Window(32_000), target("anthropic"), at_most=at_most)
+    plan = project(request)
+    assert plan.tokens.total <= at_most
+    assert plan.decisions
+    texts = [block.text for _role, block in blocks_of(plan) if isinstance(block, Text)]
+    assert texts
+    assert all(texts)

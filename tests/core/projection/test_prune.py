@@ -17,6 +17,7 @@ from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.prune import (
+    as_shown,
     can_clear,
     can_trim,
     chars_of,
@@ -91,6 +92,59 @@ def test_short_results_are_left_alone() -> None:
     assert can_trim(result("x" * 4_001))
     assert not can_clear(result("short"))
     assert can_clear(result("x" * 500))
+
+
+def test_result_that_is_a_picture_can_be_pruned() -> None:
+    """Its data counts as its length; a note of it says how many there were."""
+    picture = Image(data="A" * 9_000, media_type="image/png")
+    part = MessagePart("r1", "tool_result", "user", (ToolAnswer("c1", (picture,)),))
+    assert can_trim(part)
+    assert can_clear(part)
+    assert not can_trim(result("x", images=1))
+    assert "0 characters, 1 images." in text_of(clear(part))
+    assert "900 characters." in text_of(clear(result("x" * 900)))
+
+
+@pytest.mark.parametrize(
+    ("record", "blocks", "content"),
+    [
+        (User(content="long"), (Text("lo…"),), [{"type": "text", "text": "lo…"}]),
+        (
+            User(content=[{"type": "text", "text": "long"}] * 2),
+            (Text("lo…"), Text("…ng")),
+            [{"type": "text", "text": "lo…"}, {"type": "text", "text": "…ng"}],
+        ),
+        (User(content="long"), (Text("lo…"), Image(data=PNG)), "long"),
+        (Assistant(content="long"), (Text("lo…"),), "long"),
+    ],
+    ids=["text", "texts", "with a picture", "of the model"],
+)
+def test_cut_stores_a_users_words_as_they_are_shown(
+    record: User | Assistant, blocks: tuple[Block, ...], content: Any
+) -> None:
+    """Where nothing but texts is left of a message; any other record is stored as it is."""
+    shown = as_shown(record, MessagePart(record.id, "user", "user", blocks))
+    assert type(shown) is type(record)
+    assert getattr(shown, "content", None) == content
+
+
+def test_arguments_are_shortened_in_proportion() -> None:
+    """A call with a long text and little else does not keep all of it."""
+    call = ToolCall("c1", "write", {"path": "a.py", "text": "line\n" * 2_000})
+    part = MessagePart("a1", "assistant", "assistant", (Text("I write it."), call))
+    for keep in (500, 2_000, 5_000):
+        assert 0.5 * keep <= chars_of(shorten(part, keep)) <= 1.5 * keep
+    assert shorten(part, 20_000) == part
+
+
+def test_message_of_many_pictures_becomes_as_short_as_any_other() -> None:
+    """Their notes are one text, cut like a text, and it names the record that has them."""
+    part = MessagePart("u1", "user", "user", (Text("look"), *(Image(data=PNG),) * 60))
+    (block,) = shorten(part, 400).blocks
+    assert isinstance(block, Text)
+    assert len(block.text) <= 400
+    assert "characters left out; record u1 has all of it" in block.text
+    assert shorten(part, 0).blocks == (Text("…"),)
 
 
 def test_images_give_way_to_notes() -> None:
