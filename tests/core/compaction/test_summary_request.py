@@ -44,7 +44,8 @@ def test_request_can_be_read_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "hello", "please write a summary", f"see: {ask_riding()}", "[Summary request: at"]
+    "text",
+    ["", "hello", "please write a summary", f"see: {ask_riding('', 9)}", "[Summary request: at"],
 )
 def test_other_messages_are_no_requests(text: str) -> None:
     """A message that mentions a request is not one."""

@@ -405,6 +405,34 @@ def test_summary_by_a_model_is_carried_on() -> None:
     assert long.tokens <= 400
 
 
+def test_summary_of_many_lines_is_carried_on_as_it_is() -> None:
+    """Line by line, empty ones and indents included, with what code keeps behind it."""
+    prose = "### Goal\nShip it.\n\n### Progress\n- done\n  - tested\n\n### Files\n`a.py`: new"
+    text = carry_over(a_session(), cap_tokens=800, counter=COUNTER, prose=prose).text
+    for _ in range(3):
+        assert prose_of(text) == prose
+        text = carry_over([], cap_tokens=800, counter=COUNTER, previous=text).text
+
+
+@pytest.mark.parametrize("cap", [300, 600, 1_200])
+def test_message_that_is_quoted_says_something(cap: int) -> None:
+    """Where many messages compete, fewer are quoted rather than each by a word; instructions in
+    the others are listed, within the same room."""
+    records = [
+        User(
+            content=f"Never touch module_{n}.py again. {f'It was part {n} of it. ' * 30}", id=str(n)
+        )
+        for n in range(40)
+    ]
+    found = carry_over(records, cap_tokens=cap, counter=COUNTER)
+    quoted = [line for line in found.text.splitlines() if line.startswith("> ")]
+    assert len(quoted) == len(found.messages) < 40
+    assert quoted
+    assert all(COUNTER.count(line) >= 20 for line in quoted)
+    assert found.instructions.sentences
+    assert len(found.instructions.sentences) + found.instructions.omitted == 40
+
+
 def test_what_was_said_twice_is_quoted_once() -> None:
     """A carry that is read back beside the records it was made from repeats nothing."""
     first = carry_over(a_session(), cap_tokens=800, counter=COUNTER)

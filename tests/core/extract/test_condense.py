@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import clean_texts
@@ -42,6 +43,25 @@ def test_what_stands_elsewhere_goes_first() -> None:
     """A sentence that is told in another place leaves its room to the others."""
     told = {same_words("Ask for Ines Okafor when HF-2291 is ready.")}
     assert "Ines Okafor" not in shorten(MESSAGE, 50, COUNTER, told=told)
+
+
+class Dear:
+    """A vocabulary in which the whole costs more than its parts."""
+
+    name = "dear"
+    is_exact = True
+
+    def count(self, text: str) -> int:
+        return len(text) // 4 + len(text) ** 2 // 2_000
+
+
+@pytest.mark.parametrize("room", [30, 60, 90, 150])
+def test_shortened_message_fits_whoever_counts(room: int) -> None:
+    """Where parts do not add up to the whole, the least valuable of them go again."""
+    short = shorten(MESSAGE * 3, room, Dear())
+    assert 0 < Dear().count(short) <= room
+    assert "HF-2291" in short
+    assert f"of {3 * len(MESSAGE)} characters cut …]" in short
 
 
 @examples(150)

@@ -146,7 +146,7 @@ def ask(
     )
 
 
-def ask_riding(focus: str = "", cap_tokens: int = 1_500) -> str:
+def ask_riding(focus: str, cap_tokens: int) -> str:
     """The same as the last message of the conversation that is to be summarised."""
     header = f"{ASK}{cap_tokens:,} tokens]"
     return "\n\n".join((header, *_instructions(_RIDING, focus, cap_tokens)))

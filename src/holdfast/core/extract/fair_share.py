@@ -157,9 +157,8 @@ def _lines_within(section: str, tokens: int, counter: Counter) -> str:
 
     def shorten(left_out: int) -> str:
         count = len(lines) - left_out
-        tail = min(len(lines) - seam, count // 2)
-        head = min(seam, count - tail)
-        tail = min(len(lines) - seam, count - head)
+        head = min(seam, count - min(len(lines) - seam, count // 2))
+        tail = count - head
         missing = before + len(lines) - head - tail
         said = f"[… {missing:,} {'line' if missing == 1 else 'lines'} left out …]"
         return "\n".join((*heading, *lines[:head], said, *lines[len(lines) - tail :]))
