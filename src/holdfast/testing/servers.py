@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _START_SECONDS: Final = 120.0
 """A server takes one second; a busy machine takes longer."""
 _PATIENCE: Final = "120s"
+_PORT_TRIES: Final = 3
+"""Sets of free ports to try: other programs open connections meanwhile."""
 _UNPRIVILEGED: Final = "nobody"
 """PostgreSQL does not run as root: then it runs as this user, which every system has."""
 
@@ -143,7 +145,6 @@ class S3Server:
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="hf-s3-", dir="/tmp"))
         self._process: subprocess.Popen[bytes] | None = None
-        self._port, self._filer_port, *others = _free_ports(8)
         self.key, self.secret = "holdfast", os.urandom(12).hex()
         identity = {
             "name": "test",
@@ -151,6 +152,23 @@ class S3Server:
             "actions": ["Read", "Write", "List", "Tagging"],  # an admin makes buckets by using them
         }
         (self._folder / "keys.json").write_text(json.dumps({"identities": [identity]}))
+        try:
+            for tries in range(_PORT_TRIES):
+                try:
+                    self._choose_ports()
+                    self.start()
+                    return
+                except ServerUnavailable:
+                    self.stop()
+                    if tries == _PORT_TRIES - 1:
+                        raise
+        except BaseException:
+            self.close()
+            raise
+
+    def _choose_ports(self) -> None:
+        """Choose ports that are free now. Another program may take one before the server does."""
+        self._port, self._filer_port, *others = _free_ports(8)
         names = ("master.port", "master.port.grpc", "volume.port", "volume.port.grpc")
         ports = zip((*names, "filer.port.grpc", "s3.port.grpc"), others, strict=True)
         self._command = [
@@ -160,11 +178,6 @@ class S3Server:
             f"-s3.config={self._folder / 'keys.json'}",
             *(f"-{name}={port}" for name, port in ports),
         ]
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def endpoint(self) -> str:
