@@ -113,6 +113,27 @@ def test_a_warning_looks_at_the_beginning_and_a_handle_at_everything() -> None:
     assert GITHUB not in stored(hidden)
 
 
+def test_a_field_is_judged_by_its_name_only_among_the_characters_that_are_looked_at() -> None:
+    """A long output is not read to its end for a warning, and neither are the fields after it."""
+    named = {"password": "correct1"}
+    for chars, found in (
+        (FOUND_SCAN_CHARS - 100, [("password", "correct1")]),
+        (FOUND_SCAN_CHARS, []),
+    ):
+        record = ToolResult(tool_use_id="c", content="word " * (chars // 5 + 1), details=named)
+        assert find_secrets(record) == found
+        assert find_secrets(record, chars=None) == [("password", "correct1")]
+
+
+def test_a_token_in_the_place_of_a_picture_is_found() -> None:
+    """The name of a field is no way past the watch; a picture that holds such letters is none."""
+    token = TOKENS["Anthropic"]
+    block = {"type": "image", "source": {"type": "base64", "data": token}}
+    assert find_secrets(User(content=[block])) == [("sk-", token)]
+    block = {"type": "image", "source": {"type": "base64", "data": "iVBORw0KGgo+" + token}}
+    assert find_secrets(User(content=[block])) == []
+
+
 def test_a_short_guess_stays_and_is_reported_as_stored() -> None:
     """`root` stands in every path: a handle there would break what was said."""
     record = User(content='{"password": "root1"} in /root1/x')

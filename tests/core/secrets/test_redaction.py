@@ -25,6 +25,7 @@ from tests.support.runs import examples, is_whole
 
 from holdfast.core.limits import NESTING_MAX
 from holdfast.core.secrets.redaction import MASK, Redactor, has_secret, masks_in, without_secrets
+from holdfast.core.secrets.vault import Vault
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -129,6 +130,10 @@ def test_guesses_go_around_masks_and_known_values_take_them_along() -> None:
         ('password: "open sesame"', None),
         ("password: correct-horse-battery-staple", "password: [masked: correc…aple]"),
         ("password: not-required", None),
+        ("password: Not-needed", f"password: {MASK}"),
+        ("password: -Needed", None),
+        ("password: Needed-", None),
+        ("token: Not-needed", None),
         ("password: Correct-Horse-5", f"password: {MASK}"),
         ('password = "opensesame"', f'password = "{MASK}"'),
         ("password = opensesameopen", f"password = {MASK}"),
@@ -185,6 +190,33 @@ def test_known_values_are_masked_in_every_form(name: str) -> None:
         assert masked.endswith(" here")
 
 
+def test_a_quote_in_a_known_value_is_no_way_out() -> None:
+    """HTML writes an apostrophe in four ways."""
+    for quote in ("'", "&#39;", "&#x27;", "&apos;"):
+        shown = Redactor({"X": "it's <b>me</b>"}).text(f"see it{quote}s &lt;b&gt;me&lt;/b&gt; here")
+        assert shown == "see [masked: X] here"
+
+
+@pytest.mark.parametrize("value", ["opensesame", "pw#1", "correct horse battery"])
+def test_a_known_value_that_was_cut_is_masked_from_four_characters_on(value: str) -> None:
+    """A preview may end anywhere, and then says so by `…`. The mask has the name, as for the whole
+    value, and nothing of the value; three characters give nothing away."""
+    redactor = Redactor({"X": value})
+    for length in range(1, len(value)):
+        begun = value[:length].rstrip()
+        text = f"say {value[:length]}… and more"
+        shown = text.replace(begun, "[masked: X]") if len(begun) >= 4 else text
+        assert redactor.text(text) == shown
+
+
+def test_a_value_under_two_names_is_shown_by_the_first_of_them() -> None:
+    """By the alphabet, whichever was registered first, to the model as to a reader."""
+    for names in (("A", "B"), ("B", "A")):
+        known = dict.fromkeys(names, "opensesame")
+        assert Redactor(known).text("say opensesame") == "say [masked: A]"
+        assert Vault(known).mask_value("say opensesame") == "say <secret:A>"
+
+
 def test_known_values_that_overlap_leave_nothing_of_either() -> None:
     """The longer one gives its name."""
     both = Redactor({"LEFT": "abcdefgh", "RIGHT": "ghijkl"})
@@ -216,6 +248,12 @@ def test_no_known_value_gets_out(known: dict[str, str], text: str, data: st.Data
     assert not any(value in masked for value in known.values())
     assert redactor.text(masked) == masked
     assert Redactor(dict(reversed(known.items()))).text(f"{text}{planted}{text}{planted}") == masked
+
+
+def test_a_text_that_was_seen_before_is_the_same_object() -> None:
+    """Not its equal from last time: whether something was masked can be told by looking at it."""
+    for text in ("".join(("a", " word")), "".join(("a", " word"))):
+        assert PLAIN.text(text) is text
 
 
 @given(texts(120))
@@ -332,6 +370,7 @@ def test_signatures_and_pictures_are_left_alone() -> None:
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{chance}"}},
     ]
     assert PLAIN.value(value) is value
+    assert Redactor({"OTHER": "correct horse battery"}).value(value) is value
 
 
 def test_secret_in_the_place_of_a_signature_is_masked() -> None:
@@ -420,9 +459,12 @@ def test_long_stream_parts_no_secret_from_what_gives_it_away(between: str) -> No
 
 def test_stream_without_any_break_goes_on() -> None:
     """One word of a megabyte, or one key of a megabyte, does not pile up."""
-    for text in ("x1" * 500_000, "sk-" + "a1" * 500_000):
+    key = "sk-" + "a1" * 150_000
+    before = [" " * chars for chars in (255, 256, 257)]  # as much as is looked at before a key
+    for text in ("x1" * 500_000, "sk-" + "a1" * 500_000, *(spaces + key for spaces in before)):
         shown = [len(piece) for piece in PLAIN.stream([text])]
         assert max(shown) < 300_000
+        assert min(shown) > 0
         assert len(shown) > 1
 
 

@@ -100,7 +100,7 @@ def find_secrets(
     for name, value in maskable_fields(record):
         if name == "extra":
             value = {key: item for key, item in value.items() if key != MESSAGE_KEY}
-        rewritten(value, finder, name=name)
+        rewritten(value, finder)
     return list(finder.found)
 
 

@@ -107,8 +107,9 @@ class Redactor:
             check_secret(name, value)
         self._find = find
         self._short = lru_cache(maxsize=4_096)(lambda text: self._rewritten([text])[0])
-        self._values = frozenset(known.values())
-        self._forms = _forms(known)
+        # Of several names of one value, the first by its letters is shown.
+        self._values = {value: name for name, value in sorted(known.items(), reverse=True)}
+        self._forms = _forms(known) | self._values  # the value itself before another's form
         self._masks = _mask_pattern(known)
         self._has_numbers = any(value.strip("+-.eE0123456789") == "" for value in known.values())
         self._held_chars = max(PRIVATE_KEY_CHARS, *(2 * len(form) for form in self._forms), 0)
@@ -265,8 +266,8 @@ def _spans_as_read(text: str, find: Callable[[str], Iterable[Span]]) -> Iterator
                 yield Span(*reading.span(span.start, span.end), span.name, span.kind)
 
 
-def _find_beginnings(text: str, values: Iterable[str]) -> Iterator[Span]:
-    """Yield the beginnings of secrets that were cut before a mark of ours."""
+def _find_beginnings(text: str, values: Mapping[str, str]) -> Iterator[Span]:
+    """Yield the beginnings of secrets that were cut before a mark of ours; `values`: with names."""
     place = text.find(_CUT)
     while place >= 0:
         part = text[max(0, place - _CUT_CHARS) : place]
@@ -281,12 +282,12 @@ def _find_beginnings(text: str, values: Iterable[str]) -> Iterator[Span]:
                 for span in longer
                 if span.start < len(word[0]) < span.end
             )
-        for value in values:
+        for value, name in values.items():
             length = min(len(value) - 1, len(before))
             while length >= SECRET_CHARS_MIN and not before.endswith(value[:length]):
                 length -= 1
             if length >= SECRET_CHARS_MIN:
-                yield Span(end - length, end)
+                yield Span(end - length, end, name)
         place = text.find(_CUT, place + 1)
 
 
@@ -296,8 +297,7 @@ def _forms(known: Mapping[str, str]) -> dict[str, str]:
     for name, value in sorted(known.items()):
         for form in (*disguises(value), handle(name)):
             forms.setdefault(form, name)
-    # What one value is goes before what another looks like.
-    return forms | {value: name for name, value in sorted(known.items(), reverse=True)}
+    return forms
 
 
 def _mask_pattern(names: Iterable[str]) -> re.Pattern[str]:
