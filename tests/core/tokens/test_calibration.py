@@ -72,6 +72,24 @@ def test_what_cannot_be_trusted_is_not_learned(counted: int, real: int) -> None:
     assert calibration.learn(counted, 0, real) == calibration
 
 
+@pytest.mark.parametrize(
+    ("counted", "least", "most"),
+    [
+        pytest.param(ADDED_TOKENS_MIN - 1, None, None, id="too small an addition"),
+        pytest.param(ADDED_TOKENS_MIN, ADDED_TOKENS_MIN, 3 * 112, id="the smallest addition"),
+        pytest.param(1_000, 336, 3_360, id="three tenths to three times the expected 1,120"),
+    ],
+)
+def test_what_is_learned_from_has_bounds(counted: int, least: int | None, most: int | None) -> None:
+    """Up to and including them; one token outside, nothing changes."""
+    calibration = Calibration(CLAUDE_BASE)
+    learned = [real for real in range(4_000) if calibration.learn(counted, 0, real) != calibration]
+    if least is None or most is None:
+        assert learned == []
+    else:
+        assert learned == list(range(least, most + 1))
+
+
 def test_one_injected_reminder_moves_little() -> None:
     """Twice the expected tokens, once, do not spoil what a hundred additions said."""
     calibration = taught(Calibration(CLAUDE_BASE), 1.12, 80.0, 100)

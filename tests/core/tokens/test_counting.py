@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests import strategies
 
+from holdfast.core.models import messages
 from holdfast.core.models.messages import (
     Image,
     Message,
@@ -124,6 +125,25 @@ def test_image_costs_by_its_size_and_rule() -> None:
     image = Image(data=SCREENSHOT, media_type="image/png")
     assert count_block(image, BY_CHARACTER, RULE) == SCREENSHOT_TOKENS
     assert count_block(image, BY_CHARACTER, FlatRule(258)) == 258
+
+
+@pytest.mark.parametrize("kind", get_args(messages.Block))
+def test_a_picture_costs_by_the_rule_of_the_model_wherever_it_stands(kind: type) -> None:
+    """In every kind of block, in arguments and results, in the system text."""
+    uri = f"data:image/png;base64,{SCREENSHOT}"
+    image = Image(data=SCREENSHOT, media_type="image/png")
+    block = {
+        Text: Text(f"see {uri}"),
+        Image: image,
+        ToolCall: ToolCall("id", "show", {"image": uri}),
+        ToolAnswer: ToolAnswer("id", (Text("see"), image)),
+        Thinking: Thinking(item={"type": "reasoning", "summary": [{"text": uri}]}),
+        Other: Other("x", {"type": "x", "deep": [{"data": SCREENSHOT}]}),
+    }[kind]
+    prompt = Prompt((Message("user", (block,)),), system=uri)
+    for count, value, pictures in ((count_block, block, 1), (count_prompt, prompt, 2)):
+        cheap, dear = (count(value, BY_CHARACTER, FlatRule(tokens)) for tokens in (10, 1_010))
+        assert dear - cheap == 1_000 * pictures
 
 
 def test_call_costs_its_name_and_arguments() -> None:

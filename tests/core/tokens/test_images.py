@@ -96,6 +96,38 @@ def test_progressive_jpeg_is_read() -> None:
     assert sniff_size(encoded(jpeg(640, 480, frame=0xC2))) == Size(640, 480)
 
 
+@pytest.mark.parametrize("marker", [0x01, *range(0xD0, 0xD9)])
+def test_jpeg_markers_without_a_length_are_stepped_over(marker: int) -> None:
+    """Wherever they stand before the frame."""
+    data = jpeg(640, 480, metadata=3_000)
+    for place in (2, 20):
+        bare = data[:place] + bytes((0xFF, marker)) + data[place:]
+        assert sniff_size(encoded(bare)) == Size(640, 480)
+
+
+@pytest.mark.parametrize(
+    ("picture", "needed"),
+    [
+        (png(640, 480), 24),
+        (gif(640, 480), 10),
+        (webp_extended(640, 480), 30),
+        (webp_lossless(640, 480), 25),
+        (webp_lossy(640, 480), 30),
+        *(
+            (whole, len(whole) - 100)
+            for whole in (jpeg(640, 480, metadata) for metadata in (0, 1, 2, 7_000, 7_001))
+        ),
+    ],
+)
+def test_a_picture_of_which_only_the_beginning_is_there_has_a_size(
+    picture: bytes, needed: int
+) -> None:
+    """As soon as the bytes of the size are there: base64 is read three bytes at a time."""
+    for length in range(max(0, needed - 20), needed + 20):
+        size = Size(640, 480) if length // 3 * 3 >= needed else None
+        assert sniff_size(encoded(picture[:length])) == size
+
+
 def test_jpeg_scan_is_bounded() -> None:
     """With more metadata than anybody reads, the size is unknown, and nothing hangs."""
     assert sniff_size(encoded(jpeg(640, 480, HEAD_CHARS_MAX))) is None
@@ -179,6 +211,37 @@ def test_unknown_size_costs_the_upper_bound(rule: ImageRule, size: Size) -> None
 def test_rules_give_the_documented_costs(model: str, size: Size, tokens: int) -> None:
     """Each provider's rule, through the model's name."""
     assert size_tokens(size, image_rule(model)) == tokens
+
+
+@pytest.mark.parametrize(
+    ("rule", "size", "tokens"),
+    [
+        (AreaRule(), Size(1, 1), 1),
+        (AreaRule(), Size(750, 1), 1),
+        (AreaRule(), Size(751, 1), 2),
+        (AreaRule(), Size(1_568, 750), 1_568),
+        (AreaRule(), Size(3_136, 1_500), 1_568),
+        (TileRule(), Size(512, 512), 255),
+        (TileRule(), Size(513, 512), 425),
+        (TileRule(), Size(4_096, 512), 85 + 4 * 170),
+        (TileRule(), Size(1_536, 1_536), 85 + 4 * 170),
+        (PatchRule(), Size(1, 1), 1),
+        (PatchRule(), Size(32, 32), 1),
+        (PatchRule(), Size(33, 32), 2),
+        (PatchRule(), Size(1_536, 1_024), 1_536),
+        (PatchRule(), Size(1_537, 1_024), 1_536),
+        (PatchRule(factor=2.46), Size(32, 32), 3),
+        (CropRule(), Size(384, 384), 258),
+        (CropRule(), Size(385, 384), 4 * 258),
+        (CropRule(), Size(1_024, 100), 4 * 258),
+        (CropRule(), Size(3_000, 1_152), 8 * 258),
+        (CropRule(), Size(5_000, 5_000), 16 * 258),
+    ],
+)
+def test_rules_step_at_their_bounds(rule: ImageRule, size: Size, tokens: int) -> None:
+    """One pixel more is one tile, patch or crop more; a picture on its side costs the same."""
+    assert size_tokens(size, rule) == tokens
+    assert size_tokens(Size(size.height, size.width), rule) == tokens
 
 
 def test_provider_decides_when_the_model_says_nothing() -> None:
