@@ -60,15 +60,19 @@ def webp_lossy(width: int, height: int) -> bytes:
     return start + struct.pack("<HH", width, height) + bytes(20)
 
 
-def jpeg(width: int, height: int, metadata: int = 0, frame: int = 0xC0) -> bytes:
+TABLES = b"\xff\xdb\x00\x04\x00\x00" + b"\xff\xff\xc4\x00\x02"
+
+
+def jpeg(
+    width: int, height: int, metadata: int = 0, frame: int = 0xC0, tables: bytes = TABLES
+) -> bytes:
     """A JPEG's segments: metadata of any size, tables, then the frame."""
     data = b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(10)
     while metadata > 0:
         length = min(metadata, 65_000)
         data += b"\xff\xe1" + struct.pack(">H", length + 2) + bytes(length)
         metadata -= length
-    data += b"\xff\xdb\x00\x04\x00\x00" + b"\xff\xff\xc4\x00\x02"
-    data += bytes((0xFF, frame)) + b"\x00\x11\x08" + struct.pack(">HH", height, width)
+    data += tables + bytes((0xFF, frame)) + b"\x00\x11\x08" + struct.pack(">HH", height, width)
     return data + bytes(100)
 
 
@@ -115,7 +119,8 @@ def test_jpeg_markers_without_a_length_are_stepped_over(marker: int) -> None:
         (webp_lossy(640, 480), 30),
         *(
             (whole, len(whole) - 100)
-            for whole in (jpeg(640, 480, metadata) for metadata in (0, 1, 2, 7_000, 7_001))
+            for metadata in (0, 1, 2, 7_000, 7_001, 7_002)
+            for whole in (jpeg(640, 480, metadata), jpeg(640, 480, metadata, tables=b""))
         ),
     ],
 )
