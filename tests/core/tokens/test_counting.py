@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import struct
 from typing import Any, get_args
@@ -12,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import strategies
 
-from holdfast.core.models import messages
 from holdfast.core.models.messages import (
+    Block,
     Image,
     Message,
     Other,
@@ -127,23 +128,27 @@ def test_image_costs_by_its_size_and_rule() -> None:
     assert count_block(image, BY_CHARACTER, FlatRule(258)) == 258
 
 
-@pytest.mark.parametrize("kind", get_args(messages.Block))
+@pytest.mark.parametrize("kind", get_args(Block))
 def test_a_picture_costs_by_the_rule_of_the_model_wherever_it_stands(kind: type) -> None:
     """In every kind of block, in arguments and results, in the system text."""
     uri = f"data:image/png;base64,{SCREENSHOT}"
     image = Image(data=SCREENSHOT, media_type="image/png")
-    block = {
+    blocks: dict[type, Block] = {
         Text: Text(f"see {uri}"),
         Image: image,
         ToolCall: ToolCall("id", "show", {"image": uri}),
         ToolAnswer: ToolAnswer("id", (Text("see"), image)),
         Thinking: Thinking(item={"type": "reasoning", "summary": [{"text": uri}]}),
         Other: Other("x", {"type": "x", "deep": [{"data": SCREENSHOT}]}),
-    }[kind]
+    }
+    block = blocks[kind]
     prompt = Prompt((Message("user", (block,)),), system=uri)
-    for count, value, pictures in ((count_block, block, 1), (count_prompt, prompt, 2)):
-        cheap, dear = (count(value, BY_CHARACTER, FlatRule(tokens)) for tokens in (10, 1_010))
-        assert dear - cheap == 1_000 * pictures
+    cheap, dear = FlatRule(10), FlatRule(1_010)
+    for count, pictures in (
+        (functools.partial(count_block, block), 1),
+        (functools.partial(count_prompt, prompt), 2),
+    ):
+        assert count(BY_CHARACTER, dear) - count(BY_CHARACTER, cheap) == 1_000 * pictures
 
 
 def test_call_costs_its_name_and_arguments() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conversations import said
+from tests.conversations import PNG, said
 
 from holdfast.core.failures.classify import Failure, Symptoms, built_in_rules, classify
 from holdfast.core.flow.effects import FailedCall
@@ -79,6 +79,18 @@ def test_numbers_are_taken_at_the_providers_scale() -> None:
     assert found.bounds.at_most <= sent // 2
 
 
+@pytest.mark.parametrize("limit", [2_000, 4_000, 10_000, 40_000])
+def test_a_smaller_window_leaves_a_quarter_for_the_reply_at_most(limit: int) -> None:
+    """The reserve was a share of a window that turned out to be smaller; the request that follows
+    takes what is left, by the provider's count, and no less."""
+    sent, taken = PLAN.tokens.total, 2 * limit
+    most = after(overflow(limit=limit, input=taken)).bounds.at_most
+    assert most is not None
+    reply = min(PLAN.budget.output_reserve, limit // 4)
+    counted = most * taken / sent
+    assert 0.94 * (limit - reply) <= counted <= 0.951 * (limit - reply)
+
+
 def test_the_number_of_smaller_requests_is_bounded() -> None:
     for done in range(4):
         assert after(overflow(), Tries(recoveries=done)).step == "shrink"
@@ -101,7 +113,9 @@ def test_what_is_not_about_size_is_given_up(message: str, status: int) -> None:
     assert found.step == "give-up"
     assert found.bounds == Bounds()
     assert found.learned is None
-    assert type(final_error(FailedCall(failure), PLAN, found.detail)) is ModelError
+    error = final_error(FailedCall(failure), PLAN, found.detail)
+    assert type(error) is ModelError
+    assert error.failure is failure
 
 
 def test_a_refusal_without_a_word_is_judged_by_our_own_count() -> None:
@@ -110,7 +124,10 @@ def test_a_refusal_without_a_word_is_judged_by_our_own_count() -> None:
     full = msgspec.structs.replace(PLAN, window=Window(PLAN.tokens.total))
     found = remedy(mute, full, Bounds(), Tries(), OPTIONS)
     assert found.step == "shrink"
-    assert isinstance(final_error(FailedCall(mute), full, "x"), ContextOverflow)
+    error = final_error(FailedCall(mute), full, "x")
+    assert isinstance(error, ContextOverflow)
+    assert error.failure is mute
+    assert error.parts["request"] == error.parts["window"] == PLAN.tokens.total
 
 
 def test_waits_grow_are_bounded_and_are_no_recoveries() -> None:
@@ -141,6 +158,46 @@ def test_the_same_request_is_never_smaller_than_itself() -> None:
     assert is_smaller(less, PLAN)
     assert not is_smaller(PLAN, less)
     assert is_smaller(plan_of(output_tokens=100), PLAN)
+
+
+def picture_plan(pictures: int) -> Plan:
+    source = {"type": "base64", "media_type": "image/png", "data": PNG}
+    thinking = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    records: list[Any] = [
+        User(content=[*[{"type": "image", "source": source}] * pictures, text("look")]),
+        Assistant(content=[thinking, text("seen")], provider="anthropic", model="m"),
+        User(content="and now?"),
+    ]
+    named = msgspec.structs.replace(TARGET, provider="anthropic", thinking=True)
+    return project(ProjectionRequest(said(records), Window(32_000), named))
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+@pytest.mark.parametrize(("pictures", "kept"), [(1, 0), (2, 1), (5, 2)])
+def test_too_many_bytes_are_half_the_pictures(pictures: int, kept: int) -> None:
+    """The limit is on the target of the next request, which is otherwise the same."""
+    plan = picture_plan(pictures)
+    failure = Failure(kind="payload_too_large", action="shrink_or_drop_images")
+    found = remedy(failure, plan, Bounds(output=700), Tries(), OPTIONS)
+    assert (found.step, found.bounds.output) == ("drop-media", 700)
+    assert found.bounds.target is not None
+    assert found.bounds.target.dialect.images_max == kept
+    limited = msgspec.structs.replace(plan.target.dialect, images_max=kept)
+    assert found.bounds.target == msgspec.structs.replace(plan.target, dialect=limited)
+
+
+def test_refused_thinking_is_left_out_of_the_next_request() -> None:
+    """The target of the next request takes none back, and is otherwise the same."""
+    plan = picture_plan(1)
+    failure = Failure(kind="invalid_request", action="strip_or_restore_thinking_and_retry_once")
+    found = remedy(failure, plan, Bounds(), Tries(), OPTIONS)
+    assert found.step == "drop-thinking"
+    plain = msgspec.structs.replace(plan.target.dialect, replays_thinking=False)
+    assert found.bounds.target == msgspec.structs.replace(plan.target, dialect=plain)
+    assert remedy(failure, PLAN, Bounds(), Tries(), OPTIONS).step == "give-up"
 
 
 def test_every_built_in_action_has_a_step() -> None:

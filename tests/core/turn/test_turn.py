@@ -2,96 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 from tests.conversations import said
+from tests.core.secrets.planted_secrets import TOKENS
+from tests.core.turn.hand import Hand, call_block
 
-from holdfast.core.flow.effects import (
-    Append,
-    CallModel,
-    Cancelled,
-    Emit,
-    IsTurnRunning,
-    NextToolResult,
-    Now,
-    Outcome,
-    Read,
-    StartTools,
-)
-from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
-from holdfast.core.models.dialects import target
+from holdfast.core.flow.effects import CallModel, Cancelled
+from holdfast.core.flow.events import SecretFound
+from holdfast.core.limits import CONTEXT_CHARS_MAX
+from holdfast.core.log.records import Assistant, InjectedContext, ToolResult, ToolUse, User
 from holdfast.core.models.messages import INTERRUPTED
 from holdfast.core.models.replies import Reply
-from holdfast.core.models.window import Window
-from holdfast.core.projection.view import ProjectionCache
+from holdfast.core.secrets.found import SecretWatch
 from holdfast.core.turn import turn
-from holdfast.core.turn.run import RunSettings, RunState
 from holdfast.core.turn.tool_results import open_calls as calls_left
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from holdfast.core.log.records import Record
-
-SETTINGS = RunSettings(target=target("anthropic", model="m"), window=Window(64_000))
-
-
-def call_block(call_id: str, name: str = "look") -> dict[str, Any]:
-    return {"type": "tool_use", "id": call_id, "name": name, "input": {}}
-
-
-class Hand:
-    """Carries a flow out on a list; the answers of the model are given one by one."""
-
-    def __init__(self, records: Sequence[Record] = (), answers: Sequence[Any] = ()) -> None:
-        self.records: list[Record] = said(records)
-        self.answers = list(answers)
-        self.state = RunState(SETTINGS, ProjectionCache())
-        self.effects: list[str] = []
-        self.started: list[Any] = []
-        self.is_turn_running = False
-
-    def run(self, flow: Any) -> Any:
-        value: Any = None
-        while True:
-            try:
-                effect = flow.send(value)
-            except StopIteration as done:
-                return done.value
-            self.effects.append(self._name(effect))
-            value = self._perform(effect)
-
-    def _name(self, effect: Any) -> str:
-        if isinstance(effect, Append):
-            return "+" + "+".join(record.kind for record in effect.records)
-        return type(effect).__name__
-
-    def _perform(self, effect: Any) -> Any:
-        match effect:
-            case Read():
-                return tuple(self.records)
-            case Now():
-                return 1_700_000_000.0
-            case Append():
-                stored = [
-                    msgspec.structs.replace(one, id=f"n{len(self.records) + place:04d}")
-                    for place, one in enumerate(effect.records)
-                ]
-                self.records += stored
-                return tuple(stored)
-            case CallModel():
-                return self.answers.pop(0)
-            case StartTools():
-                self.started += effect.calls
-            case NextToolResult():
-                return Outcome(self.started.pop().id, "seen")
-            case IsTurnRunning():
-                return self.is_turn_running
-            case Emit():
-                return None
-        return None
+from holdfast.errors import UsageError
 
 
 def story(hand: Hand) -> list[str]:
@@ -176,19 +104,74 @@ def test_a_cancelled_call_keeps_what_was_said_and_answers_what_was_asked() -> No
     flow = turn.answer(hand.state)
     effect: Any = flow.send(None)
     while not isinstance(effect, CallModel):
-        effect = flow.send(hand._perform(effect))
+        effect = flow.send(hand.perform(effect))
     text = {"type": "text", "text": "as far as it went"}
     partial = Reply(content=[text, call_block("a")], stop="cancelled")
     effect = flow.throw(Cancelled(partial))
 
     def to_the_end(effect: Any) -> None:
         for _ in range(20):
-            effect = flow.send(hand._perform(effect))
+            effect = flow.send(hand.perform(effect))
 
     with pytest.raises(Cancelled):
         to_the_end(effect)
     kinds = [one.kind for one in hand.records]
     assert kinds == ["user", "assistant", "tool_result"]
+
+
+def test_a_credential_is_reported_once_with_the_record_that_holds_it() -> None:
+    """Whatever stores it: the user's words, a result, injected context."""
+    token = TOKENS["GitHub"]
+    flows: list[Any] = [
+        lambda run: turn.add_user(run, f"use {token}"),
+        lambda run: turn.add_result(run, "a", f"use {token}"),
+        lambda run: turn.inject_context(run, f"use {token}", "a program"),
+    ]
+    for flow in flows:
+        hand = Hand([Assistant(content=[call_block("a")])])
+        hand.is_turn_running = True
+        hand.state.secret_watch = SecretWatch(hand.state.vault, "warn")
+        for _ in range(2):
+            hand.run(flow(hand.state))
+        stored = hand.records[1]
+        assert hand.of(SecretFound) == [SecretFound(stored.id, stored.kind, "ghp_", True)]
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "x" * (CONTEXT_CHARS_MAX + 1)])
+def test_context_that_says_nothing_or_too_much_is_refused(text: str) -> None:
+    """The longest that is allowed is stored."""
+    hand = Hand()
+    with pytest.raises(UsageError, match="injected context"):
+        hand.run(turn.inject_context(hand.state, text, "a program"))
+    assert hand.records == []
+    hand.run(turn.inject_context(hand.state, "x" * CONTEXT_CHARS_MAX, "a\n program"))
+    (record,) = hand.records
+    assert isinstance(record, InjectedContext)
+    assert (len(record.text), record.source) == (CONTEXT_CHARS_MAX, "a program")
+
+
+@pytest.mark.parametrize(
+    ("flow", "name", "given"),
+    [
+        (turn.add_result, "call_id", {"call_id": 5, "content": "x"}),
+        (turn.add_result, "is_error", {"call_id": "a", "content": "x", "is_error": "no"}),
+        (turn.inject_context, "text", {"text": 5, "source": "a program"}),
+        (turn.inject_context, "source", {"text": "x", "source": 5}),
+        (turn.add_user, "name", {"content": "x", "name": 5}),
+        (turn.add_user, "key", {"content": "x", "key": 5}),
+        (turn.add_user, "key", {"content": "x", "key": ""}),
+        (turn.add_user, "extra", {"content": "x", "extra": 5}),
+        (turn.add_user, "extra", {"content": "x", "extra": {"content": "y"}}),
+    ],
+)
+def test_a_wrong_argument_is_refused_by_its_name(
+    flow: Any, name: str, given: dict[str, Any]
+) -> None:
+    """Before anything is asked of the world."""
+    hand = Hand([Assistant(content=[call_block("a")])])
+    with pytest.raises(UsageError, match=f"`{name}`"):
+        hand.run(flow(hand.state, **given))
+    assert hand.effects == []
 
 
 def test_results_that_no_line_could_hold_are_cut() -> None:

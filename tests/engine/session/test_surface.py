@@ -124,7 +124,7 @@ def _cases() -> list[tuple[str, str, Any]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_arguments_of_a_wrong_type_are_refused_and_store_nothing(kind: Kind) -> None:
-    """Every public method, every parameter: `UsageError`, and the log is as it was."""
+    """Every public method, every parameter: `UsageError` by its name, and the log is as it was."""
     bench = Bench(kind)
     reply = calls(("c1", "t", {}))
     session = bench.open(ScriptedModel([reply, *["done"] * 5]), window=32_000)
@@ -152,6 +152,8 @@ def test_arguments_of_a_wrong_type_are_refused_and_store_nothing(kind: Kind) -> 
             raised = error
         assert isinstance(raised, UsageError), (method, parameter, type(value))
         assert raised.hint, (method, parameter)
+        name = "a message" if parameter == "content" else f"`{parameter}`"
+        assert name in str(raised), (method, parameter, str(raised))
         assert bench.records() == before, (method, parameter, type(value))
         assert len(bench.store.sessions()) == 1
     bench.close()

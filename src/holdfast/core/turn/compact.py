@@ -83,20 +83,16 @@ def compact(
     check_flag("preview", is_preview)
     records: Sequence[Record] = yield Read(run.window.tokens)
     now: float = yield Now()
-    plan = run.plan(records, now, pressure="hold")
+    plan = run.plan(records, now, pressure="cut")
     made = cut_in(plan)
     refusal = ""
     if sum(len(unit.parts) for unit in plan.units) <= _MESSAGES_MIN:
         refusal = f"too few messages to compact (need > {_MESSAGES_MIN})"
     elif made is None:
-        before = plan.tokens.messages
-        plan = run.plan(records, now, pressure="cut")
-        made = cut_in(plan)
-        if made is None:
-            refusal = (
-                f"nothing would be gained: of {before:,} tokens in view, nearly all are the user's "
-                "own words and protected steps, which stay"
-            )
+        refusal = (
+            f"nothing would be gained: of {plan.tokens_before:,} tokens in view, nearly all are "
+            "the user's own words and protected steps, which stay"
+        )
     if refusal or made is None:
         skipped = CompactionFinished("skipped", "asked", refusal)
         yield Emit(skipped)
