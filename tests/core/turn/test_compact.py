@@ -111,7 +111,7 @@ def results(count: int) -> list[Record]:
     found: list[Record] = []
     for number in range(count):
         call = {"type": "tool_use", "id": f"c{number}", "name": "bash", "input": {"n": number}}
-        output = ToolResult(tool_use_id=f"c{number}", content=f"line {number}\n" * 600)
+        output = ToolResult(tool_use_id=f"c{number}", content=f"line {number}\n" * 200)
         found += [User(content=f"q{number}"), Assistant(content=[call]), output]
         found.append(Assistant(content="done"))
     return found
