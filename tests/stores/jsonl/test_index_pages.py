@@ -252,3 +252,19 @@ def test_a_list_that_cannot_be_used_changes_no_answer(tmp_path: Path, what: str)
             assert len(store.sessions(limit=9)) == 3
         if what == "a link":
             assert (tmp_path / "target").read_bytes() == b"x" * 100
+
+
+def test_an_index_that_gives_no_answer_is_not_an_empty_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the rows of a page cannot be read, every file is looked at."""
+    clock = Time()
+    with large_roots(), filled(tmp_path, 5, clock) as store:
+        expected = store.sessions(limit=3)
+        select = index.Index._select
+
+        def failing(self: index.Index, statement: str, *rest: Any) -> Any:
+            return None if "LIMIT" in statement else select(self, statement, *rest)
+
+        monkeypatch.setattr(index.Index, "_select", failing)
+        assert store.sessions(limit=3) == expected

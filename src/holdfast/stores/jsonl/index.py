@@ -180,7 +180,10 @@ class Index:
                 return None
             where, values = query.sql
             for _attempt in range(_PAGE_ATTEMPTS):
-                rows = {SessionKey(*name): row for name, row in self._load(where, values).items()}
+                found = self._select(_SELECT + where, values, row_of)
+                if found is None:
+                    return None  # no answer is not an empty page
+                rows = {SessionKey(row[0], row[1]): made for row, made in found}
                 files = look_at(rows)
                 wrong = [
                     key
@@ -262,7 +265,7 @@ class Index:
 
     def _load(self, where: str = "", values: tuple[Any, ...] = ()) -> dict[_Name, IndexRow]:
         rows = self._select(_SELECT + where, values, row_of)
-        return {(row[0], row[1]): made for row, made in rows}
+        return {(row[0], row[1]): made for row, made in rows or ()}
 
     def _last_look(self) -> _Look | None:
         found = self._select("SELECT looked, sessions, seen FROM looks", (), _look_of)
@@ -270,25 +273,26 @@ class Index:
 
     def _select(
         self, statement: str, values: tuple[Any, ...], read: Callable[[tuple[Any, ...]], Any]
-    ) -> list[tuple[tuple[Any, ...], Any]]:
-        """Return the rows, each with what `read` makes of it; none where the index is no use."""
+    ) -> list[tuple[tuple[Any, ...], Any]] | None:
+        """Return the rows, each with what `read` makes of it; None where the index is no use."""
         import sqlite3
 
-        for _attempt in range(2):
+        for attempt in range(2):
             try:
                 rows = self._cache.connect().execute(statement, values).fetchall()
-                return [(row, read(row)) for row in rows]
+                found = [(row, read(row)) for row in rows]
+                return None if attempt else found  # one that was just begun anew knows nothing
             except (OSError, PathRejected):
-                return []  # no root yet, or something else in the place of the index
+                return None  # no root yet, or something else in the place of the index
             except sqlite3.OperationalError as error:
                 if getattr(error, "sqlite_errorcode", _BAD_SQL) != _BAD_SQL:
                     # Not writable, or busy: the logs themselves have the answer.
                     self._cache.close()
-                    return []
+                    return None
                 self._cache.set_aside()  # its tables are not ours
             except (sqlite3.DatabaseError, msgspec.MsgspecError, UnicodeDecodeError, TypeError):
                 self._cache.set_aside()  # even the message of the error can hold its garbage
-        return []
+        return None
 
     def _save(
         self,
