@@ -30,6 +30,8 @@ ALIVE = (0, 33, None)
 _FAILED = (1, 2)
 """Exit codes of pytest: a test failed, or could not even be imported."""
 _PROCESSES = 2
+_SECONDS = 1_800
+"""A mutant whose tests take longer does not come to an end, and is noticed by that."""
 _FIRST = "holdfast.core.tokens.images.x_image_rule__mutmut_1"
 
 
@@ -79,7 +81,12 @@ def _is_noticed(mutant: str) -> bool:
         "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}",
     }
     command = (sys.executable, "-m", "pytest", *options, "-m", "not nightly", *tests)
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, timeout=_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return True
     return done.returncode in _FAILED
 
 
