@@ -16,7 +16,14 @@ ERRORS = [
     for _, kind in inspect.getmembers(errors, inspect.isclass)
     if issubclass(kind, HoldfastError)
 ]
-VALUES = {"str": "x", "float": 1.5, "Any": None, "Sequence[str]": ("a",), "Mapping[str, int]": {}}
+VALUES = {
+    "bool": True,
+    "str": "x",
+    "float": 1.5,
+    "Any": None,
+    "Sequence[str]": ("a",),
+    "Mapping[str, int]": {},
+}
 
 
 def _make(kind: type[HoldfastError]) -> HoldfastError:

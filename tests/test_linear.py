@@ -271,12 +271,14 @@ def sample_readings(readings: list[Reading]) -> list[Reading]:
 
 
 def remembering() -> list[tuple[ModuleType, str, Any]]:
-    """Return the functions that remember texts; a table that is read once has no bound."""
+    """Return the functions that remember texts; one without a parameter remembers a resource."""
     return [
         (module, name, value)
         for module in modules()
         for name, value in vars(module).items()
-        if isinstance(value, functools._lru_cache_wrapper) and value.cache_info().maxsize
+        if isinstance(value, functools._lru_cache_wrapper)
+        and value.cache_info().maxsize
+        and inspect.signature(value).parameters
     ]
 
 

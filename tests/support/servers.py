@@ -50,6 +50,8 @@ def s3_server() -> Iterator[S3Server]:
 def s3_options(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What `S3Blobs` takes to reach the server. Its client wants certificates, also for HTTP."""
     monkeypatch.delenv("SSL_CERT_DIR")
+    if not s3_server.is_running:
+        s3_server.start()  # a server that ended is no fault of ours; its folder is still there
     return s3_server.options
 
 

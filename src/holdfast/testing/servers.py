@@ -14,6 +14,7 @@ import importlib.util
 import json
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _START_SECONDS: Final = 120.0
 """A server takes one second; a busy machine takes longer."""
 _PATIENCE: Final = "120s"
+_PORTS: Final = range(10_000, 32_000)
+"""Below those that systems give to outgoing connections."""
 _PORT_TRIES: Final = 3
 """Sets of free ports to try: other programs open connections meanwhile."""
 _UNPRIVILEGED: Final = "nobody"
@@ -217,6 +220,11 @@ class S3Server:
                 )
             time.sleep(0.05)
 
+    @property
+    def is_running(self) -> bool:
+        """True while the server has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def stop(self) -> None:
         """End the server at once."""
         process, self._process = self._process, None
@@ -264,15 +272,15 @@ def _find_weed() -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports of 127.0.0.1 that nobody uses."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for opened in sockets:
-            opened.bind(("127.0.0.1", 0))
-        return [opened.getsockname()[1] for opened in sockets]
-    finally:
-        for opened in sockets:
-            opened.close()
+    """Return ports of 127.0.0.1 that nobody uses, and that no outgoing connection will be given."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        with socket.socket() as opened, suppress(OSError):
+            opened.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            break
+    return found
 
 
 def _answers(port: int) -> bool:

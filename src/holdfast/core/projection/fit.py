@@ -42,6 +42,8 @@ _PIN_TOKENS: Final = 120
 little more than which record has it."""
 _PAST_SHARE: Final = 8
 """The part of the room that the carry-over keeps while a turn that is too large is shortened."""
+_REST_SHARE: Final = 20
+"""The part of the room that stays free then: others count in other units than we do."""
 _PINS_SHARE: Final = 4
 """The part of the room that the older messages of a turn keep while a step can give way."""
 
@@ -284,8 +286,9 @@ def _shorten(draft: ViewDraft, policy: Policy, room: int, *, is_cut: bool) -> No
     if draft.summary is not None:
         draft.recarry(min(policy.carry_cap(room), room // _PAST_SHARE))
     _shorten_turn(draft, policy, room, is_cut=is_cut)
-    if draft.summary is not None and draft.total <= room:
-        draft.fit_carry(room, policy.carry_cap(room))
+    most = room - room // _REST_SHARE
+    if draft.summary is not None and draft.total < most:
+        draft.fit_carry(most, policy.carry_cap(room))
 
 
 def _shorten_turn(draft: ViewDraft, policy: Policy, room: int, *, is_cut: bool) -> None:
