@@ -39,10 +39,10 @@ def postgres_address(postgres_server: PostgresServer) -> str:
 def s3_server() -> Iterator[S3Server]:
     try:
         server = S3Server()
+        server.bucket("tests")
     except ServerUnavailable as error:
         pytest.skip(f"NOT TESTED on S3: {error} ({error.hint})")
     with server:
-        server.bucket("tests")
         yield server
 
 

@@ -177,7 +177,7 @@ class S3Server:
         self._command = [
             *(_find_weed(), "server", "-s3", "-ip=127.0.0.1", f"-dir={self._folder}"),
             *("-volume.max=20", "-master.volumeSizeLimitMB=64", f"-s3.port={self._port}"),
-            f"-filer.port={self._filer_port}",
+            *(f"-filer.port={self._filer_port}", "-s3.port.iceberg=0", "-s3.port.lance=0"),
             f"-s3.config={self._folder / 'keys.json'}",
             *(f"-{name}={port}" for name, port in ports),
         ]
@@ -202,8 +202,17 @@ class S3Server:
     def bucket(self, name: str) -> str:
         """Make a bucket, and return its address."""
         folder = f"http://127.0.0.1:{self._filer_port}/buckets/{name}/"
-        with urllib.request.urlopen(urllib.request.Request(folder, method="POST")):
-            return f"s3://{name}"
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                with urllib.request.urlopen(urllib.request.Request(folder, method="POST")):
+                    return f"s3://{name}"
+            except OSError as error:
+                if not self.is_running or time.monotonic() > deadline:
+                    raise ServerUnavailable(
+                        f"the S3 server makes no bucket: {error}", hint="start it again"
+                    ) from error
+                time.sleep(0.1)  # its parts start one after the other
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
@@ -212,7 +221,7 @@ class S3Server:
                 self._command, stdout=log, stderr=log, cwd="/", start_new_session=True
             )
         deadline = time.monotonic() + _START_SECONDS
-        while not _answers(self._port):
+        while not (_answers(self._port) and _answers(self._filer_port)):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise ServerUnavailable(
                     "the S3 server did not start",
