@@ -62,6 +62,7 @@ class PostgresServer:
             os.chown(self._folder, entry.pw_uid, entry.pw_gid)
         self._data = self._folder / "data"
         try:
+            self._reach_binaries()
             self._run(
                 "initdb", "-D", str(self._data), "-U", "postgres", "--auth=trust", "-E", "UTF8"
             )
@@ -127,9 +128,25 @@ class PostgresServer:
         command = [str(self._binaries / "pg_isready"), "-q", "-h", str(self._folder)]
         return subprocess.run(command, check=False, cwd="/").returncode == 0
 
+    def _reach_binaries(self) -> None:
+        """Copy the programs where the server's user cannot reach them: below `/root`, for one."""
+        try:
+            self._run("postgres", "--version")
+        except ServerUnavailable:
+            package = self._binaries.parents[1]
+            for folder in package.parent.glob(f"{package.name}*"):  # and its libraries beside it
+                if folder.is_dir():
+                    shutil.copytree(folder, self._folder / folder.name, symlinks=True)
+            self._binaries = self._folder / self._binaries.relative_to(package.parent)
+
     def _run(self, name: str, *arguments: str) -> None:
         command = [str(self._binaries / name), *arguments]
-        done = subprocess.run(command, check=False, capture_output=True, cwd="/", **self._user)
+        try:
+            done = subprocess.run(command, check=False, capture_output=True, cwd="/", **self._user)
+        except OSError as error:
+            raise ServerUnavailable(
+                f"PostgreSQL cannot be run: {error}", hint=f"try it yourself: {' '.join(command)}"
+            ) from error
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             raise ServerUnavailable(
