@@ -37,6 +37,8 @@ _START_SECONDS: Final = 120.0
 _PATIENCE: Final = "120s"
 _PORTS: Final = range(10_000, 32_000)
 """Below those that systems give to outgoing connections."""
+_LAUNCHES_MAX: Final = 8
+"""After a kill, memory is free once all processes of the server have ended: within seconds."""
 _PORT_TRIES: Final = 3
 """Sets of free ports to try: other programs open connections meanwhile."""
 _UNPRIVILEGED: Final = "nobody"
@@ -89,18 +91,26 @@ class PostgresServer:
         command = [str(self._binaries / "postgres"), "-D", str(self._data)]
         for setting in settings:
             command += ["-c", setting]
-        with open(self._folder / "log", "ab") as log:
-            self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd="/", start_new_session=True, **self._user
-            )
         deadline = time.monotonic() + _START_SECONDS
+        self._process = self._launch(command)
+        tries = 0
         while not self._is_ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if self._process.poll() is not None and tries < _LAUNCHES_MAX:
+                tries += 1
+                time.sleep(0.2 * tries)  # processes of a server that was killed may still end
+                self._process = self._launch(command)
+            elif self._process.poll() is not None or time.monotonic() > deadline:
                 raise ServerUnavailable(
                     f"PostgreSQL did not start: {self._last_words()}",
                     hint=f"try it yourself: {' '.join(command)}",
                 )
             time.sleep(0.02)
+
+    def _launch(self, command: list[str]) -> subprocess.Popen[bytes]:
+        with open(self._folder / "log", "ab") as log:
+            return subprocess.Popen(
+                command, stdout=log, stderr=log, cwd="/", start_new_session=True, **self._user
+            )
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End the server: at once (SIGINT), or as a power cut would (SIGKILL)."""
