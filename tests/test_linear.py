@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import importlib
 import inspect
 import io
@@ -359,6 +360,23 @@ def test_exponential_pattern_is_found() -> None:
     read = re.compile(r"(a|a)*!").match
 
     assert growth(lambda size: read("a" * size)) > RATIO_MAX
+
+
+def test_a_reader_that_drops_the_signal_is_stopped_all_the_same() -> None:
+    """Python drops what a finalizer raises, and reports it; the report must not fail a test."""
+
+    class Slow:
+        def __del__(self) -> None:
+            while True:
+                pass
+
+    def read(_size: int) -> None:
+        Slow()
+        while True:
+            pass
+
+    assert growth(read) == inf
+    assert gc.isenabled()
 
 
 def noisy(cost: Callable[[int], float], noise: list[float]) -> Callable[[int], float]:
