@@ -154,12 +154,13 @@ def test_text_of_programs_never_takes_the_place_of_the_users_words(
 @examples(60)
 @given(
     pastes=st.lists(st.integers(1, 8_000), max_size=8),
+    newest=st.integers(0, 8_000),
     result=st.integers(0, 8_000),
     window=st.sampled_from((8_000, 16_000, 32_000)),
     cache=st.sampled_from((COLD, PromptCache())),
 )
 def test_a_turn_that_is_too_large_leaves_the_words_before_it(
-    pastes: list[int], result: int, window: int, cache: PromptCache
+    pastes: list[int], newest: int, result: int, window: int, cache: PromptCache
 ) -> None:
     """However much is pasted into a later turn, and whatever a tool returns there, what the user
     laid down before it is in the request."""
@@ -167,12 +168,18 @@ def test_a_turn_that_is_too_large_leaves_the_words_before_it(
     log = said_after(
         log, [User(content=f"{number}. {FILLER * size}") for number, size in enumerate(pastes)]
     )
-    log = said_after(log, [User(content="What now?"), *(step(0, "look", result) if result else ())])
+    log = said_after(
+        log,
+        [
+            User(content=f"What now? {FILLER * newest}"),
+            *(step(0, "look", result) if result else ()),
+        ],
+    )
     plan = project(
         ProjectionRequest(log, Window(window), target("anthropic"), prompt_cache=cache, floor=1_000)
     )
     texts = [block.text for _role, block in blocks_of(plan) if isinstance(block, Text)]
-    assert "What now?" in texts
+    assert any(text.startswith("What now?") for text in texts)
     assert any(WORDS in text for text in texts)
 
 

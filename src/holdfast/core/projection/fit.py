@@ -284,11 +284,15 @@ def _shorten(draft: ViewDraft, policy: Policy, room: int, *, is_cut: bool) -> No
     """
     release(draft, 0)
     if draft.summary is not None:
-        draft.recarry(min(policy.carry_cap(room), room // _PAST_SHARE))
+        draft.recarry(_past_tokens(policy, room))
     _shorten_turn(draft, policy, room, is_cut=is_cut)
     most = room - room // _REST_SHARE
     if draft.summary is not None and draft.total < most:
         draft.fit_carry(most, policy.carry_cap(room))
+
+
+def _past_tokens(policy: Policy, room: int) -> int:
+    return min(policy.carry_cap(room), room // _PAST_SHARE)
 
 
 def _shorten_turn(draft: ViewDraft, policy: Policy, room: int, *, is_cut: bool) -> None:
@@ -303,16 +307,15 @@ def _shorten_turn(draft: ViewDraft, policy: Policy, room: int, *, is_cut: bool) 
             draft.recarry(policy.carry_cap(room) // 2)
             if _squeeze(draft, newest, room):
                 return
-            draft.recarry(0)
+            draft.recarry(_past_tokens(policy, room))
         if _squeeze(draft, newest, room):
             return
-        draft.cut(len(draft.units), 0)
-        draft.fit_carry(room, policy.carry_cap(room))
-    if draft.total > room and draft.summary:
-        draft.recarry(0)
+        draft.cut(len(draft.units), _past_tokens(policy, room))
     user = draft.latest_user()
     if draft.total <= room or (user is not None and _squeeze(draft, user, room)):
         return
+    if draft.summary:
+        draft.recarry(0)
     _shorten_pins(draft, room, 0)
     if draft.total > room and user is not None:
         _squeeze(draft, user, room, least=1)
