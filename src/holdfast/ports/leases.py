@@ -31,13 +31,22 @@ class Leases(Protocol):
         """The folder, the database or the memory that they are in: the same for objects that share
         their leases, and for no others."""
 
-    def acquire(self, key: SessionKey, holder: str, seconds: float) -> int:
+    def acquire(
+        self, key: SessionKey, holder: str, seconds: float, *, queue_seconds: float = 0.0
+    ) -> int:
         """Take the lease of a session and return its token, which is larger than all before it.
 
-        Raises `TurnInProgress` while another holder has the lease. A lease is free once it was
-        released, `seconds` after it was last renewed (by the store's own clock, which no change
-        of the wall clock moves), and sooner if the store notices that its holder is dead.
+        Raises `TurnInProgress` while another holder has the lease, or waits for it in front of this
+        one. A lease is free once it was released, `seconds` after it was last renewed (by the
+        store's own clock, which no change of the wall clock moves), and sooner if the store notices
+        that its holder is dead.
+
+        A holder that is refused keeps its place in the queue for `queue_seconds`, and longer by
+        asking again; with 0 it takes none.
         """
+
+    def leave_queue(self, key: SessionKey, holder: str) -> None:
+        """Give up a holder's place in the queue, if it has one."""
 
     def renew(self, key: SessionKey, token: int, seconds: float) -> None:
         """Keep the lease for so many seconds from now. Raises `LeaseLost` where a newer token

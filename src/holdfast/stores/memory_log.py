@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from holdfast.core.log.walk import LogLine
 
 
+class Waiting(NamedTuple):
+    """A place in the queue for a lease."""
+
+    since: float
+    until: float
+
+
 class MemoryLog(msgspec.Struct):
     """The encoded records of one session, as an `OpenLog`."""
 
@@ -36,6 +43,8 @@ class MemoryLog(msgspec.Struct):
     lease: LeaseHolder = LeaseHolder(0, "", 0.0)
     """The newest; without a holder once it is released."""
     lease_until: float = 0.0
+    queue: dict[str, Waiting] = msgspec.field(default_factory=dict)
+    """Those who wait for the lease by their names, in their order."""
 
     @property
     def size(self) -> int:
@@ -73,14 +82,27 @@ class MemoryLeases:
     def place(self) -> str:
         return f"memory {id(self._mutex):x}"
 
-    def acquire(self, key: SessionKey, holder: str, seconds: float) -> int:
+    def acquire(
+        self, key: SessionKey, holder: str, seconds: float, *, queue_seconds: float = 0.0
+    ) -> int:
         with self._mutex:
-            log, found = self._log(key), self.current(key)
-            if found is not None:
-                raise TurnInProgress(str(key), found.holder, found.since)
-            log.lease = LeaseHolder(next(self._tokens), holder, time.time())
-            log.lease_until = uptime() + seconds
-            return log.lease.token
+            log, found, now = self._log(key), self.current(key), uptime()
+            log.queue = {name: place for name, place in log.queue.items() if place.until > now}
+            first = next(iter(log.queue), holder)
+            if found is None and first == holder:
+                log.queue.pop(holder, None)
+                log.lease = LeaseHolder(next(self._tokens), holder, time.time())
+                log.lease_until = now + seconds
+                return log.lease.token
+            busy = found or LeaseHolder(0, first, log.queue[first].since)
+            if queue_seconds:
+                since = log.queue[holder].since if holder in log.queue else time.time()
+                log.queue[holder] = Waiting(since, now + queue_seconds)
+            raise TurnInProgress(str(key), busy.holder, busy.since)
+
+    def leave_queue(self, key: SessionKey, holder: str) -> None:
+        with self._mutex:
+            self._log(key).queue.pop(holder, None)
 
     def renew(self, key: SessionKey, token: int, seconds: float) -> None:
         with self._mutex:

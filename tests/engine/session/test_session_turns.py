@@ -40,7 +40,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {"say": ("hello",), "stream": ("hello",)
 
 
 SESSION = SessionKey("main", "s")
-MESSAGES = {"quick": 3, "test": 5, "nightly": 500}
+MESSAGES = {"quick": 3, "test": 20, "nightly": 500}
 """Messages of each process."""
 
 
@@ -525,6 +525,10 @@ def test_processes_answer_each_message_once(tmp_path: Path) -> None:
         for number in range(4):  # each process in its own order
             own = [name for name in said_ if name.startswith(f"{number}.")]
             assert own == [f"{number}.{place}" for place in range(count)]
+        starts, ends = ([said_.index(f"{n}.{at}") for n in range(4)] for at in (0, count - 1))
+        together = [name[0] for name in said_[max(starts) : min(ends)]]
+        shares = [together.count(str(number)) for number in range(4)]
+        assert max(shares) <= 2 * min(shares) + 5, shares  # and none waits for the others to end
         paid = (tmp_path / "paid").read_text().split()
         assert sorted(paid) == sorted(name for name in wanted if name.endswith("0"))
         assert store.verify(SESSION).is_sound

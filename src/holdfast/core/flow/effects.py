@@ -72,6 +72,9 @@ class AcquireTurn(msgspec.Struct, frozen=True):
     """Takes the lease of the session's turn, which this run holds to its end. Returns None, or the
     `TurnInProgress` that names its holder."""
 
+    is_queued: bool = False
+    """True to keep a place in the queue until the next try."""
+
 
 class IsTurnRunning(msgspec.Struct, frozen=True):
     """Returns True if another run, in whichever process, has the lease of the session's turn."""

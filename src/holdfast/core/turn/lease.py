@@ -28,7 +28,8 @@ def hold_turn(flow: Flow[T], wait_seconds: float) -> Flow[T]:
     begins, nothing is stored.
     """
     check_argument("wait", wait_seconds, int | float, "a number of seconds")
-    busy: TurnInProgress | None = yield AcquireTurn()
+    acquire = AcquireTurn(is_queued=wait_seconds > 0)
+    busy: TurnInProgress | None = yield acquire
     if busy is not None and wait_seconds > 0:
         yield Emit(TurnWaiting(busy.holder, busy.since, wait_seconds))
     waited = 0.0
@@ -38,5 +39,5 @@ def hold_turn(flow: Flow[T], wait_seconds: float) -> Flow[T]:
         pause = min(max(_PAUSE_MIN_SECONDS, _PAUSE_SHARE * waited), _PAUSE_MAX_SECONDS)
         yield Sleep(min(pause, wait_seconds - waited))
         waited += pause
-        busy = yield AcquireTurn()
+        busy = yield acquire
     return (yield from flow)

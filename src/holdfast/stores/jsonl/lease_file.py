@@ -29,11 +29,22 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.stores.jsonl.writer import LogWriter
 
-_BLOCK_BYTES: Final = 2_048
+_BLOCK_BYTES: Final = 4_096
 """The size of the file, always written as a whole: nobody sees half of a change."""
+_QUEUE_BYTES: Final = 2_600
+"""Of it for those who wait; where many do, the last take their chances."""
 _HOLDER_CHARS: Final = 200
 _GRACE_SECONDS: Final = 60.0
 """Added to a lease of another machine, whose clock is not ours."""
+
+
+class _Waiting(msgspec.Struct, frozen=True, array_like=True):
+    """A place in the queue for a lease."""
+
+    holder: str
+    since: float
+    until: float
+    """In seconds of `uptime`."""
 
 
 class _Lease(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,6 +63,8 @@ class _Lease(msgspec.Struct, frozen=True, omit_defaults=True):
     pid: int = 0
     is_locked: bool = False
     """The holder has the lock on the file; False where a stopped process still had it."""
+    queue: tuple[_Waiting, ...] = ()
+    """Those who wait for the lease on this machine, in their order."""
 
     @property
     def is_over(self) -> bool:
@@ -79,35 +92,61 @@ class LeaseFile:
         """True while a turn runs through this object."""
         return self._held is not None
 
-    def acquire(self, folder: int, holder: str, seconds: float) -> int:
-        lease = self._read(folder)
-        if self._is_alive(lease):
-            assert lease is not None
-            raise TurnInProgress(str(self._key), lease.holder, lease.since)
+    def acquire(self, folder: int, holder: str, seconds: float, queue_seconds: float) -> int:
+        holder, lease = cut(holder, _HOLDER_CHARS).text, self._read(folder)
+        queue = _queue(lease)
+        is_alive, first = self._is_alive(lease), queue[0] if queue else None
+        if lease is not None and (is_alive or (first is not None and first.holder != holder)):
+            self._join_queue(lease, queue, holder, queue_seconds)
+            busy = lease if is_alive or first is None else first
+            raise TurnInProgress(str(self._key), busy.holder, busy.since)
         if lease is None:
             self._open(folder, os.O_RDWR | os.O_CREAT)
         # A session that is made again under an old name must not repeat a token.
         token = time.time_ns() // 1_000 if lease is None else lease.token + 1
         is_locked = self._try_lock()
         self._held = token if is_locked else None
-        self._write(
-            _Lease(token, cut(holder, _HOLDER_CHARS).text, round(time.time(), 3), pid=os.getpid()),
-            seconds,
-            is_locked=is_locked,
-        )
+        taken = _Lease(token, holder, round(time.time(), 3), pid=os.getpid(), queue=queue[1:])
+        self._prolong(taken, seconds, is_locked=is_locked)
         return token
+
+    def leave_queue(self, folder: int, holder: str) -> None:
+        lease, name = self._read(folder), cut(holder, _HOLDER_CHARS).text
+        if lease is not None and any(other.holder == name for other in lease.queue):
+            queue = tuple(other for other in lease.queue if other.holder != name)
+            self._write(msgspec.structs.replace(lease, queue=queue))
+
+    def _join_queue(
+        self, lease: _Lease, queue: tuple[_Waiting, ...], holder: str, seconds: float
+    ) -> None:
+        """Keep a place in the queue; on a share of several machines each would need a clock of the
+        others, and none is kept there."""
+        place = next((other for other in queue if other.holder == holder), None)
+        now = uptime()
+        if not seconds or lease.boot != _boot() or (place and place.until > now + seconds / 2):
+            return
+        if place is None:
+            queue = (*queue, _Waiting(holder, round(time.time(), 3), 0.0))
+        joined = tuple(
+            msgspec.structs.replace(other, until=round(now + seconds, 3))
+            if other.holder == holder
+            else other
+            for other in queue
+        )
+        if len(msgspec.json.encode(joined)) <= _QUEUE_BYTES:
+            self._write(msgspec.structs.replace(lease, queue=joined))
 
     def renew(self, folder: int, token: int, seconds: float) -> None:
         lease = self._newest(folder, token)
         is_locked = lease.is_locked or self._try_lock()
         if is_locked:
             self._held = token
-        self._write(lease, seconds, is_locked=is_locked)
+        self._prolong(lease, seconds, is_locked=is_locked)
 
     def release(self, folder: int, token: int) -> None:
         lease = self._read(folder)
         if lease is not None and (lease.token, lease.pid) == (token, os.getpid()):
-            self._write(_Lease(token), 0.0, is_locked=False)
+            self._prolong(_Lease(token, queue=lease.queue), 0.0, is_locked=False)
         if self._held == token:
             unlock(self._fd)
             self._held = None
@@ -164,15 +203,20 @@ class LeaseFile:
         opened = os.fstat(self._fd)
         self._identity = (opened.st_dev, opened.st_ino)
 
-    def _write(self, lease: _Lease, seconds: float, *, is_locked: bool) -> None:
-        changed = msgspec.structs.replace(
-            lease,
-            until=uptime() + seconds,
-            wall=time.time() + seconds,
-            boot=_boot(),
-            is_locked=is_locked,
+    def _prolong(self, lease: _Lease, seconds: float, *, is_locked: bool) -> None:
+        """Write a lease that lasts for so many seconds from now."""
+        self._write(
+            msgspec.structs.replace(
+                lease,
+                until=uptime() + seconds,
+                wall=time.time() + seconds,
+                boot=_boot(),
+                is_locked=is_locked,
+            )
         )
-        os.pwrite(self._fd, msgspec.json.encode(changed).ljust(_BLOCK_BYTES - 1) + b"\n", 0)
+
+    def _write(self, lease: _Lease) -> None:
+        os.pwrite(self._fd, msgspec.json.encode(lease).ljust(_BLOCK_BYTES - 1) + b"\n", 0)
 
     def _try_lock(self) -> bool:
         try:
@@ -193,9 +237,15 @@ class FileLeases:
     def place(self) -> str:
         return os.path.realpath(self._root)
 
-    def acquire(self, key: SessionKey, holder: str, seconds: float) -> int:
+    def acquire(
+        self, key: SessionKey, holder: str, seconds: float, *, queue_seconds: float = 0.0
+    ) -> int:
         with self._writer(key).lease() as (lease, folder), explaining(f"lease `{key.session}`"):
-            return lease.acquire(folder, holder, seconds)
+            return lease.acquire(folder, holder, seconds, queue_seconds)
+
+    def leave_queue(self, key: SessionKey, holder: str) -> None:
+        with self._writer(key).lease() as (lease, folder), explaining(f"lease `{key.session}`"):
+            lease.leave_queue(folder, holder)
 
     def renew(self, key: SessionKey, token: int, seconds: float) -> None:
         with self._writer(key).lease() as (lease, folder), explaining(f"lease `{key.session}`"):
@@ -214,6 +264,14 @@ def forget(folder: int, session: str) -> None:
     """Delete the lease of a session that is removed: its token is the newest no more."""
     with suppress(FileNotFoundError):
         os.unlink(f"{session}.lease", dir_fd=folder)
+
+
+def _queue(lease: _Lease | None) -> tuple[_Waiting, ...]:
+    """Those who wait and asked lately, since this start of this machine."""
+    if lease is None or lease.boot != _boot():
+        return ()
+    now = uptime()
+    return tuple(place for place in lease.queue if place.until > now)
 
 
 @cache

@@ -136,7 +136,7 @@ class PostgresCatalogue(PostgresReader):
         """Delete logs that are in no listing any more, their records first."""
 
         def work(connection: Connection) -> None:
-            for column, table in (("log", "records"), ("id", "logs")):
+            for column, table in (("log", "records"), ("log", "lease_queue"), ("id", "logs")):
                 query = f"DELETE FROM {{s}}.{table} WHERE {column} = ANY (%s)"
                 connection.execute(self._sql(query), [list(numbers)])
 

@@ -68,6 +68,13 @@ CREATE INDEX logs_owner ON {s}.logs (md5(owner), last_active DESC, agent, sessio
 CREATE INDEX logs_label ON {s}.logs (md5(label)) WHERE state = 0 AND label <> '';
 CREATE INDEX logs_left ON {s}.logs (state) WHERE state > 0;
 CREATE SEQUENCE {s}.lease_tokens;
+CREATE UNLOGGED TABLE {s}.lease_queue (
+  log bigint NOT NULL,
+  holder bytea NOT NULL,
+  since timestamptz NOT NULL,
+  until timestamptz NOT NULL,
+  PRIMARY KEY (log, holder)
+);
 
 CREATE TABLE {s}.records (
   log bigint NOT NULL,

@@ -72,6 +72,54 @@ def a_lease_is_renewed_until_another_takes_it(store: SessionStore) -> None:
     assert caught[0].holder == "next"
 
 
+def those_who_wait_go_in_their_order(store: SessionStore) -> None:
+    """A lease goes to whoever asked first, not to whoever asks at the right moment."""
+    store.create(KEY)
+
+    def ask(holder: str, queue_seconds: float = _LONG) -> int:
+        return store.leases.acquire(KEY, holder, _LONG, queue_seconds=queue_seconds)
+
+    def refused(holder: str, queue_seconds: float = _LONG) -> str:
+        with raises(TurnInProgress) as caught:
+            ask(holder, queue_seconds)
+        return str(caught[0].holder)
+
+    store.append(KEY, [message("before")], expect=ANY_HEAD)
+    token = ask("ann")
+    assert [refused(name) for name in ("bob", "cid", "bob", "dan")] == ["ann"] * 4
+    assert refused("eve", 0.0) == "ann"
+    store.leases.release(KEY, token)
+    assert store.leases.current(KEY) is None
+    assert [refused(name) for name in ("ann", "cid", "dan")] == ["bob"] * 3
+    assert refused("eve", 0.0) == "bob"
+    token = ask("bob")
+    assert refused("bob again") == "bob"
+    store.leases.leave_queue(KEY, "cid")
+    store.leases.leave_queue(KEY, "cid")
+    store.leases.leave_queue(KEY, "nobody")
+    store.leases.release(KEY, token)
+    assert [refused(name, 0.0) for name in ("cid", "ann", "bob again")] == ["dan"] * 3
+    for name in ("dan", "ann", "bob again"):
+        store.leases.release(KEY, ask(name))
+    store.leases.release(KEY, ask("cid", 0.0))
+
+
+def whoever_stops_asking_loses_the_place(store: SessionStore) -> None:
+    """A place in the queue ends with its time: nobody waits for a holder that is gone."""
+    store.create(KEY)
+    token = store.leases.acquire(KEY, "ann", _LONG)
+    for name, seconds in (("gone", 0.001), ("bob", _LONG)):
+        with raises(TurnInProgress):
+            store.leases.acquire(KEY, name, _LONG, queue_seconds=seconds)
+    time.sleep(0.002)
+    store.leases.release(KEY, token)
+    with raises(TurnInProgress) as caught:
+        store.leases.acquire(KEY, "gone", _LONG, queue_seconds=_LONG)
+    assert caught[0].holder == "bob"
+    store.leases.release(KEY, store.leases.acquire(KEY, "bob", _LONG))
+    store.leases.acquire(KEY, "gone", _LONG)
+
+
 def an_older_token_releases_nothing(store: SessionStore) -> None:
     """A holder that lost its lease does not end its successor's, however often it tries."""
     store.create(KEY)
@@ -147,6 +195,7 @@ def a_lease_needs_a_session(store: SessionStore) -> None:
         lambda: store.leases.current(ABSENT),
         lambda: store.leases.renew(ABSENT, 1, _LONG),
         lambda: store.leases.release(ABSENT, 1),
+        lambda: store.leases.leave_queue(ABSENT, "turn"),
     ):
         with raises(NoSuchSession):
             act()

@@ -153,7 +153,9 @@ class AwaitingDriver:
             case FindMessage():
                 return await run_in_thread(world.find_message, effect.key)
             case AcquireTurn():
-                return await run_in_thread(scope.acquire, world.log.store, world.log.key)
+                return await run_in_thread(
+                    scope.acquire, world.log.store, world.log.key, is_queued=effect.is_queued
+                )
             case IsTurnRunning():
                 return await run_in_thread(world.is_turn_running, scope)
             case PutBlob():

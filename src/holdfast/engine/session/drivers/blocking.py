@@ -114,7 +114,7 @@ class BlockingDriver:
             case FindMessage():
                 return world.find_message(effect.key)
             case AcquireTurn():
-                return scope.acquire(world.log.store, world.log.key)
+                return scope.acquire(world.log.store, world.log.key, is_queued=effect.is_queued)
             case IsTurnRunning():
                 return world.is_turn_running(scope)
             case PutBlob():

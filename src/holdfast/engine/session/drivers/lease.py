@@ -11,7 +11,7 @@ import os
 import random
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +24,7 @@ from holdfast.core.flow.effects import (
     StartTools,
 )
 from holdfast.core.limits import LEASE_RENEW_SECONDS, LEASE_SECONDS
-from holdfast.engine.session.drivers.waiting import LINE
+from holdfast.engine.session.drivers.waiting import LINE, QUEUE_SECONDS
 from holdfast.errors import HoldfastError, LeaseLost, NoSuchSession, TurnInProgress, UsageError
 from holdfast.ports import uptime
 from holdfast.stores.jsonl.last_writer import this_process
@@ -59,6 +59,8 @@ class TurnScope:
         self._until = 0.0
         self._number = LINE.number()
         self._waiter: Waiter | None = None
+        self._queue: tuple[Leases, SessionKey] | None = None
+        """The queue of the session in its store, if this turn has a place there."""
         self.token: int | None = None
         """The token that the appends of this run carry."""
 
@@ -80,7 +82,9 @@ class TurnScope:
         finally:
             _RUNNING.reset(before)
 
-    def acquire(self, store: SessionStore, key: SessionKey) -> TurnInProgress | None:
+    def acquire(
+        self, store: SessionStore, key: SessionKey, *, is_queued: bool = False
+    ) -> TurnInProgress | None:
         """Take the lease; returns the error that names its holder where it is not free."""
         leases, start = store.leases, uptime()
         if self._waiter is None:
@@ -89,9 +93,13 @@ class TurnScope:
         busy = LINE.ahead(self._waiter)
         if busy is None:
             try:
-                self.token = leases.acquire(key, self._holder, LEASE_SECONDS)
+                self.token = leases.acquire(
+                    key, self._holder, LEASE_SECONDS, queue_seconds=QUEUE_SECONDS * is_queued
+                )
             except TurnInProgress as error:
                 self._waiter.busy = busy = error
+                if is_queued:
+                    self._queue = (leases, key)
         if busy is not None:
             if busy.holder in _RUNNING.get():
                 raise UsageError(
@@ -101,10 +109,19 @@ class TurnScope:
                     "no turn",
                 )
             return busy
+        self._queue = None
         self._leave_line()
         self._leases, self._key, self._until = leases, key, start + LEASE_SECONDS
         _renewals.add(self)
         return None
+
+    def _leave_queue(self) -> None:
+        """Give up the place among other processes; one that stays runs out."""
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            leases, key = queue
+            with suppress(HoldfastError, OSError):
+                leases.leave_queue(key, self._holder)
 
     def _leave_line(self) -> None:
         waiter, self._waiter = self._waiter, None
@@ -142,6 +159,7 @@ class TurnScope:
 
     def release(self) -> None:
         """End the lease, if there is one. It never fails: a lease that stays runs out."""
+        self._leave_queue()
         self._leave_line()
         token, leases, key = self.token, self._leases, self._key
         self.token = None

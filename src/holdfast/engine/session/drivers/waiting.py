@@ -1,7 +1,7 @@
 """The turns of this process that wait for a session, in the order of their calls.
 
-A lease goes to whoever asks first, so that a message which arrived later could be answered sooner.
-Within one process it waits for those before it. Other processes take their chances.
+A message that arrived later is not answered sooner. The first of these turns has a place in the
+queue of the store, among those of other processes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.ports import uptime
 if TYPE_CHECKING:
     from holdfast.errors import TurnInProgress
 
-_ASLEEP_SECONDS: Final = 2.0
+QUEUE_SECONDS: Final = 2.0
 """A turn that has not asked for so long is passed over: whoever ran it may have dropped it."""
 
 
@@ -67,7 +67,7 @@ class WaitingLine:
             for other in self._waiters.get(waiter.place, ()):
                 if other is waiter:
                     return None
-                if now - other.asked < _ASLEEP_SECONDS:
+                if now - other.asked < QUEUE_SECONDS:
                     return other.busy
         return None
 
