@@ -31,6 +31,7 @@ from holdfast.testing.scripted import ScriptedModel, calls
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
+    from multiprocessing.synchronize import Barrier
     from pathlib import Path
 
     from holdfast.ports import SessionStore
@@ -477,8 +478,8 @@ def test_everything_that_a_turn_writes_carries_its_token(
 # Processes
 
 
-def _say_all(root: str, number: int, count: int) -> None:
-    """Say messages, one after the other, from one process."""
+def _say_all(root: str, number: int, count: int, ready: Barrier) -> None:
+    """Say messages, one after the other, from one process; after the first it waits for others."""
     with JsonlStore(root) as store:
         names = [f"{number}.{place}" for place in range(count)]
         script = [
@@ -500,6 +501,8 @@ def _say_all(root: str, number: int, count: int) -> None:
         )
         for name in names:
             assert session.say(name).text == name
+            if name == names[0]:
+                ready.wait()
 
 
 @pytest.mark.timeout(3600)
@@ -510,8 +513,9 @@ def test_processes_answer_each_message_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     with JsonlStore(tmp_path) as store:
         store.create(SESSION)
+        ready = context.Barrier(4)
         workers = [
-            context.Process(target=_say_all, args=(str(tmp_path), number, count))
+            context.Process(target=_say_all, args=(str(tmp_path), number, count, ready))
             for number in range(4)
         ]
         for worker in workers:
@@ -525,9 +529,8 @@ def test_processes_answer_each_message_once(tmp_path: Path) -> None:
         for number in range(4):  # each process in its own order
             own = [name for name in said_ if name.startswith(f"{number}.")]
             assert own == [f"{number}.{place}" for place in range(count)]
-        starts, ends = ([said_.index(f"{n}.{at}") for n in range(4)] for at in (0, count - 1))
-        together = [name[0] for name in said_[max(starts) : min(ends)]]
-        shares = [together.count(str(number)) for number in range(4)]
+        together = said_[4 : min(said_.index(f"{number}.{count - 1}") for number in range(4))]
+        shares = [sum(name[0] == str(number) for name in together) for number in range(4)]
         assert max(shares) <= 2 * min(shares) + 5, shares  # and none waits for the others to end
         paid = (tmp_path / "paid").read_text().split()
         assert sorted(paid) == sorted(name for name in wanted if name.endswith("0"))
