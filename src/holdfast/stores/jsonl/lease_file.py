@@ -97,14 +97,17 @@ class LeaseFile:
         queue = _queue(lease)
         is_alive, first = self._is_alive(lease), queue[0] if queue else None
         if lease is not None and (is_alive or (first is not None and first.holder != holder)):
-            self._join_queue(lease, queue, holder, queue_seconds)
+            if queue_seconds and lease.boot == _boot():
+                self._write(
+                    msgspec.structs.replace(lease, queue=_join(queue, holder, queue_seconds))
+                )
             busy = lease if is_alive or first is None else first
             raise TurnInProgress(str(self._key), busy.holder, busy.since)
         if lease is None:
             self._open(folder, os.O_RDWR | os.O_CREAT)
         # A session that is made again under an old name must not repeat a token.
         token = time.time_ns() // 1_000 if lease is None else lease.token + 1
-        is_locked = self._try_lock()
+        is_locked = _try_lock(self._fd)
         self._held = token if is_locked else None
         taken = _Lease(token, holder, round(time.time(), 3), pid=os.getpid(), queue=queue[1:])
         self._prolong(taken, seconds, is_locked=is_locked)
@@ -116,29 +119,9 @@ class LeaseFile:
             queue = tuple(other for other in lease.queue if other.holder != name)
             self._write(msgspec.structs.replace(lease, queue=queue))
 
-    def _join_queue(
-        self, lease: _Lease, queue: tuple[_Waiting, ...], holder: str, seconds: float
-    ) -> None:
-        """Keep a place in the queue; on a share of several machines each would need a clock of the
-        others, and none is kept there."""
-        place = next((other for other in queue if other.holder == holder), None)
-        now = uptime()
-        if not seconds or lease.boot != _boot() or (place and place.until > now + seconds / 2):
-            return
-        if place is None:
-            queue = (*queue, _Waiting(holder, round(time.time(), 3), 0.0))
-        joined = tuple(
-            msgspec.structs.replace(other, until=round(now + seconds, 3))
-            if other.holder == holder
-            else other
-            for other in queue
-        )
-        if len(msgspec.json.encode(joined)) <= _QUEUE_BYTES:
-            self._write(msgspec.structs.replace(lease, queue=joined))
-
     def renew(self, folder: int, token: int, seconds: float) -> None:
         lease = self._newest(folder, token)
-        is_locked = lease.is_locked or self._try_lock()
+        is_locked = lease.is_locked or _try_lock(self._fd)
         if is_locked:
             self._held = token
         self._prolong(lease, seconds, is_locked=is_locked)
@@ -179,7 +162,7 @@ class LeaseFile:
             return False
         if lease.token == self._held or not lease.is_locked:
             return True
-        if not self._try_lock():
+        if not _try_lock(self._fd):
             return True
         unlock(self._fd)
         return False
@@ -217,13 +200,6 @@ class LeaseFile:
 
     def _write(self, lease: _Lease) -> None:
         os.pwrite(self._fd, msgspec.json.encode(lease).ljust(_BLOCK_BYTES - 1) + b"\n", 0)
-
-    def _try_lock(self) -> bool:
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
 
 class FileLeases:
@@ -272,6 +248,26 @@ def _queue(lease: _Lease | None) -> tuple[_Waiting, ...]:
         return ()
     now = uptime()
     return tuple(place for place in lease.queue if place.until > now)
+
+
+def _join(queue: tuple[_Waiting, ...], holder: str, seconds: float) -> tuple[_Waiting, ...]:
+    """Keep a place in the queue for so many seconds, the last if the holder has none."""
+    until = round(uptime() + seconds, 3)
+    if all(place.holder != holder for place in queue):
+        joined = (*queue, _Waiting(holder, round(time.time(), 3), until))
+        return joined if len(msgspec.json.encode(joined)) <= _QUEUE_BYTES else queue
+    return tuple(
+        msgspec.structs.replace(place, until=until) if place.holder == holder else place
+        for place in queue
+    )
+
+
+def _try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @cache
