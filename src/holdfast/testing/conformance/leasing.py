@@ -72,39 +72,39 @@ def a_lease_is_renewed_until_another_takes_it(store: SessionStore) -> None:
     assert caught[0].holder == "next"
 
 
-def those_who_wait_go_in_their_order(store: SessionStore) -> None:
+def the_queue_of_a_lease_keeps_its_order(store: SessionStore) -> None:
     """A lease goes to whoever asked first, not to whoever asks at the right moment."""
     store.create(KEY)
 
     def ask(holder: str, queue_seconds: float = _LONG) -> int:
         return store.leases.acquire(KEY, holder, _LONG, queue_seconds=queue_seconds)
 
-    def refused(holder: str, queue_seconds: float = _LONG) -> str:
+    def refusal(holder: str, queue_seconds: float = _LONG) -> str:
         with raises(TurnInProgress) as caught:
             ask(holder, queue_seconds)
         return str(caught[0].holder)
 
     store.append(KEY, [message("before")], expect=ANY_HEAD)
     token = ask("ann")
-    assert [refused(name) for name in ("bob", "cid", "bob", "dan")] == ["ann"] * 4
-    assert refused("eve", 0.0) == "ann"
+    assert [refusal(name) for name in ("bob", "cid", "bob", "dan")] == ["ann"] * 4
+    assert refusal("eve", 0.0) == "ann"
     store.leases.release(KEY, token)
     assert store.leases.current(KEY) is None
-    assert [refused(name) for name in ("ann", "cid", "dan")] == ["bob"] * 3
-    assert refused("eve", 0.0) == "bob"
+    assert [refusal(name) for name in ("ann", "cid", "dan")] == ["bob"] * 3
+    assert refusal("eve", 0.0) == "bob"
     token = ask("bob")
-    assert refused("bob again") == "bob"
+    assert refusal("bob again") == "bob"
     store.leases.leave_queue(KEY, "cid")
     store.leases.leave_queue(KEY, "cid")
     store.leases.leave_queue(KEY, "nobody")
     store.leases.release(KEY, token)
-    assert [refused(name, 0.0) for name in ("cid", "ann", "bob again")] == ["dan"] * 3
+    assert [refusal(name, 0.0) for name in ("cid", "ann", "bob again")] == ["dan"] * 3
     for name in ("dan", "ann", "bob again"):
         store.leases.release(KEY, ask(name))
     store.leases.release(KEY, ask("cid", 0.0))
 
 
-def whoever_stops_asking_loses_the_place(store: SessionStore) -> None:
+def a_place_in_the_queue_runs_out(store: SessionStore) -> None:
     """A place in the queue ends with its time: nobody waits for a holder that is gone."""
     store.create(KEY)
     token = store.leases.acquire(KEY, "ann", _LONG)
