@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, settings
 from tests.support.connections import every_connection_is_closed
+from tests.support.databases import (
+    SHARE,
+    contents,
+    every_store,
+    is_on_postgres,
+    postgres_schemas,
+    pytest_generate_tests,
+)
 from tests.support.runs import EXAMPLES, RUN, SLOW_FILES, sample
 from tests.support.servers import (
     postgres_address,
@@ -39,9 +47,13 @@ for run, count in EXAMPLES.items():
 settings.load_profile(RUN)
 
 __all__ = [
+    "contents",
     "every_connection_is_closed",
+    "every_store",
     "postgres_address",
+    "postgres_schemas",
     "postgres_server",
+    "pytest_generate_tests",
     "s3_blobs",
     "s3_options",
     "s3_server",
@@ -61,16 +73,29 @@ if RUN == "quick":
     collect_ignore_glob = list(SLOW_FILES)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "run all tests that run over this kind of store too, and no other"
+    parser.addoption("--store", choices=["postgres"], help=text)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the sample of this run; see `tests/support/runs.py`."""
-    kept = set(choose(items))
+    kept = set(choose(items, config.getoption("store") == "postgres"))
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 
 
-def choose(items: list[pytest.Item]) -> list[pytest.Item]:
+def choose(items: list[pytest.Item], is_postgres_alone: bool = False) -> list[pytest.Item]:
+    as_written = [item for item in items if not is_on_postgres(item)]
+    on_postgres = [item for item in items if is_on_postgres(item)]
+    if is_postgres_alone:
+        return _choose_cases(on_postgres)
     if RUN == "quick":
-        return _sample(items, 1 / 8, lambda item: item.path)
+        return _sample(as_written, 1 / 8, lambda item: item.path)
+    return _choose_cases(as_written) + _sample(on_postgres, SHARE, lambda _item: None)
+
+
+def _choose_cases(items: list[pytest.Item]) -> list[pytest.Item]:
     shares: dict[float, list[pytest.Item]] = defaultdict(list)
     for item in items:
         marker = item.get_closest_marker("sampled")

@@ -36,6 +36,8 @@ from holdfast.testing.scripted import ScriptedModel, calls
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.support.databases import Contents
+
     from holdfast import Record
     from holdfast.ports import SessionStore
 
@@ -48,6 +50,7 @@ WORDS = (
     *("qcheckpoint", "qtrashed", "qquarantine", "qleftover", "qtool", "qid", "qmodel"),
 )
 """The beginning of the words that a session leaves somewhere; each place has its own."""
+COPIES = "it copies a folder with files of every kind, and looks at each"
 
 
 def files_with(root: Path, words: tuple[str, ...]) -> dict[str, set[str]]:
@@ -69,64 +72,66 @@ def files_with(root: Path, words: tuple[str, ...]) -> dict[str, set[str]]:
 
 def live_everywhere(root: Path) -> None:
     """Write a session whose words are in every place where a session can put them."""
-
-    def qtool() -> str:
-        """Return a lot."""
-        return "qoutput " + "line of output\n" * 20_000
-
     with JsonlStore(root) as store:
-        store.create(KEY, label="qtrashed as a label", owner=OWNER)
-        store.append(KEY, [User(content="qtrashed words")], expect=ANY_HEAD)
-        store.remove(KEY)
-        store.create(OTHER, owner=OWNER)
-        store.append(OTHER, [User(content="other words stay")], expect=ANY_HEAD)
-        store.notes("main", OWNER).append("a note of the other", session=str(OTHER))
-        store.notes("main", OWNER).append("qhand written by a person")
-        store.blobs.put(b"a payload of nobody")
-
-        store.create(KEY, label="qlabel of the session", owner=OWNER)
-        script = ScriptedModel([calls(("c1", "qtool", {})), "qreply is what it said"])
-        with Session.open(
-            KEY.session, model=script, store=store, tools=[qtool], owner=OWNER
-        ) as session:
-            session.say("quser said that; always use qnote when noting")
-            session.rename("qrelabel")
-            session.checkpoint(current_objective="qcheckpoint")
-        flush = Flush(notes=["qnote is worth keeping", "qdiscard was thrown away"], trigger="asked")
-        records: list[Record] = [
-            flush,
-            Label(label="qbookmark", target=store.head(KEY)),
-            Assistant(content="more", model="qmodel-1", provider="qmodel"),
-            ToolResult(tool_use_id="c", content="short"),
-        ]
-        store.append(KEY, records, expect=ANY_HEAD)
-        with Session.open(
-            KEY.session, model=ScriptedModel([]), store=store, owner=OWNER
-        ) as session:
-            assert session.key == KEY  # its notes go into files now
-        notes = store.notes("main", OWNER)
-        notes.append(["qdiscard in a file of its own"], session=str(KEY))
-        notes.put("thrown.md", None, f"- qdiscard <!-- hf: 2026 {KEY} -->\n".encode())
-        notes.discard("thrown.md")
-
-        with Memory.open(str(root), owner=OWNER, with_vectors=False) as memory:
-            assert memory.search("quser", scope="all")
-            assert memory.search("qnote", scope="all")
-        store.leases.release(KEY, store.leases.acquire(KEY, "a turn", 60.0))
-        store.fork(KEY, FORK, at=None)
-        caller = Caller("main", OTHER.session, owner=OWNER, visibility="agent")
-        history = History(store, caller=caller)
-        for name in (KEY.session, str(KEY), "qrelabel", "qlabel of the session"):
-            history.text(session=name, query="quser")
-        History(store, caller=Caller("main", KEY.session, owner=OWNER)).text(session=OTHER.session)
-        reseed(store, KEY, identity=OPERATOR)
-        store.sessions()
-
+        live_in(store, str(root))
         log = root / "agents" / "main" / "sessions" / f"{KEY.session}.jsonl"
         log.write_bytes(log.read_bytes() + b'{"qquarantine": damaged}\n')
         store.repair(KEY)
         log.with_name(f".{log.name}.123-456.tmp").write_bytes(b"qleftover")
     (root / "index.sqlite3.corrupt").write_bytes(b"quser of an index that was set aside")
+
+
+def live_in(store: SessionStore, root: str) -> None:
+    """Write a session whose words are in every place that every store has."""
+
+    def qtool() -> str:
+        """Return a lot."""
+        return "qoutput " + "line of output\n" * 20_000
+
+    store.create(KEY, label="qtrashed as a label", owner=OWNER)
+    store.append(KEY, [User(content="qtrashed words")], expect=ANY_HEAD)
+    store.remove(KEY)
+    store.create(OTHER, owner=OWNER)
+    store.append(OTHER, [User(content="other words stay")], expect=ANY_HEAD)
+    store.notes("main", OWNER).append("a note of the other", session=str(OTHER))
+    store.notes("main", OWNER).append("qhand written by a person")
+    store.blobs.put(b"a payload of nobody")
+
+    store.create(KEY, label="qlabel of the session", owner=OWNER)
+    script = ScriptedModel([calls(("c1", "qtool", {})), "qreply is what it said"])
+    with Session.open(
+        KEY.session, model=script, store=store, tools=[qtool], owner=OWNER
+    ) as session:
+        session.say("quser said that; always use qnote when noting")
+        session.rename("qrelabel")
+        session.checkpoint(current_objective="qcheckpoint")
+    flush = Flush(notes=["qnote is worth keeping", "qdiscard was thrown away"], trigger="asked")
+    records: list[Record] = [
+        flush,
+        Label(label="qbookmark", target=store.head(KEY)),
+        Assistant(content="more", model="qmodel-1", provider="qmodel"),
+        ToolResult(tool_use_id="c", content="short"),
+    ]
+    store.append(KEY, records, expect=ANY_HEAD)
+    with Session.open(KEY.session, model=ScriptedModel([]), store=store, owner=OWNER) as session:
+        assert session.key == KEY  # its notes go into files now
+    notes = store.notes("main", OWNER)
+    notes.append(["qdiscard in a file of its own"], session=str(KEY))
+    notes.put("thrown.md", None, f"- qdiscard <!-- hf: 2026 {KEY} -->\n".encode())
+    notes.discard("thrown.md")
+
+    with Memory.open(root, owner=OWNER, with_vectors=False) as memory:
+        assert memory.search("quser", scope="all")
+        assert memory.search("qnote", scope="all")
+    store.leases.release(KEY, store.leases.acquire(KEY, "a turn", 60.0))
+    store.fork(KEY, FORK, at=None)
+    caller = Caller("main", OTHER.session, owner=OWNER, visibility="agent")
+    history = History(store, caller=caller)
+    for name in (KEY.session, str(KEY), "qrelabel", "qlabel of the session"):
+        history.text(session=name, query="quser")
+    History(store, caller=Caller("main", KEY.session, owner=OWNER)).text(session=OTHER.session)
+    reseed(store, KEY, identity=OPERATOR)
+    store.sessions()
 
 
 @cache
@@ -155,6 +160,7 @@ def everything(root: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.files_only(COPIES)
 def test_words_are_in_every_place_before(root: Path) -> None:
     """The test would notice a word that stays: each place holds one before."""
     found = files_with(root, WORDS)
@@ -168,6 +174,7 @@ def test_words_are_in_every_place_before(root: Path) -> None:
     assert any("/.trash/" in name for name in found)
 
 
+@pytest.mark.files_only(COPIES)
 def test_an_erased_session_leaves_no_word(root: Path) -> None:
     """Every byte of every file: only the fork, which is reported, has the same words."""
     before = everything(root)
@@ -194,6 +201,23 @@ def test_an_erased_session_leaves_no_word(root: Path) -> None:
         assert (last.action, last.target[:7]) == ("erase", "erased:")
 
 
+def test_an_erased_session_leaves_no_word_in_any_store(tmp_path: Path, contents: Contents) -> None:
+    """In files and tables alike: every file, every value of every row, also unpacked."""
+
+    def words() -> set[str]:
+        everything = b"\n".join(data for _name, data in contents(tmp_path)).lower()
+        return {word for word in WORDS if word.encode() in everything}
+
+    with JsonlStore(tmp_path) as store:
+        live_in(store, str(tmp_path))
+        assert words() == set(WORDS) - {"qquarantine", "qleftover"}
+        erase(store, KEY)
+        erase(store, FORK)
+        assert words() == set()
+        assert [info.key for info in store.sessions()] == [OTHER]
+
+
+@pytest.mark.files_only(COPIES)
 def test_an_erased_owner_leaves_no_word(root: Path) -> None:
     """All sessions of an owner, living and removed, and all notes, also those written by hand."""
     with JsonlStore(root) as store:
@@ -208,6 +232,7 @@ def test_an_erased_owner_leaves_no_word(root: Path) -> None:
         assert [note.text for note in store.notes("main", "bob").notes()] == ["a note of bob"]
 
 
+@pytest.mark.files_only(COPIES)
 def test_a_dry_run_counts_and_changes_nothing(root: Path) -> None:
     """The numbers of a dry run are those of the erasure."""
     with JsonlStore(root) as store:
@@ -226,6 +251,7 @@ def test_a_dry_run_counts_and_changes_nothing(root: Path) -> None:
             assert told.blobs == gone.blobs
 
 
+@pytest.mark.files_only(COPIES)
 def test_removing_is_not_erasing(root: Path) -> None:
     """`rm` and `rm --empty` leave words in caches; the difference is what `erase` is for."""
     with JsonlStore(root) as store:
@@ -234,6 +260,7 @@ def test_removing_is_not_erasing(root: Path) -> None:
         assert files_with(root, WORDS)
 
 
+@pytest.mark.files_only(COPIES)
 def test_an_erasure_waits_for_no_turn(root: Path) -> None:
     """While a turn runs nothing is erased, of none of the sessions."""
     with JsonlStore(root) as store:
@@ -245,6 +272,7 @@ def test_an_erasure_waits_for_no_turn(root: Path) -> None:
         assert files_with(root, WORDS).keys() >= before.keys() - {"index.sqlite3-wal"}
 
 
+@pytest.mark.files_only(COPIES)
 def test_what_is_erased_cannot_be_named_again(root: Path) -> None:
     """A second erasure says that there is no such session; its id can be used for another."""
     with JsonlStore(root) as store:
@@ -295,6 +323,7 @@ def killed_erasures(lived: Path, folder: Path) -> Iterator[tuple[int, Path]]:
         yield at, root
 
 
+@pytest.mark.files_only(COPIES)
 def test_an_erasure_that_was_killed_is_finished_by_the_next(lived: Path, tmp_path: Path) -> None:
     """Killed before any change: the session is whole, or in no listing; the next run ends it."""
     kills = 0

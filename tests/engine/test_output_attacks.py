@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.files_only("it attacks payloads in files")
+
 KEY = SessionKey("main", "work")
 OTHER = SessionKey("main", "other")
 SECRET = "what only the owner may read\n"

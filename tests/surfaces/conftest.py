@@ -8,6 +8,9 @@ import pytest
 from tests.support.cli import Result, run_in_process
 from tests.surfaces.chats import Seat
 
+from holdfast.core.log.ids import SessionKey
+from holdfast.stores.jsonl.store import JsonlStore
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -25,6 +28,11 @@ class Cli:
     def __call__(self, *args: str, stdin: bytes = b"") -> Result:
         """Run a command in this process."""
         return run_in_process([*args, "--root", str(self.root)], self._capture, stdin)
+
+    def log(self, session: str) -> bytes:
+        """Return the bytes of a session's log, from any store."""
+        with JsonlStore(self.root) as store:
+            return b"".join(store.export(SessionKey("main", session)))
 
     def log_file(self, session: str) -> Path:
         return self.root / "agents" / "main" / "sessions" / f"{session}.jsonl"

@@ -149,6 +149,7 @@ def test_slash_commands_do_the_same_on_every_store(
     assert slash_answers(postgres_address, monkeypatch) == wanted
 
 
+@pytest.mark.files_only("it breaks the store in memory")
 def test_the_walk_notices_a_store_that_keeps_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that drops its notes, as those without folders once did, is found."""
     argv = ["memory", "add", "Releases go out on Tuesdays."]

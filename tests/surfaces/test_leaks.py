@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from holdfast import Record
     from holdfast.stores import SessionStore
 
+pytestmark = pytest.mark.files_only(
+    "it copies a planted folder; `test_every_store` compares every command over PostgreSQL with it"
+)
+
 VALUE = "correct-horse-battery-77"
 """Registered with HOLDFAST_SECRETS."""
 PLACES = (

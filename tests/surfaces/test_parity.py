@@ -74,6 +74,7 @@ def in_place(root: Path, *records: dict[str, Any]) -> Path:
 # P1
 
 
+@pytest.mark.files_only("it looks at the files")
 def test_p1_layout_and_the_facts_of_the_index(cli: Cli) -> None:
     """The same folders, ids of twelve hex digits, and label, times and count of every session."""
     cli("chat", "--new", "my-project", stdin=b"hello\n")
@@ -97,6 +98,7 @@ def test_p1_lost_index_costs_nothing(cli: Cli) -> None:
 # P2
 
 
+@pytest.mark.files_only("it writes a log as a file")
 def test_p2_log_of_the_seed_opens_where_it_is(tmp_path: Path) -> None:
     """No import, no change of a byte: it is resumed, and the next turn is appended to it."""
     path = in_place(tmp_path)
@@ -243,6 +245,7 @@ def test_p7_overflow_that_never_ends_is_one_clear_error(tmp_path: Path) -> None:
 # P8
 
 
+@pytest.mark.files_only("it writes a log as a file")
 def test_p8_summary_pair_is_taken_as_what_was_said(tmp_path: Path) -> None:
     """A log that begins with the seed's summary and its acknowledgement is valid as it is."""
     pair = [

@@ -157,6 +157,7 @@ def test_switch_to_nothing_and_to_several(seat: Seat) -> None:
     assert seat.id == exact
 
 
+@pytest.mark.files_only("it damages files")
 def test_switch_to_a_session_whose_log_is_gone(tmp_path: Path) -> None:
     """A clear error; the current session is the same, and the next turn lands in it."""
     seat = Seat(tmp_path)

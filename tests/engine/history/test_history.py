@@ -831,6 +831,7 @@ def test_a_model_can_call_the_tools() -> None:
     assert third["status"] == "invalid"
 
 
+@pytest.mark.files_only("it looks at the files")
 def test_the_newest_page_of_files_is_read_back_from_their_end(tmp_path: Any) -> None:
     """Blobs and the audit log are those of the root, and labels do not stand in the way."""
     with JsonlStore(tmp_path) as store:

@@ -106,6 +106,7 @@ def test_a_caller_who_may_read_it_may_retell_it() -> None:
     assert reseed(stored(*TRIP), KEY, identity=caller).text
 
 
+@pytest.mark.files_only("it damages files")
 def test_a_damaged_header_opens_nothing_but_to_the_operator(tmp_path: Path) -> None:
     """Nobody knows whose session it is."""
     with JsonlStore(tmp_path) as store:

@@ -21,11 +21,12 @@ from holdfast.engine.memory.search import Memory
 from holdfast.engine.memory.tools import memory_tools
 from holdfast.errors import AccessDenied, HoldfastError, UsageError
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.stores.notes.notes import NoteStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from tests.support.databases import Contents
 
     from holdfast.engine.memory.indexer import Scope
 
@@ -61,8 +62,8 @@ def store(root: str) -> Iterator[JsonlStore]:
 
 
 @pytest.fixture
-def memory(store: JsonlStore) -> Iterator[Memory]:
-    with Memory.open(store.root, with_vectors=False) as memory:
+def memory(store: JsonlStore, root: str) -> Iterator[Memory]:
+    with Memory.open(root, with_vectors=False) as memory:
         yield memory
 
 
@@ -77,9 +78,9 @@ def _say(store: JsonlStore, said: dict[str, list[str]]) -> None:
         store.append(key, [User(content=text, ts=DAY) for text in texts], expect=None)
 
 
-def test_a_note_written_a_moment_ago_is_found(memory: Memory, root: str) -> None:
+def test_a_note_written_a_moment_ago_is_found(memory: Memory, store: JsonlStore) -> None:
     """Every search looks whether something changed first."""
-    notes = NoteStore(root, "main")
+    notes = store.notes("main")
     assert memory.search("releases") == []
     notes.append(["Releases go out on Tuesdays"], session="main/one", records=("r1",))
     (hit,) = memory.search("when do we release")
@@ -90,8 +91,8 @@ def test_a_note_written_a_moment_ago_is_found(memory: Memory, root: str) -> None
     assert memory.get(hit.citation).endswith(hit.text)
 
 
-def test_what_a_person_edits_by_hand_is_found_at_once(memory: Memory, root: str) -> None:
-    notes = NoteStore(root, "main")
+def test_what_a_person_edits_by_hand_is_found_at_once(memory: Memory, store: JsonlStore) -> None:
+    notes = store.notes("main")
     notes.append(["about bananas"])
     (hit,) = memory.search("bananas")
     assert hit.path is not None
@@ -156,12 +157,12 @@ def test_only_what_people_and_models_said_is_in_memory(memory: Memory, store: Js
     assert _texts(memory, "hello") == ["hello"]
 
 
-def test_more_hits_are_only_more(memory: Memory, store: JsonlStore, root: str) -> None:
+def test_more_hits_are_only_more(memory: Memory, store: JsonlStore) -> None:
     """The first of many hits are the hits of few, in every scope."""
     store.append(
         KEY, [User(content=f"server {n} is slow on day {n}") for n in range(20)], expect=None
     )
-    NoteStore(root, "main").append([f"the server number {n} was replaced" for n in range(20)])
+    store.notes("main").append([f"the server number {n} was replaced" for n in range(20)])
     scopes: tuple[Scope, ...] = ("notes", "sessions", "all")
     for scope in scopes:
         many = _texts(memory, "slow server", scope, limit=30)
@@ -169,9 +170,9 @@ def test_more_hits_are_only_more(memory: Memory, store: JsonlStore, root: str) -
             assert _texts(memory, "slow server", scope, limit=limit) == many[:limit]
 
 
-def test_sessions_do_not_drown_notes(memory: Memory, store: JsonlStore, root: str) -> None:
+def test_sessions_do_not_drown_notes(memory: Memory, store: JsonlStore) -> None:
     store.append(KEY, [User(content=f"server server server {n}") for n in range(30)], expect=None)
-    NoteStore(root, "main").append(["One of our machines is called server nine and it is old"])
+    store.notes("main").append(["One of our machines is called server nine and it is old"])
     hits = memory.search("server", scope="all", limit=6)
 
     assert "note" in [hit.role for hit in hits[:3]]
@@ -217,8 +218,8 @@ def test_owners_and_agents_are_kept_apart(store: JsonlStore, root: str) -> None:
         key = SessionKey(agent, session)
         store.create(key, owner=owner)
         store.append(key, [User(content=f"bananas of {owner} with {agent}")], expect=None)
-        NoteStore(root, agent, owner).append([f"noted bananas of {owner} with {agent}"])
-    NoteStore(root, "main").append(["noted bananas of nobody"])
+        store.notes(agent, owner).append([f"noted bananas of {owner} with {agent}"])
+    store.notes("main").append(["noted bananas of nobody"])
 
     for owner in ("ann", "bob"):
         expected = [f"bananas of {owner} with main", f"noted bananas of {owner} with main"]
@@ -230,11 +231,11 @@ def test_owners_and_agents_are_kept_apart(store: JsonlStore, root: str) -> None:
         assert len(_texts(everybody, "bananas", "sessions")) == 3
 
 
-def test_a_citation_of_what_may_not_be_read_is_refused(store: JsonlStore) -> None:
+def test_a_citation_of_what_may_not_be_read_is_refused(store: JsonlStore, root: str) -> None:
     key = SessionKey("main", "hers")
     store.create(key, owner="ann")
     said = store.append(key, [User(content="private")], expect=None)
-    with Memory.open(store.root, caller=Caller("main", None, visibility="agent")) as memory:
+    with Memory.open(root, caller=Caller("main", None, visibility="agent")) as memory:
         with pytest.raises(AccessDenied):
             memory.get(f"main/hers#{said.head}")
         with pytest.raises(HoldfastError):
@@ -242,7 +243,7 @@ def test_a_citation_of_what_may_not_be_read_is_refused(store: JsonlStore) -> Non
 
 
 def test_secrets_are_masked_on_the_way_in_and_out(
-    memory: Memory, store: JsonlStore, root: str
+    memory: Memory, store: JsonlStore, root: str, contents: Contents
 ) -> None:
     token = "ghp_" + "a1B2c3D4e5" * 4
     said = store.append(KEY, [User(content=f"the deploy token is {token}")], expect=None)
@@ -251,8 +252,9 @@ def test_secrets_are_masked_on_the_way_in_and_out(
     assert token not in hit.text
     assert token not in memory.get(f"main/one#{said.head}")
     memory.close()
-    with open(f"{root}/recall.sqlite3", "rb") as file:
-        assert token.encode() not in file.read()
+    index = [data for name, data in contents(root) if name in ("recall.sqlite3", "passages")]
+    assert b"deploy" in b"".join(index)
+    assert token.encode() not in b"".join(index)
 
 
 def test_meaning_finds_what_words_do_not(store: JsonlStore) -> None:
@@ -362,6 +364,7 @@ def test_the_tools_answer_within_their_cap_and_refuse_in_words(
     assert "Nothing" in search.function(query="pears").content
 
 
+@pytest.mark.files_only("it damages files")
 def test_an_index_that_breaks_is_made_anew(memory: Memory, store: JsonlStore, root: str) -> None:
     """It is only a cache: what is damaged under our hands costs a reading, not an answer."""
     store.append(KEY, [User(content=f"about bananas {n}") for n in range(50)], expect=None)

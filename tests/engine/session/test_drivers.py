@@ -161,6 +161,7 @@ def _speak(root: str, who: str) -> None:
     store.close()
 
 
+@pytest.mark.files_only("another process opens the folder")
 def test_two_processes_on_one_log_lose_nothing(tmp_path: Path) -> None:
     """Each word of each is there, in the order it was said; requests stay valid."""
     root = str(tmp_path)

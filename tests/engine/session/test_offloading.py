@@ -16,7 +16,6 @@ from holdfast.core.log.records import Compaction, Prune, PruneDecision, ToolResu
 from holdfast.core.log.refs import refs_of
 from holdfast.errors import NoSuchOutput, StoreUnavailable
 from holdfast.ports import ANY_HEAD
-from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.in_memory import MemoryBlobs
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing.scripted import ScriptedModel, calls
@@ -195,6 +194,7 @@ PICTURE = {
 }
 
 
+@pytest.mark.files_only("it damages files")
 def test_pictures_leave_the_log_and_are_shown_to_the_model(bench: Bench, tmp_path: Path) -> None:
     bench.store = JsonlStore(str(tmp_path))
     model = ScriptedModel([calls(("c1", "shoot", {})), "a dot"], window=200_000)
@@ -248,7 +248,7 @@ def test_collecting_leaves_what_a_session_holds(bench: Bench, tmp_path: Path) ->
     bench.store = store = JsonlStore(str(tmp_path))
     model = ScriptedModel([calls(("c1", "build", {})), "ok"], window=200_000)
     bench.say(bench.open(model, tools=[build]), "go")
-    blobs = FileBlobs(str(tmp_path))
+    blobs = store.blobs
     assert blobs.collect(store.hash_candidates(), grace_seconds=-1) == []
     key = store.sessions()[0].key
     store.fork(key, type(key)(key.agent, "other"), at=None)

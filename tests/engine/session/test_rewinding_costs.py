@@ -167,6 +167,7 @@ ACTS: dict[str, Callable[[Session], object]] = {
 }
 
 
+@pytest.mark.files_only("it counts what is read from files")
 @pytest.mark.parametrize("act", ACTS)
 def test_an_act_costs_the_same_in_a_long_session(act: str, roots: dict[int, Path]) -> None:
     """In a session ten times as long, nothing reads 1.5 times the bytes."""

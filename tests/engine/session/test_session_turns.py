@@ -505,6 +505,7 @@ def _say_all(root: str, number: int, count: int, ready: Barrier) -> None:
                 ready.wait()
 
 
+@pytest.mark.files_only("another process opens the folder")
 @pytest.mark.timeout(3600)
 def test_processes_answer_each_message_once(tmp_path: Path) -> None:
     """No message is lost or answered twice, each answer is right behind its message, and each
@@ -569,6 +570,7 @@ def _store_without_fence(root: str) -> JsonlStore:
     return store
 
 
+@pytest.mark.files_only("another process opens the folder")
 @pytest.mark.parametrize("has_fence", [True, False])
 def test_a_process_that_was_stopped_writes_nothing_after_its_successor(
     tmp_path: Path, has_fence: bool

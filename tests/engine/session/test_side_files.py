@@ -24,7 +24,6 @@ from holdfast.engine.session.session import Session
 from holdfast.errors import BadSetting, StoreUnavailable
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.stores.notes.notes import NoteStore
 from holdfast.testing.scripted import ScriptedModel, calls
 
 if TYPE_CHECKING:
@@ -231,6 +230,7 @@ def test_none_are_stored_where_none_are_wanted(bench: Bench) -> None:
 # Notes and the running summary
 
 
+@pytest.mark.files_only("it looks at the files")
 def test_what_is_noted_before_a_cut_is_in_a_file_of_the_day(bench: Bench, tmp_path: Path) -> None:
     model = ScriptedModel(otherwise="fine " * 60, window=200_000)
     session = bench.open(model, summary="extract")
@@ -279,6 +279,7 @@ def test_notes_of_one_owner_are_not_those_of_another(bench: Bench) -> None:
     assert list(bob.note_store.notes()) == []
 
 
+@pytest.mark.files_only("it damages files")
 def test_a_folder_that_cannot_be_written_costs_no_turn(bench: Bench, tmp_path: Path) -> None:
     model = ScriptedModel(otherwise="fine " * 60, window=200_000)
     session = bench.open(model, summary="extract")
@@ -304,6 +305,7 @@ def test_what_the_assistant_said_lately_is_in_what_a_cut_leaves(bench: Bench) ->
     assert "Parcel 4 weighs 6 kg exactly." in text
 
 
+@pytest.mark.files_only("it damages files")
 def test_a_running_summary_stands_beside_the_log(bench: Bench, tmp_path: Path) -> None:
     session = bench.open(ScriptedModel(["hello", "yes"], window=32_000))
     bench.say(session, "[SESSION_SUMMARY] is what I write")
@@ -326,7 +328,7 @@ def memory_at(root: Path) -> Memory:
 
 def test_memory_is_asked_once_about_what_the_user_says(bench: Bench, tmp_path: Path) -> None:
     """The block is data, stays where it was put, and is not repeated."""
-    NoteStore(str(tmp_path), "main").append(["Releases go out on Tuesdays.", "Ann likes tea."])
+    bench.store.notes("main").append(["Releases go out on Tuesdays.", "Ann likes tea."])
     model = ScriptedModel([calls(("c1", "look", {})), "On Tuesdays.", "yes"], window=32_000)
     with memory_at(tmp_path) as memory:
         session = bench.open(model, memory=memory, tools=[look])
@@ -363,34 +365,42 @@ def test_a_reset_that_dies_anywhere_leaves_the_old_session_where_it_was(tmp_path
     """Killed before each write: opened again, the bot answers, knows what it knew, and every
     request is in exactly one session."""
 
-    class Dying(JsonlStore):
-        left = 10**9
+    left = 10**9
 
-        def _count(self) -> None:
-            type(self).left -= 1
-            if type(self).left < 0:
+    def mortal(store: JsonlStore) -> JsonlStore:
+        """Let a store die before a write, once none is left to it."""
+        for name in ("create", "append"):
+            setattr(store, name, counted(getattr(store, name)))
+        return store
+
+    def counted(write: Any) -> Any:
+        def act(*args: Any, **more: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
                 raise KeyboardInterrupt
+            return write(*args, **more)
 
-        def create(self, *args: Any, **more: Any) -> str:
-            self._count()
-            return super().create(*args, **more)
-
-        def append(self, *args: Any, **more: Any) -> Any:
-            self._count()
-            return super().append(*args, **more)
+        return act
 
     for writes in range(8):
         root = tmp_path / str(writes)
-        Dying.left = 10**9
-        with Dying(str(root)) as dying, Session.open("bot", model=_haiku(), store=dying) as bot:
+        left = 10**9
+        with (
+            mortal(JsonlStore(str(root))) as dying,
+            Session.open("bot", model=_haiku(), store=dying) as bot,
+        ):
             bot.set_mode("fresh")
             bot.say("Write a haiku")
-            Dying.left = writes
+            left = writes
             with contextlib.suppress(KeyboardInterrupt):
                 bot.say("make it about rain")
-        Dying.left = 10**9
+        left = 10**9
         model = _haiku()
-        with Dying(str(root)) as dying, Session.open("bot", model=model, store=dying) as again:
+        with (
+            mortal(JsonlStore(str(root))) as dying,
+            Session.open("bot", model=model, store=dying) as again,
+        ):
             if again.resume() is None:
                 again.say("and another one")
         assert HAIKU in texts(model.requests[-1])

@@ -15,7 +15,7 @@ import pytest
 from tests.core.secrets.planted_secrets import TOKENS
 
 from holdfast import SessionKey
-from holdfast.stores import FileBlobs, JsonlStore
+from holdfast.stores import JsonlStore
 from holdfast.surfaces.cli import COMMANDS, main
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ def test_fork_copies_the_path_and_names_its_parent(cli: Cli) -> None:
     first, _second = (
         line["id"] for line in cli("append", "s", "--create", stdin=USER + ANSWER).lines
     )
-    before = cli.log_file("s").read_bytes()
+    before = cli.log("s")
 
     made = cli("fork", "s", "--at", first, "--id", "copy", "--json").json
 
@@ -322,9 +322,10 @@ def test_fork_copies_the_path_and_names_its_parent(cli: Cli) -> None:
     header, *records = cli("log", "copy", "--json").lines
     assert (header["parent_session"], header["parent_record"]) == ("main/s", first)
     assert [record["id"] for record in records] == [first]
-    assert cli.log_file("s").read_bytes() == before
+    assert cli.log("s") == before
 
 
+@pytest.mark.files_only("it damages files")
 def test_verify_reports_damage_with_offsets_and_fails(cli: Cli) -> None:
     """A damaged log gives exit status 1 and a list of places; nothing is changed."""
     cli("append", "s", "--create", stdin=USER)
@@ -344,6 +345,7 @@ def test_verify_reports_damage_with_offsets_and_fails(cli: Cli) -> None:
     assert path.read_bytes() == sound + b"\0\0\0\n" + USER + b'{"type":"user"'
 
 
+@pytest.mark.files_only("it damages files")
 def test_repair_writes_a_sound_copy_and_keeps_the_bad_bytes(cli: Cli) -> None:
     """The mended copy verifies, the original is untouched, what was left out is in a file."""
     cli("append", "s", "--create", stdin=USER + ANSWER)
@@ -365,6 +367,7 @@ def test_repair_writes_a_sound_copy_and_keeps_the_bad_bytes(cli: Cli) -> None:
     assert "s-repaired-2" in cli("repair", "s").out
 
 
+@pytest.mark.files_only("it looks at the files")
 def test_export_is_the_log_byte_for_byte(cli: Cli, tmp_path: Path) -> None:
     """An export is a copy; an existing file is never overwritten."""
     cli("append", "s", "--create", stdin=USER + ANSWER)
@@ -385,13 +388,13 @@ def test_export_is_the_log_byte_for_byte(cli: Cli, tmp_path: Path) -> None:
 def test_rm_moves_to_a_trash_that_can_be_restored_and_emptied(cli: Cli) -> None:
     """A removed session is gone from the listing, can come back, and is deleted on demand."""
     cli("append", "s", "--create", stdin=USER)
-    before = cli.log_file("s").read_bytes()
+    before = cli.log("s")
 
     assert cli("rm", "s").status == 0
     assert cli("log", "s").status == 2
     assert [one["session"] for one in cli("rm", "--list", "--json").json] == ["s"]
     assert cli("rm", "--restore", "s").status == 0
-    assert cli.log_file("s").read_bytes() == before
+    assert cli.log("s") == before
     cli("rm", "s")
     assert cli("rm", "--empty", "--older-than", "1", "--json").json == []
     assert [one["session"] for one in cli("rm", "--empty", "--json").json] == ["s"]
@@ -402,8 +405,9 @@ def test_rm_moves_to_a_trash_that_can_be_restored_and_emptied(cli: Cli) -> None:
 
 def test_gc_deletes_only_what_no_log_mentions(cli: Cli) -> None:
     """A blob named in a log, even a removed session's, stays; the others go after their grace."""
-    blobs = FileBlobs(cli.root)
-    named, trashed, orphan = (blobs.put(data) for data in (b"named", b"trashed", b"orphan"))
+    with JsonlStore(cli.root) as store:
+        payloads = (b"named", b"trashed", b"orphan")
+        named, trashed, orphan = (store.blobs.put(data) for data in payloads)
     for session, sha256 in (("s", named), ("t", trashed)):
         ref = {"sha256": sha256, "bytes": 5}
         line = {"type": "tool_result", "tool_use_id": "c", "output_ref": ref}
@@ -412,8 +416,9 @@ def test_gc_deletes_only_what_no_log_mentions(cli: Cli) -> None:
 
     assert cli("gc", "--json").json["blobs"] == []
     assert cli("gc", "--grace", "-1", "--json").json["blobs"] == [orphan]
-    assert blobs.get(named) == b"named"
-    assert blobs.get(trashed) == b"trashed"
+    with JsonlStore(cli.root) as store:
+        assert store.blobs.get(named) == b"named"
+        assert store.blobs.get(trashed) == b"trashed"
 
 
 def test_unknown_commands_are_refused_with_the_nearest(cli: Cli) -> None:
@@ -433,7 +438,9 @@ def test_common_options_may_stand_before_or_after_the_command(cli: Cli, tmp_path
     assert before.json == after.json
     assert [info["session"] for info in before.json] == ["s"]
     assert main(["--root", str(tmp_path / "other"), "new", "--id", "t"]) == 0
-    assert (tmp_path / "other" / "agents" / "main" / "sessions" / "t.jsonl").exists()
+    other = JsonlStore(tmp_path / "other")
+    assert [info.key.session for info in other.sessions()] == ["t"]
+    other.close()
 
 
 def test_help_names_every_command() -> None:
@@ -568,6 +575,7 @@ def _refuse(*_args: object, **_more: object) -> None:
     raise PermissionError(13, "Permission denied", "/folder")
 
 
+@pytest.mark.files_only("it damages files")
 def test_verify_takes_a_sealed_end_for_no_damage(cli: Cli) -> None:
     """An append that never completed is reported once, and the exit status is 0."""
     cli("append", "s", "--create", stdin=USER)
@@ -582,6 +590,7 @@ def test_verify_takes_a_sealed_end_for_no_damage(cli: Cli) -> None:
     assert done.json[0]["sound"] is True
 
 
+@pytest.mark.files_only("it damages files")
 def test_verify_goes_on_after_a_session_that_cannot_be_read(cli: Cli) -> None:
     """The odd one is reported with its error, the others are verified, the exit status is 1."""
     for name in ("a", "b"):

@@ -50,6 +50,7 @@ def test_export_masks_secrets_and_counts_them(cli: Cli, session: str) -> None:
     assert cli("append", "copy", "--create", stdin=done.out.encode()).status == 0
 
 
+@pytest.mark.files_only("it writes a log as a file")
 def test_export_leaves_lines_without_secrets_to_the_byte(cli: Cli, session: str) -> None:
     """Whatever their spacing; raw, all of them are as they are in the log."""
     log = cli.log_file(session)

@@ -47,6 +47,7 @@ def stored(folder: Path) -> list[Record]:
 # A person at a terminal
 
 
+@pytest.mark.files_only("another process opens the folder")
 def test_a_first_visit(tmp_path: Path) -> None:
     """Banner, meter, an answer as it streams, a command, Ctrl-C with words, Ctrl-D."""
     (tmp_path / "a.txt").write_text("forty-two\n")
@@ -82,6 +83,7 @@ def test_a_first_visit(tmp_path: Path) -> None:
         assert "(4 messages)" in terminal.text
 
 
+@pytest.mark.files_only("another process opens the folder")
 def test_ctrl_c_stops_a_turn_and_leaves_a_sound_session(tmp_path: Path) -> None:
     """What was said so far is in the log, nothing hangs, and the next turn is answered."""
     slow = Answer("counting slowly " * 200, pause=0.05)
@@ -151,6 +153,7 @@ def test_known_window_that_is_too_large_is_learned_and_the_turn_answered(tmp_pat
         terminal.wait_for("16,500 tokens (said by the provider)")  # believed once it was answered
 
 
+@pytest.mark.files_only("another process opens the folder")
 def test_plain_terminal_without_the_extra(tmp_path: Path) -> None:
     """Without `prompt_toolkit` there is still a prompt with a meter, and history."""
     program = (

@@ -113,6 +113,7 @@ def test_planted_facts_are_in_the_last_request(kept: Kept) -> None:
     assert found["results_identical"] == found["results"] == found["tools"] - 1
 
 
+@pytest.mark.files_only("another process opens the folder")
 def test_printed_commands_work(
     kept: Kept, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,7 +79,8 @@ def test_the_running_summary_is_shown_and_kept(cli: Cli) -> None:
     done = cli("checkpoint", "trip", "--summary", "--max-chars", "600")
     assert "- User: Book a train to Turin." in done.out
     assert len(done.out) <= 600
-    assert (cli.root / "agents/main/sessions/trip.summary.json").exists()
+    with JsonlStore(cli.root) as store:
+        assert store.summaries.load(SessionKey("main", "trip")) is not None
     told = cli("checkpoint", "trip", "--summary", "--json").json
     assert [one["speaker"] for one in told["summary"]["items"]] == ["user", "assistant"]
 

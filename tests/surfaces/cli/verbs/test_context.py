@@ -59,13 +59,13 @@ def test_context_prints_the_request_and_how_it_came_about(
 
 def test_context_changes_nothing(cli: Cli, session: str) -> None:
     """It shows decisions; an agent records them."""
-    before = cli.log_file(session).read_bytes()
+    before = cli.log(session)
     assert cli("append", "long", "--create", stdin=conversation(40, 1_200)).status == 0
-    log = cli.log_file("long").read_bytes()
+    log = cli.log("long")
     done = cli("context", "long", "--window", "16000", "--dialect", "anthropic", "--json")
     assert done.json["decisions"]
-    assert cli.log_file("long").read_bytes() == log
-    assert cli.log_file(session).read_bytes() == before
+    assert cli.log("long") == log
+    assert cli.log(session) == before
 
 
 def test_context_that_cannot_fit_has_its_own_status_and_the_sums(

@@ -5,19 +5,22 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.surfaces.terminals import Terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from tests.support.databases import Contents
     from tests.surfaces.conftest import Cli
 
 
-def words_in(root: Path, word: bytes) -> list[str]:
-    return [str(path) for path in root.rglob("*") if path.is_file() and word in path.read_bytes()]
+def words_in(found: Iterable[tuple[str, bytes]], word: bytes) -> list[str]:
+    return [name for name, data in found if word in data]
 
 
-def test_an_erased_session_is_in_no_file(cli: Cli) -> None:
+def test_an_erased_session_is_in_no_file(cli: Cli, contents: Contents) -> None:
     """The session goes, the fork is reported, and both can be erased by id after a removal."""
     cli("new", "--id", "work", "a qlabel")
     cli("append", "work", stdin=b'{"type":"user","content":"qwords to forget"}\n')
@@ -25,26 +28,26 @@ def test_an_erased_session_is_in_no_file(cli: Cli) -> None:
     cli("sessions")
     planned = cli("erase", "work", "--dry-run", "--json").json
     assert planned["dry_run"] is True
-    assert words_in(cli.root, b"qlabel")
+    assert words_in(contents(cli.root), b"qlabel")
     done = cli("erase", "work", "--yes", "--json").json
     assert done == {**planned, "dry_run": False}
     assert [copy["where"] for copy in done["remaining"]] == ["main/copy", ""]
     cli("rm", "copy")
-    assert words_in(cli.root, b"qwords")
+    assert words_in(contents(cli.root), b"qwords")
     shown = cli("erase", "copy", "--yes")
     assert shown.status == 0
     assert "main/copy" in shown.out
-    assert words_in(cli.root, b"qwords") == words_in(cli.root, b"qlabel") == []
+    assert words_in(contents(cli.root), b"qwords") == words_in(contents(cli.root), b"qlabel") == []
     assert cli("erase", "copy", "--yes").status == 2
 
 
-def test_an_owner_is_erased(cli: Cli) -> None:
+def test_an_owner_is_erased(cli: Cli, contents: Contents) -> None:
     """`--owner` takes notes as well; an owner without anything is no error."""
     cli("memory", "add", "qnote of ann", "--owner", "ann")
     cli("memory", "add", "qnote by an agent without sessions", "--owner", "ann", "--agent", "a2")
     cli("new", "--id", "work")
     assert cli("erase", "--owner", "ann", "--yes", "--json").json["notes"] == 2
-    assert words_in(cli.root, b"qnote") == []
+    assert words_in(contents(cli.root), b"qnote") == []
     assert cli("sessions", "--json").json[0]["session"] == "work"
 
 
@@ -58,6 +61,7 @@ def test_erasing_needs_a_yes(cli: Cli) -> None:
     assert len(cli("sessions", "--json").json) == 1
 
 
+@pytest.mark.files_only("another process opens the folder")
 def test_erasing_asks_on_a_terminal(cli: Cli, tmp_path: Path) -> None:
     """Anything but yes leaves everything as it was."""
     command = (sys.executable, "-m", "holdfast", "erase", "work", "--root", str(cli.root))

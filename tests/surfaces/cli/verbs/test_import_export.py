@@ -100,6 +100,7 @@ def test_import_refuses_an_id_that_is_taken_by_something_else(cli: Cli, chat: Pa
     assert cli("import", str(chat), "--session", "Talk").status == 2
 
 
+@pytest.mark.files_only("it damages files")
 def test_import_half_done_is_not_taken_for_done(cli: Cli, chat: Path) -> None:
     """A session that holds only a part of the file's records is not the import of the file."""
     first = json.loads(cli("import", str(chat), "--json").out)

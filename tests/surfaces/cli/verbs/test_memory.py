@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.stores.notes.notes import NoteStore
+from holdfast.stores import JsonlStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,15 +43,17 @@ def test_a_secret_is_refused_with_a_status(cli: Cli) -> None:
     done = cli("memory", "add", "the password is hunter2!Xy", "Good.")
     assert done.status == 1
     assert "hunter2" not in done.out + done.err
-    assert len(list(NoteStore(cli.root, "main").notes())) == 1
+    with JsonlStore(cli.root) as store:
+        assert len(list(store.notes("main").notes())) == 1
 
 
 def test_the_newest_are_listed_first(cli: Cli) -> None:
     """With where they stand and where they came from."""
-    store = NoteStore(cli.root, "main")
-    store.append(["first"], session="main/work", records=["r1"])
-    store.append(["second"])
-    (folder(cli) / "MEMORY.md").write_text("- of a person\n")
+    with JsonlStore(cli.root) as store:
+        notes = store.notes("main")
+        notes.append(["first"], session="main/work", records=["r1"])
+        notes.append(["second"])
+        notes.put("MEMORY.md", None, b"- of a person\n")
 
     assert [one["text"] for one in cli("memory", "list", "--json").json] == [
         "second",
@@ -68,12 +70,14 @@ def test_the_newest_are_listed_first(cli: Cli) -> None:
 
 def test_a_file_is_shown_by_its_day_its_name_or_its_path(cli: Cli) -> None:
     """Without the comments behind the lines, and without what steers a terminal."""
-    saved = NoteStore(cli.root, "main").append(["one"], session="main/work").saved[0]
+    with JsonlStore(cli.root) as store:
+        saved = store.notes("main").append(["one"], session="main/work").saved[0]
     expected = f"# {saved.day}\n\n- one\n"
     for name in (saved.day, saved.path):
         assert cli("memory", "show", name).out == expected
     assert cli("memory", "show").out == expected
-    (folder(cli) / "MEMORY.md").write_text("red \x1b[31m\n")
+    with JsonlStore(cli.root) as store:
+        store.notes("main").put("MEMORY.md", None, b"red \x1b[31m\n")
     assert cli("memory", "show").out == "red \ufffd[31m\n"
     told = cli("memory", "show", "MEMORY", "--json").json
     assert (told["path"], told["lines"]) == ("MEMORY.md", 1)

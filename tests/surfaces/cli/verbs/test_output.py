@@ -11,7 +11,6 @@ import pytest
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import OutputRef, ToolResult, User
 from holdfast.ports import ANY_HEAD
-from holdfast.stores.blobs import FileBlobs
 from holdfast.stores.jsonl.store import JsonlStore
 
 if TYPE_CHECKING:
@@ -25,9 +24,9 @@ SECRET = "correct-horse-battery-staple"
 
 def offload(cli: Cli, data: bytes, *, session: str = "work", kind: str = "log") -> str:
     """Keep a payload and name it in a session of its own or of that name; returns the ref."""
-    sha256 = FileBlobs(cli.root).put(data)
     key = SessionKey("main", session)
     with JsonlStore(cli.root) as store:
+        sha256 = store.blobs.put(data)
         if not any(info.key == key for info in store.sessions()):
             store.create(key)
         ref = OutputRef(sha256=sha256, bytes=len(data), kind=kind)

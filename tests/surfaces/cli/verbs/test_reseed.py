@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast import Assistant, JsonlStore, Record, SessionKey, User
-from holdfast.stores import ANY_HEAD, FileAudit
+from holdfast.stores import ANY_HEAD
 
 if TYPE_CHECKING:
     from tests.surfaces.conftest import Cli
@@ -67,7 +67,8 @@ def test_it_is_refused_for_another_owner(cli: Cli) -> None:
 
     assert (refused.status, refused.out) == (1, "")
     assert "not retold for `bob`" in refused.err
-    noted = FileAudit(cli.root).entries().accesses
+    with JsonlStore(cli.root) as store:
+        noted = store.audit.entries().accesses
     assert [(one.owner, one.is_allowed) for one in noted] == [("ann", True), ("bob", False)]
 
 

@@ -1,0 +1,174 @@
+"""The suites of the engine and of the surfaces, unchanged, over PostgreSQL.
+
+Every test of `SUITES` is there twice: as it is written, and with `[postgres]` behind its name.
+There, each store that it opens in this process is a database, whatever it asks for: a folder is a
+schema of its own, the same one when the folder is opened again, and so is each store in memory.
+`make test` takes a sample of them, `make nightly` all.
+
+A test that cannot run there says so, with the reason: `@pytest.mark.files_only("it reads …")`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+import pytest
+
+from holdfast.stores.compression import zstd
+from holdfast.stores.in_memory import MemoryStore
+from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.stores.postgres.store import PostgresStore
+
+if TYPE_CHECKING:
+    from holdfast.ports import SessionStore
+    from holdfast.stores.postgres.connections import Connections
+    from holdfast.testing.servers import PostgresServer
+
+SUITES: Final = ("engine", "surfaces")
+"""Folders of tests that run on every kind of store."""
+SHARE: Final = 1 / 25
+"""Of the tests over PostgreSQL, those of `make test`."""
+POSTGRES: Final = "postgres"
+
+Contents = Callable[["str | os.PathLike[str]"], Iterator[tuple[str, bytes]]]
+"""Returns everything that is stored below a root."""
+
+TESTS: Final = Path(__file__).parents[1]
+_CONNECTIONS_MAX: Final = 4
+"""Of a store: many tests leave theirs open until they end."""
+_TABLES: Final = """SELECT tablename FROM pg_tables
+  WHERE schemaname = %s AND tablename <> 'version'"""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Add each test of the suites a second time."""
+    suite = metafunc.definition.path.relative_to(TESTS).parts[0]
+    marker = metafunc.definition.get_closest_marker("files_only")
+    if marker is not None and not (marker.args and suite in SUITES):
+        pytest.fail(f"{metafunc.definition.nodeid}: `files_only` without a reason, or needlessly")
+    if suite in SUITES and marker is None:
+        as_written = pytest.param("as written", id=pytest.HIDDEN_PARAM)
+        metafunc.parametrize("every_store", [as_written, POSTGRES], indirect=True)
+
+
+def is_on_postgres(item: pytest.Item) -> bool:
+    """Return True for the second form of a test."""
+    call = getattr(item, "callspec", None)
+    return call is not None and call.params.get("every_store") == POSTGRES
+
+
+@pytest.fixture(autouse=True)
+def every_store(request: pytest.FixtureRequest) -> Iterator[Contents]:
+    """Open what the test asks for; or a database in its place."""
+    if getattr(request, "param", "") != POSTGRES:
+        yield _read_files
+        return
+    schemas: Schemas = request.getfixturevalue("postgres_schemas")
+    with pytest.MonkeyPatch.context() as patch:
+        schemas.stand_in_for(JsonlStore, patch)
+        schemas.stand_in_for(MemoryStore, patch)
+        try:
+            yield schemas.read_rows
+        finally:
+            schemas.clear()
+
+
+@pytest.fixture
+def contents(every_store: Contents) -> Contents:
+    """Everything that is stored below a root, by name: each file, or all rows of each table."""
+    return every_store
+
+
+@pytest.fixture(scope="session")
+def postgres_schemas(postgres_server: PostgresServer) -> Schemas:
+    return Schemas(postgres_server.address)
+
+
+class Schemas:
+    """Empty schemas, which stand for folders and for stores in memory until `clear`."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._mutex = threading.Lock()
+        self._numbers = count(1)
+        self._free: list[str] = []
+        self._used: dict[object, str] = {}
+        self._opened: list[Connections] = []
+        self._lost: deque[object] = deque()
+        """Stores in memory that nobody refers to any more."""
+
+    def stand_in_for(self, cls: type[SessionStore], patch: pytest.MonkeyPatch) -> None:
+        """Make a database of each object of a class that is made from now on."""
+        init: Any = cls.__init__
+
+        def open_database(store: Any, root: Any = None, **options: Any) -> None:
+            if store.__class__ is not cls:  # a store that a test changes
+                init(store, *([] if root is None else [root]), **options)
+                return
+            place = object() if root is None else os.path.realpath(root)
+            address = self._address_of(place)
+            made: Any = store
+            made.__class__ = PostgresStore
+            PostgresStore.__init__(made, address, connections_max=_CONNECTIONS_MAX, **options)
+            self._opened.append(made._connections)
+            if root is None:
+                weakref.finalize(store, self._lost.append, place)
+
+        patch.setattr(cls, "__init__", open_database)
+
+    def _address_of(self, place: object) -> str:
+        with self._mutex:
+            self._empty([self._lost.popleft() for _ in range(len(self._lost))])
+            if place not in self._used:
+                new = f"every{next(self._numbers)}" if not self._free else self._free.pop()
+                self._used[place] = new
+            return f"{self._address}&schema={self._used[place]}"
+
+    def clear(self) -> None:
+        """Close the stores of a test, and empty their schemas for the next one."""
+        while self._opened:
+            self._opened.pop().close()
+        with self._mutex:
+            self._empty(list(self._used))
+
+    def _empty(self, places: list[object]) -> None:
+        schemas = [self._used.pop(place) for place in places if place in self._used]
+        if not schemas:
+            return
+        with psycopg.connect(self._address, autocommit=True) as connection:
+            for schema in schemas:
+                for (table,) in connection.execute(_TABLES, [schema]).fetchall():
+                    connection.execute(f'DELETE FROM "{schema}"."{table}"'.encode())
+        self._free += schemas
+
+    def read_rows(self, root: str | os.PathLike[str]) -> Iterator[tuple[str, bytes]]:
+        schema = self._used.get(os.path.realpath(root))
+        with psycopg.connect(self._address) as connection:
+            for (table,) in connection.execute(_TABLES, [schema]).fetchall():
+                query = f'SELECT * FROM "{schema}"."{table}"'
+                rows = connection.execute(query.encode(), binary=True).fetchall()
+                values = [value for row in rows for value in row]
+                yield table, b"\n".join(_unpacked(value) for value in values)
+
+
+def _read_files(root: str | os.PathLike[str]) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(Path(root).rglob("*")):
+        if path.is_file():
+            yield path.relative_to(root).as_posix(), _unpacked(path.read_bytes())
+
+
+def _unpacked(value: object) -> bytes:
+    """Return a value as bytes; and beside them what they hold, where they are compressed."""
+    data = value if isinstance(value, bytes) else str(value).encode()
+    with suppress(zstd.ZstdError):
+        return data + zstd.decompress(data)
+    return data
