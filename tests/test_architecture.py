@@ -64,8 +64,8 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("postgres", "s3", "opening"),
     ),
     "stores.postgres": (
-        *("address", "failures", "connections", "schema", "rows", "log", "leases", "grouping"),
-        *("appending", "reading", "catalogue", "side_stores", "erasing", "store"),
+        *("address", "failures", "connections", "schema", "rows", "log", "leases", "prepared"),
+        *("grouping", "appending", "reading", "catalogue", "side_stores", "erasing", "store"),
     ),
     "providers": (
         *("wire", "provider", "anthropic", "openai_chat", "openai_responses", "gemini"),

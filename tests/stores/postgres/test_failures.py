@@ -18,6 +18,7 @@ from holdfast.errors import HoldfastError, NotDurable, StoreError, StoreUnavaila
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.postgres import appending, connections, failures
 from holdfast.stores.postgres.address import read_address
+from holdfast.stores.postgres.prepared import PreparedStatement
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.testing.servers import PostgresServer
 
@@ -233,18 +234,18 @@ class _Line:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *cuts: str) -> None:
         self.left = list(cuts)
-        real = psycopg.Connection.execute
+        real = PreparedStatement.run
 
-        def execute(connection: Any, query: Any, *args: Any, **more: Any) -> Any:
-            if b"append_1" not in bytes(query) or not self.left:
-                return real(connection, query, *args, **more)
+        def run(statement: PreparedStatement, connection: Any, calls: Any) -> Any:
+            if not self.left:
+                return real(statement, connection, calls)
             cut = self.left.pop(0)
             if cut == "after":
-                real(connection, query, *args, **more)
+                real(statement, connection, calls)
             connection.close()
             raise psycopg.OperationalError("server closed the connection unexpectedly")
 
-        monkeypatch.setattr(psycopg.Connection, "execute", execute)
+        monkeypatch.setattr(PreparedStatement, "run", run)
 
 
 @pytest.mark.parametrize("expect", [True, False], ids=["expect", "any"])
@@ -270,23 +271,23 @@ def test_a_late_first_try_writes_nothing(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A statement that arrives after it was sent again is refused, like a second one would be."""
-    sent: list[tuple[Any, ...]] = []
-    real = psycopg.Connection.execute
+    sent: list[tuple[PreparedStatement, Any]] = []
+    real = PreparedStatement.run
 
-    def execute(connection: Any, query: Any, *args: Any, **more: Any) -> Any:
-        if b"append_1" in bytes(query) and not sent:
-            sent.append((query, *args))
+    def run(statement: PreparedStatement, connection: Any, calls: Any) -> Any:
+        if not sent:
+            sent.append((statement, calls))
             connection.close()
             raise psycopg.OperationalError("lost")
-        return real(connection, query, *args, **more)
+        return real(statement, connection, calls)
 
     with monkeypatch.context() as patch:
-        patch.setattr(psycopg.Connection, "execute", execute)
+        patch.setattr(PreparedStatement, "run", run)
         store.append(KEY, [User(content="once")], expect=ANY_HEAD)
+    statement, calls = sent[0]
     with store._connections.use() as connection:
-        late = connection.execute(*sent[0], binary=True).fetchone()
-    assert late is not None
-    assert late[0] == "order"
+        (late,) = statement.run(connection, calls)
+    assert late[0] == b"order"
     assert _texts(store) == ["before", "once"]
 
 
@@ -409,6 +410,7 @@ def test_every_error_of_the_driver_is_one_of_ours(
         with monkeypatch.context() as patch:
             patch.setattr(psycopg.Connection, "execute", execute)
             patch.setattr(psycopg.Cursor, "copy", execute)
+            patch.setattr(PreparedStatement, "run", execute)
             if method in QUIET:
                 _use(store, method)
                 continue

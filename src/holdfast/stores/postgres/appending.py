@@ -8,7 +8,9 @@ are refused if it comes late. So the outcome is known as soon as the server can 
 
 from __future__ import annotations
 
+import os
 import time
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -20,7 +22,23 @@ from holdfast.stores.jsonl.last_writer import this_process
 from holdfast.stores.postgres.connections import RETRY_DELAYS
 from holdfast.stores.postgres.failures import explain_unknown_outcome, is_lost
 from holdfast.stores.postgres.grouping import GroupCommit
-from holdfast.stores.postgres.rows import additions, id_for_index, key_for_index, to_bytes, to_text
+from holdfast.stores.postgres.prepared import (
+    PreparedStatement,
+    pack_bool,
+    pack_bytes_array,
+    pack_float,
+    pack_int,
+    pack_int_array,
+    pack_jsonb,
+)
+from holdfast.stores.postgres.rows import (
+    COUNTS,
+    additions,
+    id_for_index,
+    key_for_index,
+    to_bytes,
+    to_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,11 +46,16 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.errors import HoldfastError
     from holdfast.stores.postgres.connections import Connection, Connections
+    from holdfast.stores.postgres.rows import Additions
 
-APPEND: Final = """SELECT outcome, head, detail FROM {s}.append_1(
-  %b::text, %b::text, %b::bytea, %b::bigint, %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[],
-  %b::bytea, %b::boolean, %b::boolean, %b::boolean, %b::bytea, %b::bytea, %b::float8, %b::float8,
-  %b::bigint, %b::bytea, %b::bytea, %s::jsonb, %b::float8)"""
+_TYPES: Final = (
+    *("text", "text", "bytea", "int8", "bytea[]", "bytea[]", "bytea[]", "int8[]", "bytea[]"),
+    *("int8", "bytea", "bool", "bool", "bool", "bytea", "bytea", "float8", "float8", "int8"),
+    *("bytea", "bytea", *["int8"] * len(COUNTS), "jsonb", "float8"),
+)
+_APPEND: Final = "SELECT outcome, head, detail FROM {{s}}.append_1({})".format(
+    ", ".join(f"${number}" for number in range(1, len(_TYPES) + 1))
+)
 _LOCK: Final = """SELECT head FROM {s}.logs
   WHERE agent = %s AND session = %s AND state = 0 FOR NO KEY UPDATE"""
 _HEADS_MAX: Final = 10_000
@@ -45,35 +68,64 @@ class _Call(msgspec.Struct, frozen=True):
     key: SessionKey
     batch: Batch
     lines: Lines
-    now: float
+    added: Additions
     expect: str | None
     is_buffered: bool
     token: int | None
 
-    def parameters(self, writer: bytes, *, is_repeated: bool, is_ordered: bool) -> tuple[Any, ...]:
+    def parameters(self, *, is_repeated: bool, is_ordered: bool) -> tuple[bytes | None, ...]:
         """Return what the statement takes."""
+        lines = self.lines.data.split(b"\n")[:-1]
+        starts, size = [], 0
+        for line in lines:
+            starts.append(size)
+            size += len(line) + 1
         keys = [key_for_index(record) for record in self.batch.records]
+        claimed = [to_bytes(record_id) for record_id in self.batch.claimed]
+        added = self.added
         return (
-            self.key.agent,
-            self.key.session,
+            self.key.agent.encode(),
+            self.key.session.encode(),
             None if self.expect is None else to_bytes(self.expect),
-            self.token,
-            [to_bytes(record_id) for record_id in self.batch.claimed] or None,
-            [id_for_index(record_id) for record_id in self.lines.ids],
-            keys if any(keys) else None,
-            self.lines.data.split(b"\n")[:-1],
-            writer,
-            self.is_buffered,
-            is_repeated,
-            is_ordered,
-            *additions(self.batch.records, self.lines.ids, self.now),
+            pack_int(self.token),
+            pack_bytes_array(claimed) if claimed else None,
+            pack_bytes_array([id_for_index(record_id) for record_id in self.lines.ids]),
+            pack_bytes_array(keys) if any(keys) else None,
+            pack_int_array(starts),
+            pack_bytes_array(lines),
+            pack_int(size),
+            _writer(os.getpid()),
+            pack_bool(self.is_buffered),
+            pack_bool(is_repeated),
+            pack_bool(is_ordered),
+            added.title,
+            added.label,
+            pack_float(added.created),
+            pack_float(added.last_active),
+            pack_int(added.messages),
+            added.kept,
+            added.boundary,
+            *map(pack_int, added.counts),
+            pack_jsonb(added.totals),
+            pack_float(added.stated_cost),
         )
+
+
+@lru_cache(maxsize=1)
+def _writer(_pid: int) -> bytes:
+    """Return this process as conflicts name it; a forked child has another number."""
+    return to_bytes(str(this_process()))
 
 
 class _Answer(NamedTuple):
     outcome: str
     head: bytes
     detail: bytes | None
+
+
+def _read_answer(row: Sequence[bytes | None]) -> _Answer:
+    outcome, head, detail = row
+    return _Answer((outcome or b"").decode(), head or b"", detail)
 
 
 class Appender:
@@ -88,7 +140,9 @@ class Appender:
         self._connections = connections
         self._encode = encode
         self._absent = absent
-        self._heads: dict[SessionKey, str] = {}
+        self._heads: dict[SessionKey, tuple[str, bool]] = {}
+        """For each session, the head that we wrote, and True where a title is certain."""
+        self._statement = PreparedStatement(connections.format(_APPEND), _TYPES)
         self._group = GroupCommit(self._send_group)
 
     def append(
@@ -101,12 +155,16 @@ class Appender:
         token: int | None,
     ) -> Appended:
         """Add a batch; raises what `SessionStore.append_batch` says."""
-        known = expect if expect is not None else self._heads.get(key, "")
-        lines, now = self._encode(batch, known)
-        call = _Call(key, batch, lines, now, expect, is_buffered, token)
+        head, has_title = self._heads.get(key, ("", False))
+        # What is known of the log holds as long as the head is the one that we wrote.
+        is_titled = has_title and expect == head
+        lines, now = self._encode(batch, head if expect is None else expect)
+        added = additions(batch.records, lines.ids, now, is_titled=is_titled)
+        call = _Call(key, batch, lines, added, expect, is_buffered, token)
         call, answer = self._settle(call)
         if answer.outcome == "appended":
-            self._remember(key, call.lines.ids[-1])
+            has_title = is_titled or added.title != b""
+            self._remember(key, call.lines.ids[-1], has_title=has_title)
             return Appended(call.lines.ids, call.lines.ids[-1])
         self._heads.pop(key, None)
         raise self._refusal(call, answer)
@@ -156,23 +214,16 @@ class Appender:
 
     def _send_with_others(self, call: _Call) -> _Answer | BaseException:
         """Append in one statement, in one transaction with those of other threads that wait."""
-        parameters = call.parameters(_writer(), is_repeated=False, is_ordered=True)
+        parameters = call.parameters(is_repeated=False, is_ordered=True)
         found = self._group.run((call.key.agent, call.key.session), parameters)
-        return found if isinstance(found, BaseException) else _Answer(*found)
+        return found if isinstance(found, BaseException) else _read_answer(found)
 
     def _send_group(self, calls: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Run appends in one transaction and one round trip."""
-        query = self._connections.format(APPEND).encode()
-
-        def work(connection: Connection) -> list[tuple[Any, ...]]:
-            if len(calls) == 1:
-                return connection.execute(query, calls[0], binary=True).fetchall()
-            with connection.pipeline(), connection.transaction():
-                cursors = [connection.execute(query, call, binary=True) for call in calls]
-            return [row for cursor in cursors for row in cursor.fetchall()]
-
-        doing = f"append to session `{calls[0][1]}`" if len(calls) == 1 else "append"
-        return self._connections.run(doing, work, is_repeatable=False)
+        doing = f"append to session `{calls[0][1].decode()}`" if len(calls) == 1 else "append"
+        return self._connections.run(
+            doing, lambda connection: self._statement.run(connection, calls), is_repeatable=False
+        )
 
     def _send_locked(self, sent: list[_Call]) -> _Answer:
         """Append under the lock of the session's row, with ids that follow its head."""
@@ -184,8 +235,10 @@ class Appender:
                 row = connection.execute(query, (key.agent, key.session), binary=True).fetchone()
                 if row is None:
                     return _Answer("absent", b"", None)
-                lines, now = self._encode(sent[-1].batch, to_text(row[0]))
-                sent.append(msgspec.structs.replace(sent[-1], lines=lines, now=now))
+                batch = sent[-1].batch
+                lines, now = self._encode(batch, to_text(row[0]))
+                added = additions(batch.records, lines.ids, now)
+                sent.append(msgspec.structs.replace(sent[-1], lines=lines, added=added))
                 return self._execute(connection, sent[-1], is_repeated=False, is_ordered=False)
 
         return self._run(sent, work)
@@ -197,11 +250,8 @@ class Appender:
     def _execute(
         self, connection: Connection, call: _Call, *, is_repeated: bool, is_ordered: bool
     ) -> _Answer:
-        parameters = call.parameters(_writer(), is_repeated=is_repeated, is_ordered=is_ordered)
-        query = self._connections.format(APPEND).encode()
-        row = connection.execute(query, parameters, binary=True).fetchone()
-        assert row is not None
-        return _Answer(*row)
+        parameters = call.parameters(is_repeated=is_repeated, is_ordered=is_ordered)
+        return _read_answer(self._statement.run(connection, [parameters])[0])
 
     def _refusal(self, call: _Call, answer: _Answer) -> HoldfastError:
         """Return the error that says why nothing was appended."""
@@ -218,16 +268,12 @@ class Appender:
                 assert outcome == "repeat", outcome
                 return refuse_id(to_text(answer.detail or b""), call.key)
 
-    def _remember(self, key: SessionKey, head: str) -> None:
+    def _remember(self, key: SessionKey, head: str, *, has_title: bool) -> None:
         if len(self._heads) >= _HEADS_MAX:
             self._heads.clear()
-        self._heads[key] = head
+        self._heads[key] = (head, has_title)
 
 
 def _is_refusal(error: BaseException) -> bool:
     """Return whether the server said no, so that nothing of a transaction was stored."""
     return error.__cause__ is not None and not is_lost(error.__cause__)
-
-
-def _writer() -> bytes:
-    return to_bytes(str(this_process()))

@@ -13,7 +13,13 @@ from holdfast.errors import SessionExists
 from holdfast.ports import Trashed, find_trashed
 from holdfast.stores.jsonl.last_writer import this_process
 from holdfast.stores.postgres.reading import PostgresReader
-from holdfast.stores.postgres.rows import encode_totals, id_for_index, key_for_index, to_bytes
+from holdfast.stores.postgres.rows import (
+    count_totals,
+    encode_totals,
+    id_for_index,
+    key_for_index,
+    to_bytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,7 +36,8 @@ _TAKEN: Final = """SELECT session FROM {s}.logs
 _COPY: Final = "COPY {s}.records (log, position, id, message_key, line) FROM STDIN (FORMAT BINARY)"
 _COPY_TYPES: Final = ("int8", "int8", "bytea", "bytea", "bytea")
 _FILL: Final = """UPDATE {s}.logs SET size = %s, head = %s, writer = %s, label = %s, title = %s,
-  created = %s, last_active = %s, records = %s, messages = %s, damaged = %s, is_plain = %s,
+  created = %s, last_active = %s, active_slot = floor(%s / 8.0), records = %s,
+  messages = %s, damaged = %s, is_plain = %s, turns = %s, calls = %s, tools = %s, unknown = %s,
   totals = %s::jsonb, stated_cost = %s, parent_session = %s, reason = %s, owner = %s,
   live_from = (SELECT min(position) FROM {s}.records WHERE log = %s AND id = ANY (%s::bytea[]))
   WHERE id = %s"""
@@ -167,10 +174,12 @@ def _facts_row(
         to_bytes(facts.title),
         facts.created,
         facts.last_active,
+        facts.last_active,
         facts.records,
         facts.messages,
         facts.damaged,
         is_plain,
+        *count_totals(totals),
         encode_totals(totals) or "{}",
         totals.stated_cost,
         *(

@@ -1,8 +1,9 @@
 """The connections of one process to one database, at most so many at a time.
 
-There is no state on a connection: each statement commits by itself or is part of one transaction
-block, no statement is prepared, and nothing is set for longer than a transaction. So a pooler that
-hands out connections by the transaction can stand between.
+Nothing depends on the state of a connection: each statement commits by itself or is part of one
+transaction block, nothing is set for longer than a transaction, and the one statement that is
+prepared may be missing (`prepared.py`). So a pooler that hands out connections by the transaction
+can stand between.
 
 A connection belongs to the process that made it. A child that was forked makes its own.
 """

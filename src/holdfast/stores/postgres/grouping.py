@@ -36,7 +36,8 @@ class _Waiting:
     def __init__(self, order: Any, parameters: Parameters) -> None:
         self.order = order
         self.parameters = parameters
-        self.wake = threading.Event()
+        self.wake: threading.Event | None = None
+        """Set where it does not lead from the start."""
         self.answer: Row | None = None
         self.error: BaseException = InterruptedError("the thread that sends was interrupted")
         self.is_alone = False
@@ -70,8 +71,10 @@ class GroupCommit:
             self._queue.append(mine)
             mine.is_leader = self._leaders < LEADERS_MAX
             self._leaders += mine.is_leader
-        if not mine.is_leader:
-            self._wait(mine)
+            if not mine.is_leader:
+                mine.wake = threading.Event()
+        if mine.wake is not None:
+            self._wait(mine, mine.wake)
         if mine.is_leader:
             self._lead(mine)
         if mine.answer is not None:
@@ -80,9 +83,9 @@ class GroupCommit:
             raise mine.error
         return mine.error
 
-    def _wait(self, mine: _Waiting) -> None:
+    def _wait(self, mine: _Waiting, wake: threading.Event) -> None:
         try:
-            mine.wake.wait()
+            wake.wait()
         except BaseException:  # interrupted: nobody waits for a leader that has gone
             with self._mutex:
                 if mine in self._queue:
@@ -109,7 +112,7 @@ class GroupCommit:
                 waiting.error = error
         finally:
             for waiting in group:
-                if waiting is not mine:
+                if waiting is not mine and waiting.wake is not None:
                     waiting.wake.set()
             self._hand_over()
 
@@ -120,4 +123,5 @@ class GroupCommit:
                 self._leaders -= 1
                 return
             following.is_leader = True
-        following.wake.set()
+        if following.wake is not None:
+            following.wake.set()

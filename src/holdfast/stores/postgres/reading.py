@@ -14,7 +14,7 @@ from holdfast.stores.postgres import schema
 from holdfast.stores.postgres.address import read_address
 from holdfast.stores.postgres.connections import CONNECTIONS_MAX, Connections
 from holdfast.stores.postgres.log import PostgresLog
-from holdfast.stores.postgres.rows import decode_totals, digest_key, to_bytes, to_text
+from holdfast.stores.postgres.rows import COUNTS, decode_totals, digest_key, to_bytes, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,6 +36,8 @@ _BY_ID: Final = """SELECT position FROM {s}.records
   WHERE log = %s AND position < %s AND id = %s ORDER BY position LIMIT 1"""
 _BY_PREFIX: Final = """SELECT id, min(position) FROM {s}.records WHERE log = %s
   AND position < %s AND id >= %s AND substr(id, 1, %s) = %s GROUP BY id LIMIT 2"""
+_NEWEST_FIRST: Final = "active_slot DESC, last_active DESC, agent, session"
+"""The order of a listing. The index has the slots of it, the rows of a slot are sorted."""
 _LIST: Final = """SELECT agent, session, label, title, created, last_active, records, messages,
   size, head, damaged, parent_session, reason, owner FROM {s}.logs WHERE state = 0"""
 
@@ -110,7 +112,7 @@ class PostgresReader(SessionCatalogue):
         return _info(rows[0])
 
     def totals(self, key: SessionKey) -> SessionTotals:
-        query = """SELECT totals, stated_cost FROM {s}.logs
+        query = f"""SELECT totals, stated_cost, {", ".join(COUNTS)} FROM {{s}}.logs
           WHERE state = 0 AND agent = %s AND session = %s"""
         rows = self._rows("read totals", query, (key.agent, key.session))
         if not rows:
@@ -138,10 +140,10 @@ class PostgresReader(SessionCatalogue):
             elif text is not None:
                 query += f" AND {column} = ''"
         if after is not None:
-            query += """ AND last_active <= %s
+            query += """ AND active_slot <= floor(%s / 8.0) AND last_active <= %s
               AND (last_active < %s OR (agent, session) > (%s, %s))"""
-            values += [after.last_active] * 2 + [after.key.agent, after.key.session]
-        query += " ORDER BY last_active DESC, agent, session LIMIT %s"
+            values += [after.last_active] * 3 + [after.key.agent, after.key.session]
+        query += f" ORDER BY {_NEWEST_FIRST} LIMIT %s"
         return [_info(row) for row in self._rows("list sessions", query, (*values, limit))]
 
     def export(self, key: SessionKey) -> Iterator[bytes]:
@@ -160,8 +162,7 @@ class PostgresReader(SessionCatalogue):
         return self._connections.rows(doing, query, parameters)
 
     def _absent(self, key: SessionKey) -> NoSuchSession:
-        query = """SELECT session FROM {s}.logs WHERE state = 0
-          ORDER BY last_active DESC, agent, session LIMIT %s"""
+        query = f"SELECT session FROM {{s}}.logs WHERE state = 0 ORDER BY {_NEWEST_FIRST} LIMIT %s"
         known = self._rows("list sessions", query, (_SUGGESTED_MAX,))
         return NoSuchSession(str(key), [row[0] for row in known])
 

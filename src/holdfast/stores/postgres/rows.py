@@ -18,13 +18,19 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
 
+COUNTS: Final = ("turns", "calls", "tools", "unknown")
+"""The totals that nearly every append changes: columns, which are cheaper to add to."""
 _BY_MODEL: Final = ("replies", "helpers")
 """The totals that are kept for each model."""
+_SUMS: Final = [name for name in SessionTotals.__struct_fields__ if name not in COUNTS]
 
 
 def to_bytes(text: str) -> bytes:
     """Return a text as it is stored: as in a line of a log, lone surrogates become U+FFFD."""
-    return scrub(text).encode()
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return scrub(text).encode()
 
 
 def to_text(data: bytes) -> str:
@@ -60,13 +66,18 @@ class Additions(NamedTuple):
     """The first record that the newest compaction keeps."""
     boundary: bytes | None
     """The newest compaction."""
+    counts: tuple[int, ...]
+    """The totals of `COUNTS`."""
     totals: str | None
+    """The other totals."""
     stated_cost: float
 
 
-def additions(records: Sequence[Record], ids: Iterable[str], now: float) -> Additions:
-    """Return the facts that an append of these records adds."""
-    facts, totals = Facts(), SessionTotals()
+def additions(
+    records: Sequence[Record], ids: Iterable[str], now: float, *, is_titled: bool = False
+) -> Additions:
+    """Return the facts that an append of these records adds. One that has a title keeps it."""
+    facts, totals = Facts(title="-" if is_titled else ""), SessionTotals()
     label, boundary, kept = None, None, None
     for record, record_id in zip(records, ids, strict=True):
         facts.add(0, record)
@@ -76,13 +87,14 @@ def additions(records: Sequence[Record], ids: Iterable[str], now: float) -> Addi
         elif isinstance(record, Compaction):
             boundary, kept = record_id, record.first_kept
     return Additions(
-        title=to_bytes(facts.title),
+        title=b"" if is_titled else to_bytes(facts.title),
         label=None if label is None else to_bytes(label),
         created=facts.created or round(now, 3),
         last_active=max(facts.last_active, round(now, 3) if _has_new(records) else 0.0),
         messages=facts.messages,
         kept=None if kept is None else id_for_index(kept),
         boundary=None if boundary is None else id_for_index(boundary),
+        counts=count_totals(totals),
         totals=encode_totals(totals),
         stated_cost=totals.stated_cost,
     )
@@ -93,15 +105,18 @@ def _has_new(records: Sequence[Record]) -> bool:
     return any(not record.ts for record in records)
 
 
+def count_totals(totals: SessionTotals) -> tuple[int, ...]:
+    """Return the totals that have columns."""
+    return tuple([getattr(totals, name) for name in COUNTS])
+
+
 def encode_totals(totals: SessionTotals) -> str | None:
-    """Return the sums that are not 0 as a flat object, which the server can add; None for none.
+    """Return the others that are not 0 as a flat object, which the server can add; None for none.
 
     `replies.6d.prompt` are the prompt tokens of the replies of model `m`, its name in hex.
     """
     flat = {
-        name: value
-        for name in SessionTotals.__struct_fields__
-        if isinstance(value := getattr(totals, name), int) and value
+        name: value for name in _SUMS if isinstance(value := getattr(totals, name), int) and value
     }
     for group in _BY_MODEL:
         for model, sums in getattr(totals, group).items():
@@ -111,9 +126,11 @@ def encode_totals(totals: SessionTotals) -> str | None:
     return json.dumps(flat) if flat else None
 
 
-def decode_totals(flat: dict[str, int], stated_cost: float) -> SessionTotals:
+def decode_totals(flat: dict[str, int], stated_cost: float, *counts: int) -> SessionTotals:
     """Return the totals that were added up by the server."""
     totals = SessionTotals(stated_cost=stated_cost)
+    for name, value in zip(COUNTS, counts, strict=True):
+        setattr(totals, name, value)
     for path, value in flat.items():
         group, _, rest = path.partition(".")
         if rest:

@@ -5,8 +5,10 @@ as long as `oldest` allows it. They run in one transaction under a lock, so that
 that start at once one makes the tables, and a crash leaves the version before.
 
 Everything a user can put into a record is `bytea`: the server refuses NUL and lone surrogates in
-text. A position is the byte offset that the line has in the log's JSONL file, so that an export is
-the same bytes, and a positional id (`@57`) means the same record, on every store.
+text. `active_slot` is the time of last use in steps of 8 s, for the index: a time that changed with
+every append would make every append write to all indexes of the table. A position is the byte
+offset that the line has in the log's JSONL file, so that an export is the same bytes, and a
+positional id (`@57`) means the same record, on every store.
 """
 
 from __future__ import annotations
@@ -45,10 +47,15 @@ CREATE TABLE {s}.logs (
   title bytea NOT NULL DEFAULT '',
   created double precision NOT NULL DEFAULT 0,
   last_active double precision NOT NULL DEFAULT 0,
+  active_slot double precision NOT NULL DEFAULT 0,
   records bigint NOT NULL DEFAULT 0,
   messages bigint NOT NULL DEFAULT 0,
   damaged bigint NOT NULL DEFAULT 0,
   is_plain boolean NOT NULL DEFAULT true,
+  turns bigint NOT NULL DEFAULT 0,
+  calls bigint NOT NULL DEFAULT 0,
+  tools bigint NOT NULL DEFAULT 0,
+  unknown bigint NOT NULL DEFAULT 0,
   totals jsonb NOT NULL DEFAULT '{}',
   stated_cost double precision NOT NULL DEFAULT 0,
   parent_session bytea,
@@ -62,8 +69,8 @@ CREATE TABLE {s}.logs (
 ) WITH (fillfactor = 60);
 CREATE UNIQUE INDEX logs_name ON {s}.logs (lower(agent), lower(session)) WHERE state = 0;
 CREATE INDEX logs_key ON {s}.logs (agent, session);
-CREATE INDEX logs_active ON {s}.logs (last_active DESC, agent, session) WHERE state = 0;
-CREATE INDEX logs_owner ON {s}.logs (md5(owner), last_active DESC, agent, session)
+CREATE INDEX logs_active ON {s}.logs (active_slot DESC) WHERE state = 0;
+CREATE INDEX logs_owner ON {s}.logs (md5(owner), active_slot DESC)
   WHERE state = 0 AND owner <> '';
 CREATE INDEX logs_label ON {s}.logs (md5(label)) WHERE state = 0 AND label <> '';
 CREATE INDEX logs_left ON {s}.logs (state) WHERE state > 0;
@@ -155,17 +162,36 @@ CREATE INDEX postings_passage ON {s}.postings (passage);
 CREATE TABLE {s}.vectors (id bigint PRIMARY KEY, vector bytea NOT NULL);
 CREATE TABLE {s}.vector_model (name bytea NOT NULL);
 
+CREATE FUNCTION {s}.add_totals(kept jsonb, added jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE AS $add$
+BEGIN
+  IF kept = '{}' THEN
+    RETURN added;
+  END IF;
+  RETURN kept || (
+    SELECT jsonb_object_agg(t.key, COALESCE((kept ->> t.key)::numeric, 0) + t.value::numeric)
+    FROM jsonb_each_text(added) AS t
+  );
+END
+$add$;
+
 CREATE FUNCTION {s}.append_1(
   a_agent text, a_session text, a_expect bytea, a_token bigint, a_claimed bytea[],
-  a_ids bytea[], a_keys bytea[], a_lines bytea[], a_writer bytea,
-  is_buffered boolean, is_repeated boolean, is_ordered boolean,
+  a_ids bytea[], a_keys bytea[], a_offsets bigint[], a_lines bytea[], a_size bigint,
+  a_writer bytea, is_buffered boolean, is_repeated boolean, is_ordered boolean,
   a_title bytea, a_label bytea, a_created double precision, a_active double precision,
-  a_messages bigint, a_kept bytea, a_boundary bytea, a_totals jsonb, a_cost double precision,
+  a_messages bigint, a_kept bytea, a_boundary bytea, a_turns bigint, a_calls bigint,
+  a_tools bigint, a_unknown bigint, a_totals jsonb, a_cost double precision,
   OUT outcome text, OUT head bytea, OUT detail bytea
 ) LANGUAGE plpgsql AS $append$
 DECLARE
   held {s}.logs%ROWTYPE;
-  added bigint;
+  a_count bigint := array_length(a_ids, 1);
+  a_first bytea := a_ids[1];
+  a_last bytea := a_ids[a_count];
+  is_checked boolean := a_claimed IS NULL AND NOT is_repeated;
+  number bigint;
+  base bigint;
 BEGIN
   -- A commit that is to be durable waits, whatever the server is set to.
   IF is_buffered THEN
@@ -173,70 +199,88 @@ BEGIN
   ELSIF current_setting('synchronous_commit') = 'off' THEN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;
-  SELECT * INTO held FROM {s}.logs
-    WHERE agent = a_agent AND session = a_session AND state = 0 FOR NO KEY UPDATE;
-  IF NOT FOUND THEN
-    outcome := 'absent';
-    RETURN;
-  END IF;
-  head := held.head;
-  -- After a lost connection: the lock above waited for the first try, if it still ran.
-  IF is_repeated AND EXISTS (
-    SELECT FROM {s}.records r WHERE r.log = held.id AND r.id = a_ids[1] AND r.line = a_lines[1]
-  ) THEN
-    outcome := 'appended';
-    RETURN;
-  END IF;
-  IF a_token <> held.lease_token THEN
-    outcome := 'lease';
-    detail := held.lease_holder;
-    RETURN;
-  END IF;
-  IF a_expect <> held.head THEN
-    outcome := 'conflict';
-    detail := held.writer;
-    RETURN;
-  END IF;
-  IF a_claimed IS NOT NULL THEN
-    SELECT r.id INTO detail FROM {s}.records r
-      WHERE r.log = held.id AND r.id = ANY (a_claimed) LIMIT 1;
-    IF FOUND THEN
-      outcome := 'repeat';
+  LOOP
+    IF is_checked THEN
+      -- Takes the lock, compares, and writes the facts. Its plan is made once for a connection:
+      -- a subquery in it would be planned again at every append.
+      UPDATE {s}.logs AS l SET
+        size = l.size + a_size,
+        head = a_last,
+        writer = a_writer,
+        records = l.records + a_count,
+        messages = l.messages + a_messages,
+        title = CASE WHEN l.title = '' THEN a_title ELSE l.title END,
+        label = COALESCE(a_label, l.label),
+        created = CASE WHEN l.created = 0 THEN a_created ELSE l.created END,
+        last_active = GREATEST(l.last_active, a_active),
+        active_slot = floor(GREATEST(l.last_active, a_active) / 8),
+        turns = l.turns + a_turns,
+        calls = l.calls + a_calls,
+        tools = l.tools + a_tools,
+        unknown = l.unknown + a_unknown,
+        totals = CASE WHEN a_totals IS NULL THEN l.totals
+          ELSE {s}.add_totals(l.totals, a_totals) END,
+        stated_cost = l.stated_cost + a_cost
+        WHERE l.agent = a_agent AND l.session = a_session AND l.state = 0
+          AND (a_expect IS NULL OR a_expect = l.head)
+          AND (a_token IS NULL OR a_token = l.lease_token)
+          AND (is_ordered AND l.head >= a_first
+            AND encode(l.head, 'escape') ~ '^[0-9a-f]{18}$') IS NOT TRUE
+        RETURNING l.id, l.size - a_size INTO number, base;
+      EXIT WHEN FOUND;
+    END IF;
+    -- Says why nothing was updated, or looks for ids first. Under the lock, nothing changes.
+    SELECT * INTO held FROM {s}.logs AS l
+      WHERE l.agent = a_agent AND l.session = a_session AND l.state = 0 FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+      outcome := 'absent';
       RETURN;
     END IF;
-  END IF;
-  -- New ids follow the head, where it is an id of ours and not one that a caller chose.
-  IF is_ordered AND held.head >= a_ids[1]
-    AND encode(held.head, 'escape') ~ '^[0-9a-f]{18}$' THEN
-    outcome := 'order';
-    RETURN;
-  END IF;
+    head := held.head;
+    -- After a lost connection: the lock above waited for the first try, if it still ran.
+    IF is_repeated THEN
+      IF EXISTS (
+        SELECT FROM {s}.records r WHERE r.log = held.id AND r.id = a_first AND r.line = a_lines[1]
+      ) THEN
+        outcome := 'appended';
+        RETURN;
+      END IF;
+    END IF;
+    IF a_token <> held.lease_token THEN
+      outcome := 'lease';
+      detail := held.lease_holder;
+      RETURN;
+    END IF;
+    IF a_expect <> held.head THEN
+      outcome := 'conflict';
+      detail := held.writer;
+      RETURN;
+    END IF;
+    IF a_claimed IS NOT NULL THEN
+      SELECT r.id INTO detail FROM {s}.records r
+        WHERE r.log = held.id AND r.id = ANY (a_claimed) LIMIT 1;
+      IF FOUND THEN
+        outcome := 'repeat';
+        RETURN;
+      END IF;
+    END IF;
+    -- New ids follow the head, where it is an id of ours and not one that a caller chose.
+    IF is_ordered AND held.head >= a_first AND encode(held.head, 'escape') ~ '^[0-9a-f]{18}$' THEN
+      outcome := 'order';
+      RETURN;
+    END IF;
+    is_checked := true;
+  END LOOP;
   INSERT INTO {s}.records (log, position, id, message_key, line)
-    SELECT held.id, held.size + n.ends - length(n.line) - 1, n.id, n.message_key, n.line
-    FROM (
-      SELECT u.id, u.message_key, u.line, sum(length(u.line) + 1) OVER (ORDER BY u.n) AS ends
-      FROM unnest(a_ids, a_keys, a_lines) WITH ORDINALITY AS u(id, message_key, line, n)
-    ) AS n;
-  SELECT sum(length(u) + 1) INTO added FROM unnest(a_lines) AS u;
-  UPDATE {s}.logs AS l SET
-    size = l.size + added,
-    head = a_ids[array_length(a_ids, 1)],
-    writer = a_writer,
-    records = l.records + array_length(a_ids, 1),
-    messages = l.messages + a_messages,
-    title = CASE WHEN l.title = '' THEN a_title ELSE l.title END,
-    label = COALESCE(a_label, l.label),
-    created = CASE WHEN l.created = 0 THEN a_created ELSE l.created END,
-    last_active = GREATEST(l.last_active, a_active),
-    totals = CASE WHEN a_totals IS NULL THEN l.totals ELSE l.totals || (
-      SELECT jsonb_object_agg(t.key, COALESCE((l.totals ->> t.key)::numeric, 0) + t.value::numeric)
-      FROM jsonb_each_text(a_totals) AS t
-    ) END,
-    stated_cost = l.stated_cost + a_cost,
-    live_from = CASE WHEN a_boundary IS NULL THEN l.live_from ELSE (
-      SELECT min(r.position) FROM {s}.records r WHERE r.log = l.id AND r.id IN (a_kept, a_boundary)
-    ) END
-    WHERE l.id = held.id;
+    SELECT number, base + u.start, u.id, u.message_key, u.line
+    FROM unnest(a_offsets, a_ids, a_keys, a_lines) AS u(start, id, message_key, line);
+  IF a_boundary IS NOT NULL THEN
+    UPDATE {s}.logs AS l SET live_from = (
+        SELECT min(r.position) FROM {s}.records r
+        WHERE r.log = number AND r.id IN (a_kept, a_boundary)
+      ) WHERE l.id = number;
+  END IF;
+  head := a_last;
   outcome := 'appended';
 END
 $append$;
