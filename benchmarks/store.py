@@ -24,15 +24,34 @@ import sys
 import tempfile
 import time
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast import Assistant, JsonlStore, Record, SessionKey, ToolResult, User
-from holdfast.records import Compaction
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.store_cases import (
+    FULL,
+    KEY,
+    QUICK,
+    WINDOW_RECORDS,
+    Bench,
+    Pair,
+    Plan,
+    Row,
+    in_turns,
+    load,
+    log_of,
+    nth,
+    page_row,
+    questions,
+    seconds,
+)
+
+from holdfast import JsonlStore, Record, SessionKey
 from holdfast.stores import ANY_HEAD, Disk, FileBlobs
 
 if sys.version_info >= (3, 14):
@@ -43,220 +62,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-KEY = SessionKey("main", "bench")
-WINDOW_RECORDS = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How much of everything."""
-
-    rounds: int
-    turns: int
-    large_records: int
-    small_records: int
-    sessions: int
-    imports: int
-    many_sessions: int
-
-
-FULL = Plan(
-    rounds=7,
-    turns=500,
-    large_records=1_000_000,
-    small_records=10_000,
-    sessions=10_000,
-    imports=15,
-    many_sessions=100_000,
-)
-QUICK = Plan(
-    rounds=5,
-    turns=500,
-    large_records=100_000,
-    small_records=10_000,
-    sessions=1_000,
-    imports=7,
-    many_sessions=10_000,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One comparison."""
-
-    what: str
-    other_is: str
-    ours: float
-    other: float
-    unit: str
-    ratio: float
-    spread: tuple[float, float]
-    goal: str = ""
-    is_met: bool | None = None
-    note: str = ""
-
-
-# Measuring
-
-
-def _seconds(act: Callable[[], object]) -> float:
-    start = time.perf_counter_ns()
-    act()
-    return (time.perf_counter_ns() - start) / 1e9
-
-
-@dataclass(slots=True)
-class Pair:
-    """Two sides, measured in turns. A round gives one ratio; the rounds give median and spread."""
-
-    ours: list[float] = field(default_factory=list)
-    other: list[float] = field(default_factory=list)
-
-    def add(self, ours: float, other: float) -> None:
-        self.ours.append(ours)
-        self.other.append(other)
-
-    def row(
-        self,
-        what: str,
-        other_is: str,
-        *,
-        at_most: float | None = None,
-        goal: str = "",
-        per: int = 1,
-        note: str = "",
-    ) -> Row:
-        """`per`: how many operations a round has; the times shown are for one."""
-        ratios = [ours / other for ours, other in zip(self.ours, self.other, strict=True)]
-        ratio = statistics.median(ratios)
-        unit, scale = _unit(statistics.median(self.other) / per)
-        return Row(
-            what,
-            other_is,
-            statistics.median(self.ours) / per * scale,
-            statistics.median(self.other) / per * scale,
-            unit,
-            ratio,
-            (min(ratios), max(ratios)),
-            goal or (f"≤ {at_most:g}" if at_most is not None else ""),
-            None if at_most is None else ratio <= at_most,
-            note,
-        )
-
-
-def _unit(seconds: float) -> tuple[str, float]:
-    if seconds >= 1:
-        return "s", 1.0
-    return ("ms", 1e3) if seconds >= 1e-3 else ("µs", 1e6)
-
-
-def in_turns(
-    rounds: int, repeat: int, ours: Callable[[], object], other: Callable[[], object]
-) -> Pair:
-    """Both sides in turns, `repeat` times a round; the median of a round stands for it."""
-    pair = Pair()
-    ours(), other()
-    for _ in range(rounds):
-        mine: list[float] = []
-        theirs: list[float] = []
-        for number in range(repeat):
-            sides = [(mine, ours), (theirs, other)]
-            for times, act in sides if number % 2 else sides[::-1]:
-                times.append(_seconds(act))
-        pair.add(statistics.median(mine), statistics.median(theirs))
-    return pair
-
-
-# The workload: turns of a question, a tool call, its result and an answer
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    records: tuple[Record, ...]
-    """As Holdfast stores them."""
-    messages: tuple[dict[str, Any], ...]
-    """As a model API takes them."""
-    items: tuple[dict[str, Any], ...]
-    """As the Agents SDK stores them."""
-
-
-def workload(turns: int, seed: int = 20_251_115) -> list[Turn]:
-    rng = random.Random(seed)
-    letters = "etaoinshrdlucmfwypvbgk"
-    words = ["".join(rng.choices(letters, k=rng.randint(2, 9))) for _ in range(2_000)]
-
-    def text(chars: int) -> str:
-        parts: list[str] = []
-        size = 0
-        while size < chars:
-            parts.append(rng.choice(words))
-            size += len(parts[-1]) + 1
-        return " ".join(parts)[:chars]
-
-    return [_turn(number, text) for number in range(turns)]
-
-
-def _turn(number: int, text: Callable[[int], str]) -> Turn:
-    question, path, output, answer = text(200), text(24), text(2_000), text(400)
-    call = f"toolu_{number:020d}"
-    block = {"type": "tool_use", "id": call, "name": "read_file", "input": {"path": path}}
-    result = {"type": "tool_result", "tool_use_id": call, "content": output}
-    return Turn(
-        records=(
-            User(content=question),
-            Assistant(content=[block]),
-            ToolResult(tool_use_id=call, content=output),
-            Assistant(content=answer),
-        ),
-        messages=(
-            {"role": "user", "content": question},
-            {"role": "assistant", "content": [block]},
-            {"role": "user", "content": [result]},
-            {"role": "assistant", "content": answer},
-        ),
-        items=(
-            {"role": "user", "content": question},
-            {
-                "type": "function_call",
-                "call_id": call,
-                "name": "read_file",
-                "arguments": json.dumps({"path": path}),
-            },
-            {"type": "function_call_output", "call_id": call, "output": output},
-            {"role": "assistant", "content": answer},
-        ),
-    )
-
-
-def log_of(root: Path, key: SessionKey = KEY) -> Path:
-    return root / "agents" / key.agent / "sessions" / f"{key.session}.jsonl"
-
-
-class Bench:
-    """A folder to work in and what to do there."""
-
-    def __init__(self, folder: Path, plan: Plan) -> None:
-        self._folder = folder
-        self.plan = plan
-        self.turns = workload(plan.turns)
-        self._made = 0
-
-    def place(self) -> Path:
-        """A new, empty folder."""
-        self._made += 1
-        path = self._folder / f"{self._made:04d}"
-        path.mkdir()
-        return path
-
-    def filled(self) -> Path:
-        """A root with the workload in one session."""
-        root = self.place()
-        with JsonlStore(root) as store:
-            store.create(KEY)
-            for turn in self.turns:
-                store.append(KEY, turn.records, expect=ANY_HEAD, durability="buffered")
-        return root
-
+    from holdfast.stores import SessionStore
 
 # 1 and 2: appending
 
@@ -341,10 +147,10 @@ def _append_hot(bench: Bench, lines: list[bytes], *, is_ours_first: bool) -> tup
                 os.fdatasync(fd)
 
         if is_ours_first:
-            mine = _seconds(append)
-            return mine, _seconds(write)
-        theirs = _seconds(write)
-        return _seconds(append), theirs
+            mine = seconds(append)
+            return mine, seconds(write)
+        theirs = seconds(write)
+        return seconds(append), theirs
 
 
 def appending_beside_a_peer(bench: Bench) -> list[Row]:
@@ -395,8 +201,9 @@ async def _append_beside_sqlite(bench: Bench) -> tuple[float, float, float]:
 def opening(bench: Bench) -> list[Row]:
     plan = bench.plan
     large, small = bench.place(), bench.place()
-    _load(bench, large, plan.large_records)
-    _load(bench, small, plan.small_records)
+    for root, count in ((large, plan.large_records), (small, plan.small_records)):
+        with JsonlStore(root) as store:
+            load(bench, store, count)
     size, offset = log_of(large).stat().st_size, _window_offset(large)
     assert len(_live(large)) == len(_live(small)) == WINDOW_RECORDS
 
@@ -437,22 +244,6 @@ def _live(root: Path) -> tuple[Record, ...]:
         return store.live(KEY).records
 
 
-def _load(bench: Bench, root: Path, records: int) -> None:
-    """A bulk load, with a compaction at the start of every window."""
-    stream = (record for number in range(records) for record in _nth(bench, number))
-    with JsonlStore(root) as store:
-        store.create(KEY)
-        for _ in range(0, records, WINDOW_RECORDS):
-            block: list[Record] = [Compaction(summary="What happened so far. " * 20)]
-            block.extend(next(stream) for _ in range(WINDOW_RECORDS - 1))
-            store.append_each(KEY, block, durability="buffered")
-        store.sync(KEY)
-
-
-def _nth(bench: Bench, number: int) -> tuple[Record, ...]:
-    return bench.turns[number % len(bench.turns)].records
-
-
 def _window_offset(root: Path) -> int:
     """Where the lines of the live window begin: found by looking back, without our reader."""
     data_bytes = 8 * 1024 * 1024
@@ -469,61 +260,25 @@ def _window_offset(root: Path) -> int:
 def asking(bench: Bench) -> list[Row]:
     plan = bench.plan
     roots = {count: bench.place() for count in (plan.large_records, plan.small_records)}
-    rows = []
     with contextlib.ExitStack() as stack:
-        stores = {}
+        stores: dict[int, SessionStore] = {}
+        names = {}
         for count, root in roots.items():
-            _load(bench, root, count)
             stores[count] = stack.enter_context(JsonlStore(root))
+            names[count] = load(bench, stores[count], count)
             stores[count].totals(KEY)  # the index reads a log once
-        names = {count: _middle_id(root) for count, root in roots.items()}
-
-        def find(count: int) -> object:
-            return stores[count].find(KEY, names[count])
-
-        def status(count: int) -> object:
-            stores[count].append(KEY, _nth(bench, 1), expect=ANY_HEAD, durability="buffered")
-            return stores[count].totals(KEY), stores[count].info(KEY)
-
-        def follow(count: int) -> object:
-            head = stores[count].head(KEY)
-            stores[count].append(KEY, _nth(bench, 1), expect=ANY_HEAD, durability="buffered")
-            return list(stores[count].follow(KEY, head, idle_seconds=0))
-
-        for what, act in (
-            ("find a record by its id", find),
-            ("append a turn, then totals and facts", status),
-            ("append a turn, seen by a follower", follow),
-        ):
-            pair = in_turns(
-                plan.rounds,
-                31,
-                lambda act=act: act(plan.large_records),  # type: ignore[misc]
-                lambda act=act: act(plan.small_records),  # type: ignore[misc]
-            )
-            small = f"the same with {plan.small_records:,} records"
-            rows.append(pair.row(f"{what}, {plan.large_records:,} records", small, at_most=1.5))
+        rows = questions(bench, stores, names)
     for root in roots.values():
         shutil.rmtree(root)
     return [*rows, _page_row(bench)]
 
 
-def _middle_id(root: Path) -> str:
-    with log_of(root).open("rb") as file:
-        file.seek(log_of(root).stat().st_size // 2)
-        file.readline()
-        return str(json.loads(file.readline())["id"])
-
-
 def _page_row(bench: Bench) -> Row:
-    """A page of 50 after an append, among many sessions and among 1,000."""
-    few, many = 1_000, bench.plan.many_sessions
     with contextlib.ExitStack() as stack:
-        stores = {}
-        for count in (many, few):
+        stores: dict[int, SessionStore] = {}
+        for count in (bench.plan.many_sessions, 1_000):
             root = bench.place()
-            store = stores[count] = JsonlStore(root, disk=_Unsynced())
-            stack.enter_context(store)
+            store = stores[count] = stack.enter_context(JsonlStore(root, disk=_Unsynced()))
             store.create(SessionKey("main", "s0"), owner="ann")
             folder = log_of(root).parent
             header = (folder / "s0.jsonl").read_bytes()
@@ -531,19 +286,7 @@ def _page_row(bench: Bench) -> Row:
                 line = header.replace(b'"s0"', f'"s{number}"'.encode())
                 (folder / f"s{number}.jsonl").write_bytes(line)
             assert len(store.sessions()) == count
-
-        def page(count: int) -> object:
-            key = SessionKey("main", f"s{random.randrange(count)}")
-            stores[count].append(key, _nth(bench, 1), expect=ANY_HEAD, durability="buffered")
-            found = stores[count].sessions(owner="ann", limit=50)
-            assert (len(found), found[0].key) == (50, key)
-            return found
-
-        pair = in_turns(bench.plan.rounds, 31, lambda: page(many), lambda: page(few))
-    what = f"append, then a page of 50 among {many:,} sessions"
-    return pair.row(
-        what, f"the same among {few:,}", at_most=1.5, note="every file looked at once a minute"
-    )
+        return page_row(bench, stores, "every file looked at once a minute")
 
 
 # 5: reading everything
@@ -648,7 +391,7 @@ def listing(bench: Bench) -> list[Row]:
         for number in range(count):
             key = SessionKey("main", f"session-{number:05d}")
             store.create(key, label=f"label {number}")
-            store.append(key, _nth(bench, number), expect=ANY_HEAD, durability="buffered")
+            store.append(key, nth(bench, number), expect=ANY_HEAD, durability="buffered")
     paths = sorted(log_of(root).parent.glob("*.jsonl"))
 
     def listed() -> int:
@@ -764,6 +507,15 @@ def blobs(bench: Bench) -> list[Row]:
     ]
 
 
+# 9: many machines
+
+
+def postgres(bench: Bench) -> list[Row]:
+    from benchmarks.store_postgres import compare  # needs a server, from a package
+
+    return compare(bench)
+
+
 # Reporting
 
 
@@ -780,6 +532,9 @@ def machine(folder: Path) -> dict[str, str]:
         "python": platform.python_version(),
         "msgspec": _version("msgspec"),
         "openai-agents": _version("openai-agents"),
+        "psycopg": _version("psycopg"),
+        "langgraph-checkpoint-postgres": _version("langgraph-checkpoint-postgres"),
+        "load": f"{os.getloadavg()[0]:.1f} processes wanted to run when it began",
     }
 
 
@@ -882,6 +637,7 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "list": listing,
     "import": importing,
     "blobs": blobs,
+    "postgres": postgres,
 }
 
 

@@ -20,6 +20,7 @@ ROOT_NAMES_MAX = 40
 INSIDE = {
     ("benchmarks/tokens.py", "holdfast.core.tokens.estimate"): "fits the weights that ship",
     ("benchmarks/overflow_holdfast.py", "holdfast.providers.tokenizers"): "hides the tokenizer",
+    ("benchmarks/store_postgres.py", "holdfast.stores.postgres"): "appends without group commit",
     ("benchmarks/offload.py", "holdfast.core.flow.effects"): "runs the offload step alone",
 }
 """The benchmarks that measure a part no user calls, and why."""
