@@ -65,7 +65,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "stores.postgres": (
         *("address", "failures", "connections", "schema", "rows", "log", "leases", "prepared"),
-        *("grouping", "appending", "reading", "catalogue", "side_stores", "erasing", "store"),
+        *("doorbell", "grouping", "appending", "reading", "catalogue", "side_stores", "erasing"),
+        "store",
     ),
     "providers": (
         *("wire", "provider", "anthropic", "openai_chat", "openai_responses", "gemini"),

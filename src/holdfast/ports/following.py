@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.log import views
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+    from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.core.log.walk import OpenLog
+    from holdfast.ports.reading import SessionReader
 
     OpenAgain = Callable[[], AbstractContextManager[OpenLog]]
 
@@ -67,21 +70,52 @@ class Follower:
         raise NoSuchRecord(self._record, log.key.session)
 
 
+class Watch:
+    """Waits between two looks at a log: a moment, and longer while nothing comes.
+
+    The watch of a store that hears of appends ends a wait as soon as one is heard.
+    """
+
+    def pause(self, last: float | None) -> float:
+        """Return the seconds to wait, after a wait of `last` seconds in vain or, None, a record."""
+        return _PAUSE_SECONDS if last is None else min(2 * last, _PAUSE_SECONDS_MAX)
+
+    def wait(self, seconds: float, stop: threading.Event) -> None:
+        """Wait for so long, at most until `stop` is set."""
+        stop.wait(seconds)
+
+
+def follower_of(reader: SessionReader, key: SessionKey, after: str | None) -> Follower:
+    """Return a follower of what is appended after a record, or after the head."""
+    with reader.open_log(key) as log:
+        start = views.head_position(log) if after is None else reader.locate(log, after)
+        known = None if start is None else record_at(log, start)
+    return Follower(lambda: reader.open_log(key), start, known.id if known else "")
+
+
 def follow(
-    follower: Follower, idle_seconds: float | None, stop: threading.Event | None
+    follower: Follower,
+    idle_seconds: float | None,
+    stop: threading.Event | None,
+    watching: AbstractContextManager[Watch] | None = None,
 ) -> Iterator[Record]:
     """Yield records until none came for `idle_seconds` or `stop` is set."""
     stop = stop or threading.Event()
-    pause, waited_since = _PAUSE_SECONDS, time.monotonic()
-    while True:
-        for record in follower.read():
-            yield record
-            pause, waited_since = _PAUSE_SECONDS, time.monotonic()
+    pause, waited_since = None, time.monotonic()
+    with watching or nullcontext(
+        Watch()
+    ) as watch:  # before the first look: nothing is appended unseen between them
+        while True:
+            for record in follower.read():
+                yield record
+                pause, waited_since = None, time.monotonic()
+                if stop.is_set():
+                    return
+            pause = left = watch.pause(pause)
+            if idle_seconds is not None:
+                left = min(pause, waited_since + idle_seconds - time.monotonic())
+            if left < 0:
+                return
+            watch.wait(left, stop)
             if stop.is_set():
                 return
-        left = pause
-        if idle_seconds is not None:
-            left = min(pause, waited_since + idle_seconds - time.monotonic())
-        if left < 0 or stop.wait(left):
-            return
-        pause = min(2 * pause, _PAUSE_SECONDS_MAX)

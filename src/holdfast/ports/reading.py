@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.log import views
 from holdfast.core.log.keys import find_keyed
-from holdfast.core.log.walk import position_of, record_at
-from holdfast.ports.following import Follower, follow
+from holdfast.core.log.walk import position_of
+from holdfast.ports.following import follow, follower_of
 
 if TYPE_CHECKING:
     import threading
@@ -105,11 +105,7 @@ class SessionReader(ABC):
         `idle_seconds`, or when `stop` is set. Raises `NoSuchSession`, also when the session is
         removed.
         """
-        with self.open_log(key) as log:
-            start = views.head_position(log) if after is None else self.locate(log, after)
-            known = None if start is None else record_at(log, start)
-        follower = Follower(lambda: self.open_log(key), start, known.id if known else "")
-        return follow(follower, idle_seconds, stop)
+        return follow(follower_of(self, key, after), idle_seconds, stop)
 
     def find_message(self, key: SessionKey, message_key: str) -> Record | None:
         """Return the user message that was stored under a key of the caller's, however old."""

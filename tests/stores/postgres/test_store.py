@@ -50,13 +50,13 @@ _numbers = count(1)
 
 
 def _count_statements(store: PostgresStore, work: Callable[[], object]) -> int:
-    """Return how often some work asks the server."""
-    connections = store._connections
+    """Return how often some work asks the server, in its own thread."""
+    connections, mine = store._connections, threading.get_ident()
     run, asked = connections.run, 0
 
     def counted(*args: Any, **more: Any) -> Any:
         nonlocal asked
-        asked += 1
+        asked += threading.get_ident() == mine
         return run(*args, **more)
 
     connections.run = counted  # type: ignore[method-assign]

@@ -121,7 +121,7 @@ class Connections:
             with self._mutex:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
-                connection = self._connect()
+                connection = self.connect()
             yield connection
         except BaseException as error:
             if connection is not None and not _is_clean(connection, error):
@@ -149,8 +149,8 @@ class Connections:
     def _sql(self, query: str) -> bytes:
         return self.format(query).encode()
 
-    def _connect(self) -> Connection:
-        """Open a connection. While a server starts, or restarts, it is asked again."""
+    def connect(self) -> Connection:
+        """Open a connection, for the caller to close. A server that starts is asked again."""
         psycopg = _driver()
         delays = iter(RETRY_DELAYS)
         while True:

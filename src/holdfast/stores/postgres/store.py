@@ -12,14 +12,20 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from holdfast.ports import Appended, SessionStore, SideStores
+from holdfast.ports.following import follow, follower_of
 from holdfast.stores.postgres.appending import Appender
 from holdfast.stores.postgres.connections import CONNECTIONS_MAX
+from holdfast.stores.postgres.doorbell import Doorbell
 from holdfast.stores.postgres.erasing import PostgresEraser
 from holdfast.stores.postgres.leases import PostgresLeases
 
 if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
     from holdfast.core.log.batch import Batch, Lines
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Record
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports import BlobStore, Clock, Durability, Entropy, Trashed
     from holdfast.stores.notes.notes import StoredNotes
@@ -109,6 +115,7 @@ class PostgresStore(PostgresEraser, PostgresSideStores, SessionStore):
         super().__init__(address, clock=clock, entropy=entropy, connections_max=connections_max)
         self._appender = Appender(self._connections, self._encode, self._absent)
         self._leases = PostgresLeases(self._connections, self._absent)
+        self._doorbell = Doorbell(self._connections)
         self._blobs = blobs
 
     def describe(self, key: SessionKey | None = None) -> str:
@@ -126,9 +133,22 @@ class PostgresStore(PostgresEraser, PostgresSideStores, SessionStore):
         token: int | None,
     ) -> Appended:
         is_buffered = durability == "buffered"
-        return self._appender.append(
+        appended = self._appender.append(
             key, batch, expect=expect, is_buffered=is_buffered, token=token
         )
+        self._doorbell.ring(key)
+        return appended
+
+    def follow(
+        self,
+        key: SessionKey,
+        after: str | None = None,
+        *,
+        idle_seconds: float | None = None,
+        stop: threading.Event | None = None,
+    ) -> Iterator[Record]:
+        follower = follower_of(self, key, after)
+        return follow(follower, idle_seconds, stop, self._doorbell.watch(key))
 
     def _encode(self, batch: Batch, head: str) -> tuple[Lines, float]:
         now = self._clock()
@@ -137,11 +157,13 @@ class PostgresStore(PostgresEraser, PostgresSideStores, SessionStore):
     def remove(self, key: SessionKey) -> Trashed:
         trashed = super().remove(key)
         self.summaries.forget(key)  # a cache of words; a restored session makes it again
+        self._doorbell.ring(key)
         return trashed
 
     def begin_erasure(self, key: SessionKey, *, owner: str | None = None) -> None:
         super().begin_erasure(key, owner=owner)
         self.summaries.forget(key)
+        self._doorbell.ring(key)
 
     def sync(self, key: SessionKey) -> None:
         where = (key.agent, key.session)
@@ -149,4 +171,5 @@ class PostgresStore(PostgresEraser, PostgresSideStores, SessionStore):
             raise self._absent(key)
 
     def close(self) -> None:
+        self._doorbell.close()
         self._connections.close()
