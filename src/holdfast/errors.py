@@ -265,6 +265,18 @@ class LogConflict(StoreError):
         self.expected, self.found, self.writer = expected, found, writer
 
 
+class LogGrown(StoreError):
+    """A log ends elsewhere than a copy of it expected. Nothing was written."""
+
+    def __init__(self, session: str, expected: int, found: int) -> None:
+        super().__init__(
+            f"cannot add lines to session `{session}` at byte {expected:,}: its log ends at byte "
+            f"{found:,}",
+            hint="another process writes there; nothing was written, compare the logs again",
+        )
+        self.expected, self.found = expected, found
+
+
 class LeaseLost(StoreError):
     """The writer's lease ran out and another holder took the turn. Nothing was written."""
 

@@ -174,7 +174,7 @@ def test_conformance_lists_every_check() -> None:
     assert set(listed) == written
     assert len(listed) == len(written)
     assert len(SESSION_CHECKS) >= 115
-    assert (len(BLOB_CHECKS), len(AUDIT_CHECKS)) == (8, 4)
+    assert (len(BLOB_CHECKS), len(AUDIT_CHECKS)) == (8, 5)
     assert len(PROCESS_CHECKS) >= 9
 
 

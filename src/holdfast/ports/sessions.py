@@ -112,6 +112,16 @@ class SessionCatalogue(SessionReader):
         """
 
     @abstractmethod
+    def extend_log(self, key: SessionKey, data: bytes, *, at: int) -> None:
+        """Add lines of another log as they are, durably, where this one ends: at byte `at`.
+
+        A session that is not there is made, at byte 0. `data` ends with a newline; its lines may
+        be damaged, and keep their positions. Raises `LogGrown` where the log ends elsewhere, and
+        `SessionExists` like `create_log`. A crash leaves all of `data`, or none; or, in a store
+        of files, a beginning of it that the next call goes on from.
+        """
+
+    @abstractmethod
     def remove(self, key: SessionKey) -> Trashed:
         """Move a session to the trash."""
 
@@ -200,8 +210,7 @@ class SessionCatalogue(SessionReader):
     def export(self, key: SessionKey) -> Iterator[bytes]:
         """Yield the log byte for byte, in pieces: one JSON object a line."""
         with self.open_log(key) as log:
-            for _position, _size, _item, line in log.lines():
-                yield line + b"\n"
+            yield from log.data()
 
     def repair(self, key: SessionKey) -> RepairedSession:
         """Write a repaired copy of a session beside it. The session itself is not touched."""

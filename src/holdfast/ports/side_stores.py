@@ -76,6 +76,9 @@ class Audit(Protocol):
     def note(self, access: Access) -> None:
         """Record an access. Raises `StoreError` where it cannot be recorded."""
 
+    def note_all(self, accesses: Iterable[Access]) -> None:
+        """Record many accesses in their order; after a crash, the first of them may be there."""
+
     def entries(self, last: int | None = None) -> AuditPage:
         """Return the newest `last` accesses, or all of them."""
 
@@ -146,6 +149,9 @@ class Notes(Protocol):
     def read(self, path: str, first_line: int = 1, lines: int = 120) -> NotePassage:
         """Return some lines of a file, without the comments after them."""
 
+    def marks(self) -> set[str]:
+        """Return the names that were given to `append` as `once`, as far as they are known."""
+
     def put(self, path: str, before: bytes | None, after: bytes) -> None:
         """Write a file if it still is `before`; None: it must not exist. Raises `NoteChanged`."""
 
@@ -203,4 +209,11 @@ class SideStores(ABC):
         """Return the notes of an agent, or of one of its owners.
 
         Text that the `redactor` would mask is not noted.
+        """
+
+    @abstractmethod
+    def note_scopes(self, agent: str) -> set[str]:
+        """Return the `scope` of all notes of an agent and its owners that were ever written.
+
+        It is made from the owner's name, which cannot always be told from it.
         """

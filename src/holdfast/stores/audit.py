@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 NAME: Final = "audit.jsonl"
+_LINES: Final = 1_000
+"""Lines that one write adds."""
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(Access)
@@ -43,7 +46,14 @@ class FileAudit:
         self._disk = disk or Disk()
 
     def note(self, access: Access) -> None:
-        line = _encoder.encode(bound(access)) + b"\n"
+        self._append(_line(access))
+
+    def note_all(self, accesses: Iterable[Access]) -> None:
+        lines = map(_line, accesses)
+        while some := b"".join(islice(lines, _LINES)):
+            self._append(some)
+
+    def _append(self, lines: bytes) -> None:
         with explaining(f"record an access in `{NAME}`"):
             folder = open_root(self.root, create=True)
             try:
@@ -51,7 +61,7 @@ class FileAudit:
             finally:
                 os.close(folder)
             try:
-                self._append(fd, line)
+                self._write(fd, lines)
             finally:
                 os.close(fd)
 
@@ -98,12 +108,12 @@ class FileAudit:
                 os.close(fd)
         return changed
 
-    def _append(self, fd: int, line: bytes) -> None:
+    def _write(self, fd: int, lines: bytes) -> None:
         if not _ends_with_a_line(fd):
-            line = b"\n" + line
-        if self._disk.write(fd, line) < len(line):
+            lines = b"\n" + lines
+        if self._disk.write(fd, lines) < len(lines):
             # Writing the rest could put it after the line of another process.
-            raise OSError(errno.EIO, "the disk took a part of the line only")
+            raise OSError(errno.EIO, "the disk took a part of the lines only")
         self._disk.sync(fd)
 
 
@@ -116,6 +126,9 @@ class MemoryAudit:
     def note(self, access: Access) -> None:
         self._accesses.append(bound(access))
 
+    def note_all(self, accesses: Iterable[Access]) -> None:
+        self._accesses.extend(map(bound, accesses))
+
     def entries(self, last: int | None = None) -> AuditPage:
         start = 0 if last is None else max(0, len(self._accesses) - last)
         return AuditPage(tuple(self._accesses[start:]), 0)
@@ -125,6 +138,10 @@ class MemoryAudit:
         before = self._accesses
         self._accesses = [change(access) for access in before]
         return sum(old != new for old, new in zip(before, self._accesses, strict=True))
+
+
+def _line(access: Access) -> bytes:
+    return _encoder.encode(bound(access)) + b"\n"
 
 
 def _change(

@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from holdfast.core.log.records import encode
 from holdfast.core.log.refs import possible_hashes
 from holdfast.core.log.views import opening
@@ -23,6 +21,7 @@ from holdfast.errors import (
     BlobDamaged,
     BlobMissing,
     LogConflict,
+    LogGrown,
     NoSuchSession,
     SessionExists,
     UsageError,
@@ -38,7 +37,7 @@ from holdfast.ports.erasing import SessionEraser, describe_logs
 from holdfast.stores.audit import MemoryAudit
 from holdfast.stores.memory_log import MemoryLeases, MemoryLog
 from holdfast.stores.notes.notes import StoredNotes, note_scope
-from holdfast.stores.notes.table import MemoryNoteTable, TableFiles
+from holdfast.stores.notes.table import MemoryNoteTable, TableFiles, holds_notes
 from holdfast.stores.search.index import SqliteSearchIndex
 from holdfast.stores.summary_files import MemorySummaries
 
@@ -97,7 +96,7 @@ class MemoryEraser(SessionEraser):
                 logs = self._logs_of(of)
         for log in logs:
             if log.key != besides:
-                for line in log.data[:]:
+                for line in log.held[:]:
                     yield from possible_hashes(line)
 
     def agents(self) -> set[str]:
@@ -163,6 +162,11 @@ class MemorySideStores(SideStores):
             table = self._tables.setdefault((agent, owner), new)
         return StoredNotes(TableFiles(table), agent, owner, clock=clock, redactor=redactor)
 
+    def note_scopes(self, agent: str) -> set[str]:
+        with self._mutex:
+            tables = list(self._tables.items())
+        return {note_scope(*of) for of, table in tables if of[0] == agent and holds_notes(table)}
+
 
 class MemoryStore(MemoryEraser, MemorySideStores, SessionStore):
     """A `SessionStore` that is lost with the object. Safe for threads."""
@@ -201,8 +205,7 @@ class MemoryStore(MemoryEraser, MemorySideStores, SessionStore):
 
     @contextmanager
     def open_log(self, key: SessionKey) -> Iterator[MemoryLog]:
-        log = self._log(key)
-        yield msgspec.structs.replace(log, data=log.data[:])
+        yield self._log(key).view()
 
     def append_batch(
         self,
@@ -231,8 +234,17 @@ class MemoryStore(MemoryEraser, MemorySideStores, SessionStore):
     def create_log(self, key: SessionKey, records: Iterable[Record]) -> None:
         log = MemoryLog(key)
         for record in records:
-            log.add(encode(record), [record.id])
+            log.add(encode(record) + b"\n", [record.id])
         self._put(log)
+
+    def extend_log(self, key: SessionKey, data: bytes, *, at: int) -> None:
+        with self._mutex:
+            log = self._log(key) if at > 0 or key in self._logs else MemoryLog(key)
+            if log.size != at:
+                raise LogGrown(str(key), at, log.size)
+            if key not in self._logs:
+                self._put(log)
+            log.extend(data)
 
     def remove(self, key: SessionKey) -> Trashed:
         with self._mutex:

@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from holdfast.core.limits import DAMAGE_PREVIEW_BYTES, LINE_BYTES_MAX, READ_BLOCK_BYTES
+from holdfast.core.log.damage import Flaw
+from holdfast.core.log.records import SEAL, decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from holdfast.core.log.records import Record
+
+SEAL_LINE: Final = bytes([SEAL])
+_BOM: Final = b"\xef\xbb\xbf"
 _PREVIEW: Final = DAMAGE_PREVIEW_BYTES + 1
 """One byte more than is shown, so that a preview can say that it was cut."""
 
@@ -29,6 +35,21 @@ class Oversize(NamedTuple):
 
 Line = tuple[int, "bytes | Oversize"]
 """The position of a line, and its bytes without the newline."""
+
+
+def item_of(position: int, line: bytes) -> Record | Flaw | None:
+    """Return the record in a whole line, or why it is none; None for a seal.
+
+    A log may begin with a byte-order mark. Every store reads its lines through here.
+    """
+    item = decode(line)
+    if not isinstance(item, Flaw):
+        return item
+    if line == SEAL_LINE:
+        return None
+    if position == 0 and line.startswith(_BOM):
+        return decode(line[len(_BOM) :])
+    return item
 
 
 class Forward(msgspec.Struct):

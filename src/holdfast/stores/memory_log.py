@@ -1,7 +1,7 @@
 """Logs and leases of sessions in memory.
 
-A log is a list of encoded lines, so that nothing a caller holds can change what was appended; a
-position is an index into that list.
+A log is a list of encoded lines, so that nothing a caller holds can change what was appended. A
+position is the byte offset that the line has in a file of them: `@57` is the same record anywhere.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import threading
 import time
+from bisect import bisect_left
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from holdfast.core.log.records import decode
+from holdfast.core.log.damage import Flaw
+from holdfast.core.log.views import head
 from holdfast.errors import LeaseLost, TurnInProgress
 from holdfast.ports import LeaseHolder, uptime
+from holdfast.stores.lines import item_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -36,7 +39,10 @@ class MemoryLog(msgspec.Struct):
     """The encoded records of one session, as an `OpenLog`."""
 
     key: SessionKey
-    data: list[bytes] = msgspec.field(default_factory=list)
+    held: list[bytes] = msgspec.field(default_factory=list)
+    starts: list[int] = msgspec.field(default_factory=list)
+    """The position of each line."""
+    size: int = 0
     ids: set[str] = msgspec.field(default_factory=set)
     head: str = ""
     writer: str = ""
@@ -46,28 +52,49 @@ class MemoryLog(msgspec.Struct):
     queue: dict[str, Waiting] = msgspec.field(default_factory=dict)
     """Those who wait for the lease by their names, in their order."""
 
-    @property
-    def size(self) -> int:
-        return sum(len(line) + 1 for line in self.data)
-
     def lines(self, start: int = 0) -> Iterator[LogLine]:
-        for position in range(start, len(self.data)):
-            yield self._line(position)
+        for index in range(bisect_left(self.starts, start), len(self.held)):
+            yield from self._line(index)
 
     def lines_back(self, end: int | None = None) -> Iterator[LogLine]:
-        for position in range((len(self.data) if end is None else end) - 1, -1, -1):
-            yield self._line(position)
+        last = len(self.held) if end is None else bisect_left(self.starts, end)
+        for index in range(last - 1, -1, -1):
+            yield from self._line(index)
+
+    def data(self) -> Iterator[bytes]:
+        for line in self.held:
+            yield line + b"\n"
 
     def add(self, data: bytes, ids: Iterable[str]) -> None:
         """Append encoded records."""
         for self.head in ids:
             self.ids.add(self.head)
-        self.data.extend(data.splitlines())
+        self._add_lines(data)
+
+    def extend(self, data: bytes) -> None:
+        """Append lines of another log, whatever they are."""
+        start = self.size
+        self._add_lines(data)
+        found = (item for _position, _size, item, _line in self.lines(start))
+        self.ids.update(item.id for item in found if item is not None and not isinstance(item, Flaw))
+        self.head = head(self)
+
+    def view(self) -> MemoryLog:
+        """Return the log as it is now."""
+        return msgspec.structs.replace(self, held=self.held[:], starts=self.starts[:])
+
+    def _add_lines(self, data: bytes) -> None:
+        for line in data.split(b"\n")[:-1]:
+            self.held.append(line)
+            self.starts.append(self.size)
+            self.size += len(line) + 1
         self.writer = f"pid {os.getpid()} ({threading.current_thread().name})"
 
-    def _line(self, position: int) -> LogLine:
-        line = self.data[position]
-        return position, len(line), decode(line), line
+    def _line(self, index: int) -> Iterator[LogLine]:
+        """Yield a line as readers get it; none where it is blank."""
+        position, line = self.starts[index], self.held[index]
+        if line and not line.isspace():
+            yield position, len(line), item_of(position, line), line
 
 
 class MemoryLeases:

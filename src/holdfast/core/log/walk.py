@@ -35,7 +35,8 @@ _BRIDGES_MAX: Final = 4
 class OpenLog(Protocol):
     """The lines of one session, as they were when the log was opened.
 
-    Positions are integers that grow from 0. A file uses byte offsets, a list uses indexes.
+    A position is the byte offset of a line in the log as a file, on every store: `@57` means the
+    same record wherever the log is kept.
     """
 
     @property
@@ -50,6 +51,9 @@ class OpenLog(Protocol):
 
     def lines_back(self, end: int | None = None) -> Iterator[LogLine]:
         """Every line that is not blank, newest first, from before a position."""
+
+    def data(self) -> Iterator[bytes]:
+        """The log byte for byte, in pieces."""
 
 
 def identify(record: Record, position: int) -> Record:

@@ -16,7 +16,7 @@ from holdfast.stores.jsonl.listing import FileListing
 from holdfast.stores.jsonl.repair import quarantine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
@@ -62,10 +62,6 @@ class FileCatalogue(FileListing):
                 left_out = quarantine(log.fd, repair.left_out)
                 path = self._folders.write_beside(new, ".quarantine", left_out)
         return RepairedSession(new, repair.records, tuple(findings), path)
-
-    def export(self, key: SessionKey) -> Iterator[bytes]:
-        with self.open_log(key) as log:
-            yield from log.data()
 
     def sweep(self) -> list[str]:
         return self._folders.sweep(now=self._clock())

@@ -16,6 +16,7 @@ from holdfast.stores.jsonl.log import FileLog
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Header
 
 
 class LogHandle:
@@ -30,15 +31,18 @@ class LogHandle:
         self._name = key.session + SUFFIX
         self._wait_seconds = wait_seconds
         self._identity = (-1, -1)
+        self._is_ours = False
 
-    def lock(self) -> int:
+    def lock(self, *, is_foreign_allowed: bool = False) -> int:
         """Lock the file that has the session's name now, not one that had it when we opened it.
 
-        Returns its size.
+        Returns its size. Raises `ForeignLog` for a log that only others can add records to.
         """
         while True:
             if self.fd < 0:
                 self._open()
+            if not (self._is_ours or is_foreign_allowed):
+                self._check_format()
             try:
                 lock(self.fd, wait_seconds=self._wait_seconds)
                 size = self._size_if_current()
@@ -94,14 +98,23 @@ class LogHandle:
             with explaining_read(f"session `{self.key.session}`"):
                 opened = os.fstat(self.fd)
                 self._identity = (opened.st_dev, opened.st_ino)
-                self._check_format()
+                self._is_ours = False
             self._folders.sync_names(self.key, self.folder, opened)
         except BaseException:
             self.close()
             raise
 
     def _check_format(self) -> None:
-        header = header_or_none(self.log(os.fstat(self.fd).st_size))
+        try:
+            with explaining_read(f"session `{self.key.session}`"):
+                header = header_or_none(self.log(os.fstat(self.fd).st_size))
+            self._refuse_foreign(header)
+        except BaseException:
+            self.close()
+            raise
+        self._is_ours = True
+
+    def _refuse_foreign(self, header: Header | None) -> None:
         if header is None or (header.format == FORMAT and header.version <= FORMAT_VERSION):
             return
         if header.format == FORMAT:

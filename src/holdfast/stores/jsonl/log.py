@@ -11,13 +11,13 @@ import msgspec
 from holdfast.core.limits import READ_BLOCK_BYTES
 from holdfast.core.log.chain import ends_chain
 from holdfast.core.log.damage import Finding, Flaw, preview
-from holdfast.core.log.records import SEAL, Header, Record, decode
+from holdfast.core.log.records import Header, Record, decode
 from holdfast.core.log.refs import possible_hashes
 from holdfast.core.log.tree import Outline
 from holdfast.core.log.views import head
 from holdfast.core.log.walk import SUGGESTED_IDS_MAX, outline_lines, records_that_count
 from holdfast.errors import AmbiguousName, NoSuchRecord
-from holdfast.stores.lines import Forward, Oversize, backward
+from holdfast.stores.lines import SEAL_LINE, Forward, Oversize, backward, item_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.walk import LogLine
 
-_SEAL_LINE: Final = bytes([SEAL])
-_BOM: Final = b"\xef\xbb\xbf"
 _NEAR_BYTES: Final = 16 * 1024
 """A stretch that is read line by line; halving it further would read blocks of this size."""
 _PROBE_BYTES: Final = 2 * 1024
@@ -56,17 +54,15 @@ class FileLog(msgspec.Struct, frozen=True):
             if isinstance(line, Oversize):
                 yield position, line.size, _oversize(line), line.start
             elif line:
-                item = decode(line)
-                if not isinstance(item, Flaw):
+                item = item_of(position, line)
+                if not isinstance(item, Flaw) or not line.isspace():
                     yield position, len(line), item, line
-                elif not line.isspace():
-                    yield position, len(line), _second_look(position, line, item), line
         tail = found.tail
         if isinstance(tail, Oversize):
             yield found.tail_position, tail.size, _torn_line(tail.size), tail.start
         elif tail and not tail.isspace():
             position = found.tail_position
-            yield position, len(tail), _tail_item(position, tail, decode(tail)), tail
+            yield position, len(tail), _tail_item(position, tail), tail
 
     def lines_back(self, end: int | None = None) -> Iterator[LogLine]:
         is_tail = True
@@ -75,12 +71,9 @@ class FileLog(msgspec.Struct, frozen=True):
                 flaw = _torn_line(line.size) if is_tail else _oversize(line)
                 yield position, line.size, flaw, line.start
             elif line:
-                item = decode(line)
-                if not isinstance(item, Flaw):
+                item = _tail_item(position, line) if is_tail else item_of(position, line)
+                if not isinstance(item, Flaw) or not line.isspace():
                     yield position, len(line), item, line
-                elif not line.isspace():
-                    look = _tail_item if is_tail else _second_look
-                    yield position, len(line), look(position, line, item), line
             is_tail = False
 
     def data(self) -> Iterator[bytes]:
@@ -89,18 +82,9 @@ class FileLog(msgspec.Struct, frozen=True):
             yield os.pread(self.fd, min(READ_BLOCK_BYTES, self.size - offset), offset)
 
 
-def _second_look(position: int, line: bytes, item: Record | Flaw) -> Record | Flaw | None:
-    """Return None for a seal, and the record behind a byte-order mark; else the item as it is."""
-    if line == _SEAL_LINE:
-        return None
-    if position == 0 and line.startswith(_BOM):
-        return decode(line[len(_BOM) :])
-    return item
-
-
-def _tail_item(position: int, line: bytes, item: Record | Flaw) -> Record | Flaw | None:
+def _tail_item(position: int, line: bytes) -> Record | Flaw | None:
     """Return the item after the last newline: a record that lacks only that, or a torn line."""
-    found = _second_look(position, line, item)
+    found = item_of(position, line)
     return _torn_line(len(line)) if found is None or isinstance(found, Flaw) else found
 
 
@@ -218,11 +202,11 @@ def read_ending(log: FileLog) -> Ending:
     torn, seal = None, b""
     if isinstance(item, Flaw):
         # What comes next must not seem to belong to the append that was damaged.
-        seal = _SEAL_LINE + b"\n"
+        seal = SEAL_LINE + b"\n"
         if is_unfinished:
             torn = Finding("torn", position, size, item.detail, preview(line))
     elif item is not None:
         seal = b"\n" if is_unfinished else b""
         if item.more:  # an append of several records broke off: the next must not complete it
-            seal += _SEAL_LINE + b"\n"
+            seal += SEAL_LINE + b"\n"
     return Ending(head(log), seal, torn)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.limits import LOCK_WAIT_SECONDS
 from holdfast.core.log.batch import new_header
 from holdfast.core.log.records import encode
+from holdfast.errors import NoSuchSession
 from holdfast.ports import Appended, SessionStore
 from holdfast.stores.jsonl.erasing import FileEraser
 from holdfast.stores.jsonl.folders import SUFFIX, sessions_of
@@ -100,6 +101,18 @@ class JsonlStore(FileEraser, SessionStore):
 
         return NoteStore(self.root, agent, owner, clock=clock, redactor=redactor)
 
+    def note_scopes(self, agent: str) -> set[str]:
+        from holdfast.stores.notes.notes import OWNERS, TRASH, note_scope
+
+        def names(scope: str) -> set[str]:
+            return {name for name, _status in self._folders.listing(tuple(scope.split("/")))}
+
+        own = note_scope(agent, "")
+        scopes = [own]
+        if OWNERS in names(own):
+            scopes += [f"{own}/{OWNERS}/{name}" for name in names(f"{own}/{OWNERS}")]
+        return {scope for scope in scopes if names(scope) - {OWNERS, TRASH}}
+
     @property
     def leases(self) -> FileLeases:
         return FileLeases(str(self.root), self._writers.writer)
@@ -130,6 +143,15 @@ class JsonlStore(FileEraser, SessionStore):
             token=token,
         )
         return Appended(lines.ids, lines.ids[-1], sealed)
+
+    def extend_log(self, key: SessionKey, data: bytes, *, at: int) -> None:
+        self._warn_of_network()
+        try:
+            self._writers.writer(key).extend(data, at=at)
+        except NoSuchSession:
+            if at > 0:
+                raise
+            self._folders.create(key, [data])
 
     def _encode(self, batch: Batch, head: str) -> Lines:
         return batch.encode(after=head, now=self._clock(), random_bits=self._entropy(28))

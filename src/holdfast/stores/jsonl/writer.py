@@ -8,7 +8,7 @@ from collections import OrderedDict
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from holdfast.errors import LogConflict
+from holdfast.errors import LogConflict, LogGrown
 from holdfast.stores.files import Disk, explain, explaining, unlock, write_whole
 from holdfast.stores.jsonl import last_writer
 from holdfast.stores.jsonl.handle import LogHandle
@@ -89,6 +89,21 @@ class LogWriter:
                 if len(self._recent) > 10 * _RECENT_RECORDS:
                     self._recent = None
         return lines, ending.torn if ending else None
+
+    def extend(self, data: bytes, *, at: int) -> None:
+        """Write lines of another log as they are; raises `LogGrown` unless the log ends there."""
+        with self._mutex:
+            size = self._file.lock(is_foreign_allowed=True)
+            try:
+                if size != at:
+                    raise LogGrown(str(self.key), at, size)
+                last_writer.note(self._file.folder, self.key.session)
+                self._file.known_size = size
+                self._write(data, is_synced=True)
+            finally:
+                self._file.unlock()
+                self._file.known_size = -1  # the next append looks at the end itself
+            self._marked = self._folders.changes.mark(self.key, self._marked)
 
     def sync(self) -> None:
         """Make everything appended so far durable."""

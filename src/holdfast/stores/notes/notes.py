@@ -193,6 +193,11 @@ class StoredNotes:
         last = first_line + len(part) - 1
         return NotePassage(path, first_line, last, len(found), "\n".join(part))
 
+    def marks(self) -> set[str]:
+        """Return the names that were given to `append` as `once`, as far as they are known."""
+        with self._files.reading() as files:
+            return files.marks() - {""} if files is not None else set()
+
     # Changing files as a whole, for the memory tool
 
     def put(self, path: str, before: bytes | None, after: bytes) -> None:

@@ -157,6 +157,11 @@ class OpenTable:
         return [file.path for file in self._rows.files() if file.path.startswith(f"{folder}/")]
 
 
+def holds_notes(rows: NoteRows) -> bool:
+    """Return whether there is more than a trash."""
+    return any(not file.path.startswith(f"{TRASH}/") for file in rows.files())
+
+
 def _folders_above(path: str) -> list[str]:
     parts = path.split("/", NOTE_DEPTH_MAX + 1)  # no path has more, in the trash neither
     return ["/".join(parts[:number]) for number in range(1, len(parts))]

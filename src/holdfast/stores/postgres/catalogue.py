@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.listing import Facts
-from holdfast.core.log.records import Compaction, Header, encode
-from holdfast.core.log.tree import Outline
-from holdfast.core.models.totals import SessionTotals
-from holdfast.errors import SessionExists
+from holdfast.core.log.records import encode
+from holdfast.errors import LogGrown, NoSuchSession, SessionExists
 from holdfast.ports import Trashed, find_trashed
-from holdfast.stores.jsonl.last_writer import this_process
+from holdfast.stores.lines import item_of
 from holdfast.stores.postgres.reading import PostgresReader
-from holdfast.stores.postgres.rows import (
-    count_totals,
-    encode_totals,
-    id_for_index,
-    key_for_index,
-    to_bytes,
-)
+from holdfast.stores.postgres.rows import FILL, LogFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from holdfast.core.log.chain import Stands
+    from holdfast.core.log.damage import Flaw
     from holdfast.core.log.records import Record
     from holdfast.stores.postgres.connections import Connection
 
@@ -35,12 +26,11 @@ _TAKEN: Final = """SELECT session FROM {s}.logs
   WHERE lower(agent) = lower(%s) AND lower(session) = lower(%s) AND state = 0"""
 _COPY: Final = "COPY {s}.records (log, position, id, message_key, line) FROM STDIN (FORMAT BINARY)"
 _COPY_TYPES: Final = ("int8", "int8", "bytea", "bytea", "bytea")
-_FILL: Final = """UPDATE {s}.logs SET size = %s, head = %s, writer = %s, label = %s, title = %s,
-  created = %s, last_active = %s, active_slot = floor(%s / 8.0), records = %s,
-  messages = %s, damaged = %s, is_plain = %s, turns = %s, calls = %s, tools = %s, unknown = %s,
-  totals = %s::jsonb, stated_cost = %s, parent_session = %s, reason = %s, owner = %s,
-  live_from = (SELECT min(position) FROM {s}.records WHERE log = %s AND id = ANY (%s::bytea[]))
-  WHERE id = %s"""
+_ROW: Final = """SELECT id, size FROM {s}.logs
+  WHERE agent = %s AND session = %s AND state = 0 FOR NO KEY UPDATE"""
+_DURABLE: Final = """SELECT set_config('synchronous_commit',
+  CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
+  ELSE current_setting('synchronous_commit') END, true)"""
 _REMOVE: Final = f"""UPDATE {{s}}.logs SET state = 1, removed = {_NOW}, lease_token = 0,
   lease_holder = NULL, trash_name = agent || '.' || session || '.' || id || '-' ||
   to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYYMMDDHH24MISSUS')
@@ -56,11 +46,51 @@ _EMPTY: Final = f"""UPDATE {{s}}.logs SET state = 2 WHERE state = 1
 class PostgresCatalogue(PostgresReader):
     """Makes, removes and restores the sessions of one schema of a database."""
 
+    _grown: LogFacts | None = None
+    """The facts of the log that was extended last: the next piece goes on from them."""
+
     def create_log(self, key: SessionKey, records: Iterable[Record]) -> None:
-        lines = ((record, encode(record)) for record in records)
+        lines = ((encode(record), record) for record in records)
 
         with self._connections.transaction(f"create session `{key.session}`") as connection:
-            self._fill(connection, self._claim(connection, key), lines)
+            self._copy(connection, LogFacts(self._claim(connection, key)), lines)
+
+    def extend_log(self, key: SessionKey, data: bytes, *, at: int) -> None:
+        prepared = iter([self._facts_at(key, at)])  # before a connection is held
+
+        def work(connection: Connection) -> LogFacts:
+            facts = next(prepared, None) or self._facts_at(key, at)  # again: those are used up
+            with connection.transaction():
+                connection.execute(_DURABLE)
+                row = connection.execute(self._sql(_ROW), (key.agent, key.session)).fetchone()
+                number, size = row or (facts.number or self._claim(connection, key), 0)
+                if (number, size) != (facts.number or number, at):
+                    raise LogGrown(str(key), at, size)
+                facts.number = number
+                self._copy(connection, facts, _items(data.split(b"\n")[:-1], at))
+            return facts
+
+        # Where an answer is lost it is done again, and finds that the log has grown.
+        self._grown = self._connections.run(f"copy session `{key.session}`", work)
+
+    def _facts_at(self, key: SessionKey, at: int) -> LogFacts:
+        """Return the facts about a log that has so many bytes; without a number where it is new."""
+        known, self._grown = self._grown, None
+        try:
+            with self.open_log(key) as log:
+                if log.size != at:
+                    raise LogGrown(str(key), at, log.size)
+                if known is not None and (known.number, known.size) == (log.number, at):
+                    return known
+                facts = LogFacts(log.number)
+                for piece in log.data():
+                    for line, item in _items(piece.split(b"\n")[:-1], facts.size):
+                        facts.add(line, item)
+                return facts
+        except NoSuchSession:
+            if at > 0:
+                raise
+            return LogFacts()
 
     def _claim(self, connection: Connection, key: SessionKey) -> int:
         """Take the name of a session, and return the number of its log."""
@@ -73,34 +103,15 @@ class PostgresCatalogue(PostgresReader):
             if taken is not None:
                 raise SessionExists(key.session, taken[0])
 
-    def _fill(
-        self, connection: Connection, number: int, lines: Iterable[tuple[Record, bytes]]
+    def _copy(
+        self, connection: Connection, facts: LogFacts, lines: Iterable[tuple[bytes, Any]]
     ) -> None:
-        """Store the first records of a log, and the facts about them."""
-        facts, totals, position, is_plain = Facts(), SessionTotals(), 0, True
-
-        def count(place: int, item: Stands) -> None:
-            facts.add(place, item)
-            totals.add(cast("Record", item))
-
-        shape = Outline(on_record=count)
-        first: Record | None = None
-        boundary: Compaction | None = None
+        """Store the next lines of a log, and what is known of it then."""
         with connection.cursor() as cursor, cursor.copy(self._sql(_COPY)) as copy:
             copy.set_types(_COPY_TYPES)
-            for record, line in lines:
-                first = first or record
-                boundary = record if isinstance(record, Compaction) else boundary
-                shape.add(position, len(line), record, "")
-                name = id_for_index(record.id)
-                is_plain = is_plain and name is not None
-                copy.write_row((number, position, name, key_for_index(record), line))
-                position += len(line) + 1
-        shape.end()
-        facts.owner = first.owner if isinstance(first, Header) else ""
-        is_plain = is_plain and not (shape.findings or shape.skipped or shape.renamed)
-        row = _facts_row(facts, totals, number, position, boundary, is_plain=is_plain)
-        connection.execute(self._sql(_FILL), row)
+            for line, item in lines:
+                copy.write_row(facts.add(line, item))
+        connection.execute(self._sql(FILL), facts.parameters())
 
     def remove(self, key: SessionKey) -> Trashed:
         rows = self._write(f"remove session `{key.session}`", _REMOVE, (key.agent, key.session))
@@ -156,38 +167,9 @@ class PostgresCatalogue(PostgresReader):
             return connection.execute(self._sql(query), parameters, binary=True).fetchall()
 
 
-def _facts_row(
-    facts: Facts,
-    totals: SessionTotals,
-    number: int,
-    size: int,
-    boundary: Compaction | None,
-    *,
-    is_plain: bool,
-) -> tuple[Any, ...]:
-    kept = [boundary.id, boundary.first_kept] if boundary else []
-    return (
-        size,
-        to_bytes(facts.head),
-        to_bytes(str(this_process())),
-        to_bytes(facts.label),
-        to_bytes(facts.title),
-        facts.created,
-        facts.last_active,
-        facts.last_active,
-        facts.records,
-        facts.messages,
-        facts.damaged,
-        is_plain,
-        *count_totals(totals),
-        encode_totals(totals) or "{}",
-        totals.stated_cost,
-        *(
-            None if text is None else to_bytes(text)
-            for text in (facts.parent_session, facts.reason)
-        ),
-        None if facts.owner is None else to_bytes(facts.owner),
-        number,
-        [id_for_index(name) for name in kept if name],
-        number,
-    )
+def _items(lines: Iterable[bytes], position: int) -> Iterator[tuple[bytes, Record | Flaw | None]]:
+    """Yield lines with what is in them."""
+    for line in lines:
+        is_blank = not line or line.isspace()
+        yield line, None if is_blank else item_of(position, line)
+        position += len(line) + 1

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.limits import LINE_BYTES_MAX, READ_BLOCK_BYTES
-from holdfast.core.log.records import SEAL, decode
 from holdfast.errors import HoldfastError, NoSuchSession, StoreError
+from holdfast.stores.lines import item_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,6 @@ _PAGE_FIRST: Final = READ_BLOCK_BYTES // 4
 """Bytes of the first page: many readers want a few lines only."""
 _PAGE_MAX: Final = READ_BLOCK_BYTES * 16
 """Bytes of the largest page. Pages grow fourfold: a long log takes few round trips."""
-_SEAL_LINE: Final = bytes([SEAL])
 
 _FORWARD: Final = """SELECT position, line FROM {s}.records
   WHERE log = %s AND position >= %s AND position < %s ORDER BY position"""
@@ -110,12 +109,8 @@ class PostgresLog(msgspec.Struct, frozen=True):
 
 def _log_line(position: int, line: bytes) -> Iterator[LogLine]:
     """Yield a line as readers get it; none where it is blank."""
-    if not line or line.isspace():
-        return
-    if line == _SEAL_LINE:
-        yield position, len(line), None, line
-    else:
-        yield position, len(line), decode(line), line
+    if line and not line.isspace():
+        yield position, len(line), item_of(position, line), line
 
 
 assert LINE_BYTES_MAX > _PAGE_MAX  # a page may hold one line only, and that is no error

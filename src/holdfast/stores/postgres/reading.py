@@ -146,11 +146,6 @@ class PostgresReader(SessionCatalogue):
         query += f" ORDER BY {_NEWEST_FIRST} LIMIT %s"
         return [_info(row) for row in self._rows("list sessions", query, (*values, limit))]
 
-    def export(self, key: SessionKey) -> Iterator[bytes]:
-        """Yield the bytes of a session's log, as a file of lines."""
-        with self.open_log(key) as log:
-            yield from log.data()
-
     def _row(self, key: SessionKey) -> tuple[Any, ...]:
         where = (key.agent, key.session)
         rows = self._rows(f"open session `{key.session}`", _OPEN, where)

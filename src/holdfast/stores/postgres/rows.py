@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import msgspec
 
 from holdfast.core.limits import ID_CHARS_MAX
+from holdfast.core.log.damage import Flaw
 from holdfast.core.log.keys import key_of
 from holdfast.core.log.listing import Facts
-from holdfast.core.log.records import Compaction, Label
+from holdfast.core.log.records import Compaction, Header, Label
+from holdfast.core.log.tree import Outline
 from holdfast.core.models.totals import ModelTotals, SessionTotals
 from holdfast.core.text.cut import scrub
+from holdfast.stores.jsonl.last_writer import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from holdfast.core.log.chain import Stands
     from holdfast.core.log.records import Record
 
 COUNTS: Final = ("turns", "calls", "tools", "unknown")
@@ -23,6 +29,17 @@ COUNTS: Final = ("turns", "calls", "tools", "unknown")
 _BY_MODEL: Final = ("replies", "helpers")
 """The totals that are kept for each model."""
 _SUMS: Final = [name for name in SessionTotals.__struct_fields__ if name not in COUNTS]
+FILL: Final = """UPDATE {s}.logs SET size = %s, head = %s, writer = %s, label = %s, title = %s,
+  created = %s, last_active = %s, active_slot = floor(%s / 8.0), records = %s, messages = %s,
+  damaged = %s, turns = %s, calls = %s, tools = %s, unknown = %s,
+  totals = %s::jsonb, stated_cost = %s, parent_session = %s, reason = %s, owner = %s,
+  live_from = (SELECT min(position) FROM {s}.records WHERE log = %s AND id = ANY (%s::bytea[])),
+  is_plain = %s AND NOT EXISTS (SELECT FROM {s}.records WHERE log = %s AND id = ANY (%s::bytea[])
+    GROUP BY id HAVING count(*) > 1)
+  WHERE id = %s"""
+"""Sets everything in the row of a log that depends on its lines."""
+_LOOKED_UP_MAX: Final = 1_000
+"""Ids out of order that are looked for a second time; in a log with more, no index is trusted."""
 
 
 def to_bytes(text: str) -> bytes:
@@ -141,3 +158,85 @@ def decode_totals(flat: dict[str, int], stated_cost: float, *counts: int) -> Ses
         else:
             setattr(totals, group, int(value))
     return totals
+
+
+class LogFacts(msgspec.Struct):
+    """The facts about the first `size` bytes of a log."""
+
+    number: int = 0
+    """The id of the log's row; 0 where there is none yet."""
+    size: int = 0
+    _facts: Facts = msgspec.field(default_factory=lambda: Facts(owner=""))
+    _totals: SessionTotals = msgspec.field(default_factory=SessionTotals)
+    _shape: Outline = msgspec.field(default_factory=Outline)
+    _boundary: Compaction | None = None
+    _is_indexed: bool = True
+    """Every line so far is a record with an id that the index has."""
+
+    def __post_init__(self) -> None:
+        self._shape.on_record = self._count
+
+    def add(self, line: bytes, item: Record | Flaw | None) -> tuple[Any, ...]:
+        """Count the next line, and return its row. A seal and a blank line have no item."""
+        position, name, key = self.size, None, None
+        if position == 0:
+            self._facts.owner = _owner(item)
+        if item is None or isinstance(item, Flaw):
+            self._is_indexed = False
+        else:
+            name, key = id_for_index(item.id), key_for_index(item)
+            self._is_indexed = self._is_indexed and name is not None
+            self._boundary = item if isinstance(item, Compaction) else self._boundary
+        if line and not line.isspace():
+            self._shape.add(position, len(line), item, "")
+        self.size += len(line) + 1
+        return self.number, position, name, key, line
+
+    def parameters(self) -> tuple[Any, ...]:
+        """Return what `FILL` takes."""
+        facts, shape = self._facts, self._shape
+        kept = [self._boundary.id, self._boundary.first_kept] if self._boundary else []
+        looked_up = shape.missing_ids
+        is_plain = self._is_indexed and not (shape.is_open or shape.findings)
+        return (
+            self.size,
+            to_bytes(facts.head),
+            to_bytes(str(this_process())),
+            to_bytes(facts.label),
+            to_bytes(facts.title),
+            facts.created,
+            facts.last_active,
+            facts.last_active,
+            facts.records,
+            facts.messages,
+            sum(finding.is_damage for finding in shape.findings),
+            *count_totals(self._totals),
+            encode_totals(self._totals) or "{}",
+            self._totals.stated_cost,
+            *map(_optional, (facts.parent_session, facts.reason, facts.owner)),
+            self.number,
+            _ids(kept),
+            is_plain and len(looked_up) <= _LOOKED_UP_MAX,
+            self.number,
+            _ids(sorted(looked_up)) if is_plain and len(looked_up) <= _LOOKED_UP_MAX else [],
+            self.number,
+        )
+
+    def _count(self, position: int, item: Stands) -> None:
+        self._facts.add(position, item)
+        self._totals.add(cast("Record", item))
+
+
+def _owner(first: Record | Flaw | None) -> str | None:
+    """Return the owner that the first line of a log says; None where it is damaged."""
+    if first is None or isinstance(first, Flaw):
+        return None
+    return first.owner if isinstance(first, Header) else ""
+
+
+def _optional(text: str | None) -> bytes | None:
+    return None if text is None else to_bytes(text)
+
+
+def _ids(names: Sequence[str | None]) -> list[bytes | None]:
+    return [id_for_index(name) for name in names if name]

@@ -18,6 +18,7 @@ from holdfast.stores.postgres.connections import CONNECTIONS_MAX
 from holdfast.stores.postgres.doorbell import Doorbell
 from holdfast.stores.postgres.erasing import PostgresEraser
 from holdfast.stores.postgres.leases import PostgresLeases
+from holdfast.stores.postgres.rows import to_text
 
 if TYPE_CHECKING:
     import threading
@@ -94,6 +95,14 @@ class PostgresSideStores(SideStores):
         table = PostgresNoteTable(self._connections, agent, owner, clock=clock)
         return StoredNotes(TableFiles(table), agent, owner, clock=clock, redactor=redactor)
 
+    def note_scopes(self, agent: str) -> set[str]:
+        from holdfast.stores.notes.notes import note_scope
+
+        query = """SELECT DISTINCT owner FROM {s}.notes
+          WHERE agent = %s AND NOT encode(path, 'escape') LIKE '.trash/%%'"""
+        rows = self._connections.rows("list notes", query, [agent])
+        return {note_scope(agent, to_text(row[0])) for row in rows}
+
 
 class PostgresStore(PostgresEraser, PostgresSideStores, SessionStore):
     """The `SessionStore` of many machines. Safe for threads, processes and hosts.
@@ -138,6 +147,10 @@ class PostgresStore(PostgresEraser, PostgresSideStores, SessionStore):
         )
         self._doorbell.ring(key)
         return appended
+
+    def extend_log(self, key: SessionKey, data: bytes, *, at: int) -> None:
+        super().extend_log(key, data, at=at)
+        self._doorbell.ring(key)
 
     def follow(
         self,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from holdfast.core.log.batch import new_header
-from holdfast.core.log.records import decode
-from holdfast.errors import NoSuchSession
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import SEAL, decode, encode
+from holdfast.errors import LogGrown, NoSuchSession, SessionExists
 from holdfast.ports import ANY_HEAD
 from holdfast.testing.conformance.samples import (
     ABSENT,
@@ -85,3 +88,60 @@ def a_sweep_takes_nothing_that_is_used(store: SessionStore) -> None:
     assert b"".join(store.export(KEY)) == before
     assert store.blobs.get(sha256) == b"payload"
     assert [note.text for note in store.notes("main").notes()] == ["a note"]
+
+
+def a_log_can_be_extended_as_it_is(store: SessionStore) -> None:
+    """Lines of another log, damaged ones too, are kept byte for byte, and records follow them."""
+    lines = _foreign_log()
+    end = 0
+    for line in lines:
+        store.extend_log(KEY, line, at=end)
+        end += len(line)
+    assert b"".join(store.export(KEY)) == b"".join(lines)
+    assert texts_of(store.read(KEY)) == ["one", "two"]
+    info = store.info(KEY)
+    assert (info.bytes, info.head, info.owner, info.label) == (end, "a2", "ann", "mine")
+    assert (info.records, info.messages, info.damaged) == (3, 2, 1)
+    at = end - len(lines[-1])
+    assert store.find(KEY, f"@{at}").id == "a2"  # a position is the byte offset, on every store
+    appended = store.append(KEY, [message("three"), message("four")], expect="a2")
+    assert texts_of(store.read(KEY)) == ["one", "two", "three", "four"]
+    assert store.head(KEY) == appended.head
+    assert b"".join(store.export(KEY)).startswith(b"".join(lines))
+
+
+def a_log_is_extended_at_its_end_only(store: SessionStore) -> None:
+    """Where the log ends elsewhere nothing is written, so that two copies cannot mix."""
+    lines = _foreign_log()
+    store.extend_log(KEY, lines[0], at=0)
+    for at in (0, len(lines[0]) - 1, len(lines[0]) + 1):
+        with raises(LogGrown) as caught:
+            store.extend_log(KEY, lines[-1], at=at)
+        assert (caught[0].expected, caught[0].found) == (at, len(lines[0]))
+    assert b"".join(store.export(KEY)) == lines[0]
+    with raises(NoSuchSession):
+        store.extend_log(OTHER, lines[0], at=1)
+    with raises(SessionExists):
+        store.extend_log(SessionKey(KEY.agent, KEY.session.upper()), lines[0], at=0)
+    assert list(store.keys()) == [KEY]
+
+
+def a_log_of_another_tool_can_be_extended(store: SessionStore) -> None:
+    """A log that cannot be appended to, because its format is a newer one, is still copied."""
+    newer = new_header(KEY, now=1.0)
+    header = encode(msgspec.structs.replace(newer, version=newer.version + 1)) + b"\n"
+    line = encode(message("one", id="a1", ts=2.0)) + b"\n"
+    store.extend_log(KEY, header, at=0)
+    store.extend_log(KEY, line, at=len(header))
+    assert b"".join(store.export(KEY)) == header + line
+
+
+def _foreign_log() -> list[bytes]:
+    """Return the lines of a log with everything that a damaged one can have."""
+    header = new_header(KEY, now=1.0, label="mine", owner="ann")
+    one, two = message("one", id="a1", ts=2.0), message("two", id="a2", ts=3.0)
+    seal = bytes([SEAL]) + b"\n"
+    return [
+        *(encode(header) + b"\n", b"\n", b" \t\r\n", encode(one) + b"\n"),
+        *(b"no json \xff\x00\n", seal, b"  " + encode(two) + b"\n"),
+    ]

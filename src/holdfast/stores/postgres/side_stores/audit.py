@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _PAGE: Final = 1_000
 """Rows read at a time."""
 _BACK: Final = "SELECT id, entry FROM {s}.audit WHERE id < %s ORDER BY id DESC LIMIT %s"
+_NOTE_ALL: Final = """INSERT INTO {s}.audit (entry) SELECT u.entry
+  FROM unnest(%s::bytea[]) WITH ORDINALITY AS u(entry, n) ORDER BY u.n RETURNING id"""
 _CHANGE: Final = "UPDATE {s}.audit SET entry = %s WHERE id = %s RETURNING id"
 _DELETE: Final = "DELETE FROM {s}.audit WHERE id = %s RETURNING id"
 _END: Final = 2**63 - 1
@@ -35,6 +38,11 @@ class PostgresAudit:
     def note(self, access: Access) -> None:
         query = "INSERT INTO {s}.audit (entry) VALUES (%s) RETURNING id"
         self._rows("record an access", query, _encoder.encode(bound(access)))
+
+    def note_all(self, accesses: Iterable[Access]) -> None:
+        entries = (_encoder.encode(bound(access)) for access in accesses)
+        while some := list(islice(entries, _PAGE)):
+            self._rows("record accesses", _NOTE_ALL, some)
 
     def entries(self, last: int | None = None) -> AuditPage:
         found: list[Access] = []

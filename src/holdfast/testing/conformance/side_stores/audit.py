@@ -72,3 +72,14 @@ def _access(number: int) -> Access:
         reason="because",
         bytes=number,
     )
+
+
+def many_accesses_are_noted_at_once(audit: Audit) -> None:
+    """They come after those noted before, in their order, and as bounded as if noted singly."""
+    noted = [_access(number) for number in range(2_500)]
+    audit.note(noted[0])
+    audit.note_all(iter(noted[1:]))
+    audit.note_all([])
+    assert audit.entries() == (tuple(noted), 0)
+    audit.note_all([msgspec.structs.replace(noted[0], target="x" * 100_000)])
+    assert len(audit.entries(1).accesses[0].target) <= AUDIT_FIELD_CHARS_MAX

@@ -52,6 +52,9 @@ def notes_of_a_name_are_added_once(store: SessionStore) -> None:
     assert _notes(store).append(["Ship on Tuesdays."], once="flush 1").saved == ()
     assert list(notes.notes()) == []
     assert len(_notes(store).append(["Ship on Tuesdays."], once="flush 2").saved) == 1
+    notes.append([], once="flush 3")
+    assert notes.marks() == {"flush 1", "flush 2", "flush 3"}
+    assert _notes(store, "other").marks() == set()
 
 
 def a_secret_is_not_noted(store: SessionStore) -> None:
@@ -73,7 +76,13 @@ def notes_of_others_are_not_seen(store: SessionStore) -> None:
     for agent, owner in places:
         found = [note.text for note in _notes(store, agent, owner).notes()]
         assert found == [f"of {agent} {owner}".strip()]
+        assert _notes(store, agent, owner).scope in store.note_scopes(agent)
     assert set(store.agents()) >= {"main", "other"}
+    assert len(store.note_scopes("main")) == 3
+    assert store.note_scopes("nobody") == set()
+    _notes(store, "other").erase(None)
+    _notes(store, "other", "ann").discard(_notes(store, "other", "ann").files()[0].path)
+    assert store.note_scopes("other") == set(), "what was erased or thrown away is no note"
 
 
 def a_file_is_written_only_over_what_was_read(store: SessionStore) -> None:
