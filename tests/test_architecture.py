@@ -61,7 +61,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "stores": (
         *("compression", "payloads", "files", "lines", "sqlite_cache", "changes", "blobs"),
         *("audit", "notes", "search", "summary_files", "jsonl", "memory_log", "in_memory"),
-        *("postgres", "s3", "opening"),
+        *("postgres", "s3", "opening", "copying"),
     ),
     "stores.postgres": (
         *("address", "failures", "connections", "schema", "rows", "log", "leases", "prepared"),

@@ -22,6 +22,7 @@ HoldfastError
 ├── ToolLoop                the same call with the same result, over and over
 └── StoreError              the disk said no, or what is on it cannot be trusted
     ├── LogConflict         another writer got there first
+    ├── LogGrown            a log ends elsewhere than a copy of it expected
     ├── LeaseLost           another holder took over the session's turn
     ├── LogBusy             another writer holds the lock for too long
     ├── NotDurable          the write or its sync failed; nothing is claimed
@@ -247,6 +248,7 @@ class SessionExists(UsageError):
             else f"session `{session}` differs from `{taken_by}` only in case"
         )
         super().__init__(what, hint="choose another id, or open the existing session")
+        self.taken_by = taken_by
 
 
 class StoreError(HoldfastError):

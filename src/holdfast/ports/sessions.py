@@ -112,16 +112,6 @@ class SessionCatalogue(SessionReader):
         """
 
     @abstractmethod
-    def extend_log(self, key: SessionKey, data: bytes, *, at: int) -> None:
-        """Add lines of another log as they are, durably, where this one ends: at byte `at`.
-
-        A session that is not there is made, at byte 0. `data` ends with a newline; its lines may
-        be damaged, and keep their positions. Raises `LogGrown` where the log ends elsewhere, and
-        `SessionExists` like `create_log`. A crash leaves all of `data`, or none; or, in a store
-        of files, a beginning of it that the next call goes on from.
-        """
-
-    @abstractmethod
     def remove(self, key: SessionKey) -> Trashed:
         """Move a session to the trash."""
 
@@ -250,6 +240,16 @@ class SessionStore(SessionCatalogue, SessionEraser, SideStores, StorePlace):
         Raises `LeaseLost` where `token` is not the newest of `leases`, `LogConflict` where
         `expect` is neither `ANY_HEAD` nor the head, and `BadRecord` where an id that came with
         the records was used before (`batch.refuse_repeats`).
+        """
+
+    @abstractmethod
+    def extend_log(self, key: SessionKey, data: bytes, *, at: int) -> None:
+        """Add lines of another log as they are, durably, where this one ends: at byte `at`.
+
+        A session that is not there is made, at byte 0. `data` ends with a newline; its lines may
+        be damaged, and keep their positions. Raises `LogGrown` where the log ends elsewhere, and
+        `SessionExists` like `create_log`. A crash leaves all of `data`, or none; or, in a store
+        of files, a beginning of it that the next call goes on from.
         """
 
     def append(

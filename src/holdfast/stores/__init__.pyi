@@ -47,6 +47,13 @@ from holdfast.stores.audit import (
     MemoryAudit as MemoryAudit,
 )
 from holdfast.stores.blobs import FileBlobs as FileBlobs
+from holdfast.stores.copying.copy import copy_store as copy_store
+from holdfast.stores.copying.report import (
+    CopiedNotes as CopiedNotes,
+    CopiedSession as CopiedSession,
+    CopyProgress as CopyProgress,
+    CopyReport as CopyReport,
+)
 from holdfast.stores.files import Disk as Disk
 from holdfast.stores.in_memory import (
     MemoryBlobs as MemoryBlobs,

@@ -76,7 +76,9 @@ class MemoryLog(msgspec.Struct):
         start = self.size
         self._add_lines(data)
         found = (item for _position, _size, item, _line in self.lines(start))
-        self.ids.update(item.id for item in found if item is not None and not isinstance(item, Flaw))
+        self.ids.update(
+            item.id for item in found if item is not None and not isinstance(item, Flaw)
+        )
         self.head = head(self)
 
     def view(self) -> MemoryLog:

@@ -53,6 +53,9 @@ class FullAudit:
     def note(self, access: Access) -> None:
         raise StoreUnavailable("cannot record an access: no space left")
 
+    def note_all(self, accesses: Iterable[Access]) -> None:
+        raise NotImplementedError
+
     def entries(self, last: int | None = None) -> AuditPage:
         raise NotImplementedError
 

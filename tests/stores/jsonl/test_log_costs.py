@@ -19,6 +19,7 @@ from holdfast.errors import UsageError
 from holdfast.ports import ANY_HEAD, SessionCatalogue
 from holdfast.stores.jsonl import index_rows, listing, log
 from holdfast.stores.jsonl.store import JsonlStore
+from holdfast.stores.lines import SEAL_LINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +68,7 @@ def bytes_of(lines: list[tuple[str, int, int]], *, is_torn: bool) -> tuple[bytes
         elif kind == "damage":
             data += b"{" * size + b"\n"
         elif kind == "seal":
-            data += log._SEAL_LINE + b"\n"
+            data += SEAL_LINE + b"\n"
         else:
             number -= size
     return data[:-1] if is_torn else data, ids

@@ -16,7 +16,7 @@ from holdfast.core.limits import LOCK_WAIT_SECONDS
 from holdfast.core.log.batch import new_header
 from holdfast.core.log.records import encode
 from holdfast.errors import NoSuchSession
-from holdfast.ports import Appended, SessionStore
+from holdfast.ports import Appended, SessionStore, SideStores
 from holdfast.stores.jsonl.erasing import FileEraser
 from holdfast.stores.jsonl.folders import SUFFIX, sessions_of
 from holdfast.stores.jsonl.lease_file import FileLeases
@@ -31,11 +31,65 @@ if TYPE_CHECKING:
     from holdfast.ports import BlobStore, Clock, Durability, Entropy, Trashed
     from holdfast.stores.audit import FileAudit
     from holdfast.stores.files import Disk
+    from holdfast.stores.jsonl.folders import Folders
     from holdfast.stores.notes.notes import NoteStore
     from holdfast.stores.summary_files import FileSidecars
 
 
-class JsonlStore(FileEraser, SessionStore):
+class FileSideStores(SideStores):
+    """Everything that a folder keeps beside its logs. Imported on use: an append needs none."""
+
+    root: str
+    _folders: Folders
+    _blobs: BlobStore | None
+
+    @property
+    def blobs(self) -> BlobStore:
+        if self._blobs is not None:
+            return self._blobs
+        from holdfast.stores.blobs import FileBlobs
+
+        return FileBlobs(self.root)
+
+    @property
+    def audit(self) -> FileAudit:
+        from holdfast.stores.audit import FileAudit
+
+        return FileAudit(self.root)
+
+    @property
+    def summaries(self) -> FileSidecars:
+        from holdfast.stores.summary_files import FileSidecars  # brings much of the core
+
+        return FileSidecars(self.root)
+
+    def notes(
+        self,
+        agent: str,
+        owner: str = "",
+        *,
+        clock: Clock = time.time,
+        redactor: Redactor | None = None,
+    ) -> NoteStore:
+        from holdfast.stores.notes.notes import NoteStore
+
+        return NoteStore(self.root, agent, owner, clock=clock, redactor=redactor)
+
+    def note_scopes(self, agent: str) -> set[str]:
+        from holdfast.stores.notes.note_files import TRASH
+        from holdfast.stores.notes.notes import OWNERS, note_scope
+
+        def names(scope: str) -> set[str]:
+            return {name for name, _status in self._folders.listing(tuple(scope.split("/")))}
+
+        own = note_scope(agent, "")
+        scopes = [own]
+        if OWNERS in names(own):
+            scopes += [f"{own}/{OWNERS}/{name}" for name in names(f"{own}/{OWNERS}")]
+        return {scope for scope in scopes if names(scope) - {OWNERS, TRASH}}
+
+
+class JsonlStore(FileEraser, FileSideStores, SessionStore):
     """The `SessionStore` of a single machine. Safe for threads and for processes."""
 
     def __init__(
@@ -66,52 +120,6 @@ class JsonlStore(FileEraser, SessionStore):
     @property
     def local_folder(self) -> str:
         return self.root
-
-    # What belongs to sessions beside their logs. Imported on use: an append needs none of it.
-
-    @property
-    def blobs(self) -> BlobStore:
-        if self._blobs is not None:
-            return self._blobs
-        from holdfast.stores.blobs import FileBlobs
-
-        return FileBlobs(self.root)
-
-    @property
-    def audit(self) -> FileAudit:
-        from holdfast.stores.audit import FileAudit  # like all side files: loaded where it is used
-
-        return FileAudit(self.root)
-
-    @property
-    def summaries(self) -> FileSidecars:
-        from holdfast.stores.summary_files import FileSidecars  # brings much of the core
-
-        return FileSidecars(self.root)
-
-    def notes(
-        self,
-        agent: str,
-        owner: str = "",
-        *,
-        clock: Clock = time.time,
-        redactor: Redactor | None = None,
-    ) -> NoteStore:
-        from holdfast.stores.notes.notes import NoteStore
-
-        return NoteStore(self.root, agent, owner, clock=clock, redactor=redactor)
-
-    def note_scopes(self, agent: str) -> set[str]:
-        from holdfast.stores.notes.notes import OWNERS, TRASH, note_scope
-
-        def names(scope: str) -> set[str]:
-            return {name for name, _status in self._folders.listing(tuple(scope.split("/")))}
-
-        own = note_scope(agent, "")
-        scopes = [own]
-        if OWNERS in names(own):
-            scopes += [f"{own}/{OWNERS}/{name}" for name in names(f"{own}/{OWNERS}")]
-        return {scope for scope in scopes if names(scope) - {OWNERS, TRASH}}
 
     @property
     def leases(self) -> FileLeases:

@@ -75,17 +75,14 @@ class StoredNotes:
         Text that the `redactor` would mask is not noted.
         """
         self.scope = note_scope(agent, owner)
+        self.location = files.location
+        """The place of the files in words: the path of their folder, for one."""
         self._files = files
         self._hidden = _names_of_others(owner)
         self._known = KnownNotes()
         self.redactor = redactor or Redactor()
         self._clock = clock
         self._zone = zone
-
-    @property
-    def location(self) -> str:
-        """The place of the files in words: the path of their folder, for one."""
-        return self._files.location
 
     # Adding
 

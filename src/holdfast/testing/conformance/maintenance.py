@@ -111,7 +111,7 @@ def a_log_can_be_extended_as_it_is(store: SessionStore) -> None:
 
 
 def a_log_is_extended_at_its_end_only(store: SessionStore) -> None:
-    """Where the log ends elsewhere nothing is written, so that two copies cannot mix."""
+    """Nothing is written anywhere else, so that two copies cannot mix."""
     lines = _foreign_log()
     store.extend_log(KEY, lines[0], at=0)
     for at in (0, len(lines[0]) - 1, len(lines[0]) + 1):

@@ -1,0 +1,1 @@
+"""Copies everything of one store into another, whatever kinds they are."""

@@ -1,0 +1,170 @@
+"""Copies everything of one store into another: written above the ports, for every pair of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import (
+    HoldfastWarning,
+    NoSuchSession,
+    StoreError,
+    StoreUnavailable,
+    UsageError,
+)
+from holdfast.stores.copying.notes import copy_notes
+from holdfast.stores.copying.report import (
+    CopiedNotes,
+    CopiedSession,
+    CopyProgress,
+    CopyReport,
+    OnProgress,
+)
+from holdfast.stores.copying.sessions import Payloads, SessionCopy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.ports import SessionStore
+
+_UNAVAILABLE_MAX: Final = 3
+"""Sessions in a row that a store fails with: then it is the store, and the copy ends."""
+
+
+def copy_store(
+    source: SessionStore,
+    target: SessionStore,
+    *,
+    agent: str | None = None,
+    owner: str | None = None,
+    dry_run: bool = False,
+    on_progress: OnProgress = lambda _progress: None,
+) -> CopyReport:
+    """Copy all sessions with their payloads, running summaries and notes, and the audit log.
+
+    Logs are the same bytes afterwards, and are compared again once they are written. Running it
+    again goes on where it was, and brings up to date what has grown since. It deletes nothing,
+    and a session or a file of notes that is another at the target is reported and not touched.
+    With `agent` or `owner`, only their sessions and notes, without the audit log.
+
+    Raises `StoreUnavailable` where a store cannot be reached; what was copied until then stays.
+    """
+    if source.leases.place == target.leases.place:
+        raise UsageError(
+            f"cannot copy `{source.describe()}` into itself", hint="name another store"
+        )
+    keys = _list(source, agent, owner)
+    payloads = Payloads(source.blobs, target.blobs, is_dry_run=dry_run)
+    sessions = _copy_sessions(source, target, keys, payloads, dry_run, on_progress)
+    is_whole = agent is None and owner is None
+    accesses, damaged = _copy_audit(source, target, dry_run=dry_run) if is_whole else (0, 0)
+    agents = sorted(source.agents()) if agent is None else [agent]
+    notes = _copy_notes(source, target, agents, keys, owner, dry_run=dry_run)
+    return CopyReport(
+        source=source.describe(),
+        target=target.describe(),
+        sessions=tuple(sessions),
+        notes=tuple(notes),
+        accesses=accesses,
+        accesses_damaged=damaged,
+        trashed=len(source.trash()),
+        is_dry_run=dry_run,
+    )
+
+
+def _list(source: SessionStore, agent: str | None, owner: str | None) -> list[SessionKey]:
+    """Return every session. One that cannot be listed would be missed, so it is an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HoldfastWarning)
+        try:
+            if owner is None:
+                return sorted(source.keys(agent))
+            return sorted(info.key for info in source.sessions(agent=agent, owner=owner))
+        except HoldfastWarning as warning:
+            raise StoreError(
+                f"cannot list all sessions of `{source.describe()}`: {warning}",
+                hint="nothing was copied; make everything there readable, or take it away",
+            ) from None
+
+
+def _copy_sessions(
+    source: SessionStore,
+    target: SessionStore,
+    keys: list[SessionKey],
+    payloads: Payloads,
+    is_dry_run: bool,
+    on_progress: OnProgress,
+) -> list[CopiedSession]:
+    done: list[CopiedSession] = []
+    failures = 0
+    for number, key in enumerate(keys, 1):
+
+        def tell(size: int, key: SessionKey = key, number: int = number) -> None:
+            on_progress(CopyProgress(key, number, len(keys), size))
+
+        tell(0)
+        copy = SessionCopy(source, target, key, payloads, is_dry_run=is_dry_run, on_bytes=tell)
+        try:
+            done.append(copy.run())
+            failures = 0
+        except StoreUnavailable as error:
+            failures += 1
+            if failures >= min(_UNAVAILABLE_MAX, len(keys)):
+                raise
+            done.append(CopiedSession(key, "failed", detail=str(error)))
+    return done
+
+
+def _copy_audit(source: SessionStore, target: SessionStore, *, dry_run: bool) -> tuple[int, int]:
+    """Add the accesses that the target has not; returns their number, and that of damaged ones."""
+    page = source.audit.entries()
+    known = Counter(target.audit.entries().accesses)
+    missing = []
+    for access in page.accesses:
+        if known[access]:
+            known[access] -= 1
+        else:
+            missing.append(access)
+    if missing and not dry_run:
+        target.audit.note_all(missing)
+    return len(missing), page.damaged
+
+
+def _owners(source: SessionStore, keys: Iterable[SessionKey]) -> set[str]:
+    """Return every owner that may have notes. Of those without a session, the trash and the audit
+    log know."""
+    owners = {"", *(access.owner for access in source.audit.entries().accesses)}
+    for key in keys:
+        with suppress(StoreError, NoSuchSession):  # damaged, or removed meanwhile
+            owners.add(source.header(key).owner)
+    for key in {trashed.key for trashed in source.trash()}:
+        with suppress(StoreError, NoSuchSession):
+            owners |= source.erasable(key).owners
+    return owners
+
+
+def _copy_notes(
+    source: SessionStore,
+    target: SessionStore,
+    agents: Iterable[str],
+    keys: Iterable[SessionKey],
+    owner: str | None,
+    *,
+    dry_run: bool,
+) -> list[CopiedNotes]:
+    done = []
+    owners = sorted(_owners(source, keys)) if owner is None else [owner]
+    for agent in agents:
+        scopes = source.note_scopes(agent)
+        for name in owners:
+            notes = source.notes(agent, name)
+            if notes.scope in scopes:
+                scopes.remove(notes.scope)
+                done.append(copy_notes(notes, target.notes(agent, name), is_dry_run=dry_run))
+        if owner is None:
+            why = "nobody can tell whose notes these are: name their owner"
+            done += [CopiedNotes(scope, "failed", detail=why) for scope in sorted(scopes)]
+    return done

@@ -1,0 +1,206 @@
+"""A copy has everything that its source has, for every pair of stores, however often it is run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.stores.copying.stores_to_copy import (
+    BARE,
+    DAMAGED,
+    KINDS,
+    OWNED,
+    PLAIN,
+    fill,
+    opener,
+    state_of,
+    view_of,
+)
+
+from holdfast import SessionKey, User
+from holdfast.errors import UsageError
+from holdfast.stores import ANY_HEAD, MemoryStore, copy_store, open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.stores import CopyReport
+
+PAIRS = [(source, target) for source in KINDS for target in KINDS]
+
+
+def states(report: CopyReport) -> dict[str, str]:
+    return {str(session.key): session.state for session in report.sessions}
+
+
+@pytest.mark.parametrize(("kind", "other"), PAIRS)
+def test_a_copy_is_its_source(kind: str, other: str, tmp_path: Path, postgres_address: str) -> None:
+    """Everything that can be seen of the target is what the source shows, down to each byte."""
+    with (
+        opener(kind, tmp_path, postgres_address)() as source,
+        opener(other, tmp_path, postgres_address)() as target,
+    ):
+        fill(source)
+        before = state_of(source)
+        planned = copy_store(source, target, dry_run=True)
+        assert (*target.keys(), *target.blobs) == ()
+        report = copy_store(source, target)
+        assert report.is_complete
+        assert {*states(report).values()} == {"copied"}
+        assert states(planned) == states(report)
+        assert [session.payloads for session in planned.sessions] == [
+            session.payloads for session in report.sessions
+        ]
+        assert state_of(target) == state_of(source) == before
+        assert (report.trashed, target.trash()) == (1, [])
+        assert report.accesses == planned.accesses == 5
+        again = copy_store(source, target)
+        assert {*states(again).values()} == {*(notes.state for notes in again.notes)} == {"same"}
+        assert sum(session.added for session in again.sessions) == again.accesses == 0
+        assert state_of(target) == before
+        # Both go on from there in the same way.
+        for store in (source, target):
+            store.append(
+                DAMAGED,
+                [User(id="z1", ts=9.0, content="a"), User(id="z2", ts=9.0, content="b")],
+                expect=ANY_HEAD,
+            )
+        assert view_of(target, DAMAGED)["path"] == view_of(source, DAMAGED)["path"]
+
+
+@pytest.mark.parametrize(("kind", "other"), PAIRS)
+def test_what_has_grown_is_brought_up_to_date(
+    kind: str, other: str, tmp_path: Path, postgres_address: str
+) -> None:
+    """Records, notes and accesses that came since the last copy follow; nothing else is written."""
+    with (
+        opener(kind, tmp_path, postgres_address)() as source,
+        opener(other, tmp_path, postgres_address)() as target,
+    ):
+        fill(source)
+        copy_store(source, target)
+        source.append(PLAIN, [User(content=f"new {n}") for n in range(3)], expect=ANY_HEAD)
+        source.append(BARE, [User(content="the first")], expect=ANY_HEAD)
+        source.create(SessionKey("main", "later"))
+        source.notes("main").append(["A second note."], once="flush 2")
+        source.audit.note(source.audit.entries().accesses[0])
+        report = copy_store(source, target)
+        assert report.is_complete
+        assert {name: state for name, state in states(report).items() if state != "same"} == {
+            str(PLAIN): "updated",
+            str(BARE): "updated",
+            "main/later": "copied",
+        }
+        assert report.accesses == 1
+        assert state_of(target) == state_of(source)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_changed_at_the_target_stays(
+    kind: str, tmp_path: Path, postgres_address: str
+) -> None:
+    """A session or a file that somebody wrote to there is a conflict; the others are copied."""
+    with MemoryStore() as source, opener(kind, tmp_path, postgres_address)() as target:
+        fill(source)
+        copy_store(source, target)
+        target.append(PLAIN, [User(content="at the target")], expect=ANY_HEAD)
+        source.append(OWNED, [User(content="at the source")], expect=ANY_HEAD)
+        target.append(OWNED, [User(content="at the target")], expect=ANY_HEAD)
+        source.append(DAMAGED, [User(content="more")], expect=ANY_HEAD)
+        notes = target.notes("main")
+        notes.put("folder/MEMORY.md", notes.data("folder/MEMORY.md"), b"# Theirs\n")
+        before = [view_of(target, key) for key in (PLAIN, OWNED)]
+        report = copy_store(source, target)
+        assert not report.is_complete
+        assert states(report)[str(PLAIN)] == states(report)[str(OWNED)] == "conflict"
+        assert states(report)[str(DAMAGED)] == "updated"
+        assert [view_of(target, key) for key in (PLAIN, OWNED)] == before
+        assert notes.data("folder/MEMORY.md") == b"# Theirs\n"
+        (found,) = [each for each in report.notes if not each.is_done]
+        assert (found.state, found.scope) == ("conflict", notes.scope)
+        position = len(b"".join(source.export(PLAIN)))
+        (conflict,) = [each for each in report.sessions if each.key == PLAIN]
+        assert f"`@{position}`" in conflict.detail
+
+
+def test_one_owner_can_be_copied_alone(tmp_path: Path) -> None:
+    """Only the owner's sessions and notes, and the payloads that these name."""
+    with MemoryStore() as source, open_store(tmp_path / "target") as target:
+        fill(source)
+        report = copy_store(source, target, owner="ann")
+        assert sorted(target.keys()) == sorted([DAMAGED, OWNED])
+        assert [notes.scope for notes in report.notes] == [source.notes("helper", "ann").scope]
+        assert (*target.blobs, *target.audit.entries().accesses) == ()
+        copy_store(source, target, agent="main")
+        assert set(target.agents()) == {"main", "helper"}
+        assert [note.text for note in target.notes("helper").notes()] == []
+
+
+def test_notes_of_an_unknown_owner_are_reported(tmp_path: Path) -> None:
+    """A folder does not tell whose notes it holds; who names the owner gets them copied."""
+    with open_store(tmp_path / "source") as source, MemoryStore() as target:
+        source.notes("main", "eve").append(["Nobody knows me."])
+        report = copy_store(source, target)
+        assert [notes.state for notes in report.notes] == ["failed"]
+        assert not report.is_complete
+        assert copy_store(source, target, owner="eve").is_complete
+        assert [note.text for note in target.notes("main", "eve").notes()] == ["Nobody knows me."]
+
+
+def test_a_session_in_use_is_copied_and_reported(tmp_path: Path) -> None:
+    """At the source a turn may run: the copy says so. At the target it is a conflict."""
+    with open_store(tmp_path / "source") as source, MemoryStore() as target:
+        fill(source)
+        token = source.leases.acquire(PLAIN, "a turn of mine", 60)
+        report = copy_store(source, target)
+        (plain,) = [each for each in report.sessions if each.key == PLAIN]
+        assert (plain.state, plain.turn, plain.is_done) == ("copied", "a turn of mine", False)
+        assert not report.is_complete
+        source.append(PLAIN, [User(content="the answer")], expect=ANY_HEAD, token=token)
+        source.leases.release(PLAIN, token)
+        there = target.leases.acquire(PLAIN, "theirs", 60)
+        (plain,) = [each for each in copy_store(source, target).sessions if each.key == PLAIN]
+        assert plain.state == "conflict"
+        assert "theirs" in plain.detail
+        target.leases.release(PLAIN, there)
+        assert copy_store(source, target).is_complete
+        assert view_of(target, PLAIN) == view_of(source, PLAIN)
+
+
+def test_a_store_is_not_copied_into_itself(tmp_path: Path) -> None:
+    """However it is spelled."""
+    with open_store(tmp_path / "store") as store, open_store(tmp_path / "store") as same:
+        for target in (store, same):
+            with pytest.raises(UsageError, match="into itself"):
+                copy_store(store, target)
+
+
+def test_a_damaged_payload_does_not_stop_the_others(tmp_path: Path) -> None:
+    """It is reported with its session, and the records are copied."""
+    with open_store(tmp_path / "source") as source, MemoryStore() as target:
+        fill(source)
+        (path,) = (tmp_path / "source" / "blobs").rglob("*.zst")
+        path.write_bytes(b"spoilt")
+        report = copy_store(source, target)
+        (plain,) = [each for each in report.sessions if each.key == PLAIN]
+        assert plain.state == "copied"
+        assert path.stem[:12] in plain.detail
+        assert not list(target.blobs)
+        assert b"".join(target.export(PLAIN)) == b"".join(source.export(PLAIN))
+
+
+def test_payloads_that_both_stores_share_stay_where_they_are(tmp_path: Path) -> None:
+    """With one place for payloads, none is copied and none is lost."""
+    shared = tmp_path / "payloads"
+    with (
+        open_store(tmp_path / "source", blobs=shared) as source,
+        open_store(tmp_path / "target", blobs=shared) as target,
+    ):
+        fill(source)
+        report = copy_store(source, target)
+        assert report.is_complete
+        assert sum(session.payloads for session in report.sessions) == 0
+    with open_store(tmp_path / "source", blobs=shared) as source, MemoryStore() as target:
+        copied = copy_store(source, target)
+        assert sum(session.payloads for session in copied.sessions) == 1
+        assert len(list(target.blobs)) == 1
