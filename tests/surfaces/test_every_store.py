@@ -8,6 +8,7 @@ they leave in the store must be the same.
 from __future__ import annotations
 
 import re
+import shutil
 from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from holdfast.stores import SessionStore
 
 NOW = 1_763_294_400.0
+ANYWHERE = "anywhere"
+"""The address of the store that a command is to use; others are what they say."""
 MODES: list[list[str]] = [[], ["--json"]]
 NAMES = sorted(name for commands in cli.COMMANDS.values() for name in commands)
 
@@ -64,11 +67,16 @@ def state_of(store: SessionStore) -> object:
 def run_on(address: str, argv: list[str], patch: pytest.MonkeyPatch) -> object:
     """Return what a command prints, and what the store holds afterwards."""
     with planted_store(address) as store, patch.context() as here:
-        here.setattr(stores_opening, "open_store", lambda _address, **_options: store)
+        real = stores_opening.open_store
+        here.setattr(
+            stores_opening,
+            "open_store",
+            lambda name, **more: store if name == ANYWHERE else real(name, **more),
+        )
         here.setattr(store, "close", lambda: None)  # what is in memory is looked at below
         here.setattr(MemoryStore, "caveat", "")  # said on every call; tests/stores has a test of it
-        text = shown([*argv, "--root", "anywhere"], patch, is_terminal=False)
-        text = text.replace(f"`{store.describe()}`", "STORE")
+        text = shown([*argv, "--root", ANYWHERE], patch, is_terminal=False)
+        text = text.replace(f"`{store.describe()}`", "STORE").replace(store.describe(), "STORE")
         text = text.replace(store.notes("main").location, "NOTES")
         return without_chance(text), without_chance(repr(state_of(store)))
 
@@ -94,6 +102,7 @@ def check_command(
         for address in addresses:
             found.append(run_on(address.format(number), [name, *way, *more], patch))
             (folder / "page.html").unlink(missing_ok=True)
+            shutil.rmtree(folder / "copied", ignore_errors=True)
         assert found[0] == found[1], way
 
 

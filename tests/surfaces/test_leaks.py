@@ -165,6 +165,7 @@ def ways_to_call(store: SessionStore, folder: Path) -> dict[str, list[list[str]]
         ],
         "import": [[file, "--session", "imported"], [file + VALUE]],
         "export": [["work"], *(["work", "--format", each] for each in DIALECTS)],
+        "copy": [[str(folder / "copied"), *more] for more in ([], ["--dry-run"])],
         "reseed": [["work"]],
         "checkpoint": [["work"], ["work", "--summary"], ["work", "--save"], ["work", "--list"]],
         "inspect": [["work"], ["work", "--html", page], [file]],

@@ -212,8 +212,8 @@ class SideStores(ABC):
         """
 
     @abstractmethod
-    def note_scopes(self, agent: str) -> set[str]:
-        """Return the `scope` of all notes of an agent and its owners that were ever written.
+    def note_scopes(self, agent: str) -> dict[str, str | None]:
+        """Return the `scope` of all notes that an agent and its owners have, with the owner.
 
-        It is made from the owner's name, which cannot always be told from it.
+        None where a store does not know the owner's name, which the scope is made from.
         """

@@ -162,10 +162,12 @@ class MemorySideStores(SideStores):
             table = self._tables.setdefault((agent, owner), new)
         return StoredNotes(TableFiles(table), agent, owner, clock=clock, redactor=redactor)
 
-    def note_scopes(self, agent: str) -> set[str]:
+    def note_scopes(self, agent: str) -> dict[str, str | None]:
         with self._mutex:
             tables = list(self._tables.items())
-        return {note_scope(*of) for of, table in tables if of[0] == agent and holds_notes(table)}
+        return {
+            note_scope(*of): of[1] for of, table in tables if of[0] == agent and holds_notes(table)
+        }
 
 
 class MemoryStore(MemoryEraser, MemorySideStores, SessionStore):

@@ -122,7 +122,7 @@ def view_of(store: SessionStore, key: SessionKey) -> dict[str, object]:
     """Return everything that can be seen of a session."""
     records = [entry.record for entry in store.read_all(key)]
     totals, info = store.totals(key), store.info(key)
-    if not info.records:  # a folder then shows the time of the file
+    if not info.created:  # no record has a time: a folder then shows that of the file
         info = msgspec.structs.replace(info, last_active=0.0)
     return {
         "export": b"".join(store.export(key)),

@@ -156,15 +156,15 @@ def _copy_notes(
     dry_run: bool,
 ) -> list[CopiedNotes]:
     done = []
-    owners = sorted(_owners(source, keys)) if owner is None else [owner]
+    owners = _owners(source, keys) if owner is None else {owner}
     for agent in agents:
-        scopes = source.note_scopes(agent)
-        for name in owners:
-            notes = source.notes(agent, name)
-            if notes.scope in scopes:
-                scopes.remove(notes.scope)
-                done.append(copy_notes(notes, target.notes(agent, name), is_dry_run=dry_run))
-        if owner is None:
-            why = "nobody can tell whose notes these are: name their owner"
-            done += [CopiedNotes(scope, "failed", detail=why) for scope in sorted(scopes)]
+        known = {source.notes(agent, name).scope: name for name in owners}
+        for scope, stored in sorted(source.note_scopes(agent).items()):
+            name = stored if stored is not None and owner is None else known.get(scope)
+            if name is not None:
+                notes, there = source.notes(agent, name), target.notes(agent, name)
+                done.append(copy_notes(notes, there, is_dry_run=dry_run))
+            elif owner is None:
+                why = "nobody can tell whose notes these are: name their owner"
+                done.append(CopiedNotes(scope, "failed", detail=why))
     return done

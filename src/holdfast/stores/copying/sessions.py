@@ -28,14 +28,14 @@ from holdfast.stores.copying.pieces import LogPieces
 from holdfast.stores.copying.report import CopiedSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.ports import BlobStore, SessionStore
     from holdfast.stores.copying.report import CopyState
 
 _TRIES: Final = 20
-"""Comparisons of a log that another copy writes to at the same time."""
+"""Comparisons of a log that another writes to at the same time, without making it longer."""
 
 
 class Conflict(HoldfastError):
@@ -96,7 +96,7 @@ class SessionCopy:
         self._payloads = payloads
         self._is_dry_run = is_dry_run
         self._on_bytes = on_bytes
-        self._is_there = False
+        self._was_there: bool | None = None
         self._added = self._left_out = 0
 
     def run(self) -> CopiedSession:
@@ -108,8 +108,8 @@ class SessionCopy:
             turn = self._source.leases.current(self._key)
             size = self._copy_log()
             self._copy_summary()
-            state: CopyState = "copied" if not self._is_there else "same"
-            state = "updated" if self._is_there and self._added else state
+            state: CopyState = "same" if not self._added else "updated"
+            state = state if self._was_there else "copied"
             names = self._payloads.lost[lost:]
             result = CopiedSession(
                 self._key,
@@ -130,14 +130,17 @@ class SessionCopy:
 
     def _copy_log(self) -> int:
         """Return the size of the target's log once it is what the source's is."""
-        for number in range(_TRIES):
+        tries = found = 0
+        while tries < _TRIES:
             try:
-                size = self._compare(is_first=number == 0)
-            except LogGrown:
-                continue  # another copy was faster: look again
+                size = self._compare()
+            except LogGrown as error:  # another copy was faster: look again
+                tries, found = (0 if error.found > found else tries + 1), error.found
+                continue
             except SessionExists as error:
                 if error.taken_by != self._key.session:
                     raise
+                tries += 1
                 continue
             if self._added and not self._is_dry_run:
                 self._verify(size)
@@ -148,9 +151,10 @@ class SessionCopy:
             hint="let one copy run at a time, and nobody write at the target",
         )
 
-    def _compare(self, *, is_first: bool) -> int:
+    def _compare(self) -> int:
         """Compare the logs, and write what the target lacks; returns the size it then has."""
         there = _Stream(self._target, self._key)
+        self._was_there = there.is_there if self._was_there is None else self._was_there
         pieces = LogPieces(self._key, self._source.export(self._key))
         size = 0
         for piece in pieces:
@@ -164,8 +168,6 @@ class SessionCopy:
             self._on_bytes(size)
         if extra := there.take(1):
             raise self._difference(size, b"", extra)
-        if is_first:
-            self._is_there = there.is_there
         if not there.is_there and size == 0 and not self._is_dry_run:
             self._target.create_log(self._key, [])
         self._left_out = pieces.left_out
@@ -228,9 +230,13 @@ class _Stream:
     """The bytes of a log, taken so many at a time; none where there is no session."""
 
     def __init__(self, store: SessionStore, key: SessionKey) -> None:
-        self.is_there = True
-        self._blocks = self._read(store, key)
+        self._blocks = store.export(key)
         self._held = bytearray()
+        self.is_there = True
+        try:
+            self._held += next(self._blocks, b"")
+        except NoSuchSession:
+            self.is_there = False
 
     def take(self, size: int) -> bytes:
         """Return the next bytes; fewer at the end."""
@@ -239,12 +245,6 @@ class _Stream:
         taken = bytes(self._held[:size])
         del self._held[:size]
         return taken
-
-    def _read(self, store: SessionStore, key: SessionKey) -> Iterator[bytes]:
-        try:
-            yield from store.export(key)
-        except NoSuchSession:
-            self.is_there = False
 
 
 def _some(names: list[str]) -> str:

@@ -75,7 +75,7 @@ class FileSideStores(SideStores):
 
         return NoteStore(self.root, agent, owner, clock=clock, redactor=redactor)
 
-    def note_scopes(self, agent: str) -> set[str]:
+    def note_scopes(self, agent: str) -> dict[str, str | None]:
         from holdfast.stores.notes.note_files import TRASH
         from holdfast.stores.notes.notes import OWNERS, note_scope
 
@@ -83,10 +83,10 @@ class FileSideStores(SideStores):
             return {name for name, _status in self._folders.listing(tuple(scope.split("/")))}
 
         own = note_scope(agent, "")
-        scopes = [own]
+        scopes: dict[str, str | None] = {own: ""}
         if OWNERS in names(own):
-            scopes += [f"{own}/{OWNERS}/{name}" for name in names(f"{own}/{OWNERS}")]
-        return {scope for scope in scopes if names(scope) - {OWNERS, TRASH}}
+            scopes |= dict.fromkeys(f"{own}/{OWNERS}/{name}" for name in names(f"{own}/{OWNERS}"))
+        return {scope: scopes[scope] for scope in scopes if names(scope) - {OWNERS, TRASH}}
 
 
 class JsonlStore(FileEraser, FileSideStores, SessionStore):

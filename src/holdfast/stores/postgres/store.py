@@ -95,13 +95,13 @@ class PostgresSideStores(SideStores):
         table = PostgresNoteTable(self._connections, agent, owner, clock=clock)
         return StoredNotes(TableFiles(table), agent, owner, clock=clock, redactor=redactor)
 
-    def note_scopes(self, agent: str) -> set[str]:
+    def note_scopes(self, agent: str) -> dict[str, str | None]:
         from holdfast.stores.notes.notes import note_scope
 
         query = """SELECT DISTINCT owner FROM {s}.notes
           WHERE agent = %s AND NOT encode(path, 'escape') LIKE '.trash/%%'"""
         rows = self._connections.rows("list notes", query, [agent])
-        return {note_scope(agent, to_text(row[0])) for row in rows}
+        return {note_scope(agent, owner): owner for owner in (to_text(row[0]) for row in rows)}
 
 
 class PostgresStore(PostgresEraser, PostgresSideStores, SessionStore):

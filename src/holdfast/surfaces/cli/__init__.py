@@ -54,6 +54,9 @@ COMMANDS: Final = {
         "import": "Create sessions from other tools' transcripts; report what was left out",
         "export": "Write a session's log or a message list, with secrets masked",
     },
+    "holdfast.surfaces.cli.verbs.copy": {
+        "copy": "Copy everything of a store into another, and verify it; run it again to go on",
+    },
     "holdfast.surfaces.cli.verbs.reseed": {
         "reseed": "Print a session as text for a backend that lost its own",
     },

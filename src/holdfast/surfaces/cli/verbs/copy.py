@@ -1,0 +1,235 @@
+"""`copy`: everything of a store into another, to move it or to keep a second one up to date."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.errors import UsageError
+from holdfast.surfaces.answers import Cell, Row
+from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.formatting import count, size_text
+
+if TYPE_CHECKING:
+    from holdfast.ports import SessionStore
+    from holdfast.stores.copying.report import (
+        CopiedNotes,
+        CopiedSession,
+        CopyProgress,
+        CopyReport,
+        CopyState,
+    )
+    from holdfast.surfaces.formatting import Tone
+
+_EXAMPLE: Final = """example:
+  holdfast copy .sessions postgresql://agent@db.example/agents --dry-run
+  holdfast copy .sessions postgresql://agent@db.example/agents
+"""
+_EXIT_INCOMPLETE: Final = 1
+_ROWS_MAX: Final = 50
+"""Sessions without a problem that are listed; there may be a hundred thousand."""
+_INSIDE: Final = "-"
+"""As an address of payloads: in the store itself."""
+_TONES: Final[dict[CopyState, Tone]] = {
+    "copied": "good",
+    "updated": "good",
+    "same": "dim",
+    "conflict": "bad",
+    "failed": "bad",
+}
+
+
+class _Source(argparse.Action):
+    """Takes FROM for the root of the command: it is the store that the command works on."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - how argparse calls it
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        if values is not None:
+            namespace.source = namespace.root = values
+
+
+def _add_copy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source", metavar="FROM", nargs="?", action=_Source, help="a store (default: the root)"
+    )
+    parser.add_argument("target", metavar="TO", help="another store: a folder or another address")
+    for side in ("from", "to"):
+        parser.add_argument(
+            f"--{side}-blobs",
+            metavar="ADDRESS",
+            help=f"the payloads of {side.upper()}, {_INSIDE} for the store itself (default: "
+            "HOLDFAST_BLOBS, else the store itself)",
+        )
+    parser.add_argument("--dry-run", action="store_true", help="write nothing, show what is to do")
+
+
+def _copy(args: argparse.Namespace, app: App) -> int:
+    from holdfast.stores.copying.copy import copy_store
+
+    if args.source is not None and args.root != args.source:
+        raise UsageError("FROM and --root name two stores", hint="name the source once")
+    with ExitStack() as stack:
+        source, target = _open(args, app, stack)
+        report = copy_store(
+            source,
+            target,
+            agent=args.agent,
+            owner=args.owner,
+            dry_run=args.dry_run,
+            on_progress=lambda now: app.out.count(_progress(now)),
+        )
+        app.out.count("")
+    if not (report.sessions or report.notes or report.accesses):
+        raise UsageError(
+            f"there is nothing to copy in `{report.source}`",
+            hint="check the address, --agent and --owner",
+        )
+    if app.out.is_json:
+        app.out.json(_report_json(report))
+    else:
+        _show(app, report)
+    return 0 if report.is_complete else _EXIT_INCOMPLETE
+
+
+def _open(
+    args: argparse.Namespace, app: App, stack: ExitStack
+) -> tuple[SessionStore, SessionStore]:
+    """Open both stores; where their payloads are in one place, they share it."""
+    from holdfast.stores.opening import open_store
+
+    ours, theirs = (
+        None if given == _INSIDE else given or app.settings.blobs
+        for given in (args.from_blobs, args.to_blobs)
+    )
+    source = app.store
+    if ours != app.settings.blobs:
+        source = stack.enter_context(open_store(app.settings.root, blobs=ours))
+    shared = source.blobs if theirs is not None and theirs == ours else theirs
+    target = stack.enter_context(open_store(args.target, blobs=shared))
+    for store, what in ((source, "from"), (target, "to")):
+        if store.caveat:
+            raise UsageError(
+                f"cannot copy {what} `{store.describe()}`: {store.caveat}",
+                hint="name a folder or a database; a program can use `copy_store`",
+            )
+    return source, target
+
+
+def _progress(now: CopyProgress) -> str:
+    return f"{now.number:,} of {now.total:,}: {now.key} {size_text(now.bytes)}"
+
+
+def _show(app: App, report: CopyReport) -> None:
+    troubles = [session for session in report.sessions if not session.is_done]
+    changed = [session for session in report.sessions if session.is_done and session.added]
+    app.out.note(f"from {report.source}")
+    app.out.note(f"to   {report.target}")
+    if shown := [*changed[:_ROWS_MAX], *troubles]:
+        columns = ("Session", "", ">Size", ">Added", ">Outputs", "")
+        app.out.table(columns, map(_session_row, shown))
+    if len(changed) > _ROWS_MAX:
+        app.out.note(f"and {len(changed) - _ROWS_MAX:,} more; --json lists them")
+    if report.notes:
+        app.out.table(("Notes", "", ">Files", ">Added", ""), map(_notes_row, report.notes))
+    app.out.line(_sum(report))
+    if report.trashed:
+        app.out.note(f"not copied: {count(report.trashed, 'session')} in the trash")
+    if report.accesses_damaged:
+        app.out.note(
+            f"not copied: {count(report.accesses_damaged, 'damaged line')} of the audit log"
+        )
+    left_out = [session for session in report.sessions if session.left_out]
+    if left_out:
+        size = sum(session.left_out for session in left_out)
+        app.out.note(
+            f"not copied: {size:,} bytes at the end of {count(len(left_out), 'log')}, of appends "
+            "that never completed"
+        )
+    if not report.is_complete:
+        app.out.note("nothing was lost or overwritten; run it again once that is settled")
+
+
+def _session_row(session: CopiedSession) -> Row:
+    detail = session.detail
+    if session.turn:
+        detail = f"a turn is running: {session.turn}; copy again after it"
+    return [
+        Cell(str(session.key), "name"),
+        Cell(session.state, _TONES[session.state]),
+        size_text(session.bytes),
+        size_text(session.added),
+        f"{session.payloads:,}",
+        Cell(detail, "plain" if session.is_done else "bad"),
+    ]
+
+
+def _notes_row(notes: CopiedNotes) -> Row:
+    return [
+        Cell(notes.scope, "name"),
+        Cell(notes.state, _TONES[notes.state]),
+        f"{notes.files:,}",
+        f"{notes.added:,}",
+        Cell(notes.detail, "plain" if notes.is_done else "bad"),
+    ]
+
+
+def _sum(report: CopyReport) -> str:
+    """Return the report in one line."""
+    states = Counter(session.state for session in report.sessions)
+    running = sum(bool(session.turn) for session in report.sessions)
+    parts = [f"{states[state]:,} {state}" for state in _TONES if states[state]]
+    parts += [f"{running:,} with a running turn"] * bool(running)
+    said = f"{count(len(report.sessions), 'session')}: {', '.join(parts) or 'none'}"
+    payloads = sum(session.payloads for session in report.sessions)
+    added = [count(payloads, "output")] if payloads else []
+    added += [f"{count(report.accesses, 'line')} of the audit log"] if report.accesses else []
+    would = "would be " if report.is_dry_run else ""
+    return said + (f"; {' and '.join(added)} {would}added" if added else "")
+
+
+def _report_json(report: CopyReport) -> dict[str, object]:
+    return {
+        "complete": report.is_complete,
+        "dry_run": report.is_dry_run,
+        "source": report.source,
+        "target": report.target,
+        "sessions": [
+            {
+                "session": session.key.session,
+                "agent": session.key.agent,
+                "state": session.state,
+                "bytes": session.bytes,
+                "added": session.added,
+                "payloads": session.payloads,
+                "left_out": session.left_out,
+                "turn": session.turn or None,
+                "detail": session.detail or None,
+            }
+            for session in report.sessions
+        ],
+        "notes": [
+            {
+                "scope": notes.scope,
+                "state": notes.state,
+                "files": notes.files,
+                "added": notes.added,
+                "detail": notes.detail or None,
+            }
+            for notes in report.notes
+        ],
+        "accesses": report.accesses,
+        "accesses_damaged": report.accesses_damaged,
+        "trashed": report.trashed,
+    }
+
+
+VERBS = {
+    "copy": Verb(_add_copy, _copy, _EXAMPLE),
+}

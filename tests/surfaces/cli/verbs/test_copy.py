@@ -1,0 +1,130 @@
+"""`holdfast copy`: moves a store, tells what it did, and fails loudly where something is left."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.stores.copying.stores_to_copy import DAMAGED, OWNED, PLAIN, fill, state_of
+from tests.support.cli import run_in_process
+from tests.surfaces.terminals import Terminal
+
+from holdfast import User
+from holdfast.stores import ANY_HEAD, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.surfaces.conftest import Cli, Result
+
+
+@pytest.fixture
+def copy(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    """Run `holdfast copy` with these arguments, in a folder with a filled store `here`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HOLDFAST_ROOT", raising=False)
+    with open_store("here") as store:
+        fill(store)
+    return lambda *args: run_in_process(["copy", *args], capfd, b"")
+
+
+def test_a_store_moves_to_a_database_and_back(
+    copy: Callable[..., Result], postgres_address: str
+) -> None:
+    """Everything is there, verified; a second run has nothing to do; the way back is the same."""
+    planned = copy("here", postgres_address, "--dry-run", "--json")
+    assert planned.status == 0
+    done = copy("here", postgres_address, "--json")
+    assert done.status == 0
+    assert {**done.json, "dry_run": True} == planned.json
+    assert done.json["complete"] is True
+    assert {session["state"] for session in done.json["sessions"]} == {"copied"}
+    again = copy("here", postgres_address)
+    assert again.status == 0
+    assert "5 sessions: 5 same" in again.out
+    assert "1 session in the trash" in again.err
+    assert copy(postgres_address, "back").status == 0
+    with open_store("here") as here, open_store("back") as back:
+        assert state_of(back) == state_of(here)
+
+
+def test_what_is_in_the_way_is_reported(copy: Callable[..., Result]) -> None:
+    """The exit code says that something is left; the table says which session, and why."""
+    copy("here", "there")
+    with open_store("here") as here, open_store("there") as there:
+        there.append(PLAIN, [User(content="at the target")], expect=ANY_HEAD)
+        here.leases.acquire(OWNED, "a turn of mine", 60)
+        found = copy("here", "there")
+        assert found.status == 1
+        assert "conflict" in found.out
+        assert "a turn is running: a turn of mine" in found.out
+        assert str(DAMAGED) not in found.out
+        parts = copy("here", "there", "--json").json["sessions"]
+        states = {part["session"]: part["state"] for part in parts}
+        assert (states["plain"], states["owned"]) == ("conflict", "same")
+        assert [part["turn"] for part in parts if part["turn"]] == ["a turn of mine"]
+
+
+def test_stores_that_cannot_be_copied_are_refused(copy: Callable[..., Result]) -> None:
+    """An empty source is more likely a mistake; what ends with the command keeps nothing."""
+    for arguments, words in {
+        ("heer", "there"): "nothing to copy",
+        ("here", "here"): "into itself",
+        ("here", "./here/../here"): "into itself",
+        ("here", "memory:"): "gone when this process ends",
+        ("memory:", "there"): "gone when this process ends",
+        ("here", "there", "--root", "elsewhere"): "two stores",
+        ("here", "mysql://x/y"): "no such kind of address",
+    }.items():
+        found = copy(*arguments)
+        assert (found.status, words in found.err) == (2, True), (arguments, found)
+
+
+def test_payloads_follow_the_settings(
+    copy: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HOLDFAST_BLOBS holds for both sides; an option takes one of them elsewhere."""
+    for place in ("alone", "shared", "inside"):
+        monkeypatch.setenv("HOLDFAST_BLOBS", "payloads")
+        options = {
+            "alone": ["--from-blobs", "-", "--to-blobs", "elsewhere"],
+            "shared": ["--from-blobs", "-"],
+            "inside": ["--from-blobs", "-", "--to-blobs", "-"],
+        }[place]
+        assert copy("here", place, *options, "--json").status == 0
+        where = {"alone": "elsewhere", "shared": "payloads", "inside": None}[place]
+        with open_store(place, blobs=where) as store:
+            assert len(list(store.blobs)) == 1
+    stored = copy("shared", "another", "--json").json["sessions"]
+    assert sum(session["payloads"] for session in stored) == 0
+
+
+def test_no_password_is_shown(copy: Callable[..., Result]) -> None:
+    """Neither where the server cannot be reached, nor as JSON."""
+    address = "postgresql://agent:s3cret-words@127.0.0.1:1/none?connect_timeout=1"
+    for arguments in (("here", address), (address, "there")):
+        for more in ((), ("--json",)):
+            found = copy(*arguments, *more)
+            assert found.status == 1
+            assert "s3cret" not in found.out + found.err
+            assert "127.0.0.1" in found.out + found.err
+
+
+def test_the_root_is_the_source_that_is_not_named(cli: Cli, tmp_path: Path) -> None:
+    """`holdfast copy TO` copies what other commands work on."""
+    cli("new", "--id", "work")
+    assert cli("copy", str(tmp_path / "there"), "--json").json["sessions"][0]["session"] == "work"
+
+
+@pytest.mark.usefixtures("copy")
+def test_a_terminal_sees_how_far_it_is(tmp_path: Path) -> None:
+    """The count of sessions and bytes is replaced as it grows, and gone in the end."""
+    command = (sys.executable, "-m", "holdfast", "copy", "here", "there")
+    with Terminal(*command, folder=tmp_path, PYTHONPATH=":".join(sys.path)) as terminal:
+        assert terminal.wait_for_end() == 0
+        assert b"5 of 5: main/without-a-byte" in terminal.raw
+        assert b"5 sessions: 5 copied" in terminal.raw
