@@ -17,6 +17,7 @@ ERRORS = [
     if issubclass(kind, HoldfastError)
 ]
 VALUES = {
+    "int": 57,
     "bool": True,
     "str": "x",
     "float": 1.5,
