@@ -350,8 +350,14 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "read_branch": (KEY, "x"),
     "restore": ("x",),
     "erase_from_indexes": (KEY,),
+    "extend_log": (KEY, b"\n"),
+    "note_scopes": ("main",),
 }
-KEYWORDS: dict[str, dict[str, Any]] = {"append": {"expect": ANY_HEAD}, "fork": {"at": None}}
+KEYWORDS: dict[str, dict[str, Any]] = {
+    "append": {"expect": ANY_HEAD},
+    "extend_log": {"at": 0},
+    "fork": {"at": None},
+}
 STEPS = {"append_batch", "create_log", "open_log", "locate"}
 """Steps of other methods."""
 SILENT = {"close", "describe", "caveat", "local_folder", "sweep"}
