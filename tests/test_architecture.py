@@ -87,7 +87,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "surfaces": ("formatting", "answers", "chat_context", "slash_commands", "cli"),
     "surfaces.cli": (
-        *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "verbs"),
+        *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "copy"),
+        "verbs",
     ),
     "testing.conformance": (
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),
@@ -109,6 +110,7 @@ VALUES = frozenset(
     (
         *("Appended", "SessionInfo", "Trashed", "RepairedSession", "ErasableSession", "AuditPage"),
         *("LeaseHolder", "IndexSource", "IndexPassage", "FoundPassage", "Matches"),
+        *("CopiedSession", "CopiedNotes", "CopyReport", "CopyProgress"),
     )
 )
 """The classes of the ports that are values, and no ports."""

@@ -5,6 +5,7 @@ from `SessionStore`, implements its abstract methods and passes `holdfast.testin
 path, handle or seek appears here.
 """
 
+from holdfast.ports.copying import CopiedNotes, CopiedSession, CopyProgress, CopyReport
 from holdfast.ports.erasing import ErasableSession, SessionEraser
 from holdfast.ports.leases import LeaseHolder, Leases, uptime
 from holdfast.ports.models import AsyncModel, Model, OnDelta
@@ -49,6 +50,10 @@ __all__ = [
     "AuditPage",
     "BlobStore",
     "Clock",
+    "CopiedNotes",
+    "CopiedSession",
+    "CopyProgress",
+    "CopyReport",
     "Durability",
     "Entropy",
     "ErasableSession",

@@ -20,6 +20,10 @@ from holdfast.ports import (
     AuditPage as AuditPage,
     BlobStore as BlobStore,
     Clock as Clock,
+    CopiedNotes as CopiedNotes,
+    CopiedSession as CopiedSession,
+    CopyProgress as CopyProgress,
+    CopyReport as CopyReport,
     Durability as Durability,
     Entropy as Entropy,
     ErasableSession as ErasableSession,
@@ -48,12 +52,6 @@ from holdfast.stores.audit import (
 )
 from holdfast.stores.blobs import FileBlobs as FileBlobs
 from holdfast.stores.copying.copy import copy_store as copy_store
-from holdfast.stores.copying.report import (
-    CopiedNotes as CopiedNotes,
-    CopiedSession as CopiedSession,
-    CopyProgress as CopyProgress,
-    CopyReport as CopyReport,
-)
 from holdfast.stores.files import Disk as Disk
 from holdfast.stores.in_memory import (
     MemoryBlobs as MemoryBlobs,

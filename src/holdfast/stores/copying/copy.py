@@ -14,14 +14,14 @@ from holdfast.errors import (
     StoreUnavailable,
     UsageError,
 )
-from holdfast.stores.copying.notes import copy_notes
-from holdfast.stores.copying.report import (
+from holdfast.ports.copying import (
     CopiedNotes,
     CopiedSession,
     CopyProgress,
     CopyReport,
     OnProgress,
 )
+from holdfast.stores.copying.notes import copy_notes
 from holdfast.stores.copying.sessions import Payloads, SessionCopy
 
 if TYPE_CHECKING:

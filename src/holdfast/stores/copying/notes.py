@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX, NOTE_FILES_MAX
 from holdfast.errors import HoldfastError, NoteChanged, PathRejected, StoreUnavailable
-from holdfast.stores.copying.report import CopiedNotes
+from holdfast.ports.copying import CopiedNotes
 
 if TYPE_CHECKING:
     from holdfast.ports import Notes
-    from holdfast.stores.copying.report import CopyState
+    from holdfast.ports.copying import CopyState
 
 
 def copy_notes(source: Notes, target: Notes, *, is_dry_run: bool = False) -> CopiedNotes:

@@ -24,15 +24,15 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailable,
 )
+from holdfast.ports.copying import CopiedSession
 from holdfast.stores.copying.pieces import LogPieces
-from holdfast.stores.copying.report import CopiedSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.ports import BlobStore, SessionStore
-    from holdfast.stores.copying.report import CopyState
+    from holdfast.ports.copying import CopyState
 
 _TRIES: Final = 20
 """Comparisons of a log that another writes to at the same time, without making it longer."""

@@ -54,7 +54,7 @@ COMMANDS: Final = {
         "import": "Create sessions from other tools' transcripts; report what was left out",
         "export": "Write a session's log or a message list, with secrets masked",
     },
-    "holdfast.surfaces.cli.verbs.copy": {
+    "holdfast.surfaces.cli.copy.copy": {
         "copy": "Copy everything of a store into another, and verify it; run it again to go on",
     },
     "holdfast.surfaces.cli.verbs.reseed": {

@@ -1,4 +1,4 @@
-"""The result of a copy, as values."""
+"""The progress and the result of a copy from one store to another, as values."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from holdfast.surfaces.formatting import count, size_text
 
 if TYPE_CHECKING:
     from holdfast.ports import SessionStore
-    from holdfast.stores.copying.report import (
+    from holdfast.ports.copying import (
         CopiedNotes,
         CopiedSession,
         CopyProgress,

@@ -1,0 +1,1 @@
+"""`holdfast copy`: everything of a store into another."""
