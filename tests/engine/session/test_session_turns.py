@@ -284,6 +284,26 @@ def test_a_turn_that_gave_up_waiting_holds_nobody_up(bench: Bench) -> None:
     assert bench.say(session, "hello", wait=60).text == "one"
 
 
+def test_two_turns_of_a_process_never_wait_for_each_other(bench: Bench) -> None:
+    """Also where the later call was the first to ask, and has a place in the store's queue."""
+    session = bench.open([])
+    token = hold(bench.store, session)
+    first, second = lease.TurnScope(), lease.TurnScope()
+
+    def ask(scope: lease.TurnScope) -> TurnInProgress | None:
+        with scope.context():
+            return scope.acquire(bench.store, session.key, is_queued=True)
+
+    assert ask(second) is not None
+    assert ask(first) is not None
+    bench.store.leases.release(session.key, token)
+    asked = [ask(first), ask(second), ask(first), ask(second)]
+    assert [busy is None for busy in asked] == [False, False, True, False]
+    first.release()
+    assert ask(second) is None
+    second.release()
+
+
 # Turns inside turns
 
 

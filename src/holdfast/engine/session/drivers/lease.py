@@ -88,10 +88,12 @@ class TurnScope:
         """Take the lease; returns the error that names its holder where it is not free."""
         leases, start = store.leases, uptime()
         if self._waiter is None:
-            begun = TurnInProgress(str(key), self._holder, time.time())
-            self._waiter = LINE.join(f"{leases.place}\n{key}", self._number, begun)
+            asking = TurnInProgress(str(key), self._holder, time.time())
+            self._waiter = LINE.join(f"{leases.place}\n{key}", self._number, asking)
         busy = LINE.ahead(self._waiter)
-        if busy is None:
+        if busy is not None:
+            self._leave_queue()  # an earlier call came later, and would wait for this one
+        else:
             try:
                 self.token = leases.acquire(
                     key, self._holder, LEASE_SECONDS, queue_seconds=QUEUE_SECONDS * is_queued

@@ -28,8 +28,10 @@ class Waiter(msgspec.Struct, eq=False):
     place: str
     """The session, by a name that no other session of the process has."""
     number: int
+    asking: TurnInProgress
+    """For those behind it: that it asks."""
     busy: TurnInProgress
-    """The answer it got when it asked last; until then, that it asks."""
+    """The answer it got when it asked last; until then `asking`."""
     asked: float
 
 
@@ -49,11 +51,11 @@ class WaitingLine:
         """Return the place of a call among all calls."""
         return next(self._numbers)
 
-    def join(self, place: str, number: int, busy: TurnInProgress) -> Waiter:
+    def join(self, place: str, number: int, asking: TurnInProgress) -> Waiter:
         """Take the place of a call; `leave` gives it up."""
         if self._pid != os.getpid():
             self._forget()  # a forked child waits for itself alone
-        waiter = Waiter(place, number, busy, uptime())
+        waiter = Waiter(place, number, asking, asking, uptime())
         with self._mutex:
             waiting = self._waiters.setdefault(place, [])
             waiting.append(waiter)
@@ -68,7 +70,9 @@ class WaitingLine:
                 if other is waiter:
                     return None
                 if now - other.asked < QUEUE_SECONDS:
-                    return other.busy
+                    # It may have been told to wait for this one, which had asked before it.
+                    is_told = other.busy.holder != waiter.asking.holder
+                    return other.busy if is_told else other.asking
         return None
 
     def leave(self, waiter: Waiter) -> None:
