@@ -47,7 +47,7 @@ class Killer:
     """Ends the copy at one of the steps that reach a disk or a server, before or in the middle."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.step = self.last = 0
+        self.step = self.last = self._thread = 0
         patch.setattr(Disk, "write", self._torn(Disk.write))
         for kind, name in (
             *((Disk, "sync"), (Disk, "sync_folder"), (psycopg.Connection, "execute")),
@@ -58,13 +58,15 @@ class Killer:
     @contextmanager
     def at(self, last: int) -> Iterator[None]:
         """Kill at that step from now on; 0 is never."""
-        self.step, self.last = 0, last
+        self.step, self.last, self._thread = 0, last, threading.get_ident()
         try:
             yield
         finally:
             self.last = 0
 
     def _is_now(self) -> bool:
+        if threading.get_ident() != self._thread:
+            return False  # the bell for followers has a thread of its own
         self.step += 1
         return self.step == self.last
 

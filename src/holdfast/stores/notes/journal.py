@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX
 from holdfast.core.memory.note_files import DAY, bytes_to_append
+from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
 from holdfast.stores.files import open_file, open_to_append, write_new, write_whole
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _JOURNAL: Final = ".appending"
 _MARKS: Final = ".flushed"
+_WHOLE_MARK: Final = lazy_pattern(r"([^\n]+)\n(?=\n|\Z)")
+"""A mark has a line break of its own on either side; one that was cut off has not."""
 
 
 class _Append(msgspec.Struct, frozen=True):
@@ -105,7 +108,7 @@ def read_marks(folder: int) -> set[str]:
     except FileNotFoundError:
         return set()
     with os.fdopen(fd, "rb") as file:
-        return set(file.read().decode(errors="replace").split("\n"))
+        return set(_WHOLE_MARK.findall(file.read().decode(errors="replace")))
 
 
 def add_mark(notes: NoteFolder, folder: int, once: str) -> None:
