@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from tests.core.secrets.test_addresses import PASSWORD, SHAPES
@@ -15,6 +18,7 @@ from tests.support.cases import check_all
 from tests.support.runs import examples
 
 from holdfast import Memory, Session, SessionKey, User, config
+from holdfast.core.log import records
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.stores import ANY_HEAD, FileBlobs, JsonlStore, MemoryBlobs, MemoryStore
 from holdfast.stores import opening as stores_opening
@@ -273,3 +277,31 @@ def test_every_store_is_opened_by_the_same_function() -> None:
         assert isinstance(memory, MemoryStore)
         assert [info.title for info in files.sessions()] == ["hello"]
         assert [info.title for info in memory.sessions()] == ["hello"]
+
+
+def test_types_are_resolved_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many open a store at once: two of them in msgspec would crash the process."""
+    real, busy, together = msgspec.json.Decoder, threading.Lock(), []
+
+    def make(kind: Any) -> Any:
+        is_first = busy.acquire(blocking=False)
+        together.append(not is_first)
+        time.sleep(0.01)
+        if is_first:
+            busy.release()
+        return real(kind)
+
+    records._decoder.cache_clear()
+    monkeypatch.setattr(msgspec.json, "Decoder", make)
+    ready = threading.Barrier(8)
+
+    def open_store() -> None:
+        ready.wait()
+        MemoryStore().create(SessionKey("main", "s"))
+
+    threads = [threading.Thread(target=open_store) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == [False]

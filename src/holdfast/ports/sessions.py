@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from holdfast.core.log import views
 from holdfast.core.log.batch import Batch, new_header, place
 from holdfast.core.log.copies import LogRepair, copy_header, fork_records
 from holdfast.core.log.ids import free_key
+from holdfast.core.log.records import decode
 from holdfast.core.models.totals import SessionTotals
 from holdfast.errors import BadRecord, NoSuchSession, UsageError
 from holdfast.ports.erasing import SessionEraser
@@ -94,11 +96,18 @@ class RepairedSession(msgspec.Struct, frozen=True):
     leaves them where they are, in the damaged session."""
 
 
+_resolving: Final = threading.Lock()
+"""Held while types are resolved: msgspec would let a second thread decode with types that are
+resolved in part, and the process would crash."""
+
+
 class SessionCatalogue(SessionReader):
     """Makes, lists and removes sessions."""
 
     def __init__(self, *, clock: Clock = time.time, entropy: Entropy = random.getrandbits) -> None:
         self._clock, self._entropy = clock, entropy
+        with _resolving:
+            decode(b"{}")  # the first call resolves the types of records
 
     @abstractmethod
     def keys(self, agent: str | None = None) -> Iterable[SessionKey]:

@@ -4,24 +4,42 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import ExitStack
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import psycopg
 import pytest
-from tests.support.runs import is_whole
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.runs import examples, is_whole
 
+from holdfast.core.log.batch import Batch
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
 from holdfast.errors import HoldfastError, LogConflict, StoreUnavailable
 from holdfast.ports import ANY_HEAD
-from holdfast.stores.postgres.grouping import GROUP_MAX, LEADERS_MAX, GroupCommit
+from holdfast.stores.postgres.appending import AppendCall
+from holdfast.stores.postgres.grouping import (
+    GROUP_MAX,
+    LEADERS_MAX,
+    LEFT_ALONE,
+    GroupCommit,
+    PackedAppend,
+)
+from holdfast.stores.postgres.rows import additions
 from holdfast.stores.postgres.store import PostgresStore
+from holdfast.testing.conformance.samples import one_of_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from holdfast.testing.servers import PostgresServer
+
 THREADS = 16
 APPENDS = 100 if is_whole() else 6
+_numbers = count(1)
 KEYS = [SessionKey("main", f"s{number}") for number in range(THREADS)]
 
 
@@ -144,6 +162,79 @@ def test_an_append_that_fails_takes_no_other_with_it(
         if number not in (3, 4, 5, 6):
             assert _texts(store, key) == ["0", "1", "2", "3"]
     assert _texts(store, KEYS[3]) == ["0", "2"]
+
+
+_CALLS = st.lists(
+    st.tuples(
+        st.sampled_from(KEYS[:6]),
+        st.sampled_from(["any", "head", "stale", "token", "old token", "behind"]),
+        st.lists(st.sampled_from(range(len(one_of_each()))), min_size=1, max_size=4),
+    ),
+    min_size=2,
+    max_size=8,
+    unique_by=lambda call: call[0],
+)
+
+
+@given(rounds=st.lists(_CALLS, min_size=1, max_size=4))
+@examples(20)
+def test_a_group_does_what_its_appends_do_alone(
+    rounds: list[list[tuple[SessionKey, str, list[int]]]], postgres_server: PostgresServer
+) -> None:
+    """The same bytes, facts, totals and refusals, whatever is appended, and to whichever head."""
+    number = next(_numbers)
+    address = postgres_server.address
+    with ExitStack() as stack:
+        grouped, alone = (
+            stack.enter_context(
+                PostgresStore(
+                    f"{address}&schema=g{number}{name}",
+                    clock=lambda: 1_700_000_000.0,
+                    entropy=lambda _bits: 7,
+                )
+            )
+            for name in "ab"
+        )
+        for store in (grouped, alone):
+            for key in KEYS[:5]:  # the last one is absent
+                store.create(key)
+        for calls in rounds:
+            assert _append_all(grouped, calls, together=True) == _append_all(alone, calls)
+            for key in KEYS[:5]:
+                assert b"".join(grouped.export(key)) == b"".join(alone.export(key))
+                assert grouped.info(key) == alone.info(key)
+                assert grouped.totals(key) == alone.totals(key)
+                assert grouped.live(key) == alone.live(key)
+
+
+def _append_all(
+    store: PostgresStore, calls: list[tuple[SessionKey, str, list[int]]], *, together: bool = False
+) -> list[Any]:
+    """Return the answer to each append. Those that a group left alone are sent by themselves."""
+    packed = [_pack(store, *call) for call in sorted(calls)]
+    send = store._appender._send_group
+    group = [append for append in packed if append.can_be_grouped] if together else []
+    names = [append.session for append in group]
+    told = dict(zip(names, send(group), strict=True)) if len(group) > 1 else {}
+    answers = [told.get(append.session, LEFT_ALONE) for append in packed]
+    return [
+        send([append])[0] if answer == LEFT_ALONE else answer
+        for append, answer in zip(packed, answers, strict=True)
+    ]
+
+
+def _pack(store: PostgresStore, key: SessionKey, how: str, chosen: list[int]) -> PackedAppend:
+    records = [msgspec.structs.replace(one_of_each()[place], id="") for place in chosen]
+    batch = Batch(records, (), len(records) > 1)
+    head = "none" if key == KEYS[5] else store.head(key)
+    lines, now = store._encode(batch, head)
+    if how == "behind":  # the ids of another writer are later
+        lines = lines._replace(ids=tuple(f"{n:018x}" for n in range(len(records))))
+    expect = {"head": head, "stale": "stale"}.get(how)
+    token = {"token": 0, "old token": 5}.get(how)
+    added = additions(records, lines.ids, now)
+    call = AppendCall(key, batch, lines, added, expect, False, token)
+    return call.pack(is_repeated=False, is_ordered=True)
 
 
 @pytest.mark.parametrize("cut", ["before", "after"])

@@ -28,6 +28,17 @@ if TYPE_CHECKING:
 KEY = SessionKey("main", "s")
 _INT = st.integers(-(2**63), 2**63 - 1)
 _BYTES = st.binary(max_size=40)
+_TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
+
+
+def _pack_texts(texts: list[str | None]) -> bytes:
+    return prepared.pack_array("text", [None if text is None else text.encode() for text in texts])
+
+
+def _pack_floats(numbers: list[float]) -> bytes:
+    return prepared.pack_array("float8", [prepared.pack_float(number) for number in numbers])
+
+
 _PACKED: dict[str, tuple[Callable[[Any], bytes | None], st.SearchStrategy[Any]]] = {
     "bool": (prepared.pack_bool, st.booleans()),
     "int8": (prepared.pack_int, _INT | st.none()),
@@ -36,9 +47,11 @@ _PACKED: dict[str, tuple[Callable[[Any], bytes | None], st.SearchStrategy[Any]]]
         prepared.pack_bytes_array,
         st.lists(_BYTES | st.none(), min_size=1, max_size=6),
     ),
+    "text[]": (_pack_texts, st.lists(_TEXT | st.none(), min_size=1, max_size=6)),
+    "float8[]": (_pack_floats, st.lists(st.floats(allow_nan=False), min_size=1, max_size=6)),
     "int8[]": (prepared.pack_int_array, st.lists(_INT, min_size=1, max_size=6)),
     "bytea": (bytes, _BYTES),
-    "text": (str.encode, st.text(st.characters(exclude_characters="\0", codec="utf-8"))),
+    "text": (str.encode, _TEXT),
 }
 """For each type: how a value is packed, and the values."""
 
@@ -58,7 +71,7 @@ def connection(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[A
 
 def test_every_type_has_its_packer() -> None:
     """A type without one would be sent in a form that nobody tested."""
-    assert {*_PACKED, "jsonb"} == set(prepared.TYPES)
+    assert {*_PACKED, "jsonb", "jsonb[]"} == set(prepared.TYPES)
 
 
 @given(data=st.data())
@@ -73,10 +86,22 @@ def test_the_server_reads_what_was_packed(data: st.DataObject, postgres_server: 
             sent = connection.execute(f"SELECT %s::{name}".encode(), [value], binary=True).pgresult
             assert sent is not None
             assert row[0] == sent.get_value(0, 0)
-        (row,) = PreparedStatement("SELECT $1::jsonb ->> 'a'", ["jsonb"]).run(
-            connection, [[prepared.pack_jsonb('{"a": "é"}')]]
+        packed = prepared.pack_jsonb('{"a": "é"}')
+        for query, kind, value in (
+            ("SELECT $1::jsonb ->> 'a'", "jsonb", packed),
+            (
+                "SELECT ($1::jsonb[])[2] ->> 'a'",
+                "jsonb[]",
+                prepared.pack_array("jsonb", [None, packed]),
+            ),
+        ):
+            (row,) = PreparedStatement(query, [kind]).run(connection, [[value]])
+            assert row == ("é".encode(),)
+        numbers = data.draw(st.lists(_INT, max_size=5), label="numbers")
+        (row,) = PreparedStatement("SELECT $1::int8[]", ["int8[]"]).run(
+            connection, [[prepared.pack_int_array([*numbers, 7])]]
         )
-        assert row == ("é".encode(),)
+        assert prepared.unpack_int_array(row[0] or b"") == [*numbers, 7]
 
 
 def test_calls_of_one_run_are_one_transaction(connection: psycopg.Connection[Any]) -> None:
@@ -104,7 +129,7 @@ def test_a_large_pipeline_does_not_block(connection: psycopg.Connection[Any]) ->
 
 def test_a_statement_that_a_pooler_took_away_is_made_again(store: PostgresStore) -> None:
     """A pooler may hand out a connection that lacks it, or one where others prepared it."""
-    statement = store._appender._statement
+    statement = store._appender._statements._one
     for number in range(6):
         with store._connections.use() as connection:
             if number % 2:

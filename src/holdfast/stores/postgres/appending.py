@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -21,18 +21,14 @@ from holdfast.ports import Appended
 from holdfast.stores.jsonl.last_writer import this_process
 from holdfast.stores.postgres.connections import RETRY_DELAYS
 from holdfast.stores.postgres.failures import explain_unknown_outcome, is_lost
-from holdfast.stores.postgres.grouping import GroupCommit
-from holdfast.stores.postgres.prepared import (
-    PreparedStatement,
-    pack_bool,
-    pack_bytes_array,
-    pack_float,
-    pack_int,
-    pack_int_array,
-    pack_jsonb,
+from holdfast.stores.postgres.grouping import (
+    LEFT_ALONE,
+    AppendStatements,
+    GroupCommit,
+    PackedAppend,
 )
+from holdfast.stores.postgres.prepared import pack_bool, pack_float, pack_int, pack_jsonb
 from holdfast.stores.postgres.rows import (
-    COUNTS,
     additions,
     id_for_index,
     key_for_index,
@@ -48,21 +44,13 @@ if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connection, Connections
     from holdfast.stores.postgres.rows import Additions
 
-_TYPES: Final = (
-    *("text", "text", "bytea", "int8", "bytea[]", "bytea[]", "bytea[]", "int8[]", "bytea[]"),
-    *("int8", "bytea", "bool", "bool", "bool", "bytea", "bytea", "float8", "float8", "int8"),
-    *("bytea", "bytea", *["int8"] * len(COUNTS), "jsonb", "float8"),
-)
-_APPEND: Final = "SELECT outcome, head, detail FROM {{s}}.append_1({})".format(
-    ", ".join(f"${number}" for number in range(1, len(_TYPES) + 1))
-)
 _LOCK: Final = """SELECT head FROM {s}.logs
   WHERE agent = %s AND session = %s AND state = 0 FOR NO KEY UPDATE"""
 _HEADS_MAX: Final = 10_000
 """Heads that a process remembers, so that ids follow them without asking."""
 
 
-class _Call(msgspec.Struct, frozen=True):
+class AppendCall(msgspec.Struct, frozen=True):
     """An append, ready to be sent."""
 
     key: SessionKey
@@ -73,26 +61,25 @@ class _Call(msgspec.Struct, frozen=True):
     is_buffered: bool
     token: int | None
 
-    def parameters(self, *, is_repeated: bool, is_ordered: bool) -> tuple[bytes | None, ...]:
+    def pack(self, *, is_repeated: bool, is_ordered: bool) -> PackedAppend:
         """Return what the statement takes."""
         lines = self.lines.data.split(b"\n")[:-1]
         starts, size = [], 0
         for line in lines:
             starts.append(size)
             size += len(line) + 1
-        keys = [key_for_index(record) for record in self.batch.records]
-        claimed = [to_bytes(record_id) for record_id in self.batch.claimed]
         added = self.added
-        return (
+        turns, calls, tools, unknown = map(pack_int, added.counts)
+        return PackedAppend(
             self.key.agent.encode(),
             self.key.session.encode(),
             None if self.expect is None else to_bytes(self.expect),
             pack_int(self.token),
-            pack_bytes_array(claimed) if claimed else None,
-            pack_bytes_array([id_for_index(record_id) for record_id in self.lines.ids]),
-            pack_bytes_array(keys) if any(keys) else None,
-            pack_int_array(starts),
-            pack_bytes_array(lines),
+            [to_bytes(record_id) for record_id in self.batch.claimed],
+            [id_for_index(record_id) for record_id in self.lines.ids],
+            [key_for_index(record) for record in self.batch.records],
+            starts,
+            lines,
             pack_int(size),
             _writer(os.getpid()),
             pack_bool(self.is_buffered),
@@ -105,7 +92,10 @@ class _Call(msgspec.Struct, frozen=True):
             pack_int(added.messages),
             added.kept,
             added.boundary,
-            *map(pack_int, added.counts),
+            turns,
+            calls,
+            tools,
+            unknown,
             pack_jsonb(added.totals),
             pack_float(added.stated_cost),
         )
@@ -142,7 +132,7 @@ class Appender:
         self._absent = absent
         self._heads: dict[SessionKey, tuple[str, bool]] = {}
         """For each session, the head that we wrote, and True where a title is certain."""
-        self._statement = PreparedStatement(connections.format(_APPEND), _TYPES)
+        self._statements = AppendStatements(connections.format)
         self._group = GroupCommit(self._send_group)
 
     def append(
@@ -160,7 +150,7 @@ class Appender:
         is_titled = has_title and expect == head
         lines, now = self._encode(batch, head if expect is None else expect)
         added = additions(batch.records, lines.ids, now, is_titled=is_titled)
-        call = _Call(key, batch, lines, added, expect, is_buffered, token)
+        call = AppendCall(key, batch, lines, added, expect, is_buffered, token)
         call, answer = self._settle(call)
         if answer.outcome == "appended":
             has_title = is_titled or added.title != b""
@@ -169,7 +159,7 @@ class Appender:
         self._heads.pop(key, None)
         raise self._refusal(call, answer)
 
-    def _settle(self, call: _Call) -> tuple[_Call, _Answer]:
+    def _settle(self, call: AppendCall) -> tuple[AppendCall, _Answer]:
         """Send an append until its outcome is known."""
         is_repeated = is_locked = is_alone = False
         delays = iter(RETRY_DELAYS)
@@ -198,12 +188,15 @@ class Appender:
             if isinstance(answer, BaseException):  # sent with others: now alone
                 is_alone, is_repeated = True, not _is_refusal(answer)
                 continue
+            if answer.outcome == "alone":
+                is_alone = True
+                continue
             if answer.outcome != "order":
                 return call, answer
             # The ids of another writer are later. With the lock held, the head stays what it is.
             is_repeated, is_locked = False, True
 
-    def _send(self, sent: list[_Call], *, is_repeated: bool) -> _Answer:
+    def _send(self, sent: list[AppendCall], *, is_repeated: bool) -> _Answer:
         """Append in one statement."""
         return self._run(
             sent,
@@ -212,20 +205,26 @@ class Appender:
             ),
         )
 
-    def _send_with_others(self, call: _Call) -> _Answer | BaseException:
-        """Append in one statement, in one transaction with those of other threads that wait."""
-        parameters = call.parameters(is_repeated=False, is_ordered=True)
-        found = self._group.run((call.key.agent, call.key.session), parameters)
+    def _send_with_others(self, call: AppendCall) -> _Answer | BaseException:
+        """Append in one statement together with those of other threads that wait."""
+        packed = call.pack(is_repeated=False, is_ordered=True)
+        if not packed.can_be_grouped:
+            return _read_answer(LEFT_ALONE)
+        found = self._group.run((packed.agent, packed.session), packed)
         return found if isinstance(found, BaseException) else _read_answer(found)
 
-    def _send_group(self, calls: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Run appends in one transaction and one round trip."""
-        doing = f"append to session `{calls[0][1].decode()}`" if len(calls) == 1 else "append"
-        return self._connections.run(
-            doing, lambda connection: self._statement.run(connection, calls), is_repeatable=False
-        )
+    def _send_group(self, calls: Sequence[PackedAppend]) -> list[tuple[bytes | None, ...]]:
+        """Run appends to different sessions in one transaction and one round trip."""
 
-    def _send_locked(self, sent: list[_Call]) -> _Answer:
+        def work(connection: Connection) -> list[tuple[bytes | None, ...]]:
+            if len(calls) == 1:
+                return [self._statements.append(connection, calls[0])]
+            return self._statements.append_group(connection, calls)
+
+        doing = f"append to session `{calls[0].session.decode()}`" if len(calls) == 1 else "append"
+        return self._connections.run(doing, work, is_repeatable=False)
+
+    def _send_locked(self, sent: list[AppendCall]) -> _Answer:
         """Append under the lock of the session's row, with ids that follow its head."""
         key = sent[-1].key
 
@@ -243,17 +242,17 @@ class Appender:
 
         return self._run(sent, work)
 
-    def _run(self, sent: list[_Call], work: Callable[[Connection], _Answer]) -> _Answer:
+    def _run(self, sent: list[AppendCall], work: Callable[[Connection], _Answer]) -> _Answer:
         doing = f"append to session `{sent[-1].key.session}`"
         return self._connections.run(doing, work, is_repeatable=False)
 
     def _execute(
-        self, connection: Connection, call: _Call, *, is_repeated: bool, is_ordered: bool
+        self, connection: Connection, call: AppendCall, *, is_repeated: bool, is_ordered: bool
     ) -> _Answer:
-        parameters = call.parameters(is_repeated=is_repeated, is_ordered=is_ordered)
-        return _read_answer(self._statement.run(connection, [parameters])[0])
+        packed = call.pack(is_repeated=is_repeated, is_ordered=is_ordered)
+        return _read_answer(self._statements.append(connection, packed))
 
-    def _refusal(self, call: _Call, answer: _Answer) -> HoldfastError:
+    def _refusal(self, call: AppendCall, answer: _Answer) -> HoldfastError:
         """Return the error that says why nothing was appended."""
         key = str(call.key)
         match answer.outcome:

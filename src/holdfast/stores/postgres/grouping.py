@@ -1,9 +1,12 @@
-"""Group commit: appends that wait at the same time share one transaction, and so one flush.
+"""Group commit: appends that wait at the same time share one statement, and so one flush.
 
 No append waits for others to come. The first ones are sent alone; those that come while they are
 under way are sent together afterwards, by one of their threads. Each has its own answer. Where the
 server ends the transaction, nothing of it was stored, and each append is sent again by itself: so
 one that fails does not take others with it.
+
+There are two statements that append: for one session, and for many at once. The second one only
+appends or leaves alone: why a session was left alone is a question for the first one.
 """
 
 from __future__ import annotations
@@ -12,12 +15,23 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from holdfast.stores.postgres.prepared import (
+    PreparedStatement,
+    pack_array,
+    pack_bytes_array,
+    pack_int_array,
+    unpack_int_array,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Parameters = tuple[Any, ...]
+    from holdfast.stores.postgres.connections import Connection
+
+    Parameters = Any
     Row = tuple[Any, ...]
 
 GROUP_MAX: Final = 128
@@ -61,8 +75,8 @@ class GroupCommit:
         """Return the answer to an append; or what went wrong when it was sent with others, so that
         it must be sent by itself.
 
-        `order` is the place of its lock: transactions take locks in one order, so that none waits
-        for another that waits for it. Raises what went wrong when it was sent alone.
+        `order` is its session, the place of its lock: transactions take locks in one order, so that
+        none waits for another that waits for it. Raises what went wrong when it was sent alone.
         """
         if self._pid != os.getpid():
             self._reset()  # what waited in a parent process is sent there
@@ -97,11 +111,17 @@ class GroupCommit:
     def _lead(self, mine: _Waiting) -> None:
         """Send everything that waits, then let the next one lead."""
         with self._mutex:
-            others = [item for item in self._queue if item is not mine and not item.is_leader]
-            group = [mine, *others[: GROUP_MAX - 1]]
-            taken = set(map(id, group))
-            self._queue = deque(item for item in self._queue if id(item) not in taken)
-        group.sort(key=lambda waiting: waiting.order)  # stable: one session's keep their order
+            found = {mine.order: mine}
+            left: deque[_Waiting] = deque()
+            for item in self._queue:
+                if item is mine:
+                    continue
+                if item.is_leader or item.order in found or len(found) == GROUP_MAX:
+                    left.append(item)  # a session is in a group once: the next group takes it
+                else:
+                    found[item.order] = item
+            self._queue = left
+        group = [found[order] for order in sorted(found)]
         try:
             answers = self._send([waiting.parameters for waiting in group])
             for waiting, answer in zip(group, answers, strict=True):
@@ -125,3 +145,138 @@ class GroupCommit:
             following.is_leader = True
         if following.wake is not None:
             following.wake.set()
+
+
+LEFT_ALONE: Final = (b"alone", b"", None)
+"""The answer for a session to which nothing was appended together with others."""
+
+
+class PackedAppend(NamedTuple):
+    """An append as the statements take it, values in binary form."""
+
+    agent: bytes
+    session: bytes
+    expect: bytes | None
+    token: bytes | None
+    claimed: Sequence[bytes]
+    ids: Sequence[bytes | None]
+    keys: Sequence[bytes | None]
+    starts: Sequence[int]
+    """The start of each line, counted from the end of the log."""
+    lines: Sequence[bytes]
+    size: bytes | None
+    writer: bytes
+    is_buffered: bytes
+    is_repeated: bytes
+    is_ordered: bytes
+    title: bytes
+    label: bytes | None
+    created: bytes
+    last_active: bytes
+    messages: bytes | None
+    kept: bytes | None
+    boundary: bytes | None
+    turns: bytes | None
+    calls: bytes | None
+    tools: bytes | None
+    unknown: bytes | None
+    totals: bytes | None
+    stated_cost: bytes
+
+    @property
+    def can_be_grouped(self) -> bool:
+        """True where nothing must be looked up in the log before or after."""
+        return not self.claimed and self.boundary is None
+
+
+_TYPES: Final = (
+    *("text", "text", "bytea", "int8", "bytea[]", "bytea[]", "bytea[]", "int8[]", "bytea[]"),
+    *("int8", "bytea", "bool", "bool", "bool", "bytea", "bytea", "float8", "float8", "int8"),
+    *("bytea", "bytea", "int8", "int8", "int8", "int8", "jsonb", "float8"),
+)
+_EACH: Final = {
+    "agent": "text",
+    "session": "text",
+    "expect": "bytea",
+    "token": "int8",
+    "size": "int8",
+    "title": "bytea",
+    "label": "bytea",
+    "created": "float8",
+    "last_active": "float8",
+    "messages": "int8",
+    "turns": "int8",
+    "calls": "int8",
+    "tools": "int8",
+    "unknown": "int8",
+    "totals": "jsonb",
+    "stated_cost": "float8",
+}
+"""The values that each append of a group has, and their types."""
+_GROUP_TYPES: Final = (
+    *("bytea", *(f"{kind}[]" for kind in _EACH.values()), "bytea[]", "bytea[]", "int8[]"),
+    *("int8[]", "int8[]", "bytea[]", "bytea[]", "bytea[]"),
+)
+
+
+class AppendStatements:
+    """Runs appends on a connection."""
+
+    def __init__(self, format_query: Callable[[str], str]) -> None:
+        """`format_query` puts the name of the schema into a statement."""
+
+        def make(query: str, types: Sequence[str]) -> PreparedStatement:
+            places = ", ".join(f"${number}" for number in range(1, len(types) + 1))
+            return PreparedStatement(format_query(f"{query}({places})"), types)
+
+        self._one = make("SELECT outcome, head, detail FROM {s}.append_1", _TYPES)
+        self._group = make("SELECT {s}.append_group_1", _GROUP_TYPES)
+
+    def append(self, connection: Connection, call: PackedAppend) -> Row:
+        """Append to one session; returns outcome, head and details."""
+        return self._one.run(connection, [_values(call)])[0]
+
+    def append_group(self, connection: Connection, calls: Sequence[PackedAppend]) -> list[Row]:
+        """Append to different sessions, in the order of their names, in one transaction.
+
+        Returns an answer for each: appended, or left alone.
+        """
+        (row,) = self._group.run(connection, [_group_values(calls)])
+        done = set(unpack_int_array(row[0] or b""))
+        return [
+            (b"appended", call.ids[-1], None) if number in done else LEFT_ALONE
+            for number, call in enumerate(calls, 1)
+        ]
+
+
+def _values(call: PackedAppend) -> tuple[bytes | None, ...]:
+    return (
+        *call[:4],
+        pack_bytes_array(call.claimed) if call.claimed else None,
+        pack_bytes_array(call.ids),
+        pack_bytes_array(call.keys) if any(call.keys) else None,
+        pack_int_array(call.starts),
+        pack_bytes_array(call.lines),
+        *call[9:],
+    )
+
+
+def _group_values(calls: Sequence[PackedAppend]) -> tuple[bytes | None, ...]:
+    counts = [len(call.ids) for call in calls]
+    keys = list(chain.from_iterable(call.keys for call in calls))
+    numbers = chain.from_iterable([number] * count for number, count in enumerate(counts, 1))
+    return (
+        calls[0].writer,
+        *(
+            pack_array(kind, [getattr(call, name) for call in calls])
+            for name, kind in _EACH.items()
+        ),
+        pack_bytes_array([call.ids[0] for call in calls]),
+        pack_bytes_array([call.ids[-1] for call in calls]),
+        pack_int_array(counts),
+        pack_int_array(list(numbers)),
+        pack_int_array(list(chain.from_iterable(call.starts for call in calls))),
+        pack_bytes_array(list(chain.from_iterable(call.ids for call in calls))),
+        pack_bytes_array(keys) if any(keys) else None,
+        pack_bytes_array(list(chain.from_iterable(call.lines for call in calls))),
+    )

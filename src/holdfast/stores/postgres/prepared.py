@@ -32,8 +32,11 @@ TYPES: Final = {
     "text": 25,
     "float8": 701,
     "bytea[]": 1001,
+    "text[]": 1009,
     "int8[]": 1016,
+    "float8[]": 1022,
     "jsonb": 3802,
+    "jsonb[]": 3807,
 }
 """The numbers of built-in types, the same on every server."""
 _BINARY: Final = 1
@@ -49,6 +52,9 @@ _pack_float = struct.Struct(">d").pack
 _pack_length = struct.Struct(">i").pack
 _pack_array = struct.Struct(">iiiii").pack
 _pack_item = struct.Struct(">iq").pack
+_iterate_items = struct.Struct(">iq").iter_unpack
+_ARRAY_HEAD_BYTES: Final = 20
+"""Five numbers of four bytes, before the items."""
 _NULL_ITEM: Final = _pack_length(-1)
 
 
@@ -72,9 +78,9 @@ def pack_jsonb(text: str | None) -> bytes | None:
     return None if text is None else b"\1" + text.encode()
 
 
-def pack_bytes_array(items: Sequence[bytes | None]) -> bytes:
-    """Return a `bytea[]` that is not empty."""
-    parts = [_pack_array(1, None in items, TYPES["bytea"], len(items), 1)]
+def pack_array(kind: str, items: Sequence[bytes | None]) -> bytes:
+    """Return an array that is not empty, of values of a type that are packed."""
+    parts = [_pack_array(1, None in items, TYPES[kind], len(items), 1)]
     for item in items:
         if item is None:
             parts.append(_NULL_ITEM)
@@ -83,10 +89,20 @@ def pack_bytes_array(items: Sequence[bytes | None]) -> bytes:
     return b"".join(parts)
 
 
+def pack_bytes_array(items: Sequence[bytes | None]) -> bytes:
+    """Return a `bytea[]` that is not empty."""
+    return pack_array("bytea", items)
+
+
 def pack_int_array(items: Sequence[int]) -> bytes:
     """Return an `int8[]` that is not empty."""
     head = _pack_array(1, 0, TYPES["int8"], len(items), 1)
     return head + b"".join([_pack_item(8, item) for item in items])
+
+
+def unpack_int_array(data: bytes) -> list[int]:
+    """Return the numbers of an `int8[]`."""
+    return [item for _length, item in _iterate_items(data[_ARRAY_HEAD_BYTES:])]
 
 
 class PreparedStatement:

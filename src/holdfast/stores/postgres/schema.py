@@ -31,6 +31,18 @@ TRASHED: Final = 1
 ERASING: Final = 2
 """The state of a session whose erasure has begun."""
 
+_FACTS: Final = """size = l.size + @size, head = @last, writer = a_writer,
+  records = l.records + @count, messages = l.messages + @messages,
+  title = CASE WHEN l.title = '' THEN @title ELSE l.title END,
+  label = COALESCE(@label, l.label),
+  created = CASE WHEN l.created = 0 THEN @created ELSE l.created END,
+  last_active = GREATEST(l.last_active, @active),
+  active_slot = floor(GREATEST(l.last_active, @active) / 8),
+  turns = l.turns + @turns, calls = l.calls + @calls, tools = l.tools + @tools,
+  unknown = l.unknown + @unknown, stated_cost = l.stated_cost + @cost,
+  totals = CASE WHEN @totals IS NULL THEN l.totals ELSE {s}.add_totals(l.totals, @totals) END"""
+"""The facts about a session that an append changes; `@` stands before what it adds."""
+
 _STEP_1: Final = """
 CREATE TABLE {s}.logs (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -90,7 +102,7 @@ CREATE TABLE {s}.records (
   message_key bytea,
   line bytea NOT NULL,
   PRIMARY KEY (log, position)
-);
+) WITH (toast_tuple_target = 4080);
 CREATE INDEX records_id ON {s}.records (log, id);
 CREATE INDEX records_message_key ON {s}.records (log, message_key) WHERE message_key IS NOT NULL;
 
@@ -204,23 +216,7 @@ BEGIN
       -- Takes the lock, compares, and writes the facts. Its plan is made once for a connection:
       -- a subquery in it would be planned again at every append.
       UPDATE {s}.logs AS l SET
-        size = l.size + a_size,
-        head = a_last,
-        writer = a_writer,
-        records = l.records + a_count,
-        messages = l.messages + a_messages,
-        title = CASE WHEN l.title = '' THEN a_title ELSE l.title END,
-        label = COALESCE(a_label, l.label),
-        created = CASE WHEN l.created = 0 THEN a_created ELSE l.created END,
-        last_active = GREATEST(l.last_active, a_active),
-        active_slot = floor(GREATEST(l.last_active, a_active) / 8),
-        turns = l.turns + a_turns,
-        calls = l.calls + a_calls,
-        tools = l.tools + a_tools,
-        unknown = l.unknown + a_unknown,
-        totals = CASE WHEN a_totals IS NULL THEN l.totals
-          ELSE {s}.add_totals(l.totals, a_totals) END,
-        stated_cost = l.stated_cost + a_cost
+        {facts of a_}
         WHERE l.agent = a_agent AND l.session = a_session AND l.state = 0
           AND (a_expect IS NULL OR a_expect = l.head)
           AND (a_token IS NULL OR a_token = l.lease_token)
@@ -284,10 +280,57 @@ BEGIN
   outcome := 'appended';
 END
 $append$;
+
+CREATE FUNCTION {s}.append_group_1(
+  a_writer bytea, c_agents text[], c_sessions text[], c_expects bytea[], c_tokens bigint[],
+  c_sizes bigint[], c_titles bytea[], c_labels bytea[], c_created double precision[],
+  c_active double precision[], c_messages bigint[], c_turns bigint[], c_calls bigint[],
+  c_tools bigint[], c_unknown bigint[], c_totals jsonb[], c_costs double precision[],
+  c_firsts bytea[], c_lasts bytea[], c_counts bigint[],
+  r_calls bigint[], r_starts bigint[], r_ids bytea[], r_keys bytea[], r_lines bytea[]
+) RETURNS bigint[] LANGUAGE plpgsql SET enable_seqscan = off AS $group$
+DECLARE
+  numbers bigint[];
+  bases bigint[];
+  done bigint[];
+BEGIN
+  IF current_setting('synchronous_commit') = 'off' THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
+  -- Takes the locks in the order of the calls, and compares as `append_1` does. The log of a
+  -- session to which nothing will be appended is 0.
+  SELECT array_agg(COALESCE(f.id, 0) ORDER BY c.n), array_agg(COALESCE(f.size, 0) ORDER BY c.n),
+    array_agg(c.n ORDER BY c.n) FILTER (WHERE f.id > 0)
+    INTO numbers, bases, done
+    FROM unnest(c_agents, c_sessions, c_expects, c_tokens, c_firsts) WITH ORDINALITY
+      AS c(agent, session, expect, token, first, n)
+    LEFT JOIN LATERAL (
+      SELECT l.size, CASE WHEN (c.expect IS NULL OR c.expect = l.head)
+        AND (c.token IS NULL OR c.token = l.lease_token)
+        AND (l.head >= c.first AND encode(l.head, 'escape') ~ '^[0-9a-f]{18}$') IS NOT TRUE
+        THEN l.id ELSE 0 END AS id
+      FROM {s}.logs AS l
+      WHERE l.agent = c.agent AND l.session = c.session AND l.state = 0 FOR NO KEY UPDATE
+    ) AS f ON true;
+  UPDATE {s}.logs AS l SET
+    {facts of c.}
+    FROM unnest(numbers, c_sizes, c_titles, c_labels, c_created, c_active, c_messages, c_turns,
+      c_calls, c_tools, c_unknown, c_totals, c_costs, c_lasts, c_counts)
+      AS c(log, size, title, label, created, active, messages, turns, calls, tools, unknown,
+      totals, cost, last, count)
+    WHERE l.id = c.log AND l.id = ANY (numbers);
+  INSERT INTO {s}.records (log, position, id, message_key, line)
+    SELECT numbers[r.call], bases[r.call] + r.start, r.id, r.message_key, r.line
+    FROM unnest(r_calls, r_starts, r_ids, r_keys, r_lines) AS r(call, start, id, message_key, line)
+    WHERE numbers[r.call] > 0;
+  RETURN done;
+END
+$group$;
 """
 """Everything: sessions, payloads, the audit log, summaries, notes and the memory index."""
 
-STEPS: Final = (_STEP_1,)
+_STEP_1_WHOLE: Final = _STEP_1.replace("{facts of a_}", _FACTS.replace("@", "a_"))
+STEPS: Final = (_STEP_1_WHOLE.replace("{facts of c.}", _FACTS.replace("@", "c.")),)
 """The statements that lead from each version to the next."""
 assert len(STEPS) == VERSION
 
