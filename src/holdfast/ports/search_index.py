@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 SourceKind = Literal["note", "session"]
 Role = Literal["note", "user", "assistant"]
@@ -80,6 +80,11 @@ class Matches(msgspec.Struct, frozen=True):
     """The passages that hold the most and the rarest of them."""
 
 
+def places_of(source: int, start: int = 0) -> tuple[int, int]:
+    """Return the span of the ids that passages of a source have, from a place on."""
+    return (source << PLACE_BITS) + start, (source + 1) << PLACE_BITS
+
+
 def source_of(passage: int) -> int:
     """Return the source of a passage."""
     return passage >> PLACE_BITS
@@ -91,20 +96,16 @@ class PassageVectors(Protocol):
     def use_model(self, name: str) -> None:
         """Delete the vectors of another model: they cannot be compared."""
 
-    def missing(self, limit: int) -> list[tuple[int, str]]:
-        """Return passages that have no vector yet, by id and text, the newest first."""
-
-    def count_missing(self) -> int:
-        """Return the number of passages that have no vector yet."""
+    def missing(self, limit: int, sources: Collection[int] | None = None) -> list[tuple[int, str]]:
+        """Return passages that have no vector yet, by id and text, the newest first: of some
+        sources, or of all."""
 
     def add(self, vectors: Iterable[tuple[int, bytes]]) -> None:
         """Store vectors of passages that are still there."""
 
-    def all(self) -> list[tuple[int, bytes]]:
-        """Return every vector by the id of its passage, in rising order."""
-
-    def state(self) -> tuple[int, int]:
-        """Return a value that changes with the vectors: their number and the last of them."""
+    def load(self, spans: Sequence[tuple[int, int]]) -> list[tuple[int, bytes]]:
+        """Return the vectors of passages by their ids, in rising order. A span is the first id, and
+        the one after the last."""
 
 
 class SearchIndex(Protocol):

@@ -153,7 +153,7 @@ class Memory:
         if refresh:
             self.refresh(scope)
         sources = {source.id: source for source in self._indexer.sources(scope, before)}
-        vector = self._vectors.of_query(query)
+        vector = self._vectors.of_query(query, sources.values())
         lists = [
             self._ranker.rank(query, vector, part, before)
             for part in _parts(sources.values(), scope)

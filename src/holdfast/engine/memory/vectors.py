@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_EMBED_MAX
-from holdfast.ports.search_index import source_of
+from holdfast.ports.search_index import places_of, source_of
 from holdfast.providers.embeddings import Vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from holdfast.ports.search_index import IndexSource, SearchIndex
     from holdfast.providers.embeddings import Embedder
@@ -20,16 +20,21 @@ _SOURCES_ALONE: Final = 2
 
 
 class IndexVectors:
-    """The vectors of an index. Without an embedder there are none, and words alone count."""
+    """The vectors of an index. Without an embedder there are none, and words alone count.
+
+    Vectors are loaded for the sources that may answer, and each once: a source only grows under its
+    id, and one that changes otherwise has another id.
+    """
 
     def __init__(self, index: SearchIndex, embedder: Embedder | None) -> None:
         self._index = index
         self._embedder = embedder
-        self._loaded: tuple[tuple[int, int], Vectors, _SourceMeans] | None = None
+        self._cache: dict[_Cached, list[tuple[int, bytes]]] = {}
+        self._loaded: tuple[Vectors, _SourceMeans] | None = None
         self.notice = ""
         """The reason why the last query was compared by words alone, if it was."""
 
-    def embed(self, limit: int | None = None) -> int:
+    def embed(self, limit: int | None = None, sources: Collection[int] | None = None) -> int:
         """Make vectors for passages that have none, and return the number made."""
         if self._embedder is None:
             return 0
@@ -37,7 +42,7 @@ class IndexVectors:
         made = 0
         while limit is None or made < limit:
             count = _EMBED_BATCH if limit is None else min(_EMBED_BATCH, limit - made)
-            waiting = self._index.vectors.missing(count)
+            waiting = self._index.vectors.missing(count, sources)
             if not waiting:
                 break
             vectors = self._embedder.embed([text for _id, text in waiting])
@@ -46,23 +51,22 @@ class IndexVectors:
             made += len(waiting)
         return made
 
-    def of_query(self, query: str) -> bytes | None:
-        """The vector of a query; None where there are no vectors to compare it with."""
+    def of_query(self, query: str, sources: Collection[IndexSource]) -> bytes | None:
+        """The vector of a query; None where the vectors to compare it with are not all there."""
         self.notice = ""
         if self._embedder is None or not query.strip():
             return None
         try:
-            self.embed(RECALL_EMBED_MAX)
-            waiting = self._index.vectors.count_missing()
+            waiting = self._load(sources)
             if waiting:
                 self.notice = (
                     f"{waiting:,} passages have no vector yet, so words alone were compared; "
                     "`holdfast memory index` makes them"
                 )
                 return None
-            self._load()
             return self._embedder.embed([query])[0]
         except Exception as error:  # vectors only help: a search by words must still answer
+            self._cache, self._loaded = {}, None
             self.notice = f"vectors cannot be used, so words alone were compared: {error}"
             return None
 
@@ -70,7 +74,7 @@ class IndexVectors:
         """The passages of the part that are nearest to a vector."""
         if vector is None or self._loaded is None:
             return []
-        nearest = self._loaded[1].nearest(
+        nearest = self._loaded[0].nearest(
             vector, RECALL_CANDIDATES_MAX, lambda id_: source_of(id_) in part
         )
         return [id_ for id_, _similarity in nearest]
@@ -79,7 +83,7 @@ class IndexVectors:
         """The similarity of passages to a vector."""
         if vector is None or self._loaded is None:
             return {}
-        return self._loaded[1].similarity(vector, ids)
+        return self._loaded[0].similarity(vector, ids)
 
     def source_similarity(
         self, vector: bytes | None, part: Mapping[int, IndexSource]
@@ -87,19 +91,62 @@ class IndexVectors:
         """The similarity of whole sources to a vector."""
         if vector is None or self._loaded is None:
             return {}
-        return self._loaded[2].similarity(vector, part)
+        return self._loaded[1].similarity(vector, part)
 
     def source_likeness(
         self, shares: Mapping[int, float], part: Mapping[int, IndexSource]
     ) -> dict[int, float]:
         """The similarity of sources to a weighted set of them."""
-        return {} if self._loaded is None else self._loaded[2].likeness(shares, part)
+        return {} if self._loaded is None else self._loaded[1].likeness(shares, part)
 
-    def _load(self) -> None:
-        state = self._index.vectors.state()
-        if self._loaded is None or self._loaded[0] != state:
-            vectors = self._index.vectors.all()
-            self._loaded = (state, Vectors(vectors), _SourceMeans(vectors))
+    def _load(self, sources: Collection[IndexSource]) -> int:
+        """Bring the vectors of these sources here; return the number of those not made yet."""
+        known = {_Cached.of(source): source for source in sources}
+        lacking = {
+            cached: source
+            for cached, source in known.items()
+            if len(self._cache.get(cached, ())) < source.passages
+        }
+        if lacking:
+            self.embed(RECALL_EMBED_MAX, [cached.id for cached in lacking])
+            self._fetch(list(lacking))
+        waiting = sum(
+            max(0, source.passages - len(self._cache[cached])) for cached, source in lacking.items()
+        )
+        if waiting:
+            self._loaded = None
+        elif lacking or self._loaded is None:
+            pairs = sorted(pair for held in self._cache.values() for pair in held)
+            self._loaded = (Vectors(pairs), _SourceMeans(pairs))
+        return waiting
+
+    def _fetch(self, lacking: Sequence[_Cached]) -> None:
+        """Load what is not here of some sources. Sources that were replaced are dropped."""
+        current = {_Cached.of(source) for source in self._index.sources()}
+        kept = {cached: held for cached, held in self._cache.items() if cached in current}
+        kept |= {cached: kept.get(cached, []) for cached in lacking}
+        spans = [places_of(cached.id, len(kept[cached])) for cached in lacking]
+        by_id = {cached.id: cached for cached in lacking}
+        for id_, vector in self._index.vectors.load(spans):
+            held = kept[by_id[source_of(id_)]]
+            if id_ == places_of(source_of(id_), len(held))[0]:  # none is missing before it
+                held.append((id_, vector))
+        self._cache = kept
+
+
+class _Cached(NamedTuple):
+    """A source whose vectors are here. An index that is made again uses its ids again."""
+
+    id: int
+    kind: str
+    name: str
+    stamp: str
+    """Of notes: a session grows under its id, notes do not."""
+
+    @classmethod
+    def of(cls, source: IndexSource) -> _Cached:
+        stamp = source.stamp if source.kind == "note" else ""
+        return cls(source.id, source.kind, source.name, stamp)
 
 
 class _SourceMeans:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from holdfast.ports.search_index import places_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from holdfast.stores.search.database import SearchDatabase
+
+
+_EVERYTHING: Final = (0, 2**63 - 1)
+_MISSING: Final = """SELECT id, text FROM passages WHERE id >= ? AND id < ?
+  AND id NOT IN (SELECT id FROM vectors) ORDER BY id DESC LIMIT ?"""
 
 
 class SqliteVectors:
@@ -24,21 +31,15 @@ class SqliteVectors:
                 db.execute("DELETE FROM vectors")
                 db.execute("INSERT OR REPLACE INTO facts VALUES ('vectors', ?)", (name,))
 
-    def missing(self, limit: int) -> list[tuple[int, str]]:
+    def missing(self, limit: int, sources: Collection[int] | None = None) -> list[tuple[int, str]]:
         """Return passages that have no vector yet, by id and text, the newest first."""
+        spans = [_EVERYTHING] if sources is None else list(map(places_of, sources))
+        found: list[tuple[int, str]] = []
         with self._database.reading() as db:
-            return db.execute(
-                "SELECT id, text FROM passages WHERE id NOT IN (SELECT id FROM vectors) "
-                "ORDER BY id DESC LIMIT ?",
-                (limit,),
-            ).fetchall()
-
-    def count_missing(self) -> int:
-        """Return the number of passages that have no vector yet."""
-        with self._database.reading() as db:
-            passages = db.execute("SELECT sum(passages) FROM sources").fetchone()[0] or 0
-            vectors = db.execute("SELECT count(*) FROM vectors").fetchone()[0]
-        return max(0, int(passages) - int(vectors))
+            for first, end in sorted(spans, reverse=True):
+                if len(found) < limit:
+                    found += db.execute(_MISSING, (first, end, limit - len(found)))
+        return found
 
     def add(self, vectors: Iterable[tuple[int, bytes]]) -> None:
         """Store vectors of passages that are still there."""
@@ -48,13 +49,8 @@ class SqliteVectors:
                 ((vector, id_) for id_, vector in vectors),
             )
 
-    def all(self) -> list[tuple[int, bytes]]:
-        """Return every vector by the id of its passage."""
+    def load(self, spans: Sequence[tuple[int, int]]) -> list[tuple[int, bytes]]:
+        """Return the vectors of passages by their ids, in rising order."""
+        query = "SELECT id, vector FROM vectors WHERE id >= ? AND id < ? ORDER BY id"
         with self._database.reading() as db:
-            return db.execute("SELECT id, vector FROM vectors ORDER BY id").fetchall()
-
-    def state(self) -> tuple[int, int]:
-        """Return a value that changes with the vectors: their number and the last of them."""
-        with self._database.reading() as db:
-            found = db.execute("SELECT count(*), max(id) FROM vectors").fetchone()
-        return int(found[0]), int(found[1] or 0)
+            return [row for span in sorted(spans) for row in db.execute(query, span)]

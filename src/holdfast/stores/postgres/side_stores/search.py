@@ -10,13 +10,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.limits import RECALL_POSTINGS_MAX
-from holdfast.ports.search_index import PLACE_BITS, FoundPassage, IndexSource, source_of
+from holdfast.ports.search_index import (
+    PLACE_BITS,
+    FoundPassage,
+    IndexSource,
+    places_of,
+    source_of,
+)
 from holdfast.stores.postgres.rows import to_bytes, to_text
 from holdfast.stores.search import lookup
 from holdfast.stores.search.index import AROUND_PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from holdfast.ports.search_index import IndexPassage, Matches, SourceKind
     from holdfast.stores.postgres.connections import Connection, Connections, Row
@@ -45,6 +51,17 @@ _EXACT: Final = """SELECT p.id FROM {s}.passages p WHERE p.id = ANY (ARRAY(
     SELECT passage FROM {s}.postings WHERE term = %s ORDER BY passage DESC LIMIT %s))
   AND position(%s::bytea IN ' '::bytea || p.terms || ' '::bytea) > 0
   ORDER BY p.id DESC LIMIT %s"""
+
+_EVERYTHING: Final = (0, 2**63 - 1)
+_MISSING: Final = """SELECT m.id, m.text
+  FROM unnest(%s::bigint[], %s::bigint[]) AS s(first, past), LATERAL (
+    SELECT p.id, p.text FROM {s}.passages p WHERE p.id >= s.first AND p.id < s.past
+      AND NOT EXISTS (SELECT FROM {s}.vectors v WHERE v.id = p.id)) AS m
+  ORDER BY m.id DESC LIMIT %s"""
+_LOAD: Final = """SELECT f.id, f.vector
+  FROM unnest(%s::bigint[], %s::bigint[]) AS s(first, past), LATERAL (
+    SELECT v.id, v.vector FROM {s}.vectors v WHERE v.id >= s.first AND v.id < s.past) AS f
+  ORDER BY f.id"""
 
 
 class PostgresSearchIndex:
@@ -230,17 +247,10 @@ class PostgresVectors:
             insert = self._connections.format("INSERT INTO {s}.vector_model VALUES (%s)")
             connection.execute(insert.encode(), [to_bytes(name)])
 
-    def missing(self, limit: int) -> list[tuple[int, str]]:
-        query = """SELECT id, text FROM {s}.passages p
-          WHERE NOT EXISTS (SELECT FROM {s}.vectors v WHERE v.id = p.id)
-          ORDER BY id DESC LIMIT %s"""
-        return [(id_, to_text(text)) for id_, text in self._rows(query, limit)]
-
-    def count_missing(self) -> int:
-        query = """SELECT (SELECT coalesce(sum(passages), 0) FROM {s}.sources)::bigint,
-          (SELECT count(*) FROM {s}.vectors)"""
-        passages, vectors = self._rows(query)[0]
-        return max(0, int(passages) - int(vectors))
+    def missing(self, limit: int, sources: Collection[int] | None = None) -> list[tuple[int, str]]:
+        spans = [_EVERYTHING] if sources is None else list(map(places_of, sources))
+        rows = self._rows(_MISSING, *_columns(spans), limit)
+        return [(id_, to_text(text)) for id_, text in rows]
 
     def add(self, vectors: Iterable[tuple[int, bytes]]) -> None:
         query = """INSERT INTO {s}.vectors SELECT u.id, u.vector
@@ -251,15 +261,15 @@ class PostgresVectors:
         if by_id:
             self._rows(query, list(by_id), list(by_id.values()))
 
-    def all(self) -> list[tuple[int, bytes]]:
-        return [(row[0], row[1]) for row in self._rows("SELECT * FROM {s}.vectors ORDER BY id")]
-
-    def state(self) -> tuple[int, int]:
-        count, last = self._rows("SELECT count(*), max(id) FROM {s}.vectors")[0]
-        return int(count), int(last or 0)
+    def load(self, spans: Sequence[tuple[int, int]]) -> list[tuple[int, bytes]]:
+        return self._rows(_LOAD, *_columns(spans)) if spans else []
 
     def _rows(self, query: str, *values: object) -> list[Any]:
         return self._connections.rows("use the vectors of the memory index", query, values)
+
+
+def _columns(spans: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    return [first for first, _end in spans], [end for _first, end in spans]
 
 
 def _found(row: Row) -> FoundPassage:

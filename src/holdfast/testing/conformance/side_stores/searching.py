@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.memory.ranking import query_terms
 from holdfast.core.memory.search_terms import terms
-from holdfast.ports.search_index import IndexPassage, source_of
+from holdfast.ports.search_index import IndexPassage, places_of, source_of
 from holdfast.testing.conformance.samples import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.ports import IndexSource, SearchIndex, SessionStore
+
+_ALL: Final = ((0, 2**63 - 1),)
 
 
 def passages_are_found_by_their_terms(store: SessionStore) -> None:
@@ -97,26 +99,44 @@ def vectors_belong_to_passages_and_a_model(store: SessionStore) -> None:
     vectors = store.search_index.vectors
     vectors.use_model("one")
     _put(store, "main/a", "about apples", "about pears")
-    assert vectors.count_missing() == 2
     missing = vectors.missing(10)
     assert [text for _id, text in missing] == ["about pears", "about apples"]
     assert len(vectors.missing(1)) == 1
-    before = vectors.state()
     vectors.add([(id_, bytes([128, 0, number])) for number, (id_, _text) in enumerate(missing)])
     vectors.add([(missing[0][0] + 1_000, b"of nothing")])
-    assert vectors.state() != before
-    assert vectors.count_missing() == 0
-    found = vectors.all()
+    assert vectors.missing(10) == []
+    found = vectors.load(_ALL)
     assert found == sorted(found)
     assert dict(found) == {missing[0][0]: b"\x80\x00\x00", missing[1][0]: b"\x80\x00\x01"}
     vectors.use_model("one")
-    assert len(vectors.all()) == 2
+    assert len(vectors.load(_ALL)) == 2
     store.search_index.forget(_sources(store.search_index))
-    assert vectors.all() == []
+    assert vectors.load(_ALL) == []
     _put(store, "main/a", "about apples")
     vectors.add([(id_, b"v") for id_, _text in vectors.missing(1)])
     vectors.use_model("two")
-    assert vectors.all() == []
+    assert vectors.load(_ALL) == []
+
+
+def vectors_are_asked_for_by_source(store: SessionStore) -> None:
+    """Missing ones of some sources, newest first; and those that are there, from a place on."""
+    vectors = store.search_index.vectors
+    vectors.use_model("one")
+    for name in ("main/a", "main/b", "main/c"):
+        _put(store, name, f"first of {name}", f"second of {name}")
+    one, two, three = sorted(_sources(store.search_index))
+    asked = vectors.missing(3, [one, three])
+    assert [text for _id, text in asked] == [
+        *("second of main/c", "first of main/c", "second of main/a")
+    ]
+    assert vectors.missing(10, []) == []
+    vectors.add([(id_, text.encode()) for id_, text in vectors.missing(10)])
+    assert vectors.missing(10) == vectors.missing(10, [one, two, three]) == []
+    found = vectors.load([places_of(three, 1), places_of(one)])
+    assert [vector.decode() for _id, vector in found] == [
+        *("first of main/a", "second of main/a", "second of main/c")
+    ]
+    assert vectors.load([]) == vectors.load([places_of(two, 2)]) == []
 
 
 def an_erasure_leaves_no_words_in_an_index(store: SessionStore) -> None:
