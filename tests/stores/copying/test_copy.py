@@ -17,7 +17,7 @@ from tests.stores.copying.stores_to_copy import (
     view_of,
 )
 
-from holdfast import SessionKey, User
+from holdfast import Assistant, SessionKey, User
 from holdfast.errors import UsageError
 from holdfast.stores import ANY_HEAD, MemoryStore, copy_store, open_store
 
@@ -181,10 +181,13 @@ def test_a_damaged_payload_does_not_stop_the_others(tmp_path: Path) -> None:
         fill(source)
         (path,) = (tmp_path / "source" / "blobs").rglob("*.zst")
         path.write_bytes(b"spoilt")
+        said = '{"sha256":"%s"}' % ("ab" * 32)
+        call = {"type": "tool_use", "id": "c", "name": "sum", "input": {"sha256": "cd" * 32}}
+        source.append(PLAIN, [User(content=said), Assistant(content=[call])], expect=ANY_HEAD)
         report = copy_store(source, target)
         (plain,) = [each for each in report.sessions if each.key == PLAIN]
         assert plain.state == "copied"
-        assert path.stem[:12] in plain.detail
+        assert plain.detail.endswith(f": {path.stem[:12]}"), "64 digits are not always a payload"
         assert not list(target.blobs)
         assert b"".join(target.export(PLAIN)) == b"".join(source.export(PLAIN))
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.stores.copying.stores_to_copy import line, said, view_of
+from tests.stores.jsonl.test_log_fuzz import QUICK
 from tests.support.runs import examples
 
 from holdfast import SessionKey, User
@@ -96,7 +97,7 @@ def test_pieces_are_the_log_up_to_its_last_whole_append(
     assert all(piece.data.endswith(b"\n") for piece in found)
     starts = [piece.position for piece in found]
     assert starts == [sum(len(piece.data) for piece in found[:n]) for n in range(len(found))]
-    with tempfile.TemporaryDirectory() as root, _write(root, data) as store:
+    with tempfile.TemporaryDirectory(dir=QUICK) as root, _write(root, data) as store:
         every, counted = list(store.read(KEY)), []
         for start in [*starts[1:], len(whole)]:
             Path(store.describe(KEY)).write_bytes(whole[:start])
@@ -118,7 +119,7 @@ def _check_copy(data: bytes, target: SessionStore, source_root: str) -> None:
         data_there = b"".join(target.export(KEY))
         assert (data + b"\n").startswith(data_there)
         assert len(data) - len(data_there) in (copied.left_out, -1)
-        with tempfile.TemporaryDirectory() as root, _write(root, data_there) as plain:
+        with tempfile.TemporaryDirectory(dir=QUICK) as root, _write(root, data_there) as plain:
             assert view_of(target, KEY) == view_of(plain, KEY)
         assert {*(s.state for s in copy_store(source, target).sessions)} == {"same"}
         new = [User(id=f"{'e' * 17}{n}", ts=99.0, content=f"new {n}") for n in range(3)]
@@ -134,7 +135,7 @@ def _check_copy(data: bytes, target: SessionStore, source_root: str) -> None:
 @given(_logs())
 def test_any_log_is_copied_into_memory(data: bytes) -> None:
     """What is seen of it is what a folder shows, and records that follow count on both sides."""
-    with tempfile.TemporaryDirectory() as root, MemoryStore() as target:
+    with tempfile.TemporaryDirectory(dir=QUICK) as root, MemoryStore() as target:
         _check_copy(data, target, root)
 
 
@@ -142,8 +143,8 @@ def test_any_log_is_copied_into_memory(data: bytes) -> None:
 def test_any_log_is_copied_into_a_folder_from_any_byte_on(data: bytes, share: float) -> None:
     """A copy that was killed left the first bytes of the log, and goes on from there."""
     with (
-        tempfile.TemporaryDirectory() as root,
-        tempfile.TemporaryDirectory() as other,
+        tempfile.TemporaryDirectory(dir=QUICK) as root,
+        tempfile.TemporaryDirectory(dir=QUICK) as other,
         _write(root, data) as source,
     ):
         whole = b"".join(piece.data for piece in LogPieces(KEY, [data]))
@@ -159,7 +160,7 @@ def test_any_log_is_copied_into_a_database(postgres_address: str, datas: list[by
     """The facts in the session's row are those that a reader of the whole log counts."""
     with PostgresStore(postgres_address) as target:
         for data in datas:
-            with tempfile.TemporaryDirectory() as root:
+            with tempfile.TemporaryDirectory(dir=QUICK) as root:
                 _check_copy(data, target, root)
                 target.remove(KEY)
 

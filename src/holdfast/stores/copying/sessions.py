@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.log.damage import Flaw
 from holdfast.core.log.ids import positional_id
-from holdfast.core.log.refs import possible_hashes
+from holdfast.core.log.records import decode
+from holdfast.core.log.refs import possible_hashes, refs_of
 from holdfast.errors import (
     BlobDamaged,
     BlobMissing,
@@ -62,8 +64,8 @@ class Payloads:
             if name in self._seen:
                 continue
             self._seen.add(name)
-            is_named = b'"sha256":"%b"' % sha256.encode() in lines  # or just 64 digits of a text
-            if sha256 not in self._target and not self._copy(sha256) and is_named:
+            is_there = sha256 in self._target or self._copy(sha256)
+            if not is_there and _is_ref(sha256, lines):
                 self.lost.append(sha256)
 
     def _copy(self, sha256: str) -> bool:
@@ -245,6 +247,17 @@ class _Stream:
         taken = bytes(self._held[:size])
         del self._held[:size]
         return taken
+
+
+def _is_ref(sha256: str, lines: bytes) -> bool:
+    """Return whether a record names that payload; most are 64 digits of some text."""
+    end, name = 0, sha256.encode()
+    while (found := lines.find(name, end)) >= 0:
+        start, end = lines.rfind(b"\n", 0, found) + 1, lines.find(b"\n", found)
+        item = decode(lines[start:end])
+        if not isinstance(item, Flaw) and any(ref.sha256 == sha256 for ref in refs_of(item)):
+            return True
+    return False
 
 
 def _some(names: list[str]) -> str:

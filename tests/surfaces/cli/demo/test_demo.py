@@ -292,3 +292,11 @@ def test_live_picture_fits_the_terminal(width: int, height: int) -> None:
     assert max(len(line.rstrip()) for line in drawn.splitlines()) <= width
     assert "30,000 of 24,000" in drawn
     assert "over since 1" in drawn
+
+
+def test_another_store_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    """The second process could not see what is in the memory of the first."""
+    done = holdfast("demo", "--keep", "memory:", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "gone when this process ends" in done.stderr
+    assert not list(tmp_path.iterdir())

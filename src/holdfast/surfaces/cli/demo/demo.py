@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.secrets.addresses import FOLDER, address_kind
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.app import App, Verb
@@ -55,8 +56,9 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
         "--keep",
         nargs="?",
         const="",
-        metavar="FOLDER",
-        help="keep the session, in FOLDER or a temporary one (on a terminal: always)",
+        metavar="STORE",
+        help="keep the session, in an empty folder, at another address, or in a temporary folder "
+        "(on a terminal: always)",
     )
     parser.add_argument(
         "--recording", metavar="FILE", help="replay another recording or session log"
@@ -72,9 +74,9 @@ def _demo(args: argparse.Namespace, app: App) -> int:
     recording = load(args.recording)
     is_watched = sys.stdout.isatty() and not app.out.is_json
     is_kept = args.keep is not None or is_watched
-    with _folder(args.keep, is_kept=is_kept) as folder:
+    with _place(args.keep, is_kept=is_kept) as (root, folder):
         scenario = Scenario(
-            root=folder,
+            root=root,
             journal=os.path.join(folder, "tools-that-ran.txt"),
             recording=args.recording,
             stated=2 * args.window,
@@ -90,22 +92,43 @@ def _demo(args: argparse.Namespace, app: App) -> int:
 
 
 @contextmanager
-def _folder(keep: str | None, *, is_kept: bool) -> Iterator[str]:
+def _place(keep: str | None, *, is_kept: bool) -> Iterator[tuple[str, str]]:
+    """Yield the address of the session, and a folder for what is no part of it."""
+    if keep and address_kind(keep) != FOLDER:
+        _check_free(keep)
+        with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
+            yield keep, folder
+        return
     if keep:
         if os.path.exists(keep) and os.listdir(keep):
             raise UsageError(f"`{keep}` is not empty", hint="pass an empty or new folder")
         os.makedirs(keep, exist_ok=True)
-        yield os.path.abspath(keep)
+        yield os.path.abspath(keep), os.path.abspath(keep)
         return
     folder = tempfile.mkdtemp(prefix="holdfast-demo-")
     try:
-        yield folder
+        yield folder, folder
     except BaseException:
         is_kept = False
         raise
     finally:
         if not is_kept:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_free(address: str) -> None:
+    """Refuse a store that has the session already, or that another process does not see."""
+    with open_store(address) as store:
+        if store.caveat:
+            raise UsageError(
+                f"cannot keep the session in `{store.describe()}`: {store.caveat}",
+                hint="pass a folder or the address of a database",
+            )
+        if KEY in store.keys(KEY.agent):
+            raise UsageError(
+                f"`{store.describe()}` has a session `{KEY}` already",
+                hint=f"remove it with `holdfast rm {KEY}`, or pass another address",
+            )
 
 
 def _run(app: App, scenario: Scenario, recording: Recording, *, is_kept: bool) -> DemoReport:
@@ -128,12 +151,17 @@ def _until_killed(scenario: Scenario, recording: Recording, scene: Scene, view: 
     """Run the agent in another process and kill it while a tool runs."""
     hanging = msgspec.structs.replace(scenario, hangs=True)
     agent = subprocess.Popen(
-        [sys.executable, "-c", _CODE, msgspec.json.encode(hanging).decode()],
+        [sys.executable, "-c", _CODE],
+        stdin=subprocess.PIPE,  # other users see the arguments of a process
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
+    assert agent.stdin is not None
     assert agent.stdout is not None
     try:
+        agent.stdin.write(msgspec.json.encode(hanging))
+        agent.stdin.close()
+        agent.stdin = None
         for line in agent.stdout:
             frame = frames.decode(line)
             scene.take(frame)

@@ -372,8 +372,8 @@ def _texts(value: object) -> list[str]:
 
 
 def main() -> None:
-    """Run a scenario, given as JSON; the process is killed before it ends."""
-    scenario = msgspec.json.decode(sys.argv[1], type=Scenario)
+    """Run a scenario, given as JSON on stdin; the process is killed before it ends."""
+    scenario = msgspec.json.decode(sys.stdin.buffer.read(), type=Scenario)
 
     def emit(frame: frames.Frame) -> None:
         os.write(sys.stdout.fileno(), frames.encode(frame))

@@ -179,7 +179,7 @@ def report(
         offloaded=sum(result.output_ref is not None for result in results),
         root=store.describe(),
         is_kept=is_kept,
-        commands=_commands(store.describe(), records, scene),
+        commands=_commands(store, records, scene),
     )
 
 
@@ -207,8 +207,10 @@ def _count_whole(store: SessionStore, recording: Recording, window: int) -> int:
     return sum(line.action == "kept" and line.kind in MESSAGES for line in plan.ledger)
 
 
-def _commands(root: str, records: Sequence[Record], scene: Scene) -> list[DemoCommand]:
-    program, where = _own_command(), f"--root {shlex.quote(root)}"
+def _commands(store: SessionStore, records: Sequence[Record], scene: Scene) -> list[DemoCommand]:
+    is_folder = store.local_folder is not None
+    root = shlex.quote(store.describe()) if is_folder else '"$HOLDFAST_ROOT"'  # no password here
+    program, where = _own_command(), f"--root {root}"
     commands = []
     pruned = [each for record in records if isinstance(record, Prune) for each in record.decisions]
     if pruned:
