@@ -35,6 +35,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "append": (KEY, [User(content="x")]),
     "append_each": (KEY, [User(content="x")]),
     "create": (SessionKey("main", "new"),),
+    "extend_log": (SessionKey("main", "new"), b"{}\n"),
     "find": (KEY, "no-such-record"),
     "find_message": (KEY, "a-key"),
     "fork": (KEY, SessionKey("main", "forked")),
@@ -43,9 +44,11 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "restore": ("removed",),
     "erase_from_indexes": (KEY,),
     "notes": ("main",),
+    "note_scopes": ("main",),
 }
 KEYWORDS: dict[str, dict[str, Any]] = {
     "append": {"expect": ANY_HEAD},
+    "extend_log": {"at": 0},
     "fork": {"at": None},
     "follow": {"idle_seconds": 0.0},
 }

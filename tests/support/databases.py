@@ -30,7 +30,6 @@ from holdfast.stores.postgres.store import PostgresStore
 
 if TYPE_CHECKING:
     from holdfast.ports import SessionStore
-    from holdfast.stores.postgres.connections import Connections
     from holdfast.testing.servers import PostgresServer
 
 SUITES: Final = ("engine", "surfaces")
@@ -102,7 +101,7 @@ class Schemas:
         self._numbers = count(1)
         self._free: list[str] = []
         self._used: dict[object, str] = {}
-        self._opened: list[Connections] = []
+        self._opened: list[Callable[[], None]] = []
         self._lost: deque[object] = deque()
         """Stores in memory that nobody refers to any more."""
 
@@ -119,7 +118,8 @@ class Schemas:
             made: Any = store
             made.__class__ = PostgresStore
             PostgresStore.__init__(made, address, connections_max=_CONNECTIONS_MAX, **options)
-            self._opened.append(made._connections)
+            self._opened.append(made._doorbell.close)
+            self._opened.append(made._connections.close)
             if root is None:
                 weakref.finalize(store, self._lost.append, place)
 
@@ -135,8 +135,9 @@ class Schemas:
 
     def clear(self) -> None:
         """Close the stores of a test, and empty their schemas for the next one."""
-        while self._opened:
-            self._opened.pop().close()
+        for close in self._opened:
+            close()
+        self._opened.clear()
         with self._mutex:
             self._empty(list(self._used))
 

@@ -76,7 +76,8 @@ def run_on(address: str, argv: list[str], patch: pytest.MonkeyPatch) -> object:
         here.setattr(store, "close", lambda: None)  # what is in memory is looked at below
         here.setattr(MemoryStore, "caveat", "")  # said on every call; tests/stores has a test of it
         text = shown([*argv, "--root", ANYWHERE], patch, is_terminal=False)
-        text = text.replace(f"`{store.describe()}`", "STORE").replace(store.describe(), "STORE")
+        # `memory:` is also the end of a path, before a colon.
+        text = re.sub(rf"(?<![\w/])(`?){re.escape(store.describe())}\1(?![\w/])", "STORE", text)
         text = text.replace(store.notes("main").location, "NOTES")
         return without_chance(text), without_chance(repr(state_of(store)))
 
