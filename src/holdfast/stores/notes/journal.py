@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX
 from holdfast.core.memory.note_files import DAY, bytes_to_append
-from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
 from holdfast.stores.files import open_file, open_to_append, write_new, write_whole
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _JOURNAL: Final = ".appending"
 _MARKS: Final = ".flushed"
-_WHOLE_MARK: Final = lazy_pattern(r"([^\n]+)\n(?=\n|\Z)")
-"""A mark has a line break of its own on either side; one that was cut off has not."""
 
 
 class _Append(msgspec.Struct, frozen=True):
@@ -108,7 +106,9 @@ def read_marks(folder: int) -> set[str]:
     except FileNotFoundError:
         return set()
     with os.fdopen(fd, "rb") as file:
-        return set(_WHOLE_MARK.findall(file.read().decode(errors="replace")))
+        lines = file.read().decode(errors="replace").split("\n")
+    # A mark has a line break of its own on either side; one that was cut off has not.
+    return {line for line, after in pairwise(lines) if line and not after}
 
 
 def add_mark(notes: NoteFolder, folder: int, once: str) -> None:
