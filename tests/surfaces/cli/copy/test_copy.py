@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,8 @@ def test_a_store_moves_to_a_database_and_back(
     """Everything is there, verified; a second run has nothing to do; the way back is the same."""
     planned = copy("here", postgres_address, "--dry-run", "--json")
     assert planned.status == 0
+    assert "nothing was written" in copy("here", "elsewhere", "--dry-run").err
+    assert not os.path.exists("elsewhere")
     done = copy("here", postgres_address, "--json")
     assert done.status == 0
     assert {**done.json, "dry_run": True} == planned.json
@@ -69,6 +72,7 @@ def test_what_is_in_the_way_is_reported(copy: Callable[..., Result]) -> None:
         assert [part["turn"] for part in parts if part["turn"]] == ["a turn of mine"]
 
 
+@pytest.mark.files_only("a store in memory is one of them")
 def test_stores_that_cannot_be_copied_are_refused(copy: Callable[..., Result]) -> None:
     """An empty source is more likely a mistake; what ends with the command keeps nothing."""
     for arguments, words in {
@@ -120,6 +124,7 @@ def test_the_root_is_the_source_that_is_not_named(cli: Cli, tmp_path: Path) -> N
     assert cli("copy", str(tmp_path / "there"), "--json").json["sessions"][0]["session"] == "work"
 
 
+@pytest.mark.files_only("another process opens the folder")
 @pytest.mark.usefixtures("copy")
 def test_a_terminal_sees_how_far_it_is(tmp_path: Path) -> None:
     """The count of sessions and bytes is replaced as it grows, and gone in the end."""

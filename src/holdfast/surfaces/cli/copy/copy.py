@@ -139,6 +139,8 @@ def _show(app: App, report: CopyReport) -> None:
     if report.notes:
         app.out.table(("Notes", "", ">Files", ">Added", ""), map(_notes_row, report.notes))
     app.out.line(_sum(report))
+    if report.is_dry_run:
+        app.out.note("a dry run: nothing was written")
     if report.trashed:
         app.out.note(f"not copied: {count(report.trashed, 'session')} in the trash")
     if report.accesses_damaged:
