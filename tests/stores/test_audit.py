@@ -21,6 +21,7 @@ from tests.stores.reads import bytes_read
 from holdfast.core.history.access import Access
 from holdfast.core.limits import AUDIT_FIELD_CHARS_MAX, READ_BLOCK_BYTES
 from holdfast.errors import NotDurable, PathRejected, StoreError, StoreUnavailable
+from holdfast.ports import AuditPage
 from holdfast.stores.audit import NAME, FileAudit
 from holdfast.stores.files import Disk
 from holdfast.testing.disk import FaultyDisk
@@ -52,6 +53,13 @@ class QuickDisk(Disk):
 def access(target: str = "main/work", **fields: object) -> Access:
     values: dict[str, object] = {"agent": "main", "session": "asking", "owner": "ann", **fields}
     return Access(ts=5.0, action="read", target=target, is_allowed=True, reason="why", **values)  # type: ignore[arg-type]
+
+
+def all_of(audit: FileAudit) -> AuditPage:
+    """Return what all pages have together."""
+    pages = list(audit.pages())
+    accesses = tuple(access for page in pages for access in page.accesses)
+    return AuditPage(accesses, sum(page.damaged for page in pages))
 
 
 def targets(audit: FileAudit, last: int | None = None) -> list[str]:
@@ -195,6 +203,7 @@ def test_audit_cut_off_at_any_byte_keeps_what_was_noted_before_and_after(tmp_pat
         audit.note(access("main/after"))
         assert targets(audit) == ["main/before", "main/after"]
         assert audit.entries().damaged == (size > start)
+        assert all_of(audit) == audit.entries()
     path.write_bytes(whole[:-1])  # only the newline is missing
     audit.note(access("main/after"))
     assert targets(audit) == ["main/before", "main/torn", "main/after"]
@@ -207,7 +216,9 @@ def test_audit_with_any_bytes_in_it_can_be_read_and_written(data: bytes) -> None
         audit = FileAudit(folder, disk=QuickDisk())
         Path(folder, NAME).write_bytes(data)
         assert audit.entries().accesses == ()
+        assert all_of(audit) == audit.entries()
         audit.note(access())
+        assert all_of(audit) == audit.entries()
         assert audit.entries(1) == ((access(),), 0)
         lines = [line for line in re.split(b"\n", data) if line.strip()]
         assert audit.entries().damaged == len(lines)

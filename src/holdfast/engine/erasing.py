@@ -164,7 +164,9 @@ def _preview(store: SessionStore, plan: ErasableSession) -> ErasedSession:
     """Count what an erasure would delete."""
     name, scopes = str(plan.key), _scopes(store, plan)
     notes = sum(note.session == name for scope in scopes for note in scope.notes())
-    accesses = sum(_reduce(access, plan) != access for access in store.audit.entries().accesses)
+    accesses = sum(
+        _reduce(access, plan) != access for page in store.audit.pages() for access in page.accesses
+    )
     blobs = len(_own_blobs(store, plan.key))
     return ErasedSession(plan.key, plan.logs, plan.bytes, blobs, notes, accesses)
 
@@ -266,7 +268,8 @@ def _readers(
     names = {name for plan in plans for name in plan.names}
     readers = {
         f"{access.agent}/{access.session}"
-        for access in store.audit.entries().accesses
+        for page in store.audit.pages()
+        for access in page.accesses
         if access.is_allowed and access.session and access.target in names
     }
     why = "it read the session, and may have kept words of it"

@@ -82,6 +82,9 @@ class Audit(Protocol):
     def entries(self, last: int | None = None) -> AuditPage:
         """Return the newest `last` accesses, or all of them."""
 
+    def pages(self) -> Iterator[AuditPage]:
+        """Yield all accesses, the oldest first, some at a time."""
+
     def reduce(self, change: Callable[[Access], Access], mentions: Iterable[str]) -> int:
         """Replace each access by what `change` makes of it, and return how many were changed.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -25,14 +26,14 @@ from holdfast.stores.files import (
     open_to_append,
     write_whole,
 )
-from holdfast.stores.lines import Oversize, backward
+from holdfast.stores.lines import Forward, Oversize, backward
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 NAME: Final = "audit.jsonl"
 _LINES: Final = 1_000
-"""Lines that one write adds."""
+"""Lines that one write adds, and that a page has."""
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(Access)
@@ -66,47 +67,45 @@ class FileAudit:
                 os.close(fd)
 
     def entries(self, last: int | None = None) -> AuditPage:
-        with explaining(f"read `{NAME}`"):
-            try:
-                folder = open_root(self.root, create=False)
-            except FileNotFoundError:
-                return AuditPage((), 0)
-            try:
-                fd = open_file(folder, NAME, os.O_RDONLY)
-            except FileNotFoundError:
-                return AuditPage((), 0)
-            finally:
-                os.close(folder)
-            try:
-                return _newest(fd, last)
-            finally:
-                os.close(fd)
+        with explaining(f"read `{NAME}`"), self._file(os.O_RDONLY) as fd:
+            return AuditPage((), 0) if fd is None else _newest(fd, last)
+
+    def pages(self) -> Iterator[AuditPage]:
+        with explaining(f"read `{NAME}`"), self._file(os.O_RDONLY) as fd:
+            if fd is not None:
+                yield from _in_pages(_forth(fd))
 
     def reduce(self, change: Callable[[Access], Access], mentions: Iterable[str]) -> int:
         """Replace accesses in place: other processes append to the same file meanwhile."""
         words = [mention.encode() for mention in mentions]
         changed = 0
-        with explaining(f"change accesses in `{NAME}`"):
-            try:
-                folder = open_root(self.root, create=False)
-            except FileNotFoundError:
+        with explaining(f"change accesses in `{NAME}`"), self._file(os.O_RDWR) as fd:
+            if fd is None:
                 return 0
+            for position, line in backward(fd, os.fstat(fd).st_size):
+                instead = _change(line, change, words)
+                if instead is not None:
+                    _overwrite(fd, position, instead, self._disk)
+                    changed += 1
+            self._disk.sync(fd)
+        return changed
+
+    @contextmanager
+    def _file(self, flags: int) -> Iterator[int | None]:
+        """Open the file; yields None where there is none."""
+        try:
+            folder = open_root(self.root, create=False)
             try:
-                fd = open_file(folder, NAME, os.O_RDWR)
-            except FileNotFoundError:
-                return 0
+                fd = open_file(folder, NAME, flags)
             finally:
                 os.close(folder)
-            try:
-                for position, line in backward(fd, os.fstat(fd).st_size):
-                    instead = _change(line, change, words)
-                    if instead is not None:
-                        _overwrite(fd, position, instead, self._disk)
-                        changed += 1
-                self._disk.sync(fd)
-            finally:
-                os.close(fd)
-        return changed
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            yield fd
+        finally:
+            os.close(fd)
 
     def _write(self, fd: int, lines: bytes) -> None:
         if not _ends_with_a_line(fd):
@@ -132,6 +131,9 @@ class MemoryAudit:
     def entries(self, last: int | None = None) -> AuditPage:
         start = 0 if last is None else max(0, len(self._accesses) - last)
         return AuditPage(tuple(self._accesses[start:]), 0)
+
+    def pages(self) -> Iterator[AuditPage]:
+        yield AuditPage(tuple(self._accesses), 0)
 
     def reduce(self, change: Callable[[Access], Access], mentions: Iterable[str]) -> int:
         del mentions  # no line is damaged here
@@ -201,6 +203,23 @@ def _back(fd: int) -> Iterator[Access | None]:
         if access is not None or not (is_unfinished or is_blank):
             yield access
         is_unfinished = False
+
+
+def _forth(fd: int) -> Iterator[Access | None]:
+    """Yield every access, the oldest first, as `_back` does."""
+    lines = Forward(fd, 0, os.fstat(fd).st_size)
+    for _position, line in lines:
+        access = _decode(line)
+        if access is not None or isinstance(line, Oversize) or line.strip():
+            yield access
+    if (last := _decode(lines.tail)) is not None:
+        yield last
+
+
+def _in_pages(accesses: Iterator[Access | None]) -> Iterator[AuditPage]:
+    while some := list(islice(accesses, _LINES)):
+        found = tuple(access for access in some if access is not None)
+        yield AuditPage(found, len(some) - len(found))
 
 
 def _decode(line: bytes | Oversize) -> Access | None:

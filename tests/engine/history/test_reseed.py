@@ -27,7 +27,7 @@ from holdfast.records import Compaction
 from holdfast.stores import ANY_HEAD, MemoryAudit, MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from holdfast import Access
@@ -57,6 +57,9 @@ class FullAudit:
         raise NotImplementedError
 
     def entries(self, last: int | None = None) -> AuditPage:
+        raise NotImplementedError
+
+    def pages(self) -> Iterator[AuditPage]:
         raise NotImplementedError
 
     def reduce(self, change: Callable[[Access], Access], mentions: Iterable[str]) -> int:

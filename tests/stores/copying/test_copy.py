@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,8 +23,6 @@ from holdfast.errors import UsageError
 from holdfast.stores import ANY_HEAD, MemoryStore, copy_store, open_store
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from holdfast.stores import CopyReport
 
 PAIRS = [(source, target) for source in KINDS for target in KINDS]
@@ -136,15 +135,72 @@ def test_one_owner_can_be_copied_alone(tmp_path: Path) -> None:
         assert [note.text for note in target.notes("helper").notes()] == []
 
 
-def test_notes_of_an_unknown_owner_are_reported(tmp_path: Path) -> None:
-    """A folder does not tell whose notes it holds; who names the owner gets them copied."""
+@pytest.mark.parametrize(("kind", "other"), PAIRS)
+def test_notes_of_every_owner_are_copied(
+    kind: str, other: str, tmp_path: Path, postgres_address: str
+) -> None:
+    """A store knows whose notes it has, also of owners without a session and with odd names."""
+    owners = ["eve", "Eve", "a/b", "漢", "x" * 300, " "]
+    with (
+        opener(kind, tmp_path, postgres_address)() as source,
+        opener(other, tmp_path, postgres_address)() as target,
+    ):
+        for owner in owners:
+            source.notes("main", owner).append([f"Of {owner!r}"])
+            source.notes("main", owner).put("list.md", None, b"a\n")
+        assert copy_store(source, target).is_complete
+        assert set(target.note_scopes("main").values()) == set(owners)
+        for owner in owners:
+            there = target.notes("main", owner)
+            assert list(there.notes()) == list(source.notes("main", owner).notes())
+            assert len(there.files()) == 2
+
+
+@pytest.mark.parametrize(
+    "damage", ["missing", "empty", "of another", "no name", "not text", "a link", "folder"]
+)
+def test_notes_of_an_unknown_owner_are_reported(damage: str, tmp_path: Path) -> None:
+    """A folder from before names were kept, or with a damaged one, gives notes to nobody else: who
+    names the owner gets them copied, and the next note of the owner mends it."""
     with open_store(tmp_path / "source") as source, MemoryStore() as target:
-        source.notes("main", "eve").append(["Nobody knows me."])
+        notes = source.notes("main", "eve")
+        notes.append(["Nobody knows me."])
+        file = Path(notes.location, ".owner")
+        content = {"of another": b'{"owner": "ann"}', "no name": b'{"owner": 7}'}
+        file.unlink()
+        match damage:
+            case "missing":
+                pass
+            case "a link":
+                Path(tmp_path, "elsewhere").write_bytes(b'{"owner": "eve"}')
+                file.symlink_to(tmp_path / "elsewhere")
+            case "folder":
+                file.mkdir()
+            case _:
+                file.write_bytes(content.get(damage, b"\xff" if damage == "not text" else b""))
         report = copy_store(source, target)
         assert [notes.state for notes in report.notes] == ["failed"]
         assert not report.is_complete
         assert copy_store(source, target, owner="eve").is_complete
         assert [note.text for note in target.notes("main", "eve").notes()] == ["Nobody knows me."]
+        if damage == "folder":
+            file.rmdir()
+        notes.append(["Now they do."])
+        assert copy_store(source, target).is_complete
+        assert target.note_scopes("main") == source.note_scopes("main") == {notes.scope: "eve"}
+
+
+def test_a_folder_that_only_has_a_name_has_no_notes(tmp_path: Path) -> None:
+    """The owner's name goes with the notes when these are erased, and alone it is none."""
+    with open_store(tmp_path / "source") as source:
+        notes = source.notes("main", "eve")
+        notes.put("a.md", None, b"mine\n")
+        notes.discard("a.md")
+        assert source.note_scopes("main") == {}
+        notes.erase(None)
+        assert not Path(notes.location).exists()
+        (tmp_path / "source/agents/main/memory/owners/README").write_text("of a person")
+        assert source.note_scopes("main") == {}
 
 
 def test_a_session_in_use_is_copied_and_reported(tmp_path: Path) -> None:

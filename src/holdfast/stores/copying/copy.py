@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from holdfast.ports.copying import (
     CopyReport,
     OnProgress,
 )
+from holdfast.stores.copying.accesses import copy_accesses
 from holdfast.stores.copying.notes import copy_notes
 from holdfast.stores.copying.sessions import Payloads, SessionCopy
 
@@ -60,7 +60,9 @@ def copy_store(
     payloads = Payloads(source.blobs, target.blobs, is_dry_run=dry_run)
     sessions = _copy_sessions(source, target, keys, payloads, dry_run, on_progress)
     is_whole = agent is None and owner is None
-    accesses, damaged = _copy_audit(source, target, dry_run=dry_run) if is_whole else (0, 0)
+    accesses, damaged = (
+        copy_accesses(source.audit, target.audit, is_dry_run=dry_run) if is_whole else (0, 0)
+    )
     agents = sorted(source.agents()) if agent is None else [agent]
     notes = _copy_notes(source, target, agents, keys, owner, dry_run=dry_run)
     return CopyReport(
@@ -118,25 +120,9 @@ def _copy_sessions(
     return done
 
 
-def _copy_audit(source: SessionStore, target: SessionStore, *, dry_run: bool) -> tuple[int, int]:
-    """Add the accesses that the target has not; returns their number, and that of damaged ones."""
-    page = source.audit.entries()
-    known = Counter(target.audit.entries().accesses)
-    missing = []
-    for access in page.accesses:
-        if known[access]:
-            known[access] -= 1
-        else:
-            missing.append(access)
-    if missing and not dry_run:
-        target.audit.note_all(missing)
-    return len(missing), page.damaged
-
-
 def _owners(source: SessionStore, keys: Iterable[SessionKey]) -> set[str]:
-    """Return every owner that may have notes. Of those without a session, the trash and the audit
-    log know."""
-    owners = {"", *(access.owner for access in source.audit.entries().accesses)}
+    """Return every owner that has a session, or is in the trash or in the audit log."""
+    owners = {access.owner for page in source.audit.pages() for access in page.accesses}
     for key in keys:
         with suppress(StoreError, NoSuchSession):  # damaged, or removed meanwhile
             owners.add(source.header(key).owner)
@@ -155,12 +141,15 @@ def _copy_notes(
     *,
     dry_run: bool,
 ) -> list[CopiedNotes]:
+    owners = None if owner is None else {owner}
     done = []
-    owners = _owners(source, keys) if owner is None else {owner}
     for agent in agents:
-        known = {source.notes(agent, name).scope: name for name in owners}
-        for scope, stored in sorted(source.note_scopes(agent).items()):
-            name = stored if stored is not None and owner is None else known.get(scope)
+        scopes = source.note_scopes(agent)
+        if owners is None and None in scopes.values():  # of a folder from before it kept names
+            owners = _owners(source, keys)
+        known = {source.notes(agent, name).scope: name for name in owners or ()}
+        for scope, stored in sorted(scopes.items()):
+            name = known.get(scope, stored if owner is None else None)
             if name is not None:
                 notes, there = source.notes(agent, name), target.notes(agent, name)
                 done.append(copy_notes(notes, there, is_dry_run=dry_run))

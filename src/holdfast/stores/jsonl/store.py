@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import stat
 import time
 from typing import TYPE_CHECKING
 
@@ -78,15 +79,21 @@ class FileSideStores(SideStores):
     def note_scopes(self, agent: str) -> dict[str, str | None]:
         from holdfast.stores.notes.note_files import TRASH
         from holdfast.stores.notes.notes import OWNERS, note_scope
+        from holdfast.stores.notes.owner_file import OWNER_FILE, read_owner
 
-        def names(scope: str) -> set[str]:
-            return {name for name, _status in self._folders.listing(tuple(scope.split("/")))}
+        def names(scope: str) -> dict[str, bool]:
+            found = self._folders.listing(tuple(scope.split("/")))
+            return {name: stat.S_ISDIR(status.st_mode) for name, status in found}
 
         own = note_scope(agent, "")
         scopes: dict[str, str | None] = {own: ""}
-        if OWNERS in names(own):
-            scopes |= dict.fromkeys(f"{own}/{OWNERS}/{name}" for name in names(f"{own}/{OWNERS}"))
-        return {scope: scopes[scope] for scope in scopes if names(scope) - {OWNERS, TRASH}}
+        for name, is_folder in names(f"{own}/{OWNERS}").items() if names(own).get(OWNERS) else ():
+            if is_folder:
+                scope = f"{own}/{OWNERS}/{name}"
+                owner = read_owner(self.root, scope.split("/"))
+                scopes[scope] = owner if owner and note_scope(agent, owner) == scope else None
+        ours = {OWNERS, TRASH, OWNER_FILE}
+        return {scope: owner for scope, owner in scopes.items() if names(scope).keys() - ours}
 
 
 class JsonlStore(FileEraser, FileSideStores, SessionStore):

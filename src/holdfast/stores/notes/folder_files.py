@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from holdfast.stores.notes import erasing, journal
+from holdfast.stores.notes.owner_file import keep_owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 class FolderFiles:
     """The `NoteFiles` of a folder."""
 
-    def __init__(self, folder: NoteFolder) -> None:
+    def __init__(self, folder: NoteFolder, owner: str = "") -> None:
         self._folder = folder
+        self._owner = owner
 
     @property
     def location(self) -> str:
@@ -28,20 +30,21 @@ class FolderFiles:
     def changing(self) -> Iterator[OpenFolder]:
         with self._folder.changing() as fd:
             journal.finish_append(self._folder, fd)
-            yield OpenFolder(self._folder, fd)
+            yield OpenFolder(self._folder, fd, self._owner)
 
     @contextmanager
     def reading(self) -> Iterator[OpenFolder | None]:
         with self._folder.reading() as fd:
-            yield None if fd is None else OpenFolder(self._folder, fd)
+            yield None if fd is None else OpenFolder(self._folder, fd, self._owner)
 
 
 class OpenFolder:
     """An open folder as `OpenNotes`."""
 
-    def __init__(self, folder: NoteFolder, fd: int) -> None:
+    def __init__(self, folder: NoteFolder, fd: int, owner: str) -> None:
         self._folder = folder
         self._fd = fd
+        self._owner = owner
 
     def tree(self) -> list[NoteFile]:
         return self._folder.tree(self._fd)
@@ -55,12 +58,14 @@ class OpenFolder:
         return journal.without_unfinished(self._fd, path, data)
 
     def write(self, path: str, data: bytes) -> None:
+        self._keep_owner()
         self._folder.write(self._fd, path, data)
 
     def move(self, path: str, new: str) -> None:
         self._folder.move(self._fd, path, new)
 
     def append_lines(self, name: str, lines: Sequence[str]) -> tuple[bool, int]:
+        self._keep_owner()
         return journal.append_lines(self._folder, self._fd, name, lines)
 
     def trash(self) -> set[str]:
@@ -77,3 +82,7 @@ class OpenFolder:
 
     def erase_all(self) -> None:
         erasing.erase_all(self._folder, self._fd)
+
+    def _keep_owner(self) -> None:
+        if self._owner:
+            keep_owner(self._folder, self._fd, self._owner)

@@ -269,7 +269,7 @@ class NoteStore(StoredNotes):
         folder = NoteFolder(
             os.fspath(root), parts, hidden=_names_of_others(owner), disk=disk or Disk()
         )
-        files = FolderFiles(folder)
+        files = FolderFiles(folder, owner)
         super().__init__(files, agent, owner, clock=clock, zone=zone, redactor=redactor)
 
 

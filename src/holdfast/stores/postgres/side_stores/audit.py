@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connections
 
 _PAGE: Final = 1_000
-"""Rows read at a time."""
+"""Rows read and written at a time."""
 _BACK: Final = "SELECT id, entry FROM {s}.audit WHERE id < %s ORDER BY id DESC LIMIT %s"
+_FORTH: Final = "SELECT id, entry FROM {s}.audit WHERE id > %s ORDER BY id LIMIT %s"
 _NOTE_ALL: Final = """INSERT INTO {s}.audit (entry) SELECT u.entry
   FROM unnest(%s::bytea[]) WITH ORDINALITY AS u(entry, n) ORDER BY u.n RETURNING id"""
 _CHANGE: Final = "UPDATE {s}.audit SET entry = %s WHERE id = %s RETURNING id"
@@ -55,6 +56,14 @@ class PostgresAudit:
             else:
                 found.append(access)
         return AuditPage(tuple(reversed(found)), damaged)
+
+    def pages(self) -> Iterator[AuditPage]:
+        after = 0
+        while rows := self._rows("read the audit log", _FORTH, after, _PAGE):
+            after = rows[-1][0]
+            accesses = [_decode(entry) for _number, entry in rows]
+            found = tuple(access for access in accesses if access is not None)
+            yield AuditPage(found, len(rows) - len(found))
 
     def reduce(self, change: Callable[[Access], Access], mentions: Iterable[str]) -> int:
         words = [mention.encode() for mention in mentions]

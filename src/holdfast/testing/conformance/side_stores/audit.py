@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def accesses_come_back_in_order(audit: Audit) -> None:
     """Every access, allowed or refused, comes back as it was noted, the newest last."""
     assert audit.entries() == ((), 0)
+    assert [access for page in audit.pages() for access in page.accesses] == []
     noted = [_access(number) for number in range(5)]
     for access in noted:
         audit.note(access)
@@ -81,5 +82,6 @@ def many_accesses_are_noted_at_once(audit: Audit) -> None:
     audit.note_all(iter(noted[1:]))
     audit.note_all([])
     assert audit.entries() == (tuple(noted), 0)
+    assert [access for page in audit.pages() for access in page.accesses] == noted
     audit.note_all([msgspec.structs.replace(noted[0], target="x" * 100_000)])
     assert len(audit.entries(1).accesses[0].target) <= AUDIT_FIELD_CHARS_MAX

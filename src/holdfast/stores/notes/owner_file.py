@@ -1,0 +1,64 @@
+"""The name of the owner whose notes a folder holds: the name of the folder has only a hash of it.
+
+`.owner` is written before the first note, and by the next change where it is missing or damaged.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import PathRejected
+from holdfast.stores.files import explaining_read, open_file, open_folder, write_new
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.stores.notes.folder import NoteFolder
+
+OWNER_FILE: Final = ".owner"
+_BYTES_MAX: Final = 1024 * 1024
+
+
+def keep_owner(notes: NoteFolder, folder: int, owner: str) -> None:
+    """Write the owner's name into an open folder, unless it is there."""
+    data = json.dumps({"owner": owner}).encode() + b"\n"  # escapes lone surrogates too
+    if _read(folder) != data:
+        write_new(folder, OWNER_FILE, [data], notes.disk)
+
+
+def read_owner(root: str, parts: Sequence[str]) -> str | None:
+    """Return the name in a folder of notes; None where there is none that can be read.
+
+    Anybody can copy a folder: the caller compares what the name stands for.
+    """
+    with explaining_read(os.path.join(*parts, OWNER_FILE)):
+        try:
+            folder = open_folder(root, parts)
+        except FileNotFoundError:
+            return None
+        try:
+            data = _read(folder)
+        finally:
+            os.close(folder)
+    try:
+        owner = json.loads(data)["owner"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return owner if isinstance(owner, str) else None
+
+
+def _read(folder: int) -> bytes:
+    """Return the content of the file; empty where it is no plain file."""
+    try:
+        fd = open_file(folder, OWNER_FILE, os.O_RDONLY)
+    except PathRejected:
+        return b""
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):  # nothing, or a link: it is replaced
+            return b""
+        raise
+    with os.fdopen(fd, "rb") as file:
+        return file.read(_BYTES_MAX)
