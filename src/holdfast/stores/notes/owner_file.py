@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 OWNER_FILE: Final = ".owner"
 _BYTES_MAX: Final = 1024 * 1024
+"""More than any name has: what is longer is not read to its end."""
 
 
 def keep_owner(notes: NoteFolder, folder: int, owner: str) -> None:
