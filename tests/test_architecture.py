@@ -55,12 +55,14 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 ORDER: dict[str, tuple[str, ...]] = {
     "core": (
         *("limits", "text", "log", "secrets", "failures", "models", "tokens", "flow", "extract"),
-        *("outputs", "checkpoint", "projection", "compaction", "history", "memory", "turn"),
+        *("outputs", "checkpoint", "projection", "compaction", "history", "memory", "queues"),
+        "turn",
     ),
     "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
     "stores": (
-        *("compression", "payloads", "files", "lines", "sqlite_cache", "changes", "blobs"),
-        *("audit", "notes", "search", "summary_files", "jsonl", "memory_log", "in_memory"),
+        *("compression", "payloads", "files", "lines", "sqlite_files", "changes", "blobs"),
+        *("audit", "notes", "search", "summary_files", "queues", "jsonl", "memory_log"),
+        "in_memory",
         *("postgres", "s3", "opening", "copying"),
     ),
     "stores.postgres": (
@@ -109,6 +111,7 @@ EVERY_STORE = frozenset({"engine", "surfaces", "integrations", "importers", "pro
 VALUES = frozenset(
     (
         *("Appended", "SessionInfo", "Trashed", "RepairedSession", "ErasableSession", "AuditPage"),
+        *("NewMessage", "QueuedMessage"),
         *("LeaseHolder", "IndexSource", "IndexPassage", "FoundPassage", "Matches"),
         *("CopiedSession", "CopiedNotes", "CopyReport", "CopyProgress"),
     )

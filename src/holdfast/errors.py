@@ -251,6 +251,18 @@ class SessionExists(UsageError):
         self.taken_by = taken_by
 
 
+class KeyReused(UsageError):
+    """A message has the key of another one."""
+
+    def __init__(self, key: str, state: str) -> None:
+        super().__init__(
+            f"the key `{key}` belongs to another message, which is {state}",
+            hint="nothing was stored; use a new key for a new message, and the old key only to "
+            "send the same message again",
+        )
+        self.key = key
+
+
 class StoreError(HoldfastError):
     """The disk or database said no."""
 

@@ -30,7 +30,7 @@ from holdfast.core.log.records import Flush, Label
 from holdfast.errors import NoSuchSession, TurnInProgress, UsageError
 from holdfast.stores import ANY_HEAD, MemoryStore
 from holdfast.stores.compression import zstd
-from holdfast.stores.sqlite_cache import SqliteCache
+from holdfast.stores.sqlite_files import SqliteCache
 from holdfast.testing.scripted import ScriptedModel, calls
 
 if TYPE_CHECKING:

@@ -73,7 +73,8 @@ def erase(
     """Erase sessions, or everything of an owner, for good. Returns what is gone and what remains.
 
     A session goes with its log and those of its id in the trash, its running summary, repaired
-    copies, payloads that nothing else uses, notes that came from it, and its rows in every index.
+    copies, payloads that nothing else uses, notes that came from it, its messages in queues, and
+    its rows in every index.
     The audit log keeps who read something and when, and that something was erased, without names.
     With `owner`, also all notes of that owner go. `dry_run` changes nothing. An interrupted
     erasure is finished by the same call. Raises `NoSuchSession`, and `TurnInProgress` while a turn
@@ -96,6 +97,7 @@ def erase(
     if owner is not None:
         notes = _erase_notes_of(store, owner, is_dry_run=dry_run)
         if not dry_run:
+            store.queues.erase(owner=owner)
             store.audit.reduce(lambda access: _without_owner(access, owner), [owner])
     return ErasureReport(tuple(erased), tuple(remaining), notes, dry_run)
 
@@ -179,6 +181,7 @@ def _erase_session(
     store.summaries.forget(key)
     notes = sum(scope.erase(str(key)) for scope in _scopes(store, plan))
     gone = store.blobs.discard(_own_blobs(store, key))
+    store.queues.erase(session=str(key))
     accesses = store.audit.reduce(lambda access: _reduce(access, plan), plan.names)
     store.erase_from_indexes(key)
     store.audit.note(

@@ -10,6 +10,14 @@ from holdfast.ports.erasing import ErasableSession, SessionEraser
 from holdfast.ports.leases import LeaseHolder, Leases, uptime
 from holdfast.ports.models import AsyncModel, Model, OnDelta
 from holdfast.ports.place import StorePlace
+from holdfast.ports.queues import (
+    FINISHED,
+    MESSAGE_STATES,
+    MessageState,
+    NewMessage,
+    QueuedMessage,
+    Queues,
+)
 from holdfast.ports.reading import SessionReader
 from holdfast.ports.search_index import (
     FoundPassage,
@@ -44,6 +52,8 @@ from holdfast.ports.side_stores import (
 
 __all__ = [
     "ANY_HEAD",
+    "FINISHED",
+    "MESSAGE_STATES",
     "Appended",
     "AsyncModel",
     "Audit",
@@ -63,10 +73,14 @@ __all__ = [
     "LeaseHolder",
     "Leases",
     "Matches",
+    "MessageState",
     "Model",
+    "NewMessage",
     "Notes",
     "OnDelta",
     "PassageVectors",
+    "QueuedMessage",
+    "Queues",
     "RepairedSession",
     "RunningSummaries",
     "SearchIndex",

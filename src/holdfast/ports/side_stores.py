@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.core.memory.running_summary import Sidecar
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.ports.leases import Leases
+    from holdfast.ports.queues import Queues
     from holdfast.ports.search_index import SearchIndex
 
 
@@ -194,6 +195,11 @@ class SideStores(ABC):
     @abstractmethod
     def summaries(self) -> RunningSummaries:
         """The running summaries of its sessions."""
+
+    @property
+    @abstractmethod
+    def queues(self) -> Queues:
+        """The messages that wait for a turn, or to be sent."""
 
     @property
     @abstractmethod

@@ -38,6 +38,7 @@ from holdfast.stores.audit import MemoryAudit
 from holdfast.stores.memory_log import MemoryLeases, MemoryLog
 from holdfast.stores.notes.notes import StoredNotes, note_scope
 from holdfast.stores.notes.table import MemoryNoteTable, TableFiles, holds_notes
+from holdfast.stores.queues import SqliteQueues
 from holdfast.stores.search.index import SqliteSearchIndex
 from holdfast.stores.summary_files import MemorySummaries
 
@@ -126,6 +127,7 @@ class MemorySideStores(SideStores):
     _audit: MemoryAudit
     _leases: MemoryLeases
     _summaries: MemorySummaries
+    _queues: SqliteQueues
     _search_index: SqliteSearchIndex
     _tables: dict[tuple[str, str], MemoryNoteTable]
 
@@ -144,6 +146,10 @@ class MemorySideStores(SideStores):
     @property
     def summaries(self) -> MemorySummaries:
         return self._summaries
+
+    @property
+    def queues(self) -> SqliteQueues:
+        return self._queues
 
     @property
     def search_index(self) -> SqliteSearchIndex:
@@ -186,6 +192,7 @@ class MemoryStore(MemoryEraser, MemorySideStores, SessionStore):
         self._blobs: BlobStore = MemoryBlobs(clock=clock) if blobs is None else blobs
         self._audit = MemoryAudit()
         self._summaries = MemorySummaries()
+        self._queues = SqliteQueues(None, clock=clock)
         self._search_index = SqliteSearchIndex(None)
         self._tables: dict[tuple[str, str], MemoryNoteTable] = {}
         self._leases = MemoryLeases(self._log, self._mutex)
@@ -202,8 +209,9 @@ class MemoryStore(MemoryEraser, MemorySideStores, SessionStore):
         return "everything is kept in memory, and gone when this process ends"
 
     def close(self) -> None:
-        """Close the index of searches; everything else stays."""
+        """Close the index of searches and the queues; everything else stays."""
         self._search_index.close()
+        self._queues.close()
 
     @contextmanager
     def open_log(self, key: SessionKey) -> Iterator[MemoryLog]:

@@ -367,6 +367,7 @@ SIDE_STORES: dict[str, Callable[[Any], object]] = {
     "blobs": lambda blobs: blobs.put(b"x"),
     "leases": lambda leases: leases.acquire(KEY, "turn", 1),
     "notes": lambda notes: notes.append("a note"),
+    "queues": lambda queues: queues.messages(),
     "search_index": lambda index: index.sources(),
     "summaries": lambda summaries: summaries.load(KEY),
 }

@@ -35,7 +35,7 @@ from holdfast.stores.jsonl.index_rows import (
     stamp_of,
     values_of,
 )
-from holdfast.stores.sqlite_cache import SqliteCache
+from holdfast.stores.sqlite_files import SqliteCache
 
 if TYPE_CHECKING:
     import sqlite3

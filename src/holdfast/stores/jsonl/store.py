@@ -11,6 +11,7 @@ import os
 import random
 import stat
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from holdfast.core.limits import LOCK_WAIT_SECONDS
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.stores.files import Disk
     from holdfast.stores.jsonl.folders import Folders
     from holdfast.stores.notes.notes import NoteStore
+    from holdfast.stores.queues import SqliteQueues
     from holdfast.stores.summary_files import FileSidecars
 
 
@@ -41,6 +43,7 @@ class FileSideStores(SideStores):
     """Everything that a folder keeps beside its logs. Imported on use: an append needs none."""
 
     root: str
+    _clock: Clock
     _folders: Folders
     _blobs: BlobStore | None
 
@@ -63,6 +66,12 @@ class FileSideStores(SideStores):
         from holdfast.stores.summary_files import FileSidecars  # brings much of the core
 
         return FileSidecars(self.root)
+
+    @cached_property
+    def queues(self) -> SqliteQueues:
+        from holdfast.stores.queues import FILE_NAME, SqliteQueues
+
+        return SqliteQueues(os.path.join(self.root, FILE_NAME), clock=self._clock)
 
     def notes(
         self,
@@ -119,6 +128,8 @@ class JsonlStore(FileEraser, FileSideStores, SessionStore):
         self._writers.close()
         self._index.close()
         self._close_search_index()
+        if "queues" in vars(self):
+            self.queues.close()
 
     def describe(self, key: SessionKey | None = None) -> str:
         parts = () if key is None else (*sessions_of(key.agent), key.session + SUFFIX)

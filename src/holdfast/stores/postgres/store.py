@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.stores.notes.notes import StoredNotes
     from holdfast.stores.postgres.connections import Connections
     from holdfast.stores.postgres.side_stores.audit import PostgresAudit
+    from holdfast.stores.postgres.side_stores.queues import PostgresQueues
     from holdfast.stores.postgres.side_stores.search import PostgresSearchIndex
     from holdfast.stores.postgres.side_stores.summaries import PostgresSummaries
 
@@ -73,6 +74,12 @@ class PostgresSideStores(SideStores):
         from holdfast.stores.postgres.side_stores.summaries import PostgresSummaries
 
         return PostgresSummaries(self._connections)
+
+    @property
+    def queues(self) -> PostgresQueues:
+        from holdfast.stores.postgres.side_stores.queues import PostgresQueues
+
+        return PostgresQueues(self._connections)
 
     @property
     def search_index(self) -> PostgresSearchIndex:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import PathRejected, StoreUnavailable
-from holdfast.stores.sqlite_cache import IN_MEMORY, SqliteCache
+from holdfast.stores.sqlite_files import IN_MEMORY, SqliteCache
 
 if TYPE_CHECKING:
     import sqlite3

@@ -34,7 +34,14 @@ from holdfast.testing.conformance import (
     reading,
     trash,
 )
-from holdfast.testing.conformance.side_stores import audit, blobs, notes, searching, summaries
+from holdfast.testing.conformance.side_stores import (
+    audit,
+    blobs,
+    notes,
+    queueing,
+    searching,
+    summaries,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -64,6 +71,7 @@ def _checks_in(*modules: ModuleType) -> tuple[Callable[[Any], None], ...]:
 SESSION_CHECKS: Final[tuple[SessionCheck, ...]] = _checks_in(
     *(creating, appending, leasing, reading, branching, compacting, listing),
     *(following, trash, erasing, maintenance, notes, summaries, searching),
+    queueing,
 )
 """Every promise of `SessionStore`, except those of its `blobs` and its `audit`."""
 BLOB_CHECKS: Final[tuple[BlobCheck, ...]] = _checks_in(blobs)

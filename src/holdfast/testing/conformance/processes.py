@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import LeaseLost, TurnInProgress
-from holdfast.ports import ANY_HEAD, IndexPassage, SessionStore
+from holdfast.ports import ANY_HEAD, IndexPassage, NewMessage, SessionStore
 from holdfast.testing.conformance.samples import KEY, OTHER, message, raises, texts_of
 
 if TYPE_CHECKING:
@@ -132,6 +132,20 @@ def a_follower_sees_other_processes(open_store: _OpenStore) -> None:
         _check_appends(seen)
 
 
+def messages_in_queues_are_claimed_once(open_store: _OpenStore) -> None:
+    """Processes that put and claim at once deal with every message once, in its lane's order."""
+    with open_store() as store:
+        with _start(_WRITERS, _work_on_queue, open_store) as (_workers, pipes):
+            _go(pipes)
+            done = [name for pipe in pipes for name in pipe.recv()]
+        messages = store.queues.messages("inbox", limit=_WRITERS * _APPENDS + 1)
+        assert len(messages) == _WRITERS * _APPENDS
+        left = len(store.queues.messages("inbox", states=("waiting", "running")))
+        assert sorted(done) == sorted(set(done))
+        assert len(done) + left == len(messages)
+        assert all(message.tries <= 1 for message in messages)
+
+
 def notes_of_several_processes_are_kept_once(open_store: _OpenStore) -> None:
     """Each note is there once, whoever adds it at the same time, and none is missing."""
     with open_store() as store:
@@ -174,6 +188,25 @@ def _extend_index(pipe: Connection, open_store: _OpenStore, number: int) -> None
                     head = str(done + 1)
                     index.extend(source, stamp=head, head=head, passages=[passage])
     pipe.send("done")
+
+
+def _work_on_queue(pipe: Connection, open_store: _OpenStore, _number: int) -> None:
+    """Put messages into two lanes that all share, and deal with whatever is claimed."""
+    done: list[str] = []
+    held: dict[str, int] = {}
+    with open_store() as store:
+        pipe.recv()
+        for number in range(_APPENDS):
+            lane, key = f"lane{number % 2}", f"{os.getpid()}-{number}"
+            store.queues.put(NewMessage(queue="inbox", lane=lane, key=key, body={}))
+            for claimed in store.queues.claim("inbox", key, _LONG, limit=2):
+                assert claimed.id > held.get(claimed.lane, 0)
+                held[claimed.lane] = claimed.id
+                running = store.queues.messages("inbox", lane=claimed.lane, states=("running",))
+                assert [message.id for message in running] == [claimed.id]
+                assert store.queues.finish(claimed, "answered")
+                done.append(claimed.key)
+        pipe.send(done)
 
 
 def _add_notes(pipe: Connection, open_store: _OpenStore, name: int) -> None:

@@ -1,11 +1,11 @@
-"""A SQLite file that is only a cache: private, safe across forks, replaced when it is damaged."""
+"""SQLite files: private, and safe across forks. A cache is replaced when it is damaged."""
 
 from __future__ import annotations
 
 import os
 import stat
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from holdfast.errors import PathRejected, StoreUnavailable
 from holdfast.stores.files import FILE_MODE
@@ -22,8 +22,11 @@ _BESIDE: Final = ("-wal", "-shm")
 _CORRUPT: Final = ".corrupt"
 
 
-class SqliteCache:
-    """One connection to a cache file, for one process at a time."""
+class SqliteFile:
+    """One connection to a file, for one process at a time."""
+
+    synchronous: Literal["FULL", "NORMAL"] = "FULL"
+    """With `NORMAL`, the last changes may go with the power."""
 
     def __init__(
         self, path: str, prepare: Callable[[sqlite3.Connection], None], *, wait_seconds: float
@@ -70,6 +73,50 @@ class SqliteCache:
             self._connection.close()
         self._connection = None
 
+    def compact(self) -> bool:
+        """Leave no page, and no file beside, with what was deleted; False while others read it."""
+        db = self.connect()
+        db.execute("VACUUM")
+        return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+
+    def _open(self) -> sqlite3.Connection:
+        import sqlite3
+
+        if self.path != IN_MEMORY:
+            self._claim()
+        db = sqlite3.connect(
+            self.path, timeout=self._wait_seconds, isolation_level=None, check_same_thread=False
+        )
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"PRAGMA synchronous = {self.synchronous}")
+            db.execute("PRAGMA secure_delete = ON")  # deleted words leave no trace in a page
+            self._prepare(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _claim(self) -> None:
+        """Make the file, private from the start; refuse links and other files in its place.
+
+        An existing one is not opened here: closing it would drop the locks of other connections.
+        """
+        for suffix in ("", *_BESIDE):
+            with suppress(FileNotFoundError):
+                found = os.lstat(self.path + suffix)
+                if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                    raise PathRejected(f"cannot use `{self.path}{suffix}`: it is not a plain file")
+        with suppress(FileExistsError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            os.close(os.open(self.path, flags, FILE_MODE))
+
+
+class SqliteCache(SqliteFile):
+    """A file that can be made again at any time."""
+
+    synchronous = "NORMAL"
+
     def set_aside(self) -> None:
         """Rename a damaged file to `.corrupt`, so that the next `connect` makes a new one."""
         self.close()
@@ -100,54 +147,21 @@ class SqliteCache:
         try:
             with self.transaction() as db:
                 delete(db)
-            db.execute("VACUUM")
-            is_busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            is_compact = self.compact()
         except sqlite3.OperationalError as error:
             self.close()
-            raise _in_use(self.path, str(error)) from error
+            raise in_use(self.path, str(error)) from error
         except (sqlite3.DatabaseError, UnicodeDecodeError):
             self.close()
             for suffix in ("", *_BESIDE):
                 with suppress(FileNotFoundError):
                     os.unlink(self.path + suffix)
             return
-        if is_busy:
-            raise _in_use(self.path, "another process is reading it")
-
-    def _open(self) -> sqlite3.Connection:
-        import sqlite3
-
-        if self.path != IN_MEMORY:
-            self._claim()
-        db = sqlite3.connect(
-            self.path, timeout=self._wait_seconds, isolation_level=None, check_same_thread=False
-        )
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
-            db.execute("PRAGMA secure_delete = ON")  # deleted words leave no trace in a page
-            self._prepare(db)
-        except BaseException:
-            db.close()
-            raise
-        return db
-
-    def _claim(self) -> None:
-        """Make the file, private from the start; refuse links and other files in its place.
-
-        An existing one is not opened here: closing it would drop the locks of other connections.
-        """
-        for suffix in ("", *_BESIDE):
-            with suppress(FileNotFoundError):
-                found = os.lstat(self.path + suffix)
-                if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-                    raise PathRejected(f"cannot use `{self.path}{suffix}`: it is not a plain file")
-        with suppress(FileExistsError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            os.close(os.open(self.path, flags, FILE_MODE))
+        if not is_compact:
+            raise in_use(self.path, "another process is reading it")
 
 
-def _in_use(path: str, why: str) -> StoreUnavailable:
+def in_use(path: str, why: str) -> StoreUnavailable:
     return StoreUnavailable(
         f"cannot delete rows of `{path}` for good: {why}",
         hint="erase again when no other process uses it; until then the erasure is not finished",

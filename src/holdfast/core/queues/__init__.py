@@ -1,0 +1,1 @@
+"""Decisions about messages in queues."""

@@ -1,0 +1,146 @@
+"""The port of queues: messages that are kept from their arrival until they are dealt with.
+
+A gateway puts what arrives into the `inbox` before it acknowledges it, and what it sends into an
+outbox before it sends it. A message is in a lane; the messages of a lane are worked on one at a
+time and in order, those of different lanes side by side. Whoever works on a message claims it for
+some seconds. A claim that runs out is free for the next, and whatever its old holder says about the
+message later is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.log.records import Json
+
+MessageState = Literal["waiting", "running", "answered", "delivered", "failed", "dropped"]
+"""`failed` is set aside after too many tries, `dropped` by a person; both can be tried again."""
+MESSAGE_STATES: Final[tuple[MessageState, ...]] = (
+    *("waiting", "running", "answered", "delivered", "failed", "dropped"),
+)
+FINISHED: Final[tuple[MessageState, ...]] = ("answered", "delivered", "failed", "dropped")
+"""The states in which a message does not hold up its lane."""
+
+
+class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message for a queue."""
+
+    queue: str
+    """`inbox`, or the name of an outbox."""
+    lane: str
+    key: str
+    """Names the message: one with the same key, queue and owner is kept once."""
+    body: Json
+    owner: str = ""
+    session: str = ""
+    """The session that it is about, `agent/id`; an erasure of the session takes it along."""
+
+
+class QueuedMessage(NewMessage, frozen=True, kw_only=True):
+    """A message in a queue, as it was when it was read."""
+
+    id: int
+    """Larger than that of every message before it in its lane."""
+    state: MessageState
+    tries: int
+    """The number of tries since it came, or since a person asked for another."""
+    claims: int
+    """The number of claims ever; it names the newest one."""
+    created: float
+    changed: float
+    due: float
+    """Not tried before this time."""
+    holder: str = ""
+    """The one who works on it, in the words of `claim`."""
+    since: float | None = None
+    """The time of the claim."""
+    reason: str = ""
+    """The reason of the last failure, in a sentence."""
+    result: Json | None = None
+
+
+class Queues(Protocol):
+    """Durable queues. Times are seconds since 1970, by one clock for all who share them."""
+
+    def put(self, message: NewMessage) -> QueuedMessage:
+        """Keep a message durably.
+
+        A message with the same key, queue and owner is returned as it is now; raises `KeyReused`
+        where that has another lane, session or body.
+        """
+
+    def claim(
+        self, queue: str, holder: str, seconds: float, *, limit: int = 1
+    ) -> list[QueuedMessage]:
+        """Claim the first message of up to `limit` lanes, those that came first.
+
+        A lane whose first message is claimed, or not due yet, gives none.
+        """
+
+    def renew(self, message: QueuedMessage, seconds: float) -> bool:
+        """Extend a claim; False where it was lost."""
+
+    def finish(
+        self,
+        message: QueuedMessage,
+        state: Literal["answered", "delivered", "failed", "dropped"],
+        *,
+        reason: str = "",
+        result: Json | None = None,
+    ) -> bool:
+        """End the work on a claimed message; False where the claim was lost."""
+
+    def postpone(self, message: QueuedMessage, seconds: float, *, reason: str = "") -> bool:
+        """Let a claimed message wait for so long; False where the claim was lost.
+
+        With 0 seconds and no reason the try does not count: the work was not begun.
+        """
+
+    def release_all(self, queue: str) -> int:
+        """Let every claimed message wait again, at once: for the only process that claims."""
+
+    def message(self, message_id: int) -> QueuedMessage | None:
+        """Return a message."""
+
+    def find(self, queue: str, owner: str, key: str) -> QueuedMessage | None:
+        """Return the message with this key."""
+
+    def messages(
+        self,
+        queue: str | None = None,
+        *,
+        owner: str | None = None,
+        lane: str | None = None,
+        states: Sequence[MessageState] = (),
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[QueuedMessage]:
+        """Return messages, the newest first; those before the id `before` for the next page.
+
+        None is any queue, owner or lane; no states are all of them.
+        """
+
+    def retry(self, message_id: int) -> bool:
+        """Let a failed or dropped message wait again; False where it is in another state."""
+
+    def drop(self, message_id: int, reason: str) -> bool:
+        """Set a waiting or failed message aside; False where it is in another state."""
+
+    def counts(
+        self, queue: str, *, owner: str | None = None, lane: str | None = None
+    ) -> dict[MessageState, int]:
+        """Return the number of messages in each state that has some."""
+
+    def forget(self, *, older_than_seconds: float) -> int:
+        """Delete answered, delivered and dropped messages that did not change for so long."""
+
+    def erase(self, *, session: str | None = None, owner: str | None = None) -> int:
+        """Delete the messages about a session, or those of an owner, for good.
+
+        Returns their number.
+        """

@@ -1,0 +1,239 @@
+"""Queues in the database, by the server's clock.
+
+Whoever puts a message into a lane holds the lane's lock until the commit, so that ids become
+visible in their order, and no message appears before one that is being worked on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.queues.bodies import decode_body, encode_body, is_same
+from holdfast.errors import KeyReused
+from holdfast.ports.queues import QueuedMessage
+from holdfast.stores.postgres.rows import to_bytes, to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Literal
+
+    from holdfast.core.log.records import Json
+    from holdfast.ports.queues import MessageState, NewMessage
+    from holdfast.stores.postgres.connections import Connections
+
+_NOW: Final = "clock_timestamp()"
+_LATER: Final = f"{_NOW} + make_interval(secs => %(seconds)s)"
+
+
+def _epoch(column: str) -> str:
+    return f"extract(epoch FROM m.{column})::float8"
+
+
+_COLUMNS: Final = f"""m.id, m.queue, m.lane, m.owner, m.session, m.key, m.body, m.state, m.tries,
+  m.claims, {_epoch("created")}, {_epoch("changed")}, {_epoch("due")}, m.holder, {_epoch("since")},
+  m.reason, m.result"""
+_SAME_KEY: Final = """m.queue = %(queue)s AND md5(m.owner) = md5(%(owner)s)
+  AND md5(m.key) = md5(%(key)s)"""
+_PUT: Final = """WITH locked AS (
+    SELECT pg_advisory_xact_lock(hashtextextended(%(queue)s || md5(%(lane)s), 0))
+  )
+  INSERT INTO {s}.messages (queue, lane, owner, session, key, body)
+  SELECT %(queue)s, %(lane)s, %(owner)s, %(session)s, %(key)s, %(body)s FROM locked
+  ON CONFLICT (queue, md5(owner), md5(key)) DO NOTHING RETURNING id"""
+_CLAIM: Final = f"""WITH first AS (
+    SELECT m.id FROM {{s}}.messages AS m WHERE m.queue = %(queue)s
+      AND ((m.state = 'waiting' AND m.due <= {_NOW})
+        OR (m.state = 'running' AND m.until <= {_NOW}))
+      AND NOT EXISTS (SELECT FROM {{s}}.messages AS before WHERE before.queue = m.queue
+        AND md5(before.lane) = md5(m.lane) AND before.id < m.id
+        AND before.state IN ('waiting', 'running'))
+    ORDER BY m.id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+  )
+  UPDATE {{s}}.messages AS m SET state = 'running', tries = m.tries + 1,
+    claims = m.claims + 1, holder = %(holder)s,
+    since = {_NOW}, until = {_LATER}, changed = {_NOW}
+  FROM first WHERE m.id = first.id RETURNING {_COLUMNS}"""
+_CHANGE: Final = f"""UPDATE {{s}}.messages AS m SET changed = {_NOW}, %s
+  WHERE m.id = %%(id)s AND %s RETURNING m.id"""
+_HELD: Final = "m.claims = %(claims)s AND m.state = 'running'"
+_RELEASE_ALL: Final = f"""UPDATE {{s}}.messages AS m SET state = 'waiting', due = {_NOW},
+  changed = {_NOW} WHERE m.queue = %(queue)s AND m.state = 'running' RETURNING m.id"""
+_FORGET: Final = f"""DELETE FROM {{s}}.messages AS m
+  WHERE m.changed <= {_NOW} - make_interval(secs => %(seconds)s)
+  AND m.state IN ('answered', 'delivered', 'dropped') RETURNING m.id"""
+_ERASE: Final = """DELETE FROM {s}.messages AS m WHERE (%(session)s::bytea IS NOT NULL
+    AND md5(m.session) = md5(%(session)s) AND m.session <> '')
+  OR (%(owner)s::bytea IS NOT NULL AND md5(m.owner) = md5(%(owner)s)) RETURNING m.id"""
+
+
+class _QueueTable:
+    """The table of the queues."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def _rows(self, doing: str, query: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        return self._connections.rows(doing, query, values)
+
+
+class _QueueReader(_QueueTable):
+    """Reads queues."""
+
+    def message(self, message_id: int) -> QueuedMessage | None:
+        return self._find("m.id = %(id)s", id=message_id)
+
+    def find(self, queue: str, owner: str, key: str) -> QueuedMessage | None:
+        return self._find(_SAME_KEY, queue=queue, owner=to_bytes(owner), key=to_bytes(key))
+
+    def messages(
+        self,
+        queue: str | None = None,
+        *,
+        owner: str | None = None,
+        lane: str | None = None,
+        states: Sequence[MessageState] = (),
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[QueuedMessage]:
+        where, values = _where(queue, owner, lane)
+        if states:
+            where, values["states"] = f"{where} AND m.state = ANY (%(states)s)", list(states)
+        if before is not None:
+            where, values["before"] = f"{where} AND m.id < %(before)s", before
+        query = f"""SELECT {_COLUMNS} FROM {{s}}.messages AS m WHERE {where}
+          ORDER BY m.id DESC LIMIT %(limit)s"""
+        return list(map(_read, self._rows("read messages", query, {**values, "limit": limit})))
+
+    def counts(
+        self, queue: str, *, owner: str | None = None, lane: str | None = None
+    ) -> dict[MessageState, int]:
+        where, values = _where(queue, owner, lane)
+        query = f"SELECT m.state, count(*) FROM {{s}}.messages AS m WHERE {where} GROUP BY m.state"
+        return dict(self._rows("count messages", query, values))
+
+    def _find(self, where: str, **values: object) -> QueuedMessage | None:
+        query = f"SELECT {_COLUMNS} FROM {{s}}.messages AS m WHERE {where}"
+        rows = self._rows("read a message", query, values)
+        return _read(rows[0]) if rows else None
+
+
+class PostgresQueues(_QueueReader):
+    """`Queues` in a database."""
+
+    def put(self, message: NewMessage) -> QueuedMessage:
+        values = {
+            "queue": message.queue,
+            "lane": to_bytes(message.lane),
+            "owner": to_bytes(message.owner),
+            "session": to_bytes(message.session),
+            "key": to_bytes(message.key),
+            "body": encode_body(message.body),
+        }
+        # After a lost connection it is put again: the key tells whether it was.
+        self._rows("keep a message", _PUT, values)
+        query = f"SELECT {_COLUMNS} FROM {{s}}.messages AS m WHERE {_SAME_KEY}"
+        found = _read(self._rows("keep a message", query, values)[0])
+        if not is_same(found, message):
+            raise KeyReused(message.key, found.state)
+        return found
+
+    def claim(
+        self, queue: str, holder: str, seconds: float, *, limit: int = 1
+    ) -> list[QueuedMessage]:
+        # A claim whose answer was lost runs out by itself.
+        values = {"queue": queue, "holder": to_bytes(holder), "seconds": seconds, "limit": limit}
+        rows = self._rows("claim messages", _CLAIM, values)
+        return sorted(map(_read, rows), key=lambda message: message.id)
+
+    def renew(self, message: QueuedMessage, seconds: float) -> bool:
+        return self._change(message, f"until = {_LATER}", seconds=seconds)
+
+    def finish(
+        self,
+        message: QueuedMessage,
+        state: Literal["answered", "delivered", "failed", "dropped"],
+        *,
+        reason: str = "",
+        result: Json | None = None,
+    ) -> bool:
+        encoded = None if result is None else encode_body(result)
+        changes = "state = %(state)s, reason = %(reason)s, result = %(result)s"
+        values = {"state": state, "reason": to_bytes(reason), "result": encoded}
+        if self._change(message, changes, **values):
+            return True
+        # A try whose answer was lost may have ended it.
+        found = self.message(message.id)
+        return found is not None and (found.claims, found.state) == (message.claims, state)
+
+    def postpone(self, message: QueuedMessage, seconds: float, *, reason: str = "") -> bool:
+        untried = int(not seconds and not reason)
+        changes = f"""state = 'waiting', due = {_LATER}, reason = %(reason)s,
+          tries = m.tries - %(untried)s"""
+        values = {"seconds": seconds, "reason": to_bytes(reason), "untried": untried}
+        return self._change(message, changes, **values)
+
+    def release_all(self, queue: str) -> int:
+        return len(self._rows("release messages", _RELEASE_ALL, {"queue": queue}))
+
+    def retry(self, message_id: int) -> bool:
+        changes = f"state = 'waiting', tries = 0, due = {_NOW}"
+        return self._move(message_id, changes, "m.state IN ('failed', 'dropped')")
+
+    def drop(self, message_id: int, reason: str) -> bool:
+        changes = "state = 'dropped', reason = %(reason)s"
+        states = "m.state IN ('waiting', 'failed')"
+        return self._move(message_id, changes, states, reason=to_bytes(reason))
+
+    def forget(self, *, older_than_seconds: float) -> int:
+        return len(self._rows("forget messages", _FORGET, {"seconds": older_than_seconds}))
+
+    def erase(self, *, session: str | None = None, owner: str | None = None) -> int:
+        values = {
+            "session": None if session is None else to_bytes(session),
+            "owner": None if owner is None else to_bytes(owner),
+        }
+        return len(self._rows("erase messages", _ERASE, values))
+
+    def _change(self, message: QueuedMessage, changes: str, **values: object) -> bool:
+        """Change a message whose claim is still the one that was made."""
+        return self._move(message.id, changes, _HELD, claims=message.claims, **values)
+
+    def _move(self, message_id: int, changes: str, where: str, **values: object) -> bool:
+        query = _CHANGE % (changes, where)
+        return bool(self._rows("change a message", query, {**values, "id": message_id}))
+
+
+def _where(queue: str | None, owner: str | None, lane: str | None) -> tuple[str, dict[str, Any]]:
+    parts, values = ["true"], dict[str, Any]()
+    if queue is not None:
+        parts.append("m.queue = %(queue)s")
+        values["queue"] = queue
+    for name, value in (("owner", owner), ("lane", lane)):
+        if value is not None:
+            parts.append(f"md5(m.{name}) = md5(%({name})s)")
+            values[name] = to_bytes(value)
+    return " AND ".join(parts), values
+
+
+def _read(row: Sequence[Any]) -> QueuedMessage:
+    message_id, queue, lane, owner, session, key, body, state, tries, claims, *rest = row
+    created, changed, due, holder, since, reason, result = rest
+    return QueuedMessage(
+        id=message_id,
+        queue=queue,
+        lane=to_text(lane),
+        owner=to_text(owner),
+        session=to_text(session),
+        key=to_text(key),
+        body=decode_body(body),
+        state=state,
+        tries=tries,
+        claims=claims,
+        created=created,
+        changed=changed,
+        due=due,
+        holder=to_text(holder),
+        since=since,
+        reason=to_text(reason),
+        result=None if result is None else decode_body(result),
+    )

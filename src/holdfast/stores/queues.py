@@ -1,0 +1,285 @@
+"""Queues in a SQLite file of the root, or in memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.queues.bodies import decode_body, encode_body, is_same
+from holdfast.core.text.cut import scrub
+from holdfast.errors import KeyReused, StoreUnavailable
+from holdfast.ports.queues import QueuedMessage
+from holdfast.stores.files import explaining_read, open_root
+from holdfast.stores.sqlite_files import IN_MEMORY, SqliteFile, in_use
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Literal
+
+    from holdfast.core.log.records import Json
+    from holdfast.ports.queues import MessageState, NewMessage
+
+FILE_NAME: Final = "queues.sqlite3"
+_VERSION: Final = 1
+_WAIT_SECONDS: Final = 30.0
+"""A change takes about a millisecond; a process that waits longer for others gets an error."""
+_SCHEMA: Final = (
+    """CREATE TABLE IF NOT EXISTS messages (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, lane TEXT NOT NULL,
+        owner TEXT NOT NULL, session TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL,
+        state TEXT NOT NULL, tries INTEGER NOT NULL, claims INTEGER NOT NULL,
+        created REAL NOT NULL, changed REAL NOT NULL, due REAL NOT NULL, holder TEXT NOT NULL,
+        since REAL, until REAL, reason TEXT NOT NULL,
+        result BLOB, UNIQUE (queue, owner, key))""",
+    """CREATE INDEX IF NOT EXISTS open_messages ON messages (queue, lane, id)
+        WHERE state IN ('waiting', 'running')""",
+    "CREATE INDEX IF NOT EXISTS by_owner ON messages (owner, id)",
+    "CREATE INDEX IF NOT EXISTS by_lane ON messages (lane, id)",
+    "CREATE INDEX IF NOT EXISTS by_session ON messages (session)",
+)
+_COLUMNS: Final = """id, queue, lane, owner, session, key, body, state, tries, claims, created,
+  changed, due, holder, since, reason, result"""
+_PUT: Final = """INSERT INTO messages (queue, lane, owner, session, key, body, state, tries,
+  claims, created, changed, due, holder, reason)
+  VALUES (?, ?, ?, ?, ?, ?, 'waiting', 0, 0, ?, ?, ?, '', '')
+  ON CONFLICT (queue, owner, key) DO NOTHING"""
+_FIRST: Final = """SELECT id FROM messages AS m WHERE queue = :queue
+  AND ((state = 'waiting' AND due <= :now) OR (state = 'running' AND until <= :now))
+  AND NOT EXISTS (SELECT 1 FROM messages AS before WHERE before.queue = m.queue
+    AND before.lane = m.lane AND before.id < m.id AND before.state IN ('waiting', 'running'))
+  ORDER BY id LIMIT :limit"""
+_CLAIM: Final = f"""UPDATE messages SET state = 'running', tries = tries + 1,
+  claims = claims + 1, holder = :holder,
+  since = :now, until = :now + :seconds, changed = :now WHERE id IN ({_FIRST})
+  RETURNING {_COLUMNS}"""  # noqa: S608 - constants only
+_HELD: Final = "WHERE id = ? AND claims = ? AND state = 'running'"
+
+
+class _QueueFile:
+    """The file of the queues, and its errors in our words."""
+
+    def __init__(self, path: str | None, *, clock: Callable[[], float]) -> None:
+        """`path` is the file, made on first use; without one the queues are in memory."""
+        self._path = path
+        self._file = SqliteFile(path or IN_MEMORY, _prepare, wait_seconds=_WAIT_SECONDS)
+        self._mutex = threading.RLock()
+        self._clock = clock
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again. In memory, everything is gone."""
+        with self._mutex:
+            self._file.close()
+
+    @contextmanager
+    def _writing(self, doing: str) -> Iterator[sqlite3.Connection]:
+        with self._reading(doing), self._file.transaction() as db:
+            yield db
+
+    @contextmanager
+    def _reading(self, doing: str) -> Iterator[sqlite3.Connection]:
+        import sqlite3
+
+        with self._mutex, explaining_read("the queues"):
+            try:
+                if self._path is not None and not self._file.is_open:
+                    os.close(open_root(os.path.dirname(self._path), create=True))
+                yield self._file.connect()
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                self._file.close()
+                raise StoreUnavailable(
+                    f"cannot {doing} in `{self._file.path}`: {error}",
+                    hint="nothing was changed; check the disk and other programs that use the "
+                    "file. A damaged file can be moved away: the sessions do not need it",
+                ) from error
+
+
+class _QueueReader(_QueueFile):
+    """Reads queues."""
+
+    def message(self, message_id: int) -> QueuedMessage | None:
+        return self._find("id = ?", message_id)
+
+    def find(self, queue: str, owner: str, key: str) -> QueuedMessage | None:
+        values = map(scrub, (queue, owner, key))
+        return self._find("queue = ? AND owner = ? AND key = ?", *values)
+
+    def messages(
+        self,
+        queue: str | None = None,
+        *,
+        owner: str | None = None,
+        lane: str | None = None,
+        states: Sequence[MessageState] = (),
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[QueuedMessage]:
+        where, values = _where(queue=queue, owner=owner, lane=lane)
+        if states:
+            where += f" AND state IN ({', '.join('?' * len(states))})"
+            values += states
+        if before is not None:
+            where, values = f"{where} AND id < ?", [*values, before]
+        statement = f"SELECT {_COLUMNS} FROM messages WHERE {where} ORDER BY id DESC LIMIT ?"  # noqa: S608
+        with self._reading("read messages") as db:
+            return list(map(_read, db.execute(statement, [*values, limit]).fetchall()))
+
+    def counts(
+        self, queue: str, *, owner: str | None = None, lane: str | None = None
+    ) -> dict[MessageState, int]:
+        where, values = _where(queue=queue, owner=owner, lane=lane)
+        statement = f"SELECT state, count(*) FROM messages WHERE {where} GROUP BY state"  # noqa: S608
+        with self._reading("count messages") as db:
+            return dict(db.execute(statement, values).fetchall())
+
+    def _find(self, where: str, *values: object) -> QueuedMessage | None:
+        with self._reading("read a message") as db:
+            row = _one(db, where, *values)
+        return _read(row) if row is not None else None
+
+
+class SqliteQueues(_QueueReader):
+    """`Queues` of one machine. Safe for threads and for processes."""
+
+    def put(self, message: NewMessage) -> QueuedMessage:
+        now = self._clock()
+        body = encode_body(message.body)
+        queue, lane, key = scrub(message.queue), scrub(message.lane), scrub(message.key)
+        owner, session = scrub(message.owner), scrub(message.session)
+        values = (queue, lane, owner, session, key, body, now, now, now)
+        with self._writing("keep a message") as db:
+            db.execute(_PUT, values)
+            found = _read(_one(db, "queue = ? AND owner = ? AND key = ?", queue, owner, key))
+        if not is_same(found, message):
+            raise KeyReused(key, found.state)
+        return found
+
+    def claim(
+        self, queue: str, holder: str, seconds: float, *, limit: int = 1
+    ) -> list[QueuedMessage]:
+        values = {"queue": queue, "holder": holder, "seconds": seconds, "limit": limit}
+        with self._writing("claim messages") as db:
+            rows = db.execute(_CLAIM, {**values, "now": self._clock()}).fetchall()
+        return sorted(map(_read, rows), key=lambda message: message.id)
+
+    def renew(self, message: QueuedMessage, seconds: float) -> bool:
+        now = self._clock()
+        return self._change("until = ?, changed = ?", (now + seconds, now), message)
+
+    def finish(
+        self,
+        message: QueuedMessage,
+        state: Literal["answered", "delivered", "failed", "dropped"],
+        *,
+        reason: str = "",
+        result: Json | None = None,
+    ) -> bool:
+        values = (state, scrub(reason), _encode_result(result), self._clock())
+        return self._change("state = ?, reason = ?, result = ?, changed = ?", values, message)
+
+    def postpone(self, message: QueuedMessage, seconds: float, *, reason: str = "") -> bool:
+        now = self._clock()
+        untried = int(not seconds and not reason)
+        values = (now + seconds, scrub(reason), now, untried)
+        changes = "state = 'waiting', due = ?, reason = ?, changed = ?, tries = tries - ?"
+        return self._change(changes, values, message)
+
+    def release_all(self, queue: str) -> int:
+        statement = """UPDATE messages SET state = 'waiting', due = :now, changed = :now
+          WHERE queue = :queue AND state = 'running'"""
+        with self._writing("release messages") as db:
+            return db.execute(statement, {"queue": queue, "now": self._clock()}).rowcount
+
+    def retry(self, message_id: int) -> bool:
+        now = self._clock()
+        statement = """UPDATE messages SET state = 'waiting', tries = 0, due = ?, changed = ?
+          WHERE id = ? AND state IN ('failed', 'dropped')"""
+        with self._writing("retry a message") as db:
+            return db.execute(statement, (now, now, message_id)).rowcount > 0
+
+    def drop(self, message_id: int, reason: str) -> bool:
+        statement = """UPDATE messages SET state = 'dropped', reason = ?, changed = ?
+          WHERE id = ? AND state IN ('waiting', 'failed')"""
+        with self._writing("drop a message") as db:
+            values = (scrub(reason), self._clock(), message_id)
+            return db.execute(statement, values).rowcount > 0
+
+    def forget(self, *, older_than_seconds: float) -> int:
+        statement = """DELETE FROM messages WHERE changed <= ?
+          AND state IN ('answered', 'delivered', 'dropped')"""
+        with self._writing("forget messages") as db:
+            return db.execute(statement, (self._clock() - older_than_seconds,)).rowcount
+
+    def erase(self, *, session: str | None = None, owner: str | None = None) -> int:
+        if self._path is not None and not os.path.lexists(self._path):
+            return 0
+        values = {"session": session, "owner": owner}
+        with self._writing("erase messages") as db:
+            number = db.execute(
+                "DELETE FROM messages WHERE session = :session OR owner = :owner", values
+            ).rowcount
+        with self._reading("erase messages"):
+            if number and self._path is not None and not self._file.compact():
+                raise in_use(self._path, "another process is reading it")
+        return number
+
+    def _change(self, changes: str, values: Sequence[object], message: QueuedMessage) -> bool:
+        """Change a message whose claim is still the one that was made."""
+        with self._writing("change a message") as db:
+            held = (*values, message.id, message.claims)
+            return db.execute(f"UPDATE messages SET {changes} {_HELD}", held).rowcount > 0  # noqa: S608
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > _VERSION:
+        db.execute("ROLLBACK")
+        raise StoreUnavailable(
+            f"cannot use the queues: a newer version of Holdfast made them (version {version})",
+            hint="nothing was changed; use that version",
+        )
+    for statement in _SCHEMA:
+        db.execute(statement)
+    db.execute(f"PRAGMA user_version = {_VERSION}")
+    db.execute("COMMIT")
+
+
+def _where(**wanted: str | None) -> tuple[str, list[Any]]:
+    given = {name: value for name, value in wanted.items() if value is not None}
+    where = " AND ".join(f"{name} = ?" for name in given)
+    return where or "1 = 1", [*given.values()]
+
+
+def _one(db: sqlite3.Connection, where: str, *values: object) -> Any:
+    return db.execute(f"SELECT {_COLUMNS} FROM messages WHERE {where}", values).fetchone()  # noqa: S608
+
+
+def _read(row: Sequence[Any]) -> QueuedMessage:
+    message_id, queue, lane, owner, session, key, body, state, tries, claims, *rest = row
+    created, changed, due, holder, since, reason, result = rest
+    return QueuedMessage(
+        id=message_id,
+        queue=queue,
+        lane=lane,
+        owner=owner,
+        session=session,
+        key=key,
+        body=decode_body(body),
+        state=state,
+        tries=tries,
+        claims=claims,
+        created=created,
+        changed=changed,
+        due=due,
+        holder=holder,
+        since=since,
+        reason=reason,
+        result=None if result is None else decode_body(result),
+    )
+
+
+def _encode_result(result: Json | None) -> bytes | None:
+    return None if result is None else encode_body(result)
