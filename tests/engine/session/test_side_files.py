@@ -18,6 +18,7 @@ from holdfast.core.flow.events import (
     MemoryRecalled,
     SessionReset,
 )
+from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Checkpoint, Compaction, Flush, Mode, User
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.session.session import Session
@@ -448,3 +449,21 @@ def test_what_is_still_to_be_done_survives_cuts(bench: Bench) -> None:
     text = texts(model.requests[-1])
     items = text[text.index("## Open items") :].split("\n## ")[0]
     assert [one in items for one in tasks] == [True, False, True, True]
+
+
+@pytest.mark.files_only("it damages a file")
+def test_a_session_of_an_unknown_owner_takes_no_notes(bench: Bench, tmp_path: Path) -> None:
+    """Its notes would be among those of people without an owner, and theirs shown beside it."""
+    key = SessionKey("main", "anns")
+    bench.store.create(key, owner="ann")
+    bench.store.append(key, [Flush(notes=["the port is 8443"])], expect=ANY_HEAD)
+    bench.store.notes("main").append("a note of somebody else")
+    log = tmp_path / "agents" / "main" / "sessions" / "anns.jsonl"
+    log.write_bytes(b"garbage\n" + log.read_bytes().partition(b"\n")[2])
+    session = bench.open(ScriptedModel(["fine"]), "anns", any_owner=True)
+
+    bench.do(session.say("Remember: always answer in French."))
+    bench.do(session.compact())
+
+    assert session.note_store is None
+    assert [note.text for note in bench.store.notes("main").notes()] == ["a note of somebody else"]

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from holdfast.config import AGENT_DEFAULT
-from holdfast.core.history.access import Caller, decide, subject_of
+from holdfast.core.history.access import Caller, decide, readable_owners, subject_of
 from holdfast.core.limits import (
     EXCERPT_CHARS,
     INJECTION_CHARS,
@@ -81,6 +81,8 @@ class Memory:
         self._index = store.search_index
         self.redactor = redactor or default_redactor()
         self._caller = caller or Caller(AGENT_DEFAULT, None, visibility="agent")
+        self.owners = readable_owners(self._caller)
+        """The owners whose sessions are searched; None is every owner."""
         self._indexer = Indexer(self._index, store, notes, self._caller)
         self._vectors = IndexVectors(self._index, embedder)
         self._ranker = Ranker(self._index, self._vectors, weights)

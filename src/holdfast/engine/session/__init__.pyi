@@ -1,5 +1,6 @@
 from holdfast.core.flow.arguments import check_argument as check_argument
 from holdfast.core.flow.arguments import check_callable as check_callable
+from holdfast.core.flow.arguments import check_flag as check_flag
 from holdfast.core.flow.arguments import check_message as check_message
 from holdfast.core.flow.arguments import check_text as check_text
 from holdfast.core.flow.effects import Cancelled as Cancelled

@@ -268,10 +268,16 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
     async def set_mode(self, mode: Literal["continue", "fresh"]) -> None:
         await self._run(parts.set_mode(self._state, mode))
 
-    async def reset(self, label: str = "", *, wait: float = TURN_WAIT_SECONDS) -> Self:
-        fresh = type(self)(
+    async def reset(
+        self, label: str = "", *, wait: float = TURN_WAIT_SECONDS, at_once: bool = False
+    ) -> Self:
+        parts.check_flag("at_once", at_once)
+        flow = parts.reset(self._state, label)
+        key = await (self._run(flow) if at_once else self._run_turn(flow, wait=wait))
+        fresh = await parts.run_in_thread(
+            type(self),
             self.store,
-            await self._run_turn(parts.reset(self._state, label), wait=wait),
+            key,
             self._model,
             self._options,
             summariser=self._summariser,

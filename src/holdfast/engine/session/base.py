@@ -142,12 +142,15 @@ class SessionBase:
             self._state.log.append([record])
         return record is not None
 
-    def cancel(self) -> None:
+    def cancel(self) -> bool:
         """Cancel the running turn, from any thread; it ends at its next effect. Where none runs
-        here, cancel those that wait for a turn of another holder."""
-        running = [scope for scope in self._scopes if scope.has_turn]
-        for scope in running or list(self._scopes):
+        here, cancel those that wait for a turn of another holder. Returns False where this object
+        has no turn at all."""
+        scopes = list(self._scopes)
+        chosen = [scope for scope in scopes if scope.has_turn] or scopes
+        for scope in chosen:
             scope.is_cancelled.set()
+        return bool(chosen)
 
     def resolve(self, arguments: Json, tool: str) -> Json:
         """Put the values of registered secrets into the arguments of a tool call, in place of

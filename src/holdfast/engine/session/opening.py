@@ -71,7 +71,7 @@ def find_session(
         return _create(store, new_key(agent), label or FIRST_LABEL, owner)
     key = SessionKey(agent, session_id_of(name, owner or ""))
     if session_exists(store, key):
-        _check_owner(store, key, wanted)
+        check_owner(store, key, wanted)
         return key
     if not create:
         infos = store.sessions(agent=agent, owner=wanted, limit=_SUGGESTED_MAX)
@@ -116,6 +116,18 @@ def have_one_owner(store: SessionStore, key: SessionKey, other: SessionKey) -> b
         return store.header(key).owner == store.header(other).owner
     except (NoSuchSession, StoreError):
         return False
+
+
+def check_owner(store: SessionStore, key: SessionKey, owner: str | None) -> None:
+    """Refuse a session of another owner; None is any."""
+    if owner is None or store.header(key).owner == owner:
+        return
+    whose = f"to `{cut(owner, 80).text}`" if owner else "to a caller without an owner"
+    raise AccessDenied(
+        f"session `{key}` does not belong {whose}",
+        hint="open it for its owner (`owner=`), or choose another id for a session of your own; "
+        "an operator's tool passes `any_owner=True`",
+    )
 
 
 def session_exists(store: SessionStore, key: SessionKey) -> bool:
@@ -168,23 +180,11 @@ def close_on_error(store: SessionStore | None) -> Iterator[None]:
         raise
 
 
-def _check_owner(store: SessionStore, key: SessionKey, owner: str | None) -> None:
-    """Refuse a session of another owner; None is any."""
-    if owner is None or store.header(key).owner == owner:
-        return
-    whose = f"to `{cut(owner, 80).text}`" if owner else "to a caller without an owner"
-    raise AccessDenied(
-        f"session `{key}` does not belong {whose}",
-        hint="open it for its owner (`owner=`), or choose another id for a session of your own; "
-        "an operator's tool passes `any_owner=True`",
-    )
-
-
 def _create(store: SessionStore, key: SessionKey, label: str, owner: str | None) -> SessionKey:
     try:
         store.create(key, label=label, owner=owner or "")
     except SessionExists:
         if not session_exists(store, key):
             raise  # a session whose id differs only in case
-        _check_owner(store, key, owner or "")
+        check_owner(store, key, owner or "")
     return key  # created by us, or by another process a moment ago

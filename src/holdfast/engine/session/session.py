@@ -303,12 +303,17 @@ class Session(ClosedOnExit, SessionBase):
         `SessionReset`."""
         self._run(parts.set_mode(self._state, mode))
 
-    def reset(self, label: str = "", *, wait: float = TURN_WAIT_SECONDS) -> Self:
+    def reset(
+        self, label: str = "", *, wait: float = TURN_WAIT_SECONDS, at_once: bool = False
+    ) -> Self:
         """Return a fresh session that starts from this one's checkpoint. It takes over the store
-        and the model, so this one can be closed."""
+        and the model, so this one can be closed. With `at_once`, a running turn is not waited for:
+        the checkpoint is of the log as it is, and the turn ends in the session that is left."""
+        parts.check_flag("at_once", at_once)
+        flow = parts.reset(self._state, label)
         fresh = type(self)(
             self.store,
-            self._run_turn(parts.reset(self._state, label), wait=wait),
+            self._run(flow) if at_once else self._run_turn(flow, wait=wait),
             self._model,
             self._options,
             summariser=self._summariser,

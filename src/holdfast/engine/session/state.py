@@ -89,8 +89,8 @@ class SessionState:
         self.side_files = SideFiles(
             store,
             key,
-            owner=self.owner,
-            takes_notes=options.notes != "off",
+            owner=self.owner or "",
+            takes_notes=options.notes != "off" and self.owner is not None,
             clock=clock,
         )
         self.is_settled = False
@@ -195,12 +195,13 @@ class SessionState:
         )
 
 
-def _owner_of(store: SessionStore, key: SessionKey) -> str:
-    """The owner of a session; empty where its header cannot be read."""
+def _owner_of(store: SessionStore, key: SessionKey) -> str | None:
+    """The owner of a session; None where its header cannot be read. Notes of such a session would
+    be among those of other people."""
     try:
         return store.header(key).owner
     except StoreError:
-        return ""
+        return None
 
 
 def _mode_in(records: Sequence[Record]) -> str:

@@ -235,7 +235,7 @@ class AwaitingDriver:
             if tool.is_async:
                 value = await tool.function(**arguments)
             else:
-                value = await _run_in_own_thread(lambda: tool.function(**arguments))
+                value = await run_in_own_thread(lambda: tool.function(**arguments))
                 if inspect.isawaitable(value):
                     value = await value
         except BaseException as error:
@@ -301,9 +301,9 @@ async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwa
         raise
 
 
-async def _run_in_own_thread(work: Callable[[], Any]) -> Any:
-    """Run a blocking tool in a thread of its own. In the loop's pool, a few slow tools would keep
-    every session of the process from its log, and the loop could not end before them."""
+async def run_in_own_thread(work: Callable[[], Any]) -> Any:
+    """Run a blocking tool or command in a thread of its own. In the loop's pool, a few slow ones
+    would keep every session of the process from its log, and the loop could not end before them."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
     returned: list[Any] = []  # not the future's result: asyncio calls `repr` of those

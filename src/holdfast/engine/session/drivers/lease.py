@@ -19,20 +19,23 @@ from holdfast.core.flow.effects import (
     AcquireTurn,
     CallModel,
     Cancelled,
+    Emit,
     NextToolResult,
     Sleep,
     StartTools,
 )
 from holdfast.core.limits import LEASE_RENEW_SECONDS, LEASE_SECONDS
+from holdfast.core.turn.lease import hold_turn
 from holdfast.engine.session.drivers.waiting import LINE, QUEUE_SECONDS
 from holdfast.errors import HoldfastError, LeaseLost, NoSuchSession, TurnInProgress, UsageError
 from holdfast.ports import uptime
 from holdfast.stores.jsonl.last_writer import this_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from holdfast.core.flow.effects import Effect
+    from holdfast.core.flow.effects import Effect, Flow
+    from holdfast.core.flow.events import Event
     from holdfast.core.log.ids import SessionKey
     from holdfast.engine.session.drivers.waiting import Waiter
     from holdfast.ports import Leases, SessionStore
@@ -189,6 +192,42 @@ def hold_lease(store: SessionStore, key: SessionKey) -> Iterator[int]:
         yield scope.token
     finally:
         scope.release()
+
+
+def wait_for_turn(
+    store: SessionStore,
+    key: SessionKey,
+    seconds: float,
+    scope: TurnScope,
+    emit: Callable[[Event], object] | None = None,
+) -> None:
+    """Block until the session's turn is free, in the order of all who wait for it.
+
+    Raises `TurnInProgress` when the time is up, and `Cancelled` if the scope is cancelled. `emit`
+    gets a `TurnWaiting` where there is something to wait for.
+    """
+    flow = hold_turn(_do_nothing(), seconds)
+    found: TurnInProgress | None = None
+    try:
+        while True:
+            effect = flow.send(found)
+            scope.check(effect)
+            found = None
+            if isinstance(effect, AcquireTurn):
+                found = scope.acquire(store, key, is_queued=effect.is_queued)
+            elif isinstance(effect, Sleep):
+                scope.is_cancelled.wait(effect.seconds)
+            elif isinstance(effect, Emit) and emit is not None:
+                emit(effect.event)
+    except StopIteration:
+        return
+    finally:
+        scope.release()
+
+
+def _do_nothing() -> Flow[None]:
+    return
+    yield
 
 
 class _Renewals:
