@@ -87,7 +87,9 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("totals", "status", "state", "reading", "rewinding", "lifecycle", "base", "session"),
         "async_session",
     ),
-    "surfaces": ("formatting", "answers", "chat_context", "slash_commands", "cli"),
+    "surfaces": (
+        *("formatting", "answers", "chat_context", "slash_commands", "async_chat", "cli"),
+    ),
     "surfaces.cli": (
         *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "copy"),
         "verbs",

@@ -45,6 +45,7 @@ ACROSS = frozenset(
         "stores/jsonl/test_many_writers",
         *(
             "surfaces/test_leaks",
+            "surfaces/test_owners_commands",
             "surfaces/test_every_store",
             "surfaces/test_parity",
             "surfaces/cli/test_cli",

@@ -38,6 +38,7 @@ NO_LOOKUPS = {
     "holdfast.models.model": "a model",
     "holdfast.models.async_model": "a model",
     "holdfast.models.target": "a model",
+    "holdfast.commands.SlashCommand.__init__": "a command",
     "holdfast.tokens.Vocabulary.__init__": "a vocabulary",
     "add_user": "the speaker of a message",
     "rewrite_field": "a field",

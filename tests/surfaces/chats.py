@@ -37,9 +37,15 @@ class Seat:
         )
         self.notices: list[str] = []
         clock = options.pop("clock", time.time)
+        names = ("owner", "audience", "surface", "cancel")
+        chat = {name: options.pop(name) for name in names if name in options}
         given = SessionOptions(**{"summary": "extract", **options})
         self.chat = ChatContext(
-            self.store, "main", self.model, given, listen=self._hear, clock=clock
+            self.store,
+            "main",
+            self.model,
+            given,
+            **{"audience": "operator", "listen": self._hear, "clock": clock, **chat},
         )
         self.chat.open_newest()
 

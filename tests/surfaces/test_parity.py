@@ -135,7 +135,7 @@ def test_p3_import_has_each_call_once_with_its_result(cli: Cli, tmp_path: Path) 
 def test_p4_newest_session_is_resumed(tmp_path: Path) -> None:
     """The one that was last active; in an empty folder, a first one called `initial`."""
     first = Seat(tmp_path)
-    assert first.chat.label == "initial"
+    assert first.chat.info().label == "initial"
     old = first.id
     first("/new other")
     first("/switch initial")

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.core.log.ids import Named, SessionKey, resolve
 from holdfast.core.log.listing import check_label
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.secrets.vault import Vault
-from holdfast.engine.memory.notes import newest
-from holdfast.engine.session.opening import FIRST_LABEL, new_key
+from holdfast.engine.session.opening import FIRST_LABEL, check_owner, new_key
 from holdfast.engine.session.session import Session
 from holdfast.engine.tools import Toolbox
-from holdfast.errors import CannotFit
+from holdfast.errors import AccessDenied, CannotFit
 from holdfast.providers.models import model as find_model
 from holdfast.surfaces.formatting import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.core.memory.note_types import Note
     from holdfast.engine.session.options import SessionOptions
-    from holdfast.ports import Clock, Model, SessionInfo, SessionStore
+    from holdfast.ports import AsyncModel, Clock, Model, SessionInfo, SessionStore
+
+Audience = Literal["guest", "owner", "operator"]
+"""Who types, from the least trusted: a guest of the service, the owner of the sessions, or whoever
+runs the program. Each may run the commands of those before it."""
+Surface = Literal["terminal", "messenger", "api"]
+"""The kind of chat, which decides what commands make sense."""
 
 
 class ChatContext:
@@ -32,21 +36,30 @@ class ChatContext:
         self,
         store: SessionStore,
         agent: str,
-        model: Model,
+        model: Model | AsyncModel,
         options: SessionOptions,
         *,
         owner: str | None = "",
+        audience: Audience = "owner",
+        surface: Surface = "terminal",
+        cancel: Callable[[], bool] | None = None,
         listen: Callable[[Any], Any] | None = None,
         clock: Clock = time.time,
     ) -> None:
         """Only sessions of `owner` are listed and opened; None is for an operator, who may open
-        those of every owner."""
+        those of every owner. `audience` and `surface` choose the commands. `cancel` stops the
+        running turn and returns False where there is none; without it, a turn of the current
+        session object is stopped."""
+        _check_memory(options, owner)
         self.store = store
         self.agent = agent
+        self.audience: Audience = audience
+        self.surface: Surface = surface
+        self.cancel: Callable[[], bool] = cancel or (lambda: self.session.cancel())
+        self.listen = listen
         self._owner = owner
         self._model = model
         self._options = options
-        self._listen = listen
         self._clock = clock
         self.redactor = Redactor(Vault(options.secrets).redactor_secrets)
         """Masks what commands show: registered values, and what looks like a credential."""
@@ -70,18 +83,16 @@ class ChatContext:
         """Return the listing of the current session."""
         return self.store.info(self.session.key)
 
-    @property
-    def label(self) -> str:
-        return self.info().label
-
     def find(self, name: str) -> SessionKey:
         """Find a session by its id, its label, or the beginning of one."""
         infos = self.infos()
         return resolve(name, (Named(info.key, info.label, info.owner) for info in infos))
 
     def open(self, key: SessionKey) -> Session:
-        """Open a session and make it the current one."""
-        return self.take(Session(self.store, key, self._model, self._options, clock=self._clock))
+        """Open a session and make it the current one. Raises `AccessDenied` for a session of
+        another owner."""
+        check_owner(self.store, key, self._owner)
+        return self.take(self._make_session(key, self._model))
 
     def open_newest(self) -> bool:
         """Open the most recently active session, or create one; return True if it is new."""
@@ -102,43 +113,57 @@ class ChatContext:
         return self.open(key)
 
     def take(self, session: Session) -> Session:
-        """Make an open session the current one."""
-        if self._listen is not None:
-            session.on(self._listen)
+        """Make an open session of the same owner the current one."""
+        check_owner(self.store, session.key, self._owner)
+        if self.listen is not None:
+            session.on(self.listen)
         self._session = session
         self.agent = session.key.agent
         return session
 
     def use(self, model: str) -> Session:
         """Continue the current session with another model."""
-        found = find_model(model)
-        session = Session(self.store, self.session.key, found, self._options, clock=self._clock)
+        found = self._find_model(model)
+        session = self._make_session(self.session.key, found)
         before, self._model = self._model, found
-        _close(before)
+        self._close_model(before)
         return self.take(session)
-
-    def size_text(self) -> str:
-        """Describe the size of the current session, in view and in the log."""
-        in_log = self.info().messages
-        try:
-            in_view = sum(len(unit.parts) for unit in self.session.plan().units_kept)
-        except CannotFit:  # the next turn explains why
-            return f"{in_log:,} messages in the log, more than any request can hold"
-        text = count(in_view, "message")
-        return text if in_log <= in_view else f"{text} in view, {in_log:,} in the log"
-
-    def notes(self, words: str = "") -> list[Note]:
-        """List the agent's notes from all sessions, the newest first."""
-        store = self.session.note_store
-        return newest(store.notes(), words=words) if store is not None else []
 
     def close(self) -> None:
         if self._session is not None:
             self._session.close()
-        _close(self._model)
+        self._close_model(self._model)
+
+    # A chat on an event loop does these in its own way.
+
+    def _make_session(self, key: SessionKey, model: Any) -> Session:
+        return Session(self.store, key, model, self._options, clock=self._clock)
+
+    def _find_model(self, name: str) -> Model | AsyncModel:
+        return find_model(name)
+
+    def _close_model(self, model: Any) -> None:
+        close = getattr(model, "close", None)
+        if close is not None:
+            close()
 
 
-def _close(model: Model) -> None:
-    close = getattr(model, "close", None)
-    if close is not None:
-        close()
+def size_text(chat: ChatContext) -> str:
+    """Describe the size of the current session, in view and in the log."""
+    in_log = chat.info().messages
+    try:
+        in_view = sum(len(unit.parts) for unit in chat.session.plan().units_kept)
+    except CannotFit:  # the next turn explains why
+        return f"{in_log:,} messages in the log, more than any request can hold"
+    text = count(in_view, "message")
+    return text if in_log <= in_view else f"{text} in view, {in_log:,} in the log"
+
+
+def _check_memory(options: SessionOptions, owner: str | None) -> None:
+    """Refuse a memory that would show a chat the words of other owners."""
+    owners = getattr(options.memory, "owners", (owner,))
+    if owner is not None and (owners is None or set(owners) - {owner}):
+        raise AccessDenied(
+            "the memory of this chat can read sessions of other owners",
+            hint="pass one whose `caller` has the owner of the chat and no others",
+        )

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from holdfast.surfaces.answers import CommandAnswer
-    from holdfast.surfaces.chat_context import ChatContext
+    from holdfast.surfaces.chat_context import Audience, ChatContext, Surface
+
+DuringTurn = Literal["at once", "queued", "refused"]
+"""The answer of a command while a turn of the session runs. `at once`: it changes nothing in that
+session, or is meant for the turn itself. `queued`: it changes the session, and runs when the turn
+has ended. `refused`: after the turn it would mean something else."""
+EVERYWHERE: Final = ("terminal", "messenger", "api")
+AT_LENGTH: Final = ("terminal", "api")
+"""Surfaces with room for many commands."""
+_TRUST: Final = ("guest", "owner", "operator")
 
 
 class WrongArgument(Exception):
@@ -45,8 +54,18 @@ class SlashCommand:
     help: str
     run: Callable[[ChatContext, str], CommandAnswer]
     argument: str = ""
+    _: KW_ONLY
+    audience: Audience
+    """The least trusted of those who may run it."""
+    during_turn: DuringTurn
+    surfaces: tuple[Surface, ...] = EVERYWHERE
     aliases: tuple[str, ...] = ()
     choices: Callable[[ChatContext], Iterable[Choice]] = _no_choices
+
+    def is_for(self, surface: Surface, audience: Audience) -> bool:
+        """Return True where a surface offers the command to an audience."""
+        trust = _TRUST.index(audience) >= _TRUST.index(self.audience)
+        return trust and surface in self.surfaces
 
     @property
     def usage(self) -> str:

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.surfaces.answers import Cell, StyledLine, StyledTable, answer, dim, line, refuse
+from holdfast.surfaces.chat_context import size_text
 from holdfast.surfaces.formatting import bar, capitalise, count, meter, money, one_line, tone_of
-from holdfast.surfaces.slash_commands.command import Choice, SlashCommand, WrongArgument, choices
+from holdfast.surfaces.slash_commands.command import (
+    AT_LENGTH,
+    Choice,
+    SlashCommand,
+    WrongArgument,
+    choices,
+)
+from holdfast.surfaces.slash_commands.turns import describe_turn, running_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,6 +64,9 @@ def _status(chat: ChatContext, _argument: str) -> CommandAnswer:
         ("Cost", _cost(status)),
         ("Cache", _cache(status)),
     ]
+    running = running_turn(chat)
+    if running is not None:
+        rows.append(("Turn", describe_turn(chat, running)))
     width = max(len(name) for name, _ in rows)
     lines = [line(Cell(f"{name:<{width}}  ", "dim"), text) for name, text in rows]
     return answer(*lines, *(line(Cell(warning, "warn")) for warning in status.warnings))
@@ -247,12 +258,12 @@ def _rewind(chat: ChatContext, argument: str) -> CommandAnswer:
         done = chat.session.rewind(turns=int(argument))
     else:
         done = chat.session.rewind(argument or None)
-    return answer(f"{capitalise(done.what)}; {chat.size_text()}", dim("/undo brings it back"))
+    return answer(f"{capitalise(done.what)}; {size_text(chat)}", dim("/undo brings it back"))
 
 
 def _undo(chat: ChatContext, argument: str) -> CommandAnswer:
     done = chat.session.undo(argument or None)
-    return answer(f"{capitalise(done.what)}; {chat.size_text()}")
+    return answer(f"{capitalise(done.what)}; {size_text(chat)}")
 
 
 def _record_choices(chat: ChatContext) -> Iterable[Choice]:
@@ -269,12 +280,21 @@ def _cut_choices(chat: ChatContext) -> Iterable[Choice]:
 
 
 COMMANDS: Final = (
-    SlashCommand("status", "show window, tokens, compactions, cost and cache", _status),
+    SlashCommand(
+        "status",
+        "show window, tokens, compactions, cost and cache",
+        _status,
+        audience="guest",
+        during_turn="at once",
+    ),
     SlashCommand(
         "window",
         "show the window and its source; `forget` drops one that a provider stated",
         _window,
         "[forget]",
+        audience="owner",
+        during_turn="queued",
+        surfaces=AT_LENGTH,
         choices=choices(Choice("forget", "go back to the stated or known window")),
     ),
     SlashCommand(
@@ -282,6 +302,8 @@ COMMANDS: Final = (
         "show what the window is used for; `list` shows every record and its fate",
         _context,
         "[list [all]]",
+        audience="guest",
+        during_turn="at once",
         choices=choices(Choice("list", "every record")),
     ),
     SlashCommand(
@@ -289,6 +311,8 @@ COMMANDS: Final = (
         "shorten the history now, with an optional focus",
         _compact,
         "[--preview] [focus]",
+        audience="guest",
+        during_turn="queued",
         choices=choices(Choice("--preview", "show the result, change nothing")),
     ),
     SlashCommand(
@@ -296,6 +320,9 @@ COMMANDS: Final = (
         "go back n turns, or to a record",
         _rewind,
         "[n or record]",
+        audience="guest",
+        during_turn="refused",
+        surfaces=AT_LENGTH,
         choices=_record_choices,
     ),
     SlashCommand(
@@ -303,6 +330,9 @@ COMMANDS: Final = (
         "take back the last rewind, compaction or turn",
         _undo,
         "[record]",
+        audience="guest",
+        during_turn="refused",
+        surfaces=AT_LENGTH,
         choices=_cut_choices,
     ),
 )

@@ -10,9 +10,15 @@ from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, Checkpoint, ToolResult, User, text_of, tool_calls
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.engine.memory.notes import newest
 from holdfast.surfaces.answers import Cell, answer, dim, line
 from holdfast.surfaces.formatting import one_line, printable
-from holdfast.surfaces.slash_commands.command import Choice, SlashCommand, WrongArgument
+from holdfast.surfaces.slash_commands.command import (
+    AT_LENGTH,
+    Choice,
+    SlashCommand,
+    WrongArgument,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +51,8 @@ def _checkpoint(chat: ChatContext, _argument: str) -> CommandAnswer:
 
 
 def _memory(chat: ChatContext, query: str) -> CommandAnswer:
-    notes = chat.notes(query)
+    store = chat.session.note_store
+    notes = newest(store.notes(), words=query) if store is not None else []
     if not notes:
         about = f" about: {title_of(query)}" if query else ""
         hint = "notes are saved before a compaction; `holdfast memory add` writes one"
@@ -114,20 +121,39 @@ def _output_choices(chat: ChatContext) -> Iterable[Choice]:
 
 
 COMMANDS: Final = (
-    SlashCommand("checkpoint", "store what a fresh session has to know", _checkpoint),
+    SlashCommand(
+        "checkpoint",
+        "store what a fresh session has to know",
+        _checkpoint,
+        audience="guest",
+        during_turn="queued",
+    ),
     SlashCommand(
         "memory",
         "show the notes of all sessions, newest first",
         _memory,
         "[words]",
+        audience="guest",
+        during_turn="at once",
         aliases=("notes",),
     ),
-    SlashCommand("history", "show the last messages", _history, "[n]"),
+    SlashCommand(
+        "history",
+        "show the last messages",
+        _history,
+        "[n]",
+        audience="guest",
+        during_turn="at once",
+        surfaces=AT_LENGTH,
+    ),
     SlashCommand(
         "output",
         "read an offloaded output: its beginning, some lines, or the lines that match",
         _output,
         "<ref> [a:b or pattern]",
+        audience="owner",
+        during_turn="at once",
+        surfaces=AT_LENGTH,
         choices=_output_choices,
     ),
 )

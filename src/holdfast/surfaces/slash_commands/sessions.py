@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.checkpoint.render import render
+from holdfast.core.checkpoint.state import State, read_state
 from holdfast.core.log.listing import check_label, title_of
-from holdfast.core.log.records import Compaction
+from holdfast.core.log.records import Checkpoint
 from holdfast.errors import AmbiguousName, NoSuchSession
 from holdfast.providers.models import NAMES
 from holdfast.surfaces.answers import Cell, answer, dim, line, refuse
+from holdfast.surfaces.chat_context import size_text
 from holdfast.surfaces.formatting import local_time
-from holdfast.surfaces.slash_commands.command import Choice, SlashCommand, WrongArgument, choices
+from holdfast.surfaces.slash_commands.command import (
+    AT_LENGTH,
+    Choice,
+    SlashCommand,
+    WrongArgument,
+    choices,
+)
+from holdfast.surfaces.slash_commands.turns import reset_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,13 +73,13 @@ def _switch(chat: ChatContext, name: str) -> CommandAnswer:
     if key == chat.session.key:
         return answer(f"Already in session: {key.session}")
     chat.open(key)
-    size = f" ({chat.size_text()})"
+    size = f" ({size_text(chat)})"
     return answer(line("Switched to session: ", Cell(key.session, "name"), size))
 
 
 def _label(chat: ChatContext, label: str) -> CommandAnswer:
     if not label:
-        known = chat.label
+        known = chat.info().label
         return answer(f"Label: {known}" if known else "This session has no label: /label <words>")
     chat.session.rename(check_label(label))
     return answer(f"Session {chat.session.id} is now called: {check_label(label)}")
@@ -90,14 +100,16 @@ def _mode(chat: ChatContext, argument: str) -> CommandAnswer:
 
 def _reset(chat: ChatContext, label: str) -> CommandAnswer:
     old = chat.session
-    fresh = chat.take(old.reset(check_label(label)))
+    fresh = reset_now(chat, check_label(label))
     records = fresh.store.read(fresh.key)
-    seed = next((record for record in records if isinstance(record, Compaction)), None)
-    carried = f"{len(seed.summary):,} characters" if seed else "nothing: the session was empty"
+    states = (read_state(record.state) for record in records if isinstance(record, Checkpoint))
+    text = next((render(state) for state in states if isinstance(state, State)), "")
+    carried = f"{len(text):,} characters" if text else "nothing: the session was empty"
+    can_switch = _SWITCH.is_for(chat.surface, chat.audience)
     return answer(
         line("Started fresh session: ", Cell(fresh.id, "name"), f" ({label})" * bool(label)),
         f"Carried over from {old.id}: {carried}",
-        dim(f"/switch {old.id} goes back"),
+        *([dim(f"/switch {old.id} goes back")] if can_switch else []),
     )
 
 
@@ -118,32 +130,70 @@ def _session_choices(chat: ChatContext) -> Iterable[Choice]:
             yield Choice(info.label, info.key.session)
 
 
+_SWITCH: Final = SlashCommand(
+    "switch",
+    "open a session, by the beginning of its id or label",
+    _switch,
+    "<id or label>",
+    audience="owner",
+    during_turn="at once",
+    surfaces=AT_LENGTH,
+    choices=_session_choices,
+)
 COMMANDS: Final = (
-    SlashCommand("new", "start another session", _new, "[label]"),
-    SlashCommand("list", "list the sessions, newest first", _list, aliases=("sessions",)),
     SlashCommand(
-        "switch",
-        "open a session, by the beginning of its id or label",
-        _switch,
-        "<id or label>",
-        choices=_session_choices,
+        "new",
+        "start another session",
+        _new,
+        "[label]",
+        audience="guest",
+        during_turn="at once",
     ),
-    SlashCommand("label", "name this session", _label, "[words]", aliases=("name",)),
+    SlashCommand(
+        "list",
+        "list the sessions, newest first",
+        _list,
+        audience="owner",
+        during_turn="at once",
+        surfaces=AT_LENGTH,
+        aliases=("sessions",),
+    ),
+    _SWITCH,
+    SlashCommand(
+        "label",
+        "name this session",
+        _label,
+        "[words]",
+        audience="guest",
+        during_turn="queued",
+        surfaces=AT_LENGTH,
+        aliases=("name",),
+    ),
     SlashCommand(
         "mode",
         "continue one session, or start a fresh one after each answer",
         _mode,
         "[continue or fresh]",
+        audience="guest",
+        during_turn="queued",
         choices=choices(Choice("continue", "one session"), Choice("fresh", "one per request")),
     ),
     SlashCommand(
-        "reset", "start a fresh session that knows what this one was doing", _reset, "[label]"
+        "reset",
+        "start a fresh session that knows what this one was doing",
+        _reset,
+        "[label]",
+        audience="guest",
+        during_turn="at once",
     ),
     SlashCommand(
         "model",
         "show the model, or change to another one",
         _model,
         "[name]",
+        audience="operator",
+        during_turn="refused",
+        surfaces=AT_LENGTH,
         choices=choices(*map(Choice, NAMES)),
     ),
 )

@@ -24,10 +24,11 @@ from holdfast.core.models.replies import Delta, Reply
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.surfaces.answers import Cell, StyledTable, answer, layout, line
 from holdfast.surfaces.cli.chat import spinner as chat_spinner
-from holdfast.surfaces.cli.chat.input import choices_for, history_file, meter_words
+from holdfast.surfaces.cli.chat.input import history_file, meter_words
 from holdfast.surfaces.cli.chat.notices import notice
 from holdfast.surfaces.cli.chat.view import Screen
 from holdfast.surfaces.cli.terminal import Output
+from holdfast.surfaces.slash_commands import complete
 from holdfast.testing import Answer, Call, Loopback
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ def test_history_is_brought_back_by_the_arrow(tmp_path: Path) -> None:
 
 
 def completions(seat: Seat, text: str) -> list[str]:
-    return [choice.text for choice, _is_name in choices_for(text, seat.chat)]
+    return [choice.text for choice, _is_name in complete(text, seat.chat)]
 
 
 def test_completion_of_commands_sessions_and_records(tmp_path: Path) -> None:

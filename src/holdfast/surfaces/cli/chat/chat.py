@@ -98,6 +98,7 @@ def _context(args: argparse.Namespace, app: App, view: ChatView) -> ChatContext:
         model(_model(args, app)),
         _options(args, app),
         owner=app.owner,
+        audience="operator",
         listen=view.event,
     )
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.surfaces.cli.terminal import paint
 from holdfast.surfaces.formatting import bar, meter, money, tone_of
-from holdfast.surfaces.slash_commands import COMMANDS, find
-from holdfast.surfaces.slash_commands.command import Choice
+from holdfast.surfaces.slash_commands import complete
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from prompt_toolkit.formatted_text import StyleAndTextTuples
 
@@ -108,7 +107,7 @@ class PlainInput:
             start = self._readline.get_begidx()
             self._choices = [
                 f"/{choice.text}" if is_name else choice.text
-                for choice, is_name in choices_for(line, self._chat)
+                for choice, is_name in complete(line, self._chat)
             ]
             self._choices = [text[start - line.rfind(" ") - 1 :] for text in self._choices]
         return self._choices[number] if number < len(self._choices) else None
@@ -210,27 +209,6 @@ def join_lines(lines: Iterator[str], *, is_whole: bool = False) -> str:
     return "\n".join(parts)
 
 
-def choices_for(line: str, chat: ChatContext) -> Iterable[tuple[Choice, bool]]:
-    """Yield completions of a line; True marks the name of a command."""
-    if not line.startswith("/"):
-        return
-    word, space, rest = line[1:].partition(" ")
-    if not space:
-        for known in COMMANDS:
-            if known.name.startswith(word.casefold()):
-                yield Choice(known.name, known.help), True
-        return
-    command = find(word)
-    if command is None:
-        return
-    wanted = rest.rpartition(" ")[2].casefold()
-    seen = set()
-    for choice in command.choices(chat):
-        if choice.text.casefold().startswith(wanted) and choice.text not in seen:
-            seen.add(choice.text)
-            yield choice, False
-
-
 def history_file(folder: str | None) -> str:
     """Create the input history, readable by its owner only; return "" if that fails."""
     if folder is None:
@@ -294,7 +272,7 @@ def _completer(chat: ChatContext) -> Any:
             line = document.text_before_cursor
             if "\n" in line:
                 return
-            for choice, is_name in choices_for(line, chat):
+            for choice, is_name in complete(line, chat):
                 typed = line[1:] if is_name else line.rpartition(" ")[2]
                 yield Completion(
                     choice.text,

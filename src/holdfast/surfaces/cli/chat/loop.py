@@ -14,6 +14,7 @@ from holdfast.core.turn.tool_results import open_calls
 from holdfast.core.turn.turn import is_unanswered
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.answers import Cell, answer, line
+from holdfast.surfaces.chat_context import size_text
 from holdfast.surfaces.formatting import local_time
 from holdfast.surfaces.slash_commands import as_message, is_command, is_goodbye, run
 
@@ -167,12 +168,13 @@ def greeting(chat: ChatContext, *, is_new: bool, first: bool = False) -> list[St
     session = chat.session
     target, window = session.target, session.window
     rule = line(Cell("─" * _BANNER_COLUMNS, "dim"))
-    label = f" ({title_of(chat.label)})" if chat.label else ""
+    known = chat.info().label
+    label = f" ({title_of(known)})" if known else ""
     made = "Created initial session" if first else "Created new session"
     opening = (
         f"  {made}: {session.id}"
         if is_new
-        else (f"  Resumed session: {session.id} ({chat.size_text()})")
+        else (f"  Resumed session: {session.id} ({size_text(chat)})")
     )
     rows = (
         ("Model", f"{target.model}, window {window.tokens:,} tokens ({window.source})"),
