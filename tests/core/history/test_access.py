@@ -21,6 +21,7 @@ from holdfast.core.history.access import (
     Visibility,
     bound,
     decide,
+    decide_change,
     subject_of,
 )
 from holdfast.core.limits import AUDIT_FIELD_CHARS_MAX
@@ -183,6 +184,24 @@ def test_access_across_agents_needs_a_name_or_a_descent(caller: Caller, world: W
     """Without `all` and a named agent, another agent's session is read only by whom it serves."""
     stranger = msgspec.structs.replace(caller, agents=(), session=None)
     assert all(key.agent == caller.agent for key in readable(stranger, world))
+
+
+@given(callers(), worlds())
+def test_changes_need_more_than_reading(caller: Caller, world: World) -> None:
+    """What may be changed may be read, and is of the caller's own agent and owner."""
+    readers = readable(caller, world)
+    for key, subject in world.items():
+        verdict = decide_change(caller, subject, world.get)
+        is_own = key.agent == caller.agent and subject.owner == caller.owner
+        is_operator = (caller.visibility, *caller.agents, *caller.owners) == ("all", "*", "*")
+        if verdict.is_allowed:
+            assert key in readers
+            assert is_own or is_operator
+        elif key not in readers:
+            assert verdict.reason == decide(caller, None, world.get).reason
+        else:
+            assert not is_own
+    assert not decide_change(caller, None, world.get).is_allowed
 
 
 @given(callers(), worlds())

@@ -11,6 +11,7 @@ from tests.strategies import clean_texts
 from holdfast.core.history.capped_json import (
     encode_with_length,
     first_within,
+    fit_text,
     largest,
     listing,
     refusal,
@@ -51,6 +52,22 @@ def test_a_listing_keeps_its_first_rows_and_counts_the_rest(
         assert [row["label"] for row in reply["sessions"]] == labels[: reply["count"]]
         assert reply["count"] + reply["omittedCount"] == len(labels) + unseen
         assert reply["truncated"] == (reply["omittedCount"] > 0)
+
+
+@given(clean_texts(), st.integers(0, 400))
+def test_a_text_gives_way_to_the_rest_of_its_reply(text: str, cap: int) -> None:
+    """The reply is within its cap, has every field where one has room, and says that it is cut."""
+    reply = {"ref": "0123456789abcdef", "text": text}
+    made = fit_text(reply, "text", cap)
+
+    assert len(made.encode()) <= cap
+    found = json.loads(made) if made else {}
+    if "ref" in found:
+        assert found["bytes"] == len(made.encode())
+        assert found["truncated"] == (found["text"] != text)
+    bare = {**reply, "text": "", "truncated": False}
+    if cap >= len(encode_with_length(bare)) + 8:
+        assert found["ref"] == reply["ref"]
 
 
 @given(st.integers(0, 1_000), st.integers(0, 1_200))

@@ -26,7 +26,18 @@ Visibility = Literal["self", "tree", "agent", "all"]
 """`self`: the caller's session and those it continues. `tree`: also those that descend from it.
 `agent`: also those of its agent. `all`: also those of the agents named for it."""
 
-Action = Literal["list", "read", "search", "output", "reseed", "erase"]
+Action = Literal[
+    "list",
+    "read",
+    "search",
+    "output",
+    "reseed",
+    "erase",
+    "status",
+    "compact",
+    "checkpoint",
+    "note",
+]
 
 EVERY: Final = "*"
 """As the name of an agent or an owner: all of them."""
@@ -125,6 +136,24 @@ def readable_owners(caller: Caller) -> tuple[str, ...] | None:
 def decide(caller: Caller, subject: Subject | None, find: Find) -> AccessDecision:
     """Return whether `caller` may read `subject`. None stands for one that could not be found."""
     return Gate(caller, find).verdict(subject)
+
+
+def decide_change(caller: Caller, subject: Subject | None, find: Find) -> AccessDecision:
+    """Return whether `caller` may change `subject`: compact it, or store a checkpoint in it.
+
+    It must be able to read it. Beyond that a session is changed for its own agent and owner alone:
+    a grant to read another's is no grant to write there.
+    """
+    verdict = decide(caller, subject, find)
+    if subject is None or not verdict.is_allowed or _sees_everything(caller):
+        return verdict
+    if subject.key.agent == caller.agent and subject.owner == caller.owner:
+        return verdict
+    return AccessDecision(
+        False,
+        "Refused: this caller may read the session, and not change it: it belongs to another agent "
+        "or owner. Ask the application that works for them.",
+    )
 
 
 class Gate:

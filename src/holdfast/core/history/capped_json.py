@@ -51,15 +51,30 @@ def largest(most: int, fits: Callable[[int], bool]) -> int:
     return least
 
 
-def refusal(status: str, error: str, session: str, cap: int) -> str:
+def refusal(status: str, error: str, asked: str, cap: int, *, field: str = "sessionKey") -> str:
     """A refusal as data: what was asked for, and why it is not given."""
     short = [cut(error, chars).text for chars in _ERROR_CHARS]
-    whole = ({"status": status, "error": item, "sessionKey": session} for item in (error, *short))
+    whole = ({"status": status, "error": item, field: asked} for item in (error, *short))
     bare = ({"status": status, "error": item} for item in short)
     return first_within(map(msgspec.json.encode, (*whole, *bare, {"status": status})), cap)
 
 
-def listing(rows: Sequence[Json], reply: Json, cap: int, *, unseen: int = 0) -> str:
+def fit_text(reply: Json, field: str, cap: int) -> str:
+    """A reply whose text in `field` is shortened to fit; `truncated` says so."""
+    text: str = reply[field]
+
+    def encode(chars: int) -> bytes:
+        shown = text if chars >= len(text) else cut(text, chars, keep="head").text
+        is_cut = bool(reply.get("truncated")) or chars < len(text)
+        return encode_with_length({**reply, field: shown, "truncated": is_cut})
+
+    chars = largest(len(text), lambda count: len(encode(count)) <= cap)
+    return first_within((encode(chars), msgspec.json.encode({"truncated": True})), cap)
+
+
+def listing(
+    rows: Sequence[Json], reply: Json, cap: int, *, unseen: int = 0, field: str = "sessions"
+) -> str:
     """Rows in a reply, the first ones where not all fit."""
     encoded = [msgspec.json.encode(row) for row in rows]
     room, count = cap, 0
@@ -73,12 +88,12 @@ def listing(rows: Sequence[Json], reply: Json, cap: int, *, unseen: int = 0) -> 
             yield encode_with_length(
                 {
                     **reply,
-                    "sessions": [msgspec.Raw(item) for item in encoded[:kept]],
+                    field: [msgspec.Raw(item) for item in encoded[:kept]],
                     "count": kept,
                     "omittedCount": left,
                     "truncated": left > 0,
                 }
             )
-        yield msgspec.json.encode({"sessions": [], "truncated": bool(rows) or unseen > 0})
+        yield msgspec.json.encode({field: [], "truncated": bool(rows) or unseen > 0})
 
     return first_within(replies(), cap)

@@ -8,42 +8,26 @@ read back from the end, and only those that fit are looked at closely.
 from __future__ import annotations
 
 import time
-import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.config import AGENT_DEFAULT
-from holdfast.core.history.access import OPERATOR, Access, Caller, decide
-from holdfast.core.history.capped_json import listing, refusal
+from holdfast.core.history.capped_json import listing
 from holdfast.core.history.page import render_page, scope_of
 from holdfast.core.limits import HISTORY_BYTES_MAX, HISTORY_LIMIT_MESSAGES_MAX, LABEL_CHARS_MAX
 from holdfast.core.text.cut import cut
 from holdfast.engine.history.lookup import CURRENT, SessionLookup
 from holdfast.engine.history.output_parts import OutputReader
 from holdfast.engine.history.pages import PageReader
-from holdfast.engine.history.request import (
-    RequestRefused,
-    check_request,
-    sentence_of,
-    whole_number,
-)
+from holdfast.engine.history.replies import AuditedReplies
+from holdfast.engine.history.request import RequestRefused, check_request, whole_number
 from holdfast.engine.history.tools import history_tool, list_tool
 from holdfast.engine.redactor import redactor as default_redactor
-from holdfast.errors import (
-    HoldfastError,
-    HoldfastWarning,
-    NoSuchOutput,
-    NoSuchRecord,
-    NoSuchSession,
-    StoreError,
-    UsageError,
-)
+from holdfast.errors import NoSuchRecord, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from holdfast.core.history.access import Action
+    from holdfast.core.history.access import Action, Caller
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
     from holdfast.core.secrets.redaction import Redactor
@@ -51,15 +35,9 @@ if TYPE_CHECKING:
     from holdfast.engine.tools import ToolFunction
     from holdfast.ports import Audit, BlobStore, Clock, SessionInfo, SessionStore
 
-_NAME_CHARS: Final = 160
-"""The most characters of a requested name in a refusal."""
 _REWOUND: Final = (
     "the session was rewound and no longer has the record of this cursor; begin again without "
     "a cursor"
-)
-_UNRECORDED: Final = (
-    "the access could not be written to the audit log, so nothing is returned; the operator must "
-    "make the log writable"
 )
 
 
@@ -84,10 +62,8 @@ class History:
         """
         if max_bytes < 0:
             raise UsageError(f"a reply cannot have {max_bytes} bytes", hint="give a cap from 0 up")
-        self._caller = caller
         self._scope = scope_of(caller)
         self._redactor = redactor or default_redactor()
-        self._clock = clock
         self._cap = max_bytes
         self._lookup = SessionLookup(store, caller, caller.agent or agent)
         self._pages = PageReader(store, self._redactor, max_bytes, self._scope)
@@ -95,6 +71,9 @@ class History:
             store, blobs or store.blobs, self._redactor, max_bytes, self._scope
         )
         self.audit: Audit = audit or store.audit
+        self._replies = AuditedReplies(
+            caller, self.audit, redactor=self._redactor, clock=clock, max_bytes=max_bytes
+        )
 
     def read(
         self,
@@ -159,7 +138,7 @@ class History:
             key, verdict = self._lookup.resolve(session)
             return self._reply(key, request), verdict.reason
 
-        return self._audit(action, session, give)
+        return self._replies.give(action, session, give)
 
     def sessions(self, *, limit: Any = None) -> Json:
         """The sessions that the caller may read, the most recently active first."""
@@ -178,62 +157,11 @@ class History:
             unseen = len(infos) - len(shown)
             return listing(shown, reply, self._cap, unseen=unseen), "Allowed: what may be read."
 
-        return self._audit("list", "", give)
+        return self._replies.give("list", "", give)
 
     def tools(self) -> tuple[ToolFunction, ...]:
         """`sessions_history` and `sessions_list` for a model that acts for the caller."""
         return history_tool(self.text), list_tool(self.sessions_text)
-
-    # Deciding and recording
-
-    def _audit(self, action: Action, target: Any, give: Callable[[], tuple[str, str]]) -> str:
-        name = cut(str(target), _NAME_CHARS).text
-        is_allowed = False
-        try:
-            text, reason = give()
-            is_allowed = True
-        except RequestRefused as refused:
-            reason = refused.error
-            text = self._refusal(refused.status, refused.error, name)
-        except (HoldfastError, OSError, RecursionError) as error:
-            status, reason = self._explain(error)
-            text = self._refusal(status, reason, name)
-        access = Access(
-            ts=self._clock(),
-            action=action,
-            agent=self._caller.agent,
-            session=self._caller.session,
-            owner=self._caller.owner,
-            target=self._redactor.text(name),
-            is_allowed=is_allowed,
-            reason=self._redactor.text(reason),
-            bytes=len(text.encode()) if is_allowed else 0,
-        )
-        try:
-            self.audit.note(access)
-        except (StoreError, OSError) as error:
-            if self._caller != OPERATOR:
-                return self._refusal("error", _UNRECORDED, name)
-            warnings.warn(f"not in the audit log: {error}", HoldfastWarning, stacklevel=3)
-        return text
-
-    def _refusal(self, status: str, error: str, session: str) -> str:
-        error, name = self._redactor.text(error), self._redactor.text(session)
-        return refusal(status, error, name, self._cap)
-
-    def _explain(self, error: Exception) -> tuple[str, str]:
-        """The status and reason of an error. Only the operator learns details about the store."""
-        if isinstance(error, NoSuchSession) and self._caller != OPERATOR:
-            # Its hint would name sessions that the caller may not see.
-            return "forbidden", decide(self._caller, None, self._lookup.find).reason
-        if isinstance(error, NoSuchRecord | NoSuchOutput | NoSuchSession):
-            return "not_found", sentence_of(error)
-        if isinstance(error, UsageError):
-            return "invalid", sentence_of(error)
-        if self._caller == OPERATOR:
-            return "error", sentence_of(error)
-        code = error.code if isinstance(error, HoldfastError) else "store-error"
-        return "error", f"the session could not be read ({code}); nothing is returned"
 
     def _row(self, info: SessionInfo) -> tuple[Json, bool]:
         label = self._redactor.text(info.label)

@@ -67,7 +67,7 @@ class OutputReader:
         if part.note and not part.text:
             output["note"] = part.note
         return {
-            "sessionKey": str(key),
+            "sessionKey": self._redactor.text(str(key)),
             "scope": self._scope,
             "notice": f"{NOTICE} {MASKED}" if is_redacted else NOTICE,
             "messages": [],

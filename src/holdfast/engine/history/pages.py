@@ -61,7 +61,9 @@ class PageReader:
             gathering.take(unit, self._clean(unit))
             if gathering.is_done:
                 break
-        return gathering.page(str(key), self._scope, has_older=next(units, None) is not None)
+        return gathering.page(
+            self._redactor.text(str(key)), self._scope, has_older=next(units, None) is not None
+        )
 
     def _matching(
         self,
@@ -86,7 +88,7 @@ class PageReader:
                 searched += sum(map(len, texts)) // _GLANCE
             if gathering.is_done or gathering.is_short or searched > HISTORY_SEARCH_CHARS_MAX:
                 break
-        page = gathering.page(str(key), self._scope, has_older=False)
+        page = gathering.page(self._redactor.text(str(key)), self._scope, has_older=False)
         has_older = next(units, None) is not None
         return msgspec.structs.replace(page, matches=found, older=last if has_older else None)
 
@@ -104,7 +106,9 @@ class PageReader:
         while not gathering.is_done and (turn := next(turns, None)) is not None:
             unit, is_newer = turn
             gathering.take(unit, self._clean(unit), is_newer=is_newer)
-        page = gathering.page(str(key), self._scope, has_older=next(older, None) is not None)
+        page = gathering.page(
+            self._redactor.text(str(key)), self._scope, has_older=next(older, None) is not None
+        )
         has_newer = gathering.is_short_of_newer or next(newer, None) is not None
         return msgspec.structs.replace(page, has_newer=has_newer)
 

@@ -1,0 +1,1 @@
+"""The sessions and notes of a store as one caller may use them."""

@@ -1,0 +1,165 @@
+"""The context of sessions: how full it is, compaction, checkpoints, and a text to go on from."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.checkpoint.render import render
+from holdfast.core.history.page import NOTICE
+from holdfast.core.limits import CHECKPOINT_CHARS, RESEED_CHARS, TURN_WAIT_SECONDS
+from holdfast.core.log.records import Assistant, ModelChange
+from holdfast.core.models.catalog import window_of
+from holdfast.engine.history.reseed import reseed
+from holdfast.engine.session import checkpoints
+from holdfast.engine.session.options import SessionOptions, check_window
+from holdfast.engine.session.session import Session
+from holdfast.engine.workspace.base import camel
+from holdfast.providers.models import model as find_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.core.checkpoint.state import State
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.models.window import Window
+    from holdfast.engine.workspace.base import WorkspaceBase
+    from holdfast.ports import Model
+
+_NEAR_RECORDS: Final = 200
+"""The newest records, in which the model of a session is looked for."""
+
+
+class ContextSettings(msgspec.Struct, frozen=True):
+    """The model that sessions are planned for and compacted with."""
+
+    model: Model | None = None
+    """None plans for the model that answered last, and compacts without a model."""
+    window: int | None = None
+    """The context window in tokens; None for the model's."""
+
+
+class WorkspaceContext:
+    """Reports on the context of sessions and compacts it; reads and stores checkpoints."""
+
+    def __init__(self, base: WorkspaceBase, settings: ContextSettings | None = None) -> None:
+        self._base = base
+        self._settings = settings or ContextSettings()
+
+    def status(self, session: str, *, window: int | None = None) -> str:
+        """The size of the next request of a session, and when its next compaction is due."""
+
+        def give() -> tuple[str, str]:
+            key, reason = self._base.resolve(session)
+            status = self._open(key, window).status()
+            reply = {
+                "sessionKey": str(key),
+                **camel(msgspec.to_builtins(status)),
+                "model": self._model_name(key) or None,
+                "fill": round(status.fill, 4),
+                "share": round(status.share, 4),
+            }
+            return self._base.encode(reply), reason
+
+        return self._base.reply("status", session, give)
+
+    def compact(
+        self,
+        session: str,
+        *,
+        focus: str = "",
+        preview: bool = False,
+        wait: float = TURN_WAIT_SECONDS,
+    ) -> str:
+        """Compact the view of a session now. A preview only reports what that would do."""
+
+        def give() -> tuple[str, str]:
+            find = self._base.resolve if preview else self._base.resolve_to_change
+            key, reason = find(session)
+            result = self._open(key, None, is_preview=preview).compact(
+                focus, preview=preview, wait=wait
+            )
+            reply = {"sessionKey": str(key), **camel(msgspec.to_builtins(result))}
+            return self._base.encode(reply, "summary"), reason
+
+        return self._base.reply("compact", session, give)
+
+    def checkpoint(self, session: str, *, max_chars: int = CHECKPOINT_CHARS) -> str:
+        """The newest stored checkpoint of a session; without one, its state now."""
+
+        def give() -> tuple[str, str]:
+            key, reason = self._base.resolve(session)
+            found = checkpoints.load(self._base.store, key)
+            state = found.state or checkpoints.take(self._base.store, key).state
+            return self._show(key, state, found.record, max_chars), reason
+
+        return self._base.reply("checkpoint", session, give)
+
+    def save_checkpoint(
+        self,
+        session: str,
+        *,
+        fields: Mapping[str, Any] | None = None,
+        max_chars: int = CHECKPOINT_CHARS,
+    ) -> str:
+        """Store a checkpoint of a session: its state now, with the given fields."""
+
+        def give() -> tuple[str, str]:
+            key, reason = self._base.resolve_to_change(session)
+            given = self._base.redactor.value(dict(fields or {}))
+            taken = checkpoints.take(
+                self._base.store, key, extra=given or None, clock=self._base.clock
+            )
+            record = checkpoints.save(self._base.store, key, taken.state)
+            return self._show(key, taken.state, record, max_chars), reason
+
+        return self._base.reply("checkpoint", session, give)
+
+    def resume(self, session: str, *, max_chars: int = RESEED_CHARS) -> str:
+        """A session as text for a model that goes on with it: summary, then newest messages."""
+
+        def give() -> tuple[str, str]:
+            base = self._base
+            key, reason = base.resolve(session)
+            told = reseed(
+                base.store, key, identity=base.caller, cap=max_chars, redactor=base.redactor
+            )
+            reply = {"sessionKey": str(key), "text": told.text, "omittedMessages": told.omitted}
+            return base.encode(reply, "text"), reason
+
+        return self._base.reply("reseed", session, give)
+
+    def _show(self, key: SessionKey, state: State, record: str, max_chars: int) -> str:
+        reply = {
+            "sessionKey": str(key),
+            "notice": NOTICE,
+            "record": record or None,
+            "text": render(state, max_chars, redactor=self._base.redactor),
+        }
+        return self._base.encode(reply, "text")
+
+    def _open(self, key: SessionKey, window: int | None, *, is_preview: bool = True) -> Session:
+        """The session, open. To look at it nothing is stored, not even notes that are due."""
+        store, settings = self._base.store, self._settings
+        model = settings.model or find_model("offline")
+        size: int | Window | None = window or settings.window
+        if size is None and settings.model is None:
+            size = window_of(self._model_name(key))
+        options = SessionOptions(
+            window=size,
+            summary="extract" if settings.model is None else "model",
+            notes="off" if is_preview else "extract",
+        )
+        check_window(options, model)
+        return Session(store, key, model, options, blobs=store.blobs, clock=self._base.clock)
+
+    def _model_name(self, key: SessionKey) -> str:
+        """The model that is planned for: the given one, or the one that answered last."""
+        if self._settings.model is not None:
+            return self._settings.model.target.model
+        for record in islice(self._base.store.back(key), _NEAR_RECORDS):
+            if isinstance(record, Assistant | ModelChange) and record.model:
+                return record.model
+        return ""

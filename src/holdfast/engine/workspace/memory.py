@@ -1,0 +1,105 @@
+"""The notes of a caller, and the search in them and in the sessions that it may read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.history.capped_json import listing
+from holdfast.core.history.page import NOTICE
+from holdfast.core.limits import RECALL_LIMIT
+from holdfast.core.text.cut import cut
+from holdfast.engine.history.request import RequestRefused
+from holdfast.engine.memory.search import Memory
+from holdfast.engine.workspace.base import MAY_READ
+from holdfast.errors import PathRejected
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Json
+    from holdfast.core.memory.note_types import NoteFile
+    from holdfast.engine.memory.indexer import Scope
+    from holdfast.engine.workspace.base import WorkspaceBase
+    from holdfast.ports import Notes
+    from holdfast.providers.embeddings import Embedder
+
+_TARGET_CHARS: Final = 40
+"""The beginning of a note, as the audit log names it."""
+_NO_PATH: Final = (
+    "that is not the path of a file of notes; give a citation as a search shows it, or the name of "
+    "a file such as MEMORY.md"
+)
+
+
+class WorkspaceMemory:
+    """Searches, reads and adds notes."""
+
+    def __init__(self, base: WorkspaceBase, embedder: Embedder | None = None) -> None:
+        """Without an `embedder`, searches compare words alone."""
+        self._base = base
+        self._embedder = embedder
+
+    def files(self) -> list[NoteFile]:
+        """The caller's files of notes."""
+        return self._notes().files()
+
+    def search(self, query: str, *, scope: Scope = "all", limit: int = RECALL_LIMIT) -> str:
+        """The passages of notes and sessions that answer a query, best first."""
+
+        def give() -> tuple[str, str]:
+            memory = self._memory(self._embedder)
+            hits = memory.search(query, scope=scope, limit=limit)
+            rows = [_as_row(msgspec.to_builtins(hit)) for hit in hits]
+            reply: Json = {"scope": self._base.scope, "notice": NOTICE}
+            if memory.notice:
+                reply["searched"] = memory.notice
+            return listing(rows, reply, self._base.cap, field="hits"), MAY_READ
+
+        return self._base.reply("search", query, give, field="query")
+
+    def get(self, citation: str) -> str:
+        """The text at a citation of a search, or of a whole file of notes."""
+
+        def give() -> tuple[str, str]:
+            try:
+                text = self._memory(None).get(citation, max_chars=self._base.cap)
+            except PathRejected:
+                raise RequestRefused("invalid", _NO_PATH) from None
+            reply = {"citation": citation, "notice": NOTICE, "text": text}
+            return self._base.encode(reply, "text"), MAY_READ
+
+        return self._base.reply("read", citation, give, field="citation")
+
+    def add(self, text: str) -> str:
+        """Save a note for the caller's agent and owner. Text that holds a secret is refused."""
+
+        def give() -> tuple[str, str]:
+            kept = self._notes().append([text])
+            for refused in kept.refused:
+                raise RequestRefused(
+                    "invalid", f"the note was not saved, because {refused.why}; leave that out"
+                )
+            saved = [{"path": note.path, "line": note.line} for note in kept.saved]
+            reply = {"saved": saved, "isKnown": bool(kept.known)}
+            return self._base.encode(reply), "Allowed: the caller's own notes."
+
+        target = cut(text, _TARGET_CHARS, keep="head").text
+        return self._base.reply("note", target, give, field="text")
+
+    def _notes(self) -> Notes:
+        base = self._base
+        return base.store.notes(base.agent, base.caller.owner, redactor=base.redactor)
+
+    def _memory(self, embedder: Embedder | None) -> Memory:
+        base = self._base
+        return Memory(
+            base.store,
+            self._notes(),
+            embedder=embedder,
+            redactor=base.redactor,
+            caller=base.caller,
+        )
+
+
+def _as_row(hit: Json) -> Json:
+    return {name: value for name, value in hit.items() if value is not None}

@@ -1,0 +1,78 @@
+"""Outputs that were moved out of the logs of the sessions that a caller may read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.history.page import NOTICE
+from holdfast.core.limits import EXCERPT_CHARS, REF_CHARS
+from holdfast.engine.history.request import RequestRefused
+from holdfast.engine.outputs import Outputs
+from holdfast.engine.workspace.base import MAY_READ, camel
+from holdfast.errors import NoSuchOutput, StoreError
+
+if TYPE_CHECKING:
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.engine.workspace.base import WorkspaceBase
+
+_SESSIONS_SEARCHED: Final = 100
+"""The newest sessions in which a ref without a session is looked for."""
+
+
+class WorkspaceOutputs:
+    """Reads parts of outputs by ref."""
+
+    def __init__(self, base: WorkspaceBase) -> None:
+        self._base = base
+        self._outputs = Outputs(base.store, base.store.blobs, redactor=base.redactor)
+
+    def read(
+        self,
+        ref: str,
+        *,
+        session: str = "",
+        offset: int | None = None,
+        lines: str | None = None,
+        pattern: str | None = None,
+        max_chars: int = EXCERPT_CHARS,
+    ) -> str:
+        """A part of an output: from `offset` on, some `lines`, or the lines a `pattern` matches.
+
+        Without a session it is looked for in those that the caller may read, the newest first.
+        """
+
+        def give() -> tuple[str, str]:
+            key, reason = self._base.resolve(session) if session else (self._find(ref), MAY_READ)
+            part = self._outputs.read(
+                key, ref, offset=offset, lines=lines, pattern=pattern, max_chars=max_chars
+            )
+            fields = camel(msgspec.to_builtins(part))
+            reply = {"sessionKey": str(key), "notice": NOTICE, **fields, "text": part.text}
+            reply["truncated"] = reply.pop("isCut", False)
+            reply.pop("bytes", None)  # those of the reply; the output's are in its note
+            return self._base.encode(reply, "text"), reason
+
+        target = f"{session}#{ref}" if session else ref
+        return self._base.reply("output", target, give, field="ref")
+
+    def _find(self, ref: str) -> SessionKey:
+        """The newest session that the caller may read and that holds an output."""
+        if len(ref) < REF_CHARS:
+            raise RequestRefused(
+                "invalid",
+                f"a ref of {len(ref)} characters may stand in several sessions; name the session, "
+                f"or give a ref of at least {REF_CHARS} characters",
+            )
+        for info in self._base.lookup.visible()[:_SESSIONS_SEARCHED]:
+            try:
+                self._outputs.find(info.key, ref)
+            except (NoSuchOutput, StoreError):
+                continue
+            return info.key
+        raise RequestRefused(
+            "not_found",
+            f"none of the {_SESSIONS_SEARCHED} newest sessions that may be read holds this output; "
+            "name its session",
+        )

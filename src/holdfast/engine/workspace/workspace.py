@@ -1,0 +1,76 @@
+"""Everything that one caller may do with the sessions and notes of a store.
+
+Surfaces that serve several callers ask this and decide nothing themselves. Each call is decided,
+carried out, masked, bounded and audited, in that order, and its reply is JSON, also where it is a
+refusal: `{"status": …, "error": …}`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from holdfast.config import AGENT_DEFAULT
+from holdfast.core.limits import HISTORY_BYTES_MAX
+from holdfast.engine.history.history import History
+from holdfast.engine.workspace.base import MAY_READ, WorkspaceBase
+from holdfast.engine.workspace.context import WorkspaceContext
+from holdfast.engine.workspace.memory import WorkspaceMemory
+from holdfast.engine.workspace.outputs import WorkspaceOutputs
+
+if TYPE_CHECKING:
+    from holdfast.core.history.access import Caller
+    from holdfast.core.secrets.redaction import Redactor
+    from holdfast.engine.workspace.context import ContextSettings
+    from holdfast.ports import Clock, SessionInfo, SessionStore
+    from holdfast.providers.embeddings import Embedder
+
+
+class CallerWorkspace:
+    """The sessions and notes of a store as one caller may read and change them."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        caller: Caller,
+        *,
+        redactor: Redactor | None = None,
+        embedder: Embedder | None = None,
+        context: ContextSettings | None = None,
+        clock: Clock = time.time,
+        max_bytes: int = HISTORY_BYTES_MAX,
+        agent: str = AGENT_DEFAULT,
+    ) -> None:
+        """A bare id means a session of the caller's agent, or of `agent` if the caller has none.
+
+        No reply is longer than `max_bytes`.
+        """
+        base = WorkspaceBase(
+            store, caller, redactor=redactor, clock=clock, max_bytes=max_bytes, agent=agent
+        )
+        self._base = base
+        self.history = History(
+            store,
+            caller=caller,
+            redactor=base.redactor,
+            clock=clock,
+            max_bytes=max_bytes,
+            agent=agent,
+        )
+        self.outputs = WorkspaceOutputs(base)
+        self.memory = WorkspaceMemory(base, embedder)
+        self.context = WorkspaceContext(base, context)
+
+    def sessions(self) -> list[SessionInfo]:
+        """The sessions that the caller may read, the most recently active first; audited."""
+        found: list[SessionInfo] = []
+
+        def give() -> tuple[str, str]:
+            found.extend(self._base.lookup.visible())
+            return "", MAY_READ
+
+        return found if not self._base.reply("list", "", give) else []
+
+    def mask(self, text: str) -> str:
+        """A text with its secrets masked, for names that a surface shows by itself."""
+        return self._base.redactor.text(text)
