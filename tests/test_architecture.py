@@ -80,7 +80,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "engine": (
         *("safe_regex", "redactor", "tool_values", "tools", "outputs", "simulation", "memory"),
-        *("history", "erasing", "session"),
+        *("history", "erasing", "session", "workspace"),
     ),
     "engine.session": (
         *("prepare", "session_log", "drivers", "options", "opening", "checkpoints", "side_files"),
@@ -88,11 +88,12 @@ ORDER: dict[str, tuple[str, ...]] = {
         "async_session",
     ),
     "surfaces": (
-        *("formatting", "answers", "chat_context", "slash_commands", "async_chat", "cli"),
+        *("formatting", "answers", "chat_context", "slash_commands", "async_chat", "mcp"),
+        "cli",
     ),
     "surfaces.cli": (
         *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "copy"),
-        "verbs",
+        *("mcp", "verbs"),
     ),
     "testing.conformance": (
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),

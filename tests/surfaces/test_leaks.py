@@ -19,16 +19,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.core.secrets.planted_secrets import ALNUM, made
 from tests.surfaces.chats import Seat
+from tests.surfaces.mcp.owners import Owned, ask
+from tests.surfaces.mcp.test_server import walk
 from tests.surfaces.terminals import Terminal
 
 import holdfast.surfaces
 from holdfast import Assistant, Caller, History, JsonlStore, Memory, SessionKey, ToolResult, User
 from holdfast.core.log.records import Checkpoint, Flush, Label, OutputRef, ToolUse
 from holdfast.engine.memory.tools import memory_tools
+from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.importers.export_messages import DIALECTS
 from holdfast.stores import ANY_HEAD
 from holdfast.surfaces import cli, slash_commands
 from holdfast.surfaces.cli.terminal import Output
+from holdfast.surfaces.mcp.server import McpClient, build_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,6 +179,7 @@ def ways_to_call(store: SessionStore, folder: Path) -> dict[str, list[list[str]]
         "repair": [["work"]],
         "gc": [[]],
         "classify": [["--why"]],
+        "mcp": [["--words-only"], ["--session", VALUE], ["--model", VALUE]],
         "chat": [["work", "--model", "offline", "--no-tools"]],
         "demo": [],  # plays a recording of ours
     }
@@ -183,6 +188,7 @@ def ways_to_call(store: SessionStore, folder: Path) -> dict[str, list[list[str]]
 STDIN = {
     "append": json.dumps({"type": "user", "content": KEYS["message"]}),
     "chat": f"/status\n/sessions\n/label {VALUE}\n/quit\n",
+    "mcp": json.dumps({"jsonrpc": "2.0", "id": 1, "method": VALUE, "params": {"a": VALUE}}),
     "classify": json.dumps({"status": 400, "message": f"{KEYS['message']} {VALUE}"}),
 }
 
@@ -323,6 +329,23 @@ def test_no_tool_shows_a_secret(root: Path) -> None:
             for name, calls in asked.items():
                 for given in calls:
                     assert leaks_in(str(tools[name].function(**given))) == [], (name, given)
+
+
+def test_no_answer_over_mcp_shows_a_secret(root: Path) -> None:
+    """Every tool, resource and prompt of the MCP server, over the planted sessions and notes."""
+    with JsonlStore(root) as store:
+        ids = tuple(record.id for record in store.read(KEY))
+        work = Owned("", KEY, ids, next(iter(store.blobs)), "MEMORY.md", ())
+        redactor = holdfast.redactor({"PLANTED": VALUE})
+        client = McpClient(Caller("main", None, visibility="agent"))
+        server = build_server(
+            lambda _request: client,
+            lambda caller: CallerWorkspace(store, caller, redactor=redactor),
+        )
+        asked = (*work.names, *ids, VALUE, KEYS["id"], KEYS["asked"], f"{KEYS['notefile']}.md")
+        answers = ask(server, lambda client: walk(client, work, asked))
+    assert len(answers) > 300
+    assert {key: leaks_in(text) for key, text in answers.items() if leaks_in(text)} == {}
 
 
 def test_a_real_terminal_gets_no_escape(root: Path) -> None:

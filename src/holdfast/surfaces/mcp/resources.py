@@ -1,0 +1,134 @@
+"""The resources: `session://agent/id`, `output://ref` and `memory://path`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from holdfast.core.text.cut import cut
+from holdfast.engine.history.request import RequestRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.engine.workspace.workspace import CallerWorkspace
+
+URI_CHARS_MAX: Final = 2_000
+_PAGE: Final = 100
+"""Resources in one page of a list."""
+
+
+class ResourceKind(msgspec.Struct, frozen=True):
+    """A template of resources, and how one of them is read."""
+
+    scheme: str
+    template: str
+    title: str
+    description: str
+    read: Callable[[CallerWorkspace, str], str]
+
+    @property
+    def name(self) -> str:
+        return self.scheme
+
+
+class ListedResource(msgspec.Struct, frozen=True):
+    """A resource in a list."""
+
+    uri: str
+    name: str
+    description: str
+
+
+def _read_session(workspace: CallerWorkspace, key: str) -> str:
+    return workspace.history.text(key)
+
+
+def _read_output(workspace: CallerWorkspace, name: str) -> str:
+    session, _, ref = name.rpartition("/")
+    return workspace.outputs.read(ref, session=session)
+
+
+def _read_note(workspace: CallerWorkspace, path: str) -> str:
+    return workspace.memory.get(path)
+
+
+KINDS: Final = (
+    ResourceKind(
+        "session",
+        "session://{+key}",
+        "A session",
+        "The newest messages of a session, by `agent/id`, within a fixed size. The tool "
+        "`sessions_history` reads earlier ones.",
+        _read_session,
+    ),
+    ResourceKind(
+        "output",
+        "output://{+ref}",
+        "A tool output",
+        "The beginning of an output that a preview refers to: its ref, or `agent/id/ref`. The tool "
+        "`output_read` reads other parts.",
+        _read_output,
+    ),
+    ResourceKind(
+        "memory",
+        "memory://{+path}",
+        "A file of notes",
+        "Notes of this agent, by path, such as `MEMORY.md` or `2026-11-16.md`.",
+        _read_note,
+    ),
+)
+"""Every kind of resource."""
+
+_KINDS: Final = {kind.scheme: kind for kind in KINDS}
+
+
+def read_resource(workspace: CallerWorkspace, uri: str) -> str:
+    """The reply to a read as JSON; a refusal is one, too. Raises `RequestRefused`."""
+    scheme, separator, rest = uri.partition("://")
+    kind = _KINDS.get(scheme)
+    name = unquote(rest)
+    if not separator or kind is None or not name or len(uri) > URI_CHARS_MAX:
+        known = ", ".join(kind.template for kind in KINDS)
+        raise RequestRefused(
+            "invalid", f"`{cut(uri, 80).text}` is no resource of this server; there are {known}"
+        )
+    return kind.read(workspace, name)
+
+
+def list_resources(
+    workspace: CallerWorkspace, after: str | None
+) -> tuple[list[ListedResource], str | None]:
+    """A page of the sessions and notes that the caller may read, and the cursor of the next.
+
+    A cursor is the last resource of the page before. Raises `RequestRefused` for any other.
+    """
+    found = [
+        ListedResource(
+            f"session://{quote(workspace.mask(str(info.key)), safe='/@:')}",
+            str(info.key),
+            f"{workspace.mask(info.label) or 'A session'}, {info.messages:,} messages",
+        )
+        for info in workspace.sessions()
+    ]
+    found += [
+        ListedResource(f"memory://{quote(workspace.mask(file.path))}", file.path, "Notes")
+        for file in workspace.memory.files()
+    ]
+    start = 0
+    if after is not None:
+        uris = [item.uri for item in found]
+        if after not in uris:
+            raise RequestRefused(
+                "invalid", "the cursor is not one of this list; begin again without a cursor"
+            )
+        start = uris.index(after) + 1
+    page = found[start : start + _PAGE]
+    more = page[-1].uri if start + _PAGE < len(found) else None
+    masked = [
+        msgspec.structs.replace(item, name=workspace.mask(item.name), description=item.description)
+        for item in page
+    ]
+    return masked, more
