@@ -256,14 +256,13 @@ def vectors_alone(world: World, embedder: Embedder) -> Callable[[Question], list
         for name, ts in [(str(place) if world.by_message else talk.id, talk.ts)]
     ]
     made = embedder.embed([part for _name, _ts, part in rows])
-    vectors = Vectors(enumerate(made))
+    vectors = Vectors((id_, 1, vector) for id_, vector in enumerate(made))
 
     def order(question: Question) -> list[str]:
         (vector,) = embedder.embed([question.text])
         before = question.before
-        near = vectors.nearest(
-            vector, len(rows), lambda id_: before is None or rows[id_][1] < before
-        )
+        asked = {id_ for id_, row in enumerate(rows) if before is None or row[1] < before}
+        near = vectors.nearest(vector, len(rows), asked)
         return list(dict.fromkeys(rows[id_][0] for id_, _similarity in near))
 
     return order

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import operator
+import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.runs import examples
 
-from holdfast.providers.embeddings import MiniLM, Vectors, find_embedder
+from holdfast.providers.embeddings import MiniLM, Vectors, find_embedder, sum_of
 
 pytest.importorskip("numpy")
 
@@ -16,18 +21,23 @@ def _vector(*values: float) -> bytes:
     return bytes(round(127 * value / length) & 0xFF for value in values)
 
 
+def _vectors(*pairs: tuple[int, bytes]) -> Vectors:
+    """Return vectors of single ids."""
+    return Vectors((id_, 1, vector) for id_, vector in pairs)
+
+
 def test_the_nearest_are_the_most_similar() -> None:
-    vectors = Vectors([(1, _vector(1, 0)), (5, _vector(1, 1)), (9, _vector(-1, 0))])
+    vectors = _vectors((1, _vector(1, 0)), (5, _vector(1, 1)), (9, _vector(-1, 0)))
     near = vectors.nearest(_vector(1, 0), 2)
 
     assert [id_ for id_, _similarity in near] == [1, 5]
     assert near[0][1] == pytest.approx(1.0, abs=0.02)
     assert near[1][1] == pytest.approx(math.sqrt(0.5), abs=0.02)
-    assert [id_ for id_, _ in vectors.nearest(_vector(1, 0), 2, lambda id_: id_ > 1)] == [5, 9]
+    assert [id_ for id_, _ in vectors.nearest(_vector(1, 0), 2, [5, 9])] == [5, 9]
 
 
 def test_similarity_is_given_for_those_that_have_a_vector() -> None:
-    vectors = Vectors([(1, _vector(1, 0)), (5, _vector(0, 1))])
+    vectors = _vectors((1, _vector(1, 0)), (5, _vector(0, 1)))
     found = vectors.similarity(_vector(0, 1), [5, 1, 3, 99])
 
     assert sorted(found) == [1, 5]
@@ -35,20 +45,57 @@ def test_similarity_is_given_for_those_that_have_a_vector() -> None:
     assert found[1] == pytest.approx(0.0, abs=0.02)
 
 
-def test_groups_are_compared_as_a_whole() -> None:
-    vectors = Vectors(
-        [(10, _vector(1, 0)), (11, _vector(0, 1)), (20, _vector(-1, 0))], lambda id_: id_ // 10
-    )
-    found = vectors.by_group(_vector(1, 1))
-
-    assert found[1] == pytest.approx(1.0, abs=0.02)
-    assert found[2] < 0
-
-
 def test_nothing_is_near_where_there_is_nothing() -> None:
     assert Vectors([]).nearest(b"\x01", 3) == []
+    assert Vectors([(7, 0, b"")]).nearest(b"\x01", 3) == []
+    assert _vectors((1, b"\x01")).nearest(b"\x01", 3, []) == []
     assert Vectors([]).similarity(b"\x01", [1]) == {}
-    assert Vectors([], lambda id_: id_).by_group(b"\x01") == {}
+
+
+SIZE = 384
+SEEDS = st.integers(0, 2**32)
+
+
+@examples(60)
+@given(seed=SEEDS, counts=st.lists(st.integers(0, 40), max_size=9), count=st.integers(0, 60))
+def test_vectors_are_compared_in_whole_numbers(seed: int, counts: list[int], count: int) -> None:
+    """The nearest, the similarities and the sums are those of integers of any size: also of the
+    longest vectors there are, of many that are equal, and in any selection of runs."""
+    chance = random.Random(seed)
+    values = chance.choice(([-127, 127], [-1, 0, 1], range(-127, 128)))
+
+    def draw() -> list[int]:
+        return chance.choices(values, k=SIZE)
+
+    some = [draw() for _ in range(3)]
+    runs: dict[int, list[list[int]]] = {}
+    rows: dict[int, list[int]] = {}
+    first = 0
+    for number in counts:
+        first += chance.randint(1, 5)
+        runs[first] = [chance.choice((*some, draw())) for _ in range(number)]
+        rows |= {first + place: row for place, row in enumerate(runs[first])}
+        first += number
+    joined = {first: b"".join(map(_to_bytes, run)) for first, run in runs.items()}
+    vectors = Vectors((first, len(runs[first]), joined[first]) for first in runs)
+    wanted = draw()
+    allowed = [first for first in runs if chance.random() < 0.7]
+    inside = {first + place for first in allowed for place in range(len(runs[first]))}
+    exact = {id_: sum(map(operator.mul, row, wanted)) for id_, row in rows.items()}
+    order = sorted(inside, key=lambda id_: (-exact[id_], id_))[:count]
+    near = vectors.nearest(_to_bytes(wanted), count, allowed)
+    assert [id_ for id_, _similarity in near] == order
+    similar = vectors.similarity(_to_bytes(wanted), list(rows))
+    for id_, value in exact.items():
+        assert round(similar[id_] * 127**2) == value
+    assert all(similarity == similar[id_] for id_, similarity in near)
+    for first, run in runs.items():
+        if run:
+            assert sum_of(len(run), joined[first]).tolist() == [*map(sum, zip(*run, strict=True))]
+
+
+def _to_bytes(row: list[int]) -> bytes:
+    return bytes(value & 0xFF for value in row)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +109,7 @@ def model() -> MiniLM:
 def test_the_model_knows_what_texts_have_in_common(model: MiniLM) -> None:
     """A paraphrase without a common word is nearer than another subject."""
     texts = ["My puppy will not stop barking", "The invoice is due on Friday"]
-    vectors = Vectors(enumerate(model.embed(texts)))
+    vectors = _vectors(*enumerate(model.embed(texts)))
     (query,) = model.embed(["a noisy young dog"])
 
     assert vectors.nearest(query, 1)[0][0] == 0
@@ -74,5 +121,5 @@ def test_a_batch_gives_what_each_text_gives_alone(model: MiniLM) -> None:
     together = model.embed(texts)
     alone = [model.embed([text])[0] for text in texts]
     for one, other in zip(together, alone, strict=True):
-        near = Vectors([(0, one)]).similarity(other, [0])[0]
+        near = _vectors((0, one)).similarity(other, [0])[0]
         assert near == pytest.approx(1.0, abs=0.05)

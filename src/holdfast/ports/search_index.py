@@ -6,7 +6,7 @@ compares the stamps first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -90,6 +90,15 @@ def source_of(passage: int) -> int:
     return passage >> PLACE_BITS
 
 
+class VectorRun(NamedTuple):
+    """Vectors of passages whose ids follow each other."""
+
+    length: int
+    """The number of vectors."""
+    data: bytes
+    """One vector after another, each of the same length."""
+
+
 class PassageVectors(Protocol):
     """The vectors of indexed passages, all made by one embedding model."""
 
@@ -103,9 +112,11 @@ class PassageVectors(Protocol):
     def add(self, vectors: Iterable[tuple[int, bytes]]) -> None:
         """Store vectors of passages that are still there."""
 
-    def load(self, spans: Sequence[tuple[int, int]]) -> list[tuple[int, bytes]]:
-        """Return the vectors of passages by their ids, in rising order. A span is the first id, and
-        the one after the last."""
+    def load(self, spans: Sequence[tuple[int, int]]) -> list[VectorRun]:
+        """Return, for each span, its vectors from the first id on, up to one that is missing.
+
+        A span is the first id, and the one after the last.
+        """
 
 
 class SearchIndex(Protocol):

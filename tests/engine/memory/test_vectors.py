@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.ports import SessionStore
+    from holdfast.ports.search_index import VectorRun
 
 WORDS = (
     *("apple", "banana", "cherry", "damson", "elder", "fig", "grape", "harbour"),
@@ -62,10 +63,11 @@ def count_loaded(memory: Memory, patch: pytest.MonkeyPatch) -> list[int]:
     vectors = memory._index.vectors
     load = vectors.load
 
-    def counted(spans: Sequence[tuple[int, int]]) -> list[tuple[int, bytes]]:
-        rows = load(spans)
-        loaded.extend(id_ for id_, _vector in rows)
-        return rows
+    def counted(spans: Sequence[tuple[int, int]]) -> list[VectorRun]:
+        runs = load(spans)
+        for (first, _end), run in zip(spans, runs, strict=True):
+            loaded.extend(range(first, first + run.length))
+        return runs
 
     patch.setattr(vectors, "load", counted)
     return loaded

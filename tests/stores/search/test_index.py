@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.core.memory.ranking import query_terms
 from holdfast.core.memory.search_terms import terms
-from holdfast.ports.search_index import IndexPassage, IndexSource, source_of
+from holdfast.ports.search_index import IndexPassage, IndexSource, places_of, source_of
 from holdfast.stores.search.index import SqliteSearchIndex as SearchIndex
 
 if TYPE_CHECKING:
@@ -169,8 +169,9 @@ def test_vectors_are_kept_for_passages_that_are_there(index: SearchIndex) -> Non
 
     assert len(waiting) == 2
     assert index.vectors.missing(10) == []
-    assert [vector for _id, vector in index.vectors.load([(0, 2**63 - 1)])] == [b"\x01\x02"] * 2
+    span = places_of(source_of(waiting[0][0]))
+    assert index.vectors.load([span]) == [(2, b"\x01\x02" * 2)]
     index.vectors.use_model("maker/1")
-    assert len(index.vectors.load([(0, 2**63 - 1)])) == 2
+    assert index.vectors.load([span])[0].length == 2
     index.vectors.use_model("maker/2")
-    assert index.vectors.load([(0, 2**63 - 1)]) == []
+    assert index.vectors.load([span]) == [(0, b"")]

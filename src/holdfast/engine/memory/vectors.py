@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.limits import RECALL_CANDIDATES_MAX, RECALL_EMBED_MAX
-from holdfast.ports.search_index import places_of, source_of
-from holdfast.providers.embeddings import Vectors
+from holdfast.ports.search_index import places_of
+from holdfast.providers.embeddings import Vectors, sum_of, widen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ class IndexVectors:
     def __init__(self, index: SearchIndex, embedder: Embedder | None) -> None:
         self._index = index
         self._embedder = embedder
-        self._cache: dict[_Cached, list[tuple[int, bytes]]] = {}
+        self._cache: dict[_Cached, _Held] = {}
         self._loaded: tuple[Vectors, _SourceMeans] | None = None
         self.notice = ""
         """The reason why the last query was compared by words alone, if it was."""
@@ -74,9 +74,8 @@ class IndexVectors:
         """The passages of the part that are nearest to a vector."""
         if vector is None or self._loaded is None:
             return []
-        nearest = self._loaded[0].nearest(
-            vector, RECALL_CANDIDATES_MAX, lambda id_: source_of(id_) in part
-        )
+        runs = {places_of(source)[0] for source in part}
+        nearest = self._loaded[0].nearest(vector, RECALL_CANDIDATES_MAX, runs)
         return [id_ for id_, _similarity in nearest]
 
     def similarity(self, vector: bytes | None, ids: Sequence[int]) -> dict[int, float]:
@@ -101,37 +100,51 @@ class IndexVectors:
 
     def _load(self, sources: Collection[IndexSource]) -> int:
         """Bring the vectors of these sources here; return the number of those not made yet."""
-        known = {_Cached.of(source): source for source in sources}
-        lacking = {
-            cached: source
-            for cached, source in known.items()
-            if len(self._cache.get(cached, ())) < source.passages
-        }
+        known = {_Cached.of(source): source.passages for source in sources}
+
+        def find_lacking() -> dict[_Cached, int]:
+            found = {of: count - self._count(of) for of, count in known.items()}
+            return {of: count for of, count in found.items() if count > 0}
+
+        lacking = find_lacking()
         if lacking:
-            self.embed(RECALL_EMBED_MAX, [cached.id for cached in lacking])
+            assert self._embedder is not None
+            self._index.vectors.use_model(self._embedder.name)
             self._fetch(list(lacking))
-        waiting = sum(
-            max(0, source.passages - len(self._cache[cached])) for cached, source in lacking.items()
-        )
+            if still := find_lacking():
+                self.embed(RECALL_EMBED_MAX, [cached.id for cached in still])
+                self._fetch(list(still))
+        waiting = sum(find_lacking().values())
         if waiting:
             self._loaded = None
         elif lacking or self._loaded is None:
-            pairs = sorted(pair for held in self._cache.values() for pair in held)
-            self._loaded = (Vectors(pairs), _SourceMeans(pairs))
+            held = sorted(self._cache.items(), key=lambda pair: pair[0].id)
+            runs = ((places_of(of.id)[0], run.length, run.data) for of, run in held)
+            self._loaded = (Vectors(runs), _SourceMeans({of.id: run.sum for of, run in held}))
         return waiting
+
+    def _count(self, cached: _Cached) -> int:
+        return self._cache[cached].length if cached in self._cache else 0
 
     def _fetch(self, lacking: Sequence[_Cached]) -> None:
         """Load what is not here of some sources. Sources that were replaced are dropped."""
         current = {_Cached.of(source) for source in self._index.sources()}
         kept = {cached: held for cached, held in self._cache.items() if cached in current}
-        kept |= {cached: kept.get(cached, []) for cached in lacking}
-        spans = [places_of(cached.id, len(kept[cached])) for cached in lacking]
-        by_id = {cached.id: cached for cached in lacking}
-        for id_, vector in self._index.vectors.load(spans):
-            held = kept[by_id[source_of(id_)]]
-            if id_ == places_of(source_of(id_), len(held))[0]:  # none is missing before it
-                held.append((id_, vector))
+        spans = [places_of(of.id, self._count(of)) for of in lacking]
+        for cached, (length, data) in zip(lacking, self._index.vectors.load(spans), strict=True):
+            if length:
+                before = self._cache.get(cached, _Held(0, b"", 0))
+                total = before.sum + sum_of(length, data)
+                kept[cached] = _Held(before.length + length, before.data + data, total)
         self._cache = kept
+
+
+class _Held(NamedTuple):
+    """The vectors of a source that are here, one after another, and their sum."""
+
+    length: int
+    data: bytes
+    sum: Any
 
 
 class _Cached(NamedTuple):
@@ -155,29 +168,20 @@ class _SourceMeans:
     Everything that is said to one agent is alike; the rest tells its sources apart.
     """
 
-    def __init__(self, vectors: Sequence[tuple[int, bytes]]) -> None:
-        """`vectors` are passage ids in rising order, each with its vector."""
+    def __init__(self, sums: Mapping[int, Any]) -> None:
+        """`sums` are those of the vectors of each source."""
         import numpy
 
-        of_each = [source_of(id_) for id_, _vector in vectors]
-        starts = [n for n, source in enumerate(of_each) if n == 0 or source != of_each[n - 1]]
-        self._places = {of_each[start]: place for place, start in enumerate(starts)}
-        if not starts:
-            return
-        data = b"".join(vector for _id, vector in vectors)
-        rows = numpy.frombuffer(data, dtype=numpy.int8).reshape(len(vectors), -1)
-        sums = numpy.add.reduceat(rows, starts, axis=0, dtype=numpy.int32)
-        self._means = _units(sums.astype(numpy.float32))
+        self._places = {source: place for place, source in enumerate(sums)}
+        if sums:
+            self._means = _units(numpy.stack(list(sums.values())).astype(numpy.float32))
 
     def similarity(self, vector: bytes, part: Iterable[int]) -> dict[int, float]:
         """The similarity of each source of the part to a vector."""
-        import numpy
-
         sources, means, shared = self._centred(part)
         if not sources:
             return {}
-        wanted = numpy.frombuffer(vector, dtype=numpy.int8).astype(numpy.float32)
-        wanted = _units(_units(wanted) - shared)
+        wanted = _units(_units(widen(vector)) - shared)
         return dict(zip(sources, (means @ wanted).tolist(), strict=True))
 
     def likeness(self, shares: Mapping[int, float], part: Iterable[int]) -> dict[int, float]:

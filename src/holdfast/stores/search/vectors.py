@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
-from holdfast.ports.search_index import places_of
+from holdfast.ports.search_index import VectorRun, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -49,8 +50,16 @@ class SqliteVectors:
                 ((vector, id_) for id_, vector in vectors),
             )
 
-    def load(self, spans: Sequence[tuple[int, int]]) -> list[tuple[int, bytes]]:
-        """Return the vectors of passages by their ids, in rising order."""
+    def load(self, spans: Sequence[tuple[int, int]]) -> list[VectorRun]:
+        """Return, for each span, its vectors from the first id on, up to one that is missing."""
         query = "SELECT id, vector FROM vectors WHERE id >= ? AND id < ? ORDER BY id"
         with self._database.reading() as db:
-            return [row for span in sorted(spans) for row in db.execute(query, span)]
+            return [_run(first, db.execute(query, (first, end))) for first, end in spans]
+
+
+def _run(first: int, rows: Iterable[tuple[int, bytes]]) -> VectorRun:
+    in_order = zip(itertools.count(first), rows, strict=False)
+    found = [
+        row[1] for id_, row in itertools.takewhile(lambda pair: pair[0] == pair[1][0], in_order)
+    ]
+    return VectorRun(len(found), b"".join(found))

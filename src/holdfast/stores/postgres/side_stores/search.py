@@ -14,6 +14,7 @@ from holdfast.ports.search_index import (
     PLACE_BITS,
     FoundPassage,
     IndexSource,
+    VectorRun,
     places_of,
     source_of,
 )
@@ -56,12 +57,21 @@ _EVERYTHING: Final = (0, 2**63 - 1)
 _MISSING: Final = """SELECT m.id, m.text
   FROM unnest(%s::bigint[], %s::bigint[]) AS s(first, past), LATERAL (
     SELECT p.id, p.text FROM {s}.passages p WHERE p.id >= s.first AND p.id < s.past
-      AND NOT EXISTS (SELECT FROM {s}.vectors v WHERE v.id = p.id)) AS m
+      AND NOT EXISTS (SELECT FROM {s}.vectors v WHERE v.id = p.id)
+      ORDER BY p.id DESC LIMIT %s) AS m
   ORDER BY m.id DESC LIMIT %s"""
-_LOAD: Final = """SELECT f.id, f.vector
-  FROM unnest(%s::bigint[], %s::bigint[]) AS s(first, past), LATERAL (
-    SELECT v.id, v.vector FROM {s}.vectors v WHERE v.id >= s.first AND v.id < s.past) AS f
-  ORDER BY f.id"""
+"""The inner limit is for the planner too: without it, every passage can be compared with every
+span."""
+_LOAD: Final = """SELECT r.count, r.data
+  FROM unnest(%s::bigint[], %s::bigint[]) WITH ORDINALITY AS s(first, past, n),
+  LATERAL (
+    SELECT count(*) AS count, string_agg(v.vector, ''::bytea ORDER BY v.id) AS data FROM (
+      SELECT id, vector, row_number() OVER (ORDER BY id) - 1 AS place
+      FROM {s}.vectors WHERE id >= s.first AND id < s.past
+    ) AS v WHERE v.id = s.first + v.place) AS r
+  ORDER BY s.n"""
+"""One row for each span. As a join of single rows, the planner compares each vector with each
+span; and a row costs the client more than the vector in it."""
 
 
 class PostgresSearchIndex:
@@ -249,7 +259,7 @@ class PostgresVectors:
 
     def missing(self, limit: int, sources: Collection[int] | None = None) -> list[tuple[int, str]]:
         spans = [_EVERYTHING] if sources is None else list(map(places_of, sources))
-        rows = self._rows(_MISSING, *_columns(spans), limit)
+        rows = self._rows(_MISSING, *_columns(spans), limit, limit)
         return [(id_, to_text(text)) for id_, text in rows]
 
     def add(self, vectors: Iterable[tuple[int, bytes]]) -> None:
@@ -261,8 +271,9 @@ class PostgresVectors:
         if by_id:
             self._rows(query, list(by_id), list(by_id.values()))
 
-    def load(self, spans: Sequence[tuple[int, int]]) -> list[tuple[int, bytes]]:
-        return self._rows(_LOAD, *_columns(spans)) if spans else []
+    def load(self, spans: Sequence[tuple[int, int]]) -> list[VectorRun]:
+        rows = self._rows(_LOAD, *_columns(spans)) if spans else []
+        return [VectorRun(count, bytes(data or b"")) for count, data in rows]
 
     def _rows(self, query: str, *values: object) -> list[Any]:
         return self._connections.rows("use the vectors of the memory index", query, values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from holdfast.core.memory.ranking import query_terms
 from holdfast.core.memory.search_terms import terms
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.ports import IndexSource, SearchIndex, SessionStore
-
-_ALL: Final = ((0, 2**63 - 1),)
 
 
 def passages_are_found_by_their_terms(store: SessionStore) -> None:
@@ -105,17 +103,18 @@ def vectors_belong_to_passages_and_a_model(store: SessionStore) -> None:
     vectors.add([(id_, bytes([128, 0, number])) for number, (id_, _text) in enumerate(missing)])
     vectors.add([(missing[0][0] + 1_000, b"of nothing")])
     assert vectors.missing(10) == []
-    found = vectors.load(_ALL)
-    assert found == sorted(found)
-    assert dict(found) == {missing[0][0]: b"\x80\x00\x00", missing[1][0]: b"\x80\x00\x01"}
+    (source,) = _sources(store.search_index)
+    assert vectors.load([places_of(source)]) == [(2, b"\x80\x00\x01\x80\x00\x00")]
     vectors.use_model("one")
-    assert len(vectors.load(_ALL)) == 2
-    store.search_index.forget(_sources(store.search_index))
-    assert vectors.load(_ALL) == []
+    assert vectors.load([places_of(source)])[0].length == 2
+    store.search_index.forget([source])
+    assert vectors.load([places_of(source)]) == [(0, b"")]
     _put(store, "main/a", "about apples")
     vectors.add([(id_, b"v") for id_, _text in vectors.missing(1)])
+    spans = [places_of(source) for source in _sources(store.search_index)]
+    assert vectors.load(spans) == [(1, b"v")]
     vectors.use_model("two")
-    assert vectors.load(_ALL) == []
+    assert vectors.load(spans) == [(0, b"")]
 
 
 def vectors_are_asked_for_by_source(store: SessionStore) -> None:
@@ -132,11 +131,23 @@ def vectors_are_asked_for_by_source(store: SessionStore) -> None:
     assert vectors.missing(10, []) == []
     vectors.add([(id_, text.encode()) for id_, text in vectors.missing(10)])
     assert vectors.missing(10) == vectors.missing(10, [one, two, three]) == []
-    found = vectors.load([places_of(three, 1), places_of(one)])
-    assert [vector.decode() for _id, vector in found] == [
-        *("first of main/a", "second of main/a", "second of main/c")
+    assert vectors.load([places_of(three, 1), places_of(one), places_of(two, 2)]) == [
+        *((1, b"second of main/c"), (2, b"first of main/asecond of main/a"), (0, b""))
     ]
-    assert vectors.load([]) == vectors.load([places_of(two, 2)]) == []
+    assert vectors.load([]) == []
+
+
+def vectors_are_loaded_up_to_a_gap(store: SessionStore) -> None:
+    """A vector counts once all of its source before it are there: its place tells whose it is."""
+    vectors = store.search_index.vectors
+    vectors.use_model("one")
+    _put(store, "main/a", *(f"passage {number}" for number in range(4)))
+    (source,) = _sources(store.search_index)
+    first = places_of(source)[0]
+    for number, found in ((3, (0, b"")), (0, (1, b"0")), (2, (1, b"0")), (1, (4, b"0123"))):
+        vectors.add([(first + number, b"%d" % number)])
+        assert vectors.load([places_of(source)]) == [found]
+    assert vectors.load([places_of(source, 2), places_of(source, 4)]) == [(2, b"23"), (0, b"")]
 
 
 def an_erasure_leaves_no_words_in_an_index(store: SessionStore) -> None:
