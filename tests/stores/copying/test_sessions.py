@@ -17,7 +17,9 @@ from tests.stores.copying.stores_to_copy import (
     PLAIN,
     address_of,
     fill,
+    line,
     opener,
+    said,
     state_of,
     view_of,
 )
@@ -226,3 +228,49 @@ def test_a_process_that_is_killed_loses_nothing(
     assert kills or not is_whole()
     with open_store(tmp_path / "here") as source, open_store(target) as copied:
         assert state_of(copied) == state_of(source)
+
+
+COPIES = """
+import re, sys
+from holdfast import SessionKey
+from holdfast.stores import copy_store, open_store
+
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
+
+with open_store(sys.argv[1]) as source, open_store(sys.argv[2]) as target:
+    assert copy_store(source, target, agent="small").is_complete
+    before = peak()
+    report = copy_store(source, target)
+    assert report.is_complete, report
+    print(peak() - before, report.sessions[0].bytes)
+"""
+WAYS = [("folder", "postgres"), ("postgres", "folder")]
+LARGE = (50, 400) if is_whole() else (6, 48)
+"""Megabytes of a session, and of a larger one."""
+MEGABYTE = 1_000_000
+
+
+@pytest.mark.parametrize("way", sample(WAYS, share=0.5), ids="-".join)
+def test_a_copy_takes_the_same_memory_for_a_larger_session(
+    way: tuple[str, str], tmp_path: Path, postgres_address: str
+) -> None:
+    """A copy holds some pieces of a log, however long it is."""
+    if sys.platform != "linux":
+        pytest.skip("memory was NOT measured: there is no /proc here")
+    text = random.Random(1).randbytes(5_000).hex()
+    grown = []
+    for megabytes in LARGE:
+        source, target = (address_of(kind, tmp_path, postgres_address) for kind in way)
+        with open_store(source) as store:
+            for name, count in (("small", 1), ("main", megabytes * 100)):
+                lines = (line(said(f"{number} {text}", number)) for number in range(count + 2))
+                long = LogPieces(SessionKey(name, "s"), lines)
+                for piece in long:
+                    store.extend_log(SessionKey(name, "s"), piece.data, at=piece.position)
+        command = [sys.executable, "-c", COPIES, source, target]
+        found = subprocess.run(command, capture_output=True, text=True, check=True)
+        memory, size = map(int, found.stdout.split())
+        assert size > megabytes * MEGABYTE
+        grown.append(memory)
+    assert grown[1] < 1.5 * max(grown[0], 16_000_000)

@@ -33,11 +33,16 @@ DATA_URI: Final = lazy_pattern(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64
 
 def possible_hashes(data: bytes) -> Iterator[str]:
     """Yield everything in stored bytes that could be a payload's hash: too many, never too few."""
-    for run in _HASHES.finditer(data):
+    for digits in hex_runs(data):
         # Text around a hash may end or begin with hex digits too (`\b`, `\u001b`).
-        digits = run.group().decode()
         for start in range(len(digits) - 63):
             yield digits[start : start + 64]
+
+
+def hex_runs(data: bytes) -> Iterator[str]:
+    """Yield every run of digits in stored bytes that is long enough to have a hash in it."""
+    for run in _HASHES.finditer(data):
+        yield run.group().decode()
 
 
 def refs_of(record: Record) -> tuple[OutputRef, ...]:

@@ -22,7 +22,8 @@ from holdfast.ports.copying import (
 )
 from holdfast.stores.copying.accesses import copy_accesses
 from holdfast.stores.copying.notes import copy_notes
-from holdfast.stores.copying.sessions import Payloads, SessionCopy
+from holdfast.stores.copying.payloads import Payloads
+from holdfast.stores.copying.sessions import SessionCopy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

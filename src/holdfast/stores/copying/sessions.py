@@ -12,13 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.log.damage import Flaw
 from holdfast.core.log.ids import positional_id
-from holdfast.core.log.records import decode
-from holdfast.core.log.refs import possible_hashes, refs_of
 from holdfast.errors import (
-    BlobDamaged,
-    BlobMissing,
     HoldfastError,
     LogGrown,
     NoSuchSession,
@@ -33,8 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.core.log.ids import SessionKey
-    from holdfast.ports import BlobStore, SessionStore
+    from holdfast.ports import SessionStore
     from holdfast.ports.copying import CopyState
+    from holdfast.stores.copying.payloads import Payloads
 
 _TRIES: Final = 20
 """Comparisons of a log that another writes to at the same time, without making it longer."""
@@ -42,43 +38,6 @@ _TRIES: Final = 20
 
 class Conflict(HoldfastError):
     """The target has something else than a beginning of the source's log."""
-
-
-class Payloads:
-    """Copies payloads that the logs of a store name, each once."""
-
-    def __init__(self, source: BlobStore, target: BlobStore, *, is_dry_run: bool) -> None:
-        self._source, self._target = source, target
-        self._is_dry_run = is_dry_run
-        self._seen: set[bytes] = set()
-        self.stored = 0
-        self.lost: list[str] = []
-        """Hashes of payloads that are named, and that the source cannot give."""
-
-    def copy(self, lines: bytes) -> None:
-        """Store every payload that these lines name, before they are written themselves."""
-        if self._source is self._target:
-            return
-        for sha256 in possible_hashes(lines):
-            name = bytes.fromhex(sha256)
-            if name in self._seen:
-                continue
-            self._seen.add(name)
-            is_there = sha256 in self._target or self._copy(sha256)
-            if not is_there and _is_ref(sha256, lines):
-                self.lost.append(sha256)
-
-    def _copy(self, sha256: str) -> bool:
-        try:
-            if self._is_dry_run:
-                is_there = sha256 in self._source
-                self.stored += is_there
-                return is_there
-            self._target.put(self._source.get(sha256))
-        except (BlobMissing, BlobDamaged):
-            return False
-        self.stored += 1
-        return True
 
 
 class SessionCopy:
@@ -247,17 +206,6 @@ class _Stream:
         taken = bytes(self._held[:size])
         del self._held[:size]
         return taken
-
-
-def _is_ref(sha256: str, lines: bytes) -> bool:
-    """Return whether a record names that payload; most are 64 digits of some text."""
-    end, name = 0, sha256.encode()
-    while (found := lines.find(name, end)) >= 0:
-        start, end = lines.rfind(b"\n", 0, found) + 1, lines.find(b"\n", found)
-        item = decode(lines[start:end])
-        if not isinstance(item, Flaw) and any(ref.sha256 == sha256 for ref in refs_of(item)):
-            return True
-    return False
 
 
 def _some(names: list[str]) -> str:
