@@ -26,7 +26,7 @@ _ENGINE = _STORED | {"config", "stores", "providers"}
 
 PUBLIC_MODULES = (
     *("records", "events", "models", "tokens", "failures", "context", "memory", "commands"),
-    "simulation",
+    *("simulation", "gateway"),
 )
 """The modules that re-export names for users. Nothing inside imports them."""
 
@@ -80,7 +80,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "engine": (
         *("safe_regex", "redactor", "tool_values", "tools", "outputs", "simulation", "memory"),
-        *("history", "erasing", "session", "workspace"),
+        *("history", "erasing", "session", "gateway", "workspace"),
     ),
     "engine.session": (
         *("prepare", "session_log", "drivers", "options", "opening", "checkpoints", "side_files"),

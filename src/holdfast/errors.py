@@ -251,6 +251,17 @@ class SessionExists(UsageError):
         self.taken_by = taken_by
 
 
+class TooManyWaiting(HoldfastError):
+    """A queue has no room for another message. Nothing was stored."""
+
+    def __init__(self, what: str, waiting: int, retry_seconds: float) -> None:
+        super().__init__(
+            f"{what} has {waiting:,} messages that wait, and takes no more for now",
+            hint=f"nothing was stored; send the message again in {retry_seconds:g} s",
+        )
+        self.retry_seconds = retry_seconds
+
+
 class KeyReused(UsageError):
     """A message has the key of another one."""
 

@@ -95,10 +95,17 @@ class Queues(Protocol):
     ) -> bool:
         """End the work on a claimed message; False where the claim was lost."""
 
-    def postpone(self, message: QueuedMessage, seconds: float, *, reason: str = "") -> bool:
+    def postpone(
+        self,
+        message: QueuedMessage,
+        seconds: float,
+        *,
+        reason: str = "",
+        is_counted: bool = True,
+    ) -> bool:
         """Let a claimed message wait for so long; False where the claim was lost.
 
-        With 0 seconds and no reason the try does not count: the work was not begun.
+        `is_counted` is False for a try that was not begun.
         """
 
     def release_all(self, queue: str) -> int:
@@ -129,7 +136,7 @@ class Queues(Protocol):
         """Let a failed or dropped message wait again; False where it is in another state."""
 
     def drop(self, message_id: int, reason: str) -> bool:
-        """Set a waiting or failed message aside; False where it is in another state."""
+        """Set a message aside that is not done; False where it is. Its claim is lost."""
 
     def counts(
         self, queue: str, *, owner: str | None = None, lane: str | None = None

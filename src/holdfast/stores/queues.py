@@ -179,9 +179,16 @@ class SqliteQueues(_QueueReader):
         values = (state, scrub(reason), _encode_result(result), self._clock())
         return self._change("state = ?, reason = ?, result = ?, changed = ?", values, message)
 
-    def postpone(self, message: QueuedMessage, seconds: float, *, reason: str = "") -> bool:
+    def postpone(
+        self,
+        message: QueuedMessage,
+        seconds: float,
+        *,
+        reason: str = "",
+        is_counted: bool = True,
+    ) -> bool:
         now = self._clock()
-        untried = int(not seconds and not reason)
+        untried = int(not is_counted)
         values = (now + seconds, scrub(reason), now, untried)
         changes = "state = 'waiting', due = ?, reason = ?, changed = ?, tries = tries - ?"
         return self._change(changes, values, message)
@@ -201,7 +208,7 @@ class SqliteQueues(_QueueReader):
 
     def drop(self, message_id: int, reason: str) -> bool:
         statement = """UPDATE messages SET state = 'dropped', reason = ?, changed = ?
-          WHERE id = ? AND state IN ('waiting', 'failed')"""
+          WHERE id = ? AND state IN ('waiting', 'running', 'failed')"""
         with self._writing("drop a message") as db:
             values = (scrub(reason), self._clock(), message_id)
             return db.execute(statement, values).rowcount > 0

@@ -225,7 +225,7 @@ class Mode(_Record, frozen=True, tag="mode", kw_only=True):
 
     mode: Literal["continue", "fresh"]
     continued_in: str | None = None
-    """The fresh session that goes on from here."""
+    """The session that goes on from here, for whoever opens this one by its name."""
 
 
 class Unknown(_Record, frozen=True, tag="", kw_only=True):

@@ -33,7 +33,7 @@ from holdfast.engine.session.opening import choose_store as choose_store
 from holdfast.engine.session.opening import close_on_error as close_on_error
 from holdfast.engine.session.opening import created_here as created_here
 from holdfast.engine.session.opening import find_session as find_session
-from holdfast.engine.session.opening import follow_fresh_mode as follow_fresh_mode
+from holdfast.engine.session.opening import follow_continuation as follow_continuation
 from holdfast.engine.session.options import SessionOptions as SessionOptions
 from holdfast.engine.session.options import check_model as check_model
 from holdfast.engine.session.options import check_on_delta as check_on_delta

@@ -269,10 +269,15 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         await self._run(parts.set_mode(self._state, mode))
 
     async def reset(
-        self, label: str = "", *, wait: float = TURN_WAIT_SECONDS, at_once: bool = False
+        self,
+        label: str = "",
+        *,
+        moves_name: bool = False,
+        wait: float = TURN_WAIT_SECONDS,
+        at_once: bool = False,
     ) -> Self:
         parts.check_flag("at_once", at_once)
-        flow = parts.reset(self._state, label)
+        flow = parts.reset(self._state, label, moves_name=moves_name)
         key = await (self._run(flow) if at_once else self._run_turn(flow, wait=wait))
         fresh = await parts.run_in_thread(
             type(self),

@@ -77,7 +77,7 @@ class SessionBase:
         self._listeners = parts.Listeners()
         self._scopes: list[TurnScope] = []
         """The turns that run or wait through this object."""
-        self._attach(parts.follow_fresh_mode(store, key))
+        self._attach(parts.follow_continuation(store, key))
 
     def _attach(self, key: SessionKey) -> None:
         """Continue with this session of the store; listeners stay."""

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.flow.arguments import check_text, shorten
+from holdfast.core.flow.arguments import check_flag, check_text, shorten
 from holdfast.core.flow.effects import Append, FindMessage, Read, RunBlocking
 from holdfast.core.log.records import Assistant, Checkpoint, Flush, Label, Mode, User
 from holdfast.core.memory.notes import durable, saved_notes
 from holdfast.core.turn.turn import pending_context
 from holdfast.engine.session.checkpoints import record_of
-from holdfast.engine.session.opening import follow_fresh_mode, new_key
+from holdfast.engine.session.opening import follow_continuation, new_key
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
@@ -62,9 +62,10 @@ def set_mode(state: SessionState, mode: str) -> Flow[None]:
         state.run.is_fresh = mode == "fresh"
 
 
-def reset(state: SessionState, label: str) -> Flow[SessionKey]:
+def reset(state: SessionState, label: str, *, moves_name: bool = False) -> Flow[SessionKey]:
     """Create a session that continues this one from its checkpoint; returns its key."""
     check_text("label", label)
+    check_flag("moves_name", moves_name)
     yield from _save_notes(state, "reset")
     yield from checkpoint(state, "reset")
     taken = yield RunBlocking(lambda: state.side_files.state("reset"))
@@ -84,6 +85,8 @@ def reset(state: SessionState, label: str) -> Flow[SessionKey]:
     seeds: list[Record] = [record_of(taken), *state.run.boundary_records(), *waiting]
     masked = [state.vault.mask_record(record) for record in seeds]
     yield RunBlocking(lambda: state.store.append(new, masked, expect=head))
+    if moves_name:
+        yield Append((Mode(mode=state.mode, continued_in=new.session),))
     return new
 
 
@@ -96,7 +99,7 @@ def renew(state: SessionState, message_key: str | None) -> Flow[SessionKey | Non
         return None
     if message_key and (yield FindMessage(message_key)) is not None:
         return None
-    newest = yield RunBlocking(lambda: follow_fresh_mode(state.store, state.key))
+    newest = yield RunBlocking(lambda: follow_continuation(state.store, state.key))
     if newest != state.key:
         following: SessionKey = newest  # another holder was faster
         return following
@@ -104,9 +107,7 @@ def renew(state: SessionState, message_key: str | None) -> Flow[SessionKey | Non
     if not any(isinstance(record, Assistant) for record in records):
         return None
     label = yield RunBlocking(state.label)
-    new = yield from reset(state, label)
-    yield Append((Mode(mode="fresh", continued_in=new.session),))
-    return new
+    return (yield from reset(state, label, moves_name=True))
 
 
 def _save_notes(state: SessionState, trigger: str) -> Flow[None]:

@@ -92,13 +92,14 @@ def session_id_of(name: str, owner: str = "") -> str:
     return f"{words or 'session'}-{digest[:16]}"
 
 
-def follow_fresh_mode(store: SessionStore, key: SessionKey) -> SessionKey:
-    """The session in which a session in fresh mode continues now: each one names the next."""
+def follow_continuation(store: SessionStore, key: SessionKey) -> SessionKey:
+    """The session in which one continues now that its name has moved on, in fresh mode or after a
+    reset: each one names the next."""
     seen = {key}
     while True:
         newest = islice(store.back(key), _NEAR_RECORDS)
         mode = next((record for record in newest if isinstance(record, Mode)), None)
-        if mode is None or mode.mode != "fresh" or not is_name(mode.continued_in or ""):
+        if mode is None or not is_name(mode.continued_in or ""):
             return key
         following = SessionKey(key.agent, mode.continued_in or "")
         if following in seen or not have_one_owner(store, key, following):

@@ -165,8 +165,15 @@ class PostgresQueues(_QueueReader):
         found = self.message(message.id)
         return found is not None and (found.claims, found.state) == (message.claims, state)
 
-    def postpone(self, message: QueuedMessage, seconds: float, *, reason: str = "") -> bool:
-        untried = int(not seconds and not reason)
+    def postpone(
+        self,
+        message: QueuedMessage,
+        seconds: float,
+        *,
+        reason: str = "",
+        is_counted: bool = True,
+    ) -> bool:
+        untried = int(not is_counted)
         changes = f"""state = 'waiting', due = {_LATER}, reason = %(reason)s,
           tries = m.tries - %(untried)s"""
         values = {"seconds": seconds, "reason": to_bytes(reason), "untried": untried}
@@ -181,7 +188,7 @@ class PostgresQueues(_QueueReader):
 
     def drop(self, message_id: int, reason: str) -> bool:
         changes = "state = 'dropped', reason = %(reason)s"
-        states = "m.state IN ('waiting', 'failed')"
+        states = "m.state IN ('waiting', 'running', 'failed')"
         return self._move(message_id, changes, states, reason=to_bytes(reason))
 
     def forget(self, *, older_than_seconds: float) -> int:

@@ -1,0 +1,8 @@
+"""The gateway as a library: messages that are durable, then answered, each once and in order."""
+
+# isort: skip_file
+from holdfast.engine.gateway.gateway import Channel as Channel
+from holdfast.engine.gateway.gateway import Gateway as Gateway
+from holdfast.engine.gateway.gateway import MessageChanged as MessageChanged
+from holdfast.engine.gateway.options import GatewayOptions as GatewayOptions
+from holdfast.ports import QueuedMessage as QueuedMessage
