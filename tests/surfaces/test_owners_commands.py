@@ -13,8 +13,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.support.runs import sample
+from tests.support.runs import examples, sample
 
 from holdfast import JsonlStore, Memory, SessionKey, SessionOptions
 from holdfast.commands import AsyncChatContext, ChatContext, commands_for, complete, run, run_async
@@ -33,7 +35,7 @@ from holdfast.core.log.records import (
 from holdfast.engine.outputs import Outputs
 from holdfast.engine.session import state as session_state
 from holdfast.engine.session.session import Session
-from holdfast.errors import AccessDenied
+from holdfast.errors import AccessDenied, HoldfastWarning, StoreUnavailable
 from holdfast.ports import ANY_HEAD
 from holdfast.stores import MemoryStore
 from holdfast.surfaces.slash_commands import COMMANDS
@@ -233,6 +235,58 @@ def test_on_a_loop_every_answer_is_the_same(surface: str, audience: str) -> None
     assert differences(on_loop, alone) == {}
 
 
+ACTS = ("say", *(f"/{command.name}" for command in COMMANDS))
+TO_NAME = st.sampled_from(
+    ["", "plan", "bob-work", "ann-work", "1", "fresh", "bob", "list all", "x"]
+)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["ann", "bob"]), st.sampled_from(ACTS), TO_NAME | st.text(max_size=6)
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def answers_of_ann(steps: list[tuple[str, str, str]], *, has_other: bool) -> list[str]:
+    """Let two owners use their chats in turns, or one of them alone; return what Ann reads."""
+    found = []
+    with closing(stock(has_other=has_other)) as store:
+        chats = {}
+        for owner in ("ann", "bob") if has_other else ("ann",):
+            model = ScriptedModel((), otherwise=f"fine, {'panda' if owner == 'ann' else THEIRS}")
+            chat = ChatContext(
+                store,
+                "main",
+                model,
+                SessionOptions(summary="extract"),
+                owner=owner,
+                audience="operator",
+            )
+            chat.open(SessionKey("main", f"{owner}-work"))
+            chats[owner] = chat
+        for owner, act, argument in steps:
+            if owner not in chats:
+                continue
+            chat = chats[owner]
+            if act == "say":
+                text = chat.session.say(f"hello {argument}").text
+            else:
+                text = run(f"{act} {argument}", chat).text
+            if owner == "ann":
+                found.append(f"{act} {argument}: {without_chance(text)}")
+    return found
+
+
+@examples(120)
+@given(steps=STEPS)
+def test_what_one_owner_does_changes_nothing_for_another(steps: list[tuple[str, str, str]]) -> None:
+    """Whatever both do and type, each reads what they would read alone."""
+    found = answers_of_ann(steps, has_other=True)
+    assert found == answers_of_ann(steps, has_other=False)
+    assert not any(THEIRS in text for text in found)
+
+
 def _list_all(chat: ChatContext) -> Any:
     return chat.store.sessions(agent=chat.agent)
 
@@ -259,7 +313,7 @@ BREAKS: dict[str, tuple[Any, str, Any]] = {
 def test_the_walk_notices_a_leak(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the code broken in one place, an answer depends on the other owner."""
     alone, other = stock(has_other=False), stock(has_other=True)
-    given = arguments(other)
+    given = ["", *arguments(other)[-5:]]
     wanted = walk(alone, "terminal", "operator", given)
     monkeypatch.setattr(*BREAKS[broken])
     assert differences(walk(other, "terminal", "operator", given), wanted) != {}
@@ -365,6 +419,43 @@ def test_a_command_outside_the_set_is_unknown(surface: Any, audience: Any) -> No
             assert not list(complete(f"/{command.name} ", chat))
         assert {choice.text for choice, _ in complete("/", chat)} == offered
         assert store.head(ANN) == head
+
+
+@pytest.mark.parametrize(("surface", "audience"), SETS)
+def test_answers_name_commands_that_are_offered(surface: Any, audience: Any) -> None:
+    """No answer advises to use what the chat does not offer; shells are for operators."""
+    offered = set(names(surface, audience))
+    others = {command.name for command in COMMANDS} - offered
+    wrong = {}
+    with closing(stock(has_other=False)) as store:
+        for said, text in walk(store, surface, audience, ["", "list", "5", "bob"]).items():
+            found = set(re.findall(r"(?<![\w/])/(\w+)", text)) & others
+            if said.startswith("/") and said.split()[0][1:] in offered and found:
+                wrong[said] = text
+            if "`holdfast " in text and audience != "operator":
+                wrong[said] = text
+    assert wrong == {}
+
+
+def test_a_guest_reads_nothing_of_a_store_that_fails(recwarn: pytest.WarningsRecorder) -> None:
+    """Its words name paths and servers; they are a warning for the operator."""
+    secret = "/srv/secret/place"
+
+    class Failing(MemoryStore):
+        def info(self, key: SessionKey) -> Any:
+            raise StoreUnavailable(f"cannot read {secret}", hint=f"look at {secret}")
+
+    with closing(Failing()) as store:
+        model = ScriptedModel((), otherwise="fine")
+        chat = ChatContext(store, "main", model, SessionOptions(), audience="guest")
+        chat.start()
+        answer = run("/label", chat)
+        assert answer.is_refused
+        assert "Error: /label failed" in answer.text
+        assert secret not in answer.text
+        assert secret in str(recwarn.pop(HoldfastWarning).message)
+        chat.audience = "owner"
+        assert secret in run("/label", chat).text
 
 
 def test_completions_are_masked() -> None:

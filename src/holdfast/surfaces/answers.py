@@ -11,8 +11,12 @@ from holdfast.core.text.cut import cut, ellipsis
 from holdfast.surfaces.formatting import Tone, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from holdfast.core.secrets.redaction import Redactor
 
+SHELL: Final = "shell"
+"""Needed by a line that names a command of `holdfast`: the terminal of an operator."""
 _GAP: Final = 2
 _COLUMN_MIN: Final = 6
 """Narrower columns cannot be read; a table that needs more room then overflows."""
@@ -32,6 +36,8 @@ class StyledLine(msgspec.Struct, frozen=True):
     """Cells that belong on one line."""
 
     cells: tuple[Cell, ...]
+    needs: str = ""
+    """The command that the line advises to use, or `SHELL`; without it, the line is left out."""
 
     @property
     def text(self) -> str:
@@ -72,9 +78,9 @@ def line(*cells: Cell | str) -> StyledLine:
     return StyledLine(tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in cells))
 
 
-def dim(text: str) -> StyledLine:
-    """Return a line of secondary importance."""
-    return line(Cell(text, "dim"))
+def dim(text: str, *, needs: str = "") -> StyledLine:
+    """Return a line of secondary importance; one that names another command `needs` it."""
+    return StyledLine((Cell(text, "dim"),), needs)
 
 
 def answer(*parts: StyledLine | StyledTable | str, then: NextStep | None = None) -> CommandAnswer:
@@ -86,9 +92,19 @@ def answer(*parts: StyledLine | StyledTable | str, then: NextStep | None = None)
 def refuse(reason: str, hint: str | None = None) -> CommandAnswer:
     """Build the answer of a command that did nothing."""
     parts = [line(Cell(reason, "warn"))]
-    if hint:
-        parts.append(dim(hint))
+    if hint:  # those of errors are for library, shell and chat
+        parts.append(dim(hint, needs=SHELL if "`holdfast " in hint else ""))
     return CommandAnswer(tuple(parts), is_refused=True)
+
+
+def keep_lines(answer: CommandAnswer, names: Container[str]) -> CommandAnswer:
+    """Return an answer without the lines that need something else than these commands."""
+    kept = (
+        part
+        for part in answer.parts
+        if isinstance(part, StyledTable) or not part.needs or part.needs in names
+    )
+    return msgspec.structs.replace(answer, parts=tuple(kept))
 
 
 def mask_answer(answer: CommandAnswer, redactor: Redactor) -> CommandAnswer:

@@ -8,12 +8,23 @@ with the nearest name; it is never sent to the model.
 from __future__ import annotations
 
 import difflib
+import warnings
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.log.listing import title_of
-from holdfast.errors import HoldfastError, TurnInProgress
-from holdfast.surfaces.answers import Cell, CommandAnswer, answer, dim, line, mask_answer, refuse
+from holdfast.errors import HoldfastError, HoldfastWarning, StoreError, TurnInProgress
+from holdfast.surfaces.answers import (
+    SHELL,
+    Cell,
+    CommandAnswer,
+    answer,
+    dim,
+    keep_lines,
+    line,
+    mask_answer,
+    refuse,
+)
 from holdfast.surfaces.chat_context import size_text
 from holdfast.surfaces.slash_commands import context, memory, sessions, turns
 from holdfast.surfaces.slash_commands.command import Choice, SlashCommand, WrongArgument
@@ -62,7 +73,10 @@ def run(text: str, chat: ChatContext) -> CommandAnswer:
     While a turn of the session runs, a command does what its `during_turn` says. Every surface
     shows the answer, so secrets are masked here.
     """
-    return mask_answer(_run(text, chat), chat.redactor)
+    names = {command.name for command in _set_of(chat)}
+    if chat.surface == "terminal" and chat.audience == "operator":
+        names.add(SHELL)
+    return mask_answer(keep_lines(_run(text, chat), names), chat.redactor)
 
 
 def complete(line: str, chat: ChatContext) -> Iterator[tuple[Choice, bool]]:
@@ -109,10 +123,24 @@ def _run(text: str, chat: ChatContext) -> CommandAnswer:
         return refuse(f"/{command.name} was cancelled.")
     except TurnInProgress as error:
         return turns.refuse_during_turn(chat, command, error)
+    except (StoreError, OSError) as error:
+        return _refuse_for_store(chat, command, error)
     except HoldfastError as error:
         return refuse(f"Error: {error}", error.hint)
-    except OSError as error:
-        return refuse(f"Error: {error}", "nothing was changed")
+
+
+def _refuse_for_store(
+    chat: ChatContext, command: SlashCommand, error: StoreError | OSError
+) -> CommandAnswer:
+    """Report a failure of the store. To a guest without its words: they name paths and servers."""
+    if chat.audience != "guest":
+        return refuse(f"Error: {error}", getattr(error, "hint", "nothing was changed"))
+    text = f"/{command.name} failed in a chat of a guest, session `{chat.session.key}`: {error}"
+    warnings.warn(text, HoldfastWarning, stacklevel=2)
+    return refuse(
+        f"Error: /{command.name} failed, because the sessions cannot be read or written now",
+        "try again later; whoever runs this service can see the reason",
+    )
 
 
 def _unknown(chat: ChatContext, word: str) -> CommandAnswer:

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, User, text_of
-from holdfast.surfaces.answers import Cell, StyledLine, StyledTable, answer, dim, line, refuse
+from holdfast.surfaces.answers import (
+    SHELL,
+    Cell,
+    StyledLine,
+    StyledTable,
+    answer,
+    dim,
+    line,
+    refuse,
+)
 from holdfast.surfaces.chat_context import size_text
 from holdfast.surfaces.formatting import bar, capitalise, count, meter, money, one_line, tone_of
 from holdfast.surfaces.slash_commands.command import (
@@ -191,7 +200,8 @@ def _ledger(plan: Plan, *, is_whole: bool) -> CommandAnswer:
     columns = ("Record", "Kind", "Action", ">Before", ">After", "Why")
     parts.append(StyledTable(columns, tuple(map(_entry_row, shown))))
     if any(entry.back for entry in shown):
-        parts.append(dim("nothing is lost: `holdfast show RECORD` prints each of them in full"))
+        way = "nothing is lost: `holdfast show RECORD` prints each of them in full"
+        parts.append(dim(way, needs=SHELL))
     sums = f"{plan.tokens.messages:,} tokens of messages ({plan.tokens.basis})"
     parts.append(dim(f"{sums}, budget {plan.budget.tokens:,}"))
     return answer(*parts)
@@ -249,7 +259,7 @@ def _compact(chat: ChatContext, argument: str) -> CommandAnswer:
         ),
         f"{before:,} -> {after:,} messages",
         f"{sizes}; {how}{why}; {count(done.calls, 'call')} to the model{cost}",
-        dim("nothing is lost: /undo takes it back"),
+        dim("nothing is lost: /undo takes it back", needs="undo"),
     )
 
 
@@ -258,7 +268,9 @@ def _rewind(chat: ChatContext, argument: str) -> CommandAnswer:
         done = chat.session.rewind(turns=int(argument))
     else:
         done = chat.session.rewind(argument or None)
-    return answer(f"{capitalise(done.what)}; {size_text(chat)}", dim("/undo brings it back"))
+    return answer(
+        f"{capitalise(done.what)}; {size_text(chat)}", dim("/undo brings it back", needs="undo")
+    )
 
 
 def _undo(chat: ChatContext, argument: str) -> CommandAnswer:

@@ -11,7 +11,7 @@ from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, Checkpoint, ToolResult, User, text_of, tool_calls
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.engine.memory.notes import newest
-from holdfast.surfaces.answers import Cell, answer, dim, line
+from holdfast.surfaces.answers import SHELL, Cell, answer, dim, line
 from holdfast.surfaces.formatting import one_line, printable
 from holdfast.surfaces.slash_commands.command import (
     AT_LENGTH,
@@ -55,8 +55,11 @@ def _memory(chat: ChatContext, query: str) -> CommandAnswer:
     notes = newest(store.notes(), words=query) if store is not None else []
     if not notes:
         about = f" about: {title_of(query)}" if query else ""
-        hint = "notes are saved before a compaction; `holdfast memory add` writes one"
-        return answer(f"No notes{about}.", dim(hint))
+        return answer(
+            f"No notes{about}.",
+            dim("notes are saved before a compaction"),
+            dim("`holdfast memory add` writes one", needs=SHELL),
+        )
     lines = [
         line(
             Cell(f"{note.path}#L{note.line}  ", "dim"),

@@ -105,11 +105,10 @@ def _reset(chat: ChatContext, label: str) -> CommandAnswer:
     states = (read_state(record.state) for record in records if isinstance(record, Checkpoint))
     text = next((render(state) for state in states if isinstance(state, State)), "")
     carried = f"{len(text):,} characters" if text else "nothing: the session was empty"
-    can_switch = _SWITCH.is_for(chat.surface, chat.audience)
     return answer(
         line("Started fresh session: ", Cell(fresh.id, "name"), f" ({label})" * bool(label)),
         f"Carried over from {old.id}: {carried}",
-        *([dim(f"/switch {old.id} goes back")] if can_switch else []),
+        dim(f"/switch {old.id} goes back", needs="switch"),
     )
 
 
@@ -130,16 +129,6 @@ def _session_choices(chat: ChatContext) -> Iterable[Choice]:
             yield Choice(info.label, info.key.session)
 
 
-_SWITCH: Final = SlashCommand(
-    "switch",
-    "open a session, by the beginning of its id or label",
-    _switch,
-    "<id or label>",
-    audience="owner",
-    during_turn="at once",
-    surfaces=AT_LENGTH,
-    choices=_session_choices,
-)
 COMMANDS: Final = (
     SlashCommand(
         "new",
@@ -158,7 +147,16 @@ COMMANDS: Final = (
         surfaces=AT_LENGTH,
         aliases=("sessions",),
     ),
-    _SWITCH,
+    SlashCommand(
+        "switch",
+        "open a session, by the beginning of its id or label",
+        _switch,
+        "<id or label>",
+        audience="owner",
+        during_turn="at once",
+        surfaces=AT_LENGTH,
+        choices=_session_choices,
+    ),
     SlashCommand(
         "label",
         "name this session",
