@@ -29,6 +29,7 @@ from benchmarks.store_cases import (
     questions,
     seconds,
 )
+from benchmarks.store_copying import compare_copying
 
 from holdfast import JsonlStore, SessionKey
 from holdfast.stores import ANY_HEAD, PostgresStore
@@ -51,6 +52,7 @@ def compare(bench: Bench) -> list[Row]:
         return [
             *_appending(bench, server),
             *_grouping(bench, server),
+            *compare_copying(bench, server),
             *_growing(bench, server),
             _listing(bench, server),
             _sums(bench, server),

@@ -27,7 +27,10 @@ AS_TEXT: Final = "base64"
 """The kind of a payload that is base64 as nobody would write it: it is kept as it was spelled."""
 OUTPUTS_LISTED: Final = 12
 """Outputs that a compaction names."""
-_HASHES: Final = lazy_pattern(rb"[0-9a-f]{64,}")
+_MARKS: Final = bytes(b"0"[0] if byte in b"0123456789abcdef" else b" "[0] for byte in range(256))
+"""The digits of a hash as `0`, everything else as a space."""
+_RUN: Final = b"0" * 64
+"""As many digits as a hash has."""
 DATA_URI: Final = lazy_pattern(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,")
 
 
@@ -41,8 +44,12 @@ def possible_hashes(data: bytes) -> Iterator[str]:
 
 def hex_runs(data: bytes) -> Iterator[str]:
     """Yield every run of digits in stored bytes that is long enough to have a hash in it."""
-    for run in _HASHES.finditer(data):
-        yield run.group().decode()
+    marks = data.translate(_MARKS)  # and a search of bytes: a pattern takes twenty times as long
+    end = 0
+    while (start := marks.find(_RUN, end)) >= 0:
+        end = marks.find(b" ", start)
+        end = len(data) if end < 0 else end
+        yield data[start:end].decode()
 
 
 def refs_of(record: Record) -> tuple[OutputRef, ...]:
