@@ -13,12 +13,13 @@ BIN := $(VENV)/bin
 CLIENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 \
   @mariozechner/pi-coding-agent@0.73.1 @google/gemini-cli@0.61.0 @qwen-code/qwen-code@0.15.10
 UV := .tools/bin/uv
+NODE := .tools/node/.stamp
 
 # Compiled modules are kept. Without them every worker and every process that a test starts compiles
 # the package and the SDKs again, which was a third of the test run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help clients pyright package api demo demo-postgres recording quick sample test check format nightly bench coverage mutants promises lock clean
+.PHONY: help node clients pyright package api demo demo-postgres recording quick sample test check format nightly bench coverage mutants promises lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -52,8 +53,17 @@ sample: $(VENV)/.stamp $(VENV)/.weights ## The quick tests alone, for another ve
 	@HOLDFAST_TESTS=quick $(BIN)/python -m pytest -n 2 -p no:anyio
 
 test: $(VENV)/.stamp $(VENV)/.weights ## Check format, lint and types, then run the tests
+	@$(MAKE) --no-print-directory node || echo "no npm packages: the MCP conformance suite will be skipped"
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m pytest -n 2
+
+node: $(NODE) ## Install programs of Node.js that the tests run, and Node.js itself (needs npm)
+
+# By hash, and without their install scripts. Node.js comes as a package: the suite needs version 22.
+$(NODE): tests/support/node/package.json tests/support/node/package-lock.json
+	@mkdir -p $(@D) && cp $^ $(@D)
+	@npm ci --ignore-scripts --no-audit --no-fund --silent --prefix $(@D)
+	@touch $@
 
 check: $(VENV)/.stamp ## Format, lint, types
 	@$(BIN)/ruff format --check --quiet .

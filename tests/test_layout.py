@@ -50,6 +50,7 @@ ACROSS = frozenset(
             "surfaces/test_parity",
             "surfaces/cli/test_cli",
             "surfaces/cli/chat/test_terminal",
+            "surfaces/mcp/test_conformance",
         ),
     )
 )

@@ -35,6 +35,8 @@ SLOW_FILES = (
     "stores/jsonl/test_bounded_memory.py",
     "surfaces/cli/chat/test_terminal.py",
     "surfaces/cli/demo/*.py",
+    "surfaces/cli/mcp/*.py",
+    "surfaces/mcp/*.py",
     "test_docs.py",
     "test_examples.py",
     "testing/test_loopback*.py",

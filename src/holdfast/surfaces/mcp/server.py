@@ -168,17 +168,16 @@ class _Handlers:
     async def read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        client, uri = self._client(context), str(params.uri)
+        client = self._client(context)
+        uri = await self._work(client, lambda workspace: workspace.mask(params.uri))
         try:
-            name, text = await self._work(
-                client, lambda workspace: (workspace.mask(uri), read_resource(workspace, uri))
-            )
+            text = await self._work(client, lambda workspace: read_resource(workspace, params.uri))
         except RequestRefused as refused:
-            raise _bad_params(refused.error) from None
+            raise _bad_params(refused.error, uri=uri) from None
         reply = _decode(text)
         if "status" in reply:
-            raise _bad_params(str(reply.get("error", "refused")))
-        content = types.TextResourceContents(uri=name, mime_type=_JSON, text=text)
+            raise _bad_params(str(reply.get("error", "refused")), uri=uri)
+        content = types.TextResourceContents(uri=uri, mime_type=_JSON, text=text)
         return types.ReadResourceResult(contents=[content])
 
     async def list_prompts(
@@ -319,5 +318,5 @@ def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
         raise _bad_params("this list has one page; ask for it without a cursor")
 
 
-def _bad_params(message: str) -> MCPError:
-    return MCPError(types.INVALID_PARAMS, message)
+def _bad_params(message: str, **data: str) -> MCPError:
+    return MCPError(types.INVALID_PARAMS, message, data or None)
