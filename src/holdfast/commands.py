@@ -8,6 +8,7 @@ from holdfast.surfaces.chat_context import ChatContext as ChatContext
 from holdfast.surfaces.slash_commands import as_message as as_message
 from holdfast.surfaces.slash_commands import commands_for as commands_for
 from holdfast.surfaces.slash_commands import complete as complete
+from holdfast.surfaces.slash_commands import find as find
 from holdfast.surfaces.slash_commands import is_command as is_command
 from holdfast.surfaces.slash_commands import run as run
 from holdfast.surfaces.slash_commands.command import SlashCommand as SlashCommand

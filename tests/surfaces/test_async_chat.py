@@ -296,6 +296,27 @@ def test_many_commands_that_wait_leave_the_turn_its_threads() -> None:
     play(work)
 
 
+def test_a_command_that_waited_is_not_done_in_another_session() -> None:
+    """What was typed for a session is not done to the one that a reset made."""
+
+    async def work() -> None:
+        with closing(MemoryStore()) as store:
+            scene = Scene(store)
+            turn = await scene.begin()
+            asked = asyncio.create_task(run_async("/label of the old one", scene.chat))
+            await scene.waits.wait()
+            await run_async("/new", scene.chat)
+            scene.model.may_answer.set()
+            await turn
+            answer = await asked
+            assert answer.is_refused
+            assert "went on to another session" in answer.text
+            assert not any(isinstance(rec, Label) for rec in store.read(scene.chat.session.key))
+            assert not any(isinstance(rec, Label) for rec in scene.records())
+
+    play(work)
+
+
 def test_a_cancelled_caller_takes_its_command_along() -> None:
     """A command that waits for a turn is not done after all."""
 

@@ -33,9 +33,10 @@ from holdfast.core.log.records import (
     User,
 )
 from holdfast.engine.outputs import Outputs
+from holdfast.engine.session import opening
 from holdfast.engine.session import state as session_state
 from holdfast.engine.session.session import Session
-from holdfast.errors import AccessDenied, HoldfastWarning, StoreUnavailable
+from holdfast.errors import AccessDenied, BadSetting, HoldfastWarning, StoreUnavailable, UsageError
 from holdfast.ports import ANY_HEAD
 from holdfast.stores import MemoryStore
 from holdfast.surfaces.slash_commands import COMMANDS
@@ -101,33 +102,46 @@ def plant(store: SessionStore, owner: str, word: str, ts: float) -> None:
 
 
 class Ticks:
-    """A clock that no two events share, and that starts at the same time in every store."""
+    """A clock that no two events share, and the ids of sessions made at its times: what is done at
+    the same time in two stores gets the same."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        self.now = LATER
 
     def __call__(self) -> float:
         self.now += 1.0
         return self.now
 
+    def new_id(self, _bits: int) -> str:
+        return f"{int(self()):012x}"
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Ticks:
+    """Replace time and chance: texts of another length or token count are other answers."""
+    monkeypatch.setattr(opening, "new_session_id", CLOCK.new_id)
+    return CLOCK
+
+
+CLOCK = Ticks()
+
 
 def stock(folder: Path | None = None, *, has_other: bool) -> SessionStore:
     """Make a store in a folder or in memory, with two owners and some sessions of nobody's, or with
     one owner alone."""
-    clock = Ticks()
-    given: Any = {"clock": clock, "entropy": lambda _bits: 0}
+    given: Any = {"clock": CLOCK, "entropy": lambda _bits: 0}
     store = MemoryStore(**given) if folder is None else JsonlStore(folder, **given)
-    clock.now = LATER
+    CLOCK.now = LATER
     plant(store, "ann", "panda", LATER)
     if has_other:
-        clock.now = LATER + 10_000  # other ids
+        CLOCK.now = LATER + 10_000  # other ids
         plant(store, "bob", THEIRS, LATER + 10_000)
         plant(store, "", THEIRS, LATER + 20_000)
         # A record of one owner that names a session of the other is not followed.
         named = Mode(mode="fresh", continued_in=BOB.session)
     else:
         named = Mode(mode="fresh", continued_in="no-such-work")
-    clock.now = LATER + 30_000
+    CLOCK.now = LATER + 30_000
     store.append(SessionKey("main", "ann-plan"), [named], expect=ANY_HEAD)
     return store
 
@@ -160,7 +174,7 @@ def walk(store: SessionStore, surface: Any, audience: Any, given: Iterable[str])
     model = ScriptedModel((), otherwise="fine")
     options = SessionOptions(summary="extract")
     chat = ChatContext(
-        store, "main", model, options, owner="ann", surface=surface, audience=audience
+        store, "main", model, options, owner="ann", surface=surface, audience=audience, clock=CLOCK
     )
     answers = {}
     for command in COMMANDS:
@@ -183,7 +197,14 @@ def walk_on_loop(store: SessionStore, surface: Any, audience: Any, given: Iterab
         model = ScriptedModel((), otherwise="fine").as_async()
         options = SessionOptions(summary="extract")
         chat = AsyncChatContext(
-            store, "main", model, options, owner="ann", surface=surface, audience=audience
+            store,
+            "main",
+            model,
+            options,
+            owner="ann",
+            surface=surface,
+            audience=audience,
+            clock=CLOCK,
         )
         answers = {}
         for command in COMMANDS:
@@ -262,10 +283,12 @@ def answers_of_ann(steps: list[tuple[str, str, str]], *, has_other: bool) -> lis
                 SessionOptions(summary="extract"),
                 owner=owner,
                 audience="operator",
+                clock=CLOCK,
             )
             chat.open(SessionKey("main", f"{owner}-work"))
             chats[owner] = chat
-        for owner, act, argument in steps:
+        for number, (owner, act, argument) in enumerate(steps):
+            CLOCK.now = LATER + 40_000 + 1_000 * number
             if owner not in chats:
                 continue
             chat = chats[owner]
@@ -327,6 +350,10 @@ def test_a_chat_opens_and_takes_sessions_of_its_owner_alone() -> None:
             chat.open(BOB)
         with pytest.raises(AccessDenied):
             chat.take(Session(store, BOB, model))
+        elsewhere = MemoryStore()
+        elsewhere.create(BOB, owner="ann")
+        with pytest.raises(UsageError, match="of another store"):
+            chat.take(Session(elsewhere, BOB, model))
         chat.open(ANN)
         run("/new", chat)
         run("/reset", chat)
@@ -357,6 +384,13 @@ def test_a_chat_refuses_a_memory_of_other_owners() -> None:
 
 
 # Sets
+
+
+@pytest.mark.parametrize("wrong", [{"audience": "root"}, {"surface": "fax"}, {"audience": None}])
+def test_an_unknown_audience_or_surface_is_refused(wrong: Any) -> None:
+    """A mistyped name offers neither everything nor nothing."""
+    with closing(MemoryStore()) as store, pytest.raises(BadSetting, match="cannot be"):
+        ChatContext(store, "main", ScriptedModel(()), SessionOptions(), **wrong)
 
 
 def names(surface: Any, audience: Any) -> list[str]:

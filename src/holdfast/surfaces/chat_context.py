@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from holdfast.core.flow.arguments import shorten
 from holdfast.core.log.ids import Named, SessionKey, resolve
 from holdfast.core.log.listing import check_label
 from holdfast.core.secrets.redaction import Redactor
@@ -12,7 +13,7 @@ from holdfast.core.secrets.vault import Vault
 from holdfast.engine.session.opening import FIRST_LABEL, check_owner, new_key
 from holdfast.engine.session.session import Session
 from holdfast.engine.tools import Toolbox
-from holdfast.errors import AccessDenied, CannotFit
+from holdfast.errors import AccessDenied, BadSetting, CannotFit, UsageError
 from holdfast.providers.models import model as find_model
 from holdfast.surfaces.formatting import count
 
@@ -50,6 +51,14 @@ class ChatContext:
         those of every owner. `audience` and `surface` choose the commands. `cancel` stops the
         running turn and returns False where there is none; without it, a turn of the current
         session object is stopped."""
+        for name, value, known in (
+            ("audience", audience, get_args(Audience)),
+            ("surface", surface, get_args(Surface)),
+        ):
+            if value not in known:
+                raise BadSetting(
+                    f"`{name}` cannot be {shorten(value)}", hint=f"pass {', '.join(known)}"
+                )
         _check_memory(options, owner)
         self.store = store
         self.agent = agent
@@ -113,7 +122,13 @@ class ChatContext:
         return self.open(key)
 
     def take(self, session: Session) -> Session:
-        """Make an open session of the same owner the current one."""
+        """Make an open session of the same owner the current one. Raises `AccessDenied` for one of
+        another owner."""
+        if session.store is not self.store:
+            raise UsageError(
+                f"session `{session.key}` is of another store than this chat",
+                hint="open it with the store of the chat",
+            )
         check_owner(self.store, session.key, self._owner)
         if self.listen is not None:
             session.on(self.listen)

@@ -114,8 +114,10 @@ def _run(text: str, chat: ChatContext) -> CommandAnswer:
         turn = turns.running_turn(chat) if command.during_turn != "at once" else None
         if turn is not None and command.during_turn == "refused":
             return turns.refuse_during_turn(chat, command, turn)
-        if turn is not None:
-            turns.wait_for_turn(chat)
+        if turn is not None and not turns.wait_for_turn(chat):
+            return refuse(
+                f"/{command.name} was not done: the chat went on to another session meanwhile"
+            )
         return command.run(chat, rest.strip())
     except WrongArgument as error:
         return refuse(f"Usage: {command.usage}", error.hint)

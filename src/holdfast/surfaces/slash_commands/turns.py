@@ -64,13 +64,15 @@ def describe_turn(chat: ChatContext, turn: LeaseHolder | TurnInProgress) -> str:
     return f"running since {local_time(turn.since)}{where}"
 
 
-def wait_for_turn(chat: ChatContext) -> None:
-    """Wait for the end of the running turn, behind those who wait already."""
-    scope = TurnScope()
+def wait_for_turn(chat: ChatContext) -> bool:
+    """Wait for the end of the running turn, behind those who wait already; return False if the
+    chat has left the session meanwhile."""
+    scope, session = TurnScope(), chat.session
     stops = STOPS.get()
     if stops is not None:
         stops.add(scope.is_cancelled.set)
-    wait_for_lease(chat.store, chat.session.key, TURN_WAIT_SECONDS, scope, chat.listen)
+    wait_for_lease(chat.store, session.key, TURN_WAIT_SECONDS, scope, chat.listen)
+    return chat.session is session
 
 
 def refuse_during_turn(
