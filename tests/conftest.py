@@ -18,6 +18,7 @@ from tests.support.databases import (
     postgres_schemas,
     pytest_generate_tests,
 )
+from tests.support.processes import forked_processes
 from tests.support.runs import EXAMPLES, RUN, SLOW_FILES, sample
 from tests.support.servers import (
     postgres_address,
@@ -50,6 +51,7 @@ __all__ = [
     "contents",
     "every_connection_is_closed",
     "every_store",
+    "forked_processes",
     "postgres_address",
     "postgres_schemas",
     "postgres_server",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -10,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.processes import FORKED
 from tests.support.runs import is_whole
 
 from holdfast.core.log.ids import SessionKey
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 KEY = SessionKey("main", "s")
 KILLS = 200 if is_whole() else 4
-SPAWN = multiprocessing.get_context("spawn")
 
 
 @pytest.fixture
@@ -62,13 +61,14 @@ def _received(pipe: Connection) -> Iterator[list[str]]:
 
 
 def _start(work: Any, *args: Any) -> tuple[Any, Connection]:
-    ours, theirs = SPAWN.Pipe(duplex=False)
-    worker = SPAWN.Process(target=work, args=(theirs, *args), daemon=True)
+    ours, theirs = FORKED.Pipe(duplex=False)
+    worker = FORKED.Process(target=work, args=(theirs, *args), daemon=True)
     worker.start()
     theirs.close()
     return worker, ours
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_killed_writers_and_servers_lose_nothing(server: PostgresServer) -> None:
     """Kill -9 of a writer, of the server, of both: no acknowledged record is missing, none is
     there twice, no batch is there in part, and each writer's are in their order."""
@@ -126,6 +126,7 @@ def _answer(pipe: Connection, address: str, number: int, is_fenced: bool) -> Non
             try:
                 token = store.leases.acquire(key, f"{number}.{chance.random()}", seconds)
             except TurnInProgress:
+                time.sleep(0.005)
                 continue
             fence = token if is_fenced else None
             try:
@@ -172,6 +173,7 @@ def _late_records(store: PostgresStore) -> tuple[int, int]:
     return late, double
 
 
+@pytest.mark.usefixtures("forked_processes")
 @pytest.mark.parametrize("is_fenced", [True, False], ids=["fenced", "unfenced"])
 def test_turns_of_many_processes_are_answered_once(server: PostgresServer, is_fenced: bool) -> None:
     """Calls that outlive their lease, and a process that is killed: every message is answered

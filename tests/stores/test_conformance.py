@@ -97,6 +97,7 @@ def test_postgres_audit_keeps_the_promise(check: AuditCheck, postgres_address: s
         check(store.audit)
 
 
+@pytest.mark.usefixtures("forked_processes")
 @pytest.mark.parametrize("check", PROCESS_CHECKS, ids=lambda check: check.__name__)
 def test_postgres_store_keeps_the_promise_between_processes(
     check: ProcessCheck, postgres_address: str
@@ -135,6 +136,7 @@ def test_memory_audit_keeps_the_promise(check: AuditCheck) -> None:
     check(MemoryAudit())
 
 
+@pytest.mark.usefixtures("forked_processes")
 @pytest.mark.parametrize("check", PROCESS_CHECKS, ids=lambda check: check.__name__)
 def test_jsonl_store_keeps_the_promise_between_processes(
     check: ProcessCheck, tmp_path: Path
@@ -151,6 +153,7 @@ def _store_without_fence(root: str) -> JsonlStore:
     return store
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_conformance_notices_a_store_that_does_not_compare_tokens(tmp_path: Path) -> None:
     """Without the comparison in the append, a paused holder writes after its successor."""
     with pytest.raises(AssertionError):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.engine.sessions import Bench, boundaries, check_requests, path_of, said, texts
+from tests.support.processes import FORKED
 
 from holdfast.core.flow.effects import Cancelled, Emit, Now
 from holdfast.core.flow.events import TurnStarted
@@ -161,14 +161,14 @@ def _speak(root: str, who: str) -> None:
     store.close()
 
 
+@pytest.mark.usefixtures("forked_processes")
 @pytest.mark.files_only("another process opens the folder")
 def test_two_processes_on_one_log_lose_nothing(tmp_path: Path) -> None:
     """Each word of each is there, in the order it was said; requests stay valid."""
     root = str(tmp_path)
     store = JsonlStore(root)
     Session.open("s", model=ScriptedModel([]), store=store)
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_speak, args=(root, who)) for who in ("anna", "bert")]
+    workers = [FORKED.Process(target=_speak, args=(root, who)) for who in ("anna", "bert")]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import multiprocessing
 import os
 import signal
 import threading
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.engine.sessions import EITHER_KIND, KINDS, Bench, said
+from tests.support.processes import FORKED
 from tests.support.runs import RUN
 
 from holdfast.core.flow.effects import Cancelled
@@ -525,18 +525,18 @@ def _say_all(root: str, number: int, count: int, ready: Barrier) -> None:
                 ready.wait()
 
 
+@pytest.mark.usefixtures("forked_processes")
 @pytest.mark.files_only("another process opens the folder")
 @pytest.mark.timeout(3600)
 def test_processes_answer_each_message_once(tmp_path: Path) -> None:
     """No message is lost or answered twice, each answer is right behind its message, and each
     tool ran once, whatever the processes do to each other."""
     count = MESSAGES[RUN]
-    context = multiprocessing.get_context("spawn")
     with JsonlStore(tmp_path) as store:
         store.create(SESSION)
-        ready = context.Barrier(4)
+        ready = FORKED.Barrier(4)
         workers = [
-            context.Process(target=_say_all, args=(str(tmp_path), number, count, ready))
+            FORKED.Process(target=_say_all, args=(str(tmp_path), number, count, ready))
             for number in range(4)
         ]
         for worker in workers:
@@ -590,6 +590,7 @@ def _store_without_fence(root: str) -> JsonlStore:
     return store
 
 
+@pytest.mark.usefixtures("forked_processes")
 @pytest.mark.files_only("another process opens the folder")
 @pytest.mark.parametrize("has_fence", [True, False])
 def test_a_process_that_was_stopped_writes_nothing_after_its_successor(
@@ -598,12 +599,11 @@ def test_a_process_that_was_stopped_writes_nothing_after_its_successor(
     """Stopped between its message and its answer, it goes on after another one has taken over.
     Without the comparison of tokens in the append, its answer is in the log: the test can fail."""
     open_store: Any = JsonlStore if has_fence else _store_without_fence
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
+    ours, theirs = FORKED.Pipe()
     with JsonlStore(tmp_path) as store:
         store.create(SESSION)
         make = functools.partial(open_store, str(tmp_path))
-        worker = context.Process(target=_answer_late, args=(theirs, make), daemon=True)
+        worker = FORKED.Process(target=_answer_late, args=(theirs, make), daemon=True)
         worker.start()
         try:
             assert ours.recv() == "asked"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import threading
 import time
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from tests.support.processes import FORKED
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 KEY, OTHER = SessionKey("main", "s"), SessionKey("main", "other")
 NEVER = 3_600.0
 """Seconds that no test takes: what is seen although the next look is so far off was heard of."""
-SPAWN = multiprocessing.get_context("spawn")
 
 
 @pytest.fixture
@@ -73,13 +72,14 @@ def append_when_asked(pipe: Connection, address: str) -> None:
             say(store, text)
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_a_follower_hears_another_process(
     store: PostgresStore, postgres_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each record comes with one look or two, although the next look of its own is an hour off."""
     monkeypatch.setattr(doorbell, "LOOK_SECONDS", NEVER)
-    ours, theirs = SPAWN.Pipe()
-    writer = SPAWN.Process(target=append_when_asked, args=(theirs, postgres_address), daemon=True)
+    ours, theirs = FORKED.Pipe()
+    writer = FORKED.Process(target=append_when_asked, args=(theirs, postgres_address), daemon=True)
     writer.start()
     follower = store.follow(KEY)
     ours.send("first")

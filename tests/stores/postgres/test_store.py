@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import multiprocessing
 import os
 import random
 import threading
@@ -14,6 +13,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.processes import FORKED
 from tests.support.runs import examples, is_whole
 
 from holdfast.core.log import views
@@ -260,14 +260,14 @@ def _write(address: str, number: int) -> None:
             opened.append(KEY, [User(content=f"{number}.{turn}")], expect=ANY_HEAD)
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_appends_of_many_processes_are_in_order(
     store: PostgresStore, postgres_address: str
 ) -> None:
     """Every append of every process is there once, and each process's own are in their order."""
     store.create(KEY)
-    context = multiprocessing.get_context("spawn")
     workers = [
-        context.Process(target=_write, args=(postgres_address, number), daemon=True)
+        FORKED.Process(target=_write, args=(postgres_address, number), daemon=True)
         for number in range(_WRITERS)
     ]
     for worker in workers:
