@@ -21,6 +21,7 @@ from tests.support.databases import (
 from tests.support.processes import forked_processes
 from tests.support.runs import EXAMPLES, RUN, SLOW_FILES, sample
 from tests.support.servers import (
+    empty_postgres_address,
     postgres_address,
     postgres_server,
     s3_blobs,
@@ -49,6 +50,7 @@ settings.load_profile(RUN)
 
 __all__ = [
     "contents",
+    "empty_postgres_address",
     "every_connection_is_closed",
     "every_store",
     "forked_processes",

@@ -77,33 +77,33 @@ def test_memory_store_keeps_the_promise(check: SessionCheck) -> None:
 
 
 @pytest.mark.parametrize("check", SESSION_CHECKS, ids=lambda check: check.__name__)
-def test_postgres_store_keeps_the_promise(check: SessionCheck, postgres_address: str) -> None:
+def test_postgres_store_keeps_the_promise(check: SessionCheck, empty_postgres_address: str) -> None:
     """Sessions in a database do what every session store must do."""
-    with PostgresStore(postgres_address) as store:
+    with PostgresStore(empty_postgres_address) as store:
         check(store)
 
 
 @pytest.mark.parametrize("check", BLOB_CHECKS, ids=lambda check: check.__name__)
-def test_postgres_blobs_keep_the_promise(check: BlobCheck, postgres_address: str) -> None:
+def test_postgres_blobs_keep_the_promise(check: BlobCheck, empty_postgres_address: str) -> None:
     """Payloads in a database do what every blob store must do."""
-    with PostgresStore(postgres_address) as store:
+    with PostgresStore(empty_postgres_address) as store:
         check(store.blobs)
 
 
 @pytest.mark.parametrize("check", AUDIT_CHECKS, ids=lambda check: check.__name__)
-def test_postgres_audit_keeps_the_promise(check: AuditCheck, postgres_address: str) -> None:
+def test_postgres_audit_keeps_the_promise(check: AuditCheck, empty_postgres_address: str) -> None:
     """An audit log in a database does what every audit log must do."""
-    with PostgresStore(postgres_address) as store:
+    with PostgresStore(empty_postgres_address) as store:
         check(store.audit)
 
 
 @pytest.mark.usefixtures("forked_processes")
 @pytest.mark.parametrize("check", PROCESS_CHECKS, ids=lambda check: check.__name__)
 def test_postgres_store_keeps_the_promise_between_processes(
-    check: ProcessCheck, postgres_address: str
+    check: ProcessCheck, empty_postgres_address: str
 ) -> None:
     """Sessions in a database have one turn at a time, also between processes."""
-    check(functools.partial(PostgresStore, postgres_address))
+    check(functools.partial(PostgresStore, empty_postgres_address))
 
 
 @pytest.mark.parametrize("check", BLOB_CHECKS, ids=lambda check: check.__name__)

@@ -114,7 +114,7 @@ class Schemas:
                 init(store, *([] if root is None else [root]), **options)
                 return
             place = object() if root is None else os.path.realpath(root)
-            address = self._address_of(place)
+            address = self.address_of(place)
             made: Any = store
             made.__class__ = PostgresStore
             PostgresStore.__init__(made, address, connections_max=_CONNECTIONS_MAX, **options)
@@ -125,7 +125,8 @@ class Schemas:
 
         patch.setattr(cls, "__init__", open_database)
 
-    def _address_of(self, place: object) -> str:
+    def address_of(self, place: object) -> str:
+        """Return the address of the schema that stands for a place."""
         with self._mutex:
             self._empty([self._lost.popleft() for _ in range(len(self._lost))])
             if place not in self._used:

@@ -13,6 +13,8 @@ from holdfast.testing.servers import PostgresServer, S3Server, ServerUnavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.support.databases import Schemas
+
 _FAST = ("fsync=off", "full_page_writes=off", "autovacuum=off")
 """What a power cut does is tested with servers of their own."""
 
@@ -31,8 +33,15 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def postgres_address(postgres_server: PostgresServer) -> str:
-    """The address of a schema that is not there yet."""
+    """The address of a schema that is not there yet; its tables take 40 ms of CPU."""
     return f"{postgres_server.address}&schema=t{next(_numbers)}"
+
+
+@pytest.fixture
+def empty_postgres_address(postgres_schemas: Schemas) -> Iterator[str]:
+    """The address of a schema without rows, for tests that leave its tables as they are."""
+    yield postgres_schemas.address_of(object())
+    postgres_schemas.clear()
 
 
 @pytest.fixture(scope="session")
