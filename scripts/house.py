@@ -51,13 +51,20 @@ class Module:
     text: str = ""
 
 
+@cache
+def parse(path: Path) -> ast.Module:
+    """Parse a file of the package; whoever changes the tree copies it first."""
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+@cache
 def read(source: Path = SOURCE) -> list[Module]:
     """Read every module below a folder."""
     found = []
     for path in sorted(source.rglob("*.py")):
         text = path.read_text("utf-8")
         name = path.relative_to(source).as_posix()
-        found.append(Module(name, text.count("\n"), ast.parse(text), text))
+        found.append(Module(name, text.count("\n"), parse(path), text))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections import defaultdict
@@ -75,6 +76,15 @@ os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
 if RUN == "quick":
     collect_ignore_glob = list(SLOW_FILES)
+
+
+# The collector would look at all tests and modules again and again, and finds nothing there.
+gc.set_threshold(50_000, 20, 20)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is there for all of the run to itself."""
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

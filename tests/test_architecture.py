@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from scripts import house
 
 import holdfast
 
@@ -167,22 +168,16 @@ def modules_in(package: Path) -> dict[str, Module]:
         parts = ["holdfast", *path.relative_to(package).with_suffix("").parts]
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)
-        tree = ast.parse(path.read_text(), str(path))
+        tree = house.parse(path)
         if path.suffix == ".pyi":  # it says where the names of a package come from
-            tree.body = [*found[name].tree.body, *tree.body]
+            tree = ast.Module([*found[name].tree.body, *tree.body], [])
         found[name] = Module(name, tree, is_package)
     return found
 
 
-@cache
-def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
-    """Return every node of a file; the rules each look at all of them."""
-    return tuple(ast.walk(tree))
-
-
 def imports_of(module: Module, known: dict[str, Module]) -> Iterator[tuple[str, int]]:
     """(name, line) of every module that a module imports, wherever in it that stands."""
-    for node in nodes_of(module.tree):
+    for node in house.nodes_of(module.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno
@@ -214,10 +209,12 @@ def _room_of(name: str) -> str:
 def violations(package: Path, entries: frozenset[str]) -> list[str]:
     """Everything in a package that breaks a rule, one sentence each."""
     known = modules_in(package)
+    kinds = _classes_in("stores", known)
+    ports = _classes_in("ports", known) - VALUES
     return [
         *(one for module in known.values() for one in _bad_imports(module, known)),
         *(one for module in known.values() for one in _bad_uses(module)),
-        *(one for module in known.values() for one in _kinds_of_stores(module, known)),
+        *(one for module in known.values() for one in _kinds_of_stores(module, kinds, ports)),
         *(one for module in known.values() for one in _against_order(module, known)),
         *_full_folders(known),
         *_unused(known, entries),
@@ -267,7 +264,7 @@ def _full_folders(known: dict[str, Module]) -> Iterator[str]:
 
 def _bad_uses(module: Module) -> Iterator[str]:
     is_core, may_print = module.room == "core", module.room == "surfaces"
-    for node in nodes_of(module.tree):
+    for node in house.nodes_of(module.tree):
         name = _name_used(node)
         if name == "print" and isinstance(node, ast.Call) and not may_print:
             yield f"{module.name}:{node.lineno}: only surfaces print"
@@ -279,16 +276,14 @@ def _bad_uses(module: Module) -> Iterator[str]:
             yield f"{module.name}:{node.lineno}: the core touches nothing outside (`{name}`)"
 
 
-def _kinds_of_stores(module: Module, known: dict[str, Module]) -> Iterator[str]:
+def _kinds_of_stores(module: Module, kinds: set[str], ports: set[str]) -> Iterator[str]:
     """Uses of a certain kind of store where every store must do.
 
     Stores are opened from an address; what a feature needs of one is on its port.
     """
     if module.room not in EVERY_STORE:
         return
-    kinds = _classes_in("stores", known)
-    ports = {name for name in _classes_in("ports", known) if name not in VALUES}
-    for node in ast.walk(module.tree):
+    for node in house.nodes_of(module.tree):
         match node:
             case ast.ImportFrom(names=names):
                 for named in names:
@@ -326,7 +321,7 @@ def _is_opened(root: ast.Attribute, tree: ast.Module) -> bool:
         and isinstance(node.func, ast.Name)
         and node.func.id == "open_store"
         and root in node.args
-        for node in ast.walk(tree)
+        for node in house.nodes_of(tree)
     )
 
 

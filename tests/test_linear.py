@@ -75,6 +75,7 @@ class Found(msgspec.Struct):
 
 _LAZY: Final = type(lazy_pattern(""))
 _USE: Final = re.compile(r"\b(\w+)\.(search|match|fullmatch|finditer|findall|sub|subn|split)\b")
+_CALL: Final = re.compile(r"\bre\s*\.\s*\w+\s*\(")
 
 
 @cache
@@ -123,6 +124,8 @@ def _patterns_in(value: object, depth: int = 0) -> Iterator[tuple[str, int]]:
 
 
 def _written_in_calls(source: str) -> Iterator[tuple[str, str, int]]:
+    if _CALL.search(source) is None:
+        return
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(

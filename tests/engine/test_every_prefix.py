@@ -1,7 +1,7 @@
 """The laws over every prefix of every real transcript, replayed as an agent would have run it.
 
 Before each reply the log so far is projected, rendered and judged, and the decisions are appended.
-The ordinary run takes a sample: a sixth of the files of each folder, a sixth of the sessions in a
+The ordinary run takes a sample: a tenth of the files of each folder, a sixth of the sessions in a
 file, a twentieth of the prefixes of a session, and three of the 28 combinations of window and
 dialect.
 Names decide what is in it, and each prefix gets one of the combinations, in turn. The nightly run
@@ -163,7 +163,7 @@ def test_every_prefix_of_a_transcript(folder: str | None) -> None:
     need_data()
     assert folder is not None
     files = [path for path in FILES if path.is_relative_to(DATA / folder)]
-    check_all(sample(files, share=1 / 6, name=name_of, kind=lambda path: path.parent), check_file)
+    check_all(sample(files, share=1 / 10, name=name_of, kind=lambda path: path.parent), check_file)
 
 
 def name_of(path: Path) -> str:

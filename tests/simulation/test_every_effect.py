@@ -293,7 +293,7 @@ def _effects(scenario: Scenario, root: Path, **how: Any) -> list[Effect]:
 
 
 def _places(scenario: Scenario, effects: list[Effect]) -> list[int]:
-    """Numbers of the effects to die at: in the ordinary run a sixth of each kind of effect.
+    """Numbers of the effects to die at: in the ordinary run a tenth of each kind of effect.
 
     The first and the last effect are always among them.
     """
@@ -305,7 +305,7 @@ def _places(scenario: Scenario, effects: list[Effect]) -> list[int]:
         return type(effect), purpose, tuple(type(record) for record in records)
 
     numbers = range(1, len(effects) + 1)
-    chosen = sample(numbers, share=1 / 6, name=lambda one: f"{scenario.name} {one}", kind=kind)
+    chosen = sample(numbers, share=1 / 10, name=lambda one: f"{scenario.name} {one}", kind=kind)
     return sorted({1, *chosen, len(effects)})
 
 
@@ -338,7 +338,7 @@ def test_the_same_on_disk(scenario: Scenario, tmp_path: Path) -> None:
     """Every append is a place to die; the files are opened anew, as a new process would."""
     effects = _effects(scenario, tmp_path)
     appends = [n for n, one in enumerate(effects, 1) if isinstance(one, Append)]
-    chosen = sample(appends, share=1 / 4, name=lambda one: f"{scenario.name} {one}")
+    chosen = sample(appends, share=1 / 8, name=lambda one: f"{scenario.name} {one}")
     places = sorted({*chosen, len(effects)})
 
     def check(kill: Kill) -> None:

@@ -26,7 +26,7 @@ _STEP: Final = 4
 """Sizes differ by this factor: quadratic work takes 16 times as long, linear work 4 times."""
 _SHORT: Final = 1 / 8
 """Units. Faster than this, the largest text was not read in quadratic time."""
-GIVEN_UP: Final = 40
+GIVEN_UP: Final = 20
 """Units. A reader is stopped here and judged by smaller texts."""
 _REPEATS: Final = 3
 

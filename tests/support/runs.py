@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import defaultdict
+from heapq import nsmallest
 from math import ceil
 from typing import TYPE_CHECKING, TypeVar
 
@@ -73,14 +74,14 @@ def sample(
     every = list(items)
     if is_whole():
         return every
-    kinds: dict[object, list[T]] = defaultdict(list)
-    for item in every:
-        kinds[kind(item)].append(item)
-    chosen = set()
+    names = [name(item) for item in every]
+    kinds: dict[object, list[str]] = defaultdict(list)
+    for item, named in zip(every, names, strict=True):
+        kinds[kind(item)].append(named)
+    chosen: set[str] = set()
     for members in kinds.values():
-        ranked = sorted(members, key=lambda item: _rank(name(item)))
-        chosen |= {name(item) for item in ranked[: ceil(share * len(members))]}
-    return [item for item in every if name(item) in chosen]
+        chosen.update(nsmallest(ceil(share * len(members)), members, key=_rank))
+    return [item for item, named in zip(every, names, strict=True) if named in chosen]
 
 
 def _rank(name: str) -> str:

@@ -278,31 +278,21 @@ def _acquire(store: SessionStore, holder: str, seconds: float) -> int:
             time.sleep(0.005)
 
 
-def _run(environment: dict[str, str], work: Callable[..., None], *args: Any) -> None:
-    """Call a function with the environment of the check: that of the process forked is older."""
-    os.environ.clear()
-    os.environ.update(environment)
-    work(*args)
-
-
 @contextmanager
 def _start(
     count: int, work: Callable[..., None], open_store: _OpenStore, *args: Any
 ) -> Iterator[tuple[list[Any], list[Connection]]]:
     """Run a function in new processes; those that are left at the end are killed.
 
-    They are forked from a process that has imported this module, and nothing else has happened in:
-    as new as if started by themselves, at a fraction of the time.
+    They are forked from a process in which nothing has happened but the import of this module: as
+    new as if started by themselves, at a fraction of the time. It has the environment that there
+    was when the first of them began.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     ends = [context.Pipe() for _ in range(count)]
     workers = [
-        context.Process(
-            target=_run,
-            args=(dict(os.environ), work, theirs, open_store, number, *args),
-            daemon=True,
-        )
+        context.Process(target=work, args=(theirs, open_store, number, *args), daemon=True)
         for number, (_ours, theirs) in enumerate(ends)
     ]
     for worker in workers:
