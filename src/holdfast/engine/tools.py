@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import typing
@@ -179,6 +180,7 @@ def _schema(arguments: type, name: str) -> dict[str, Any]:
     return schema
 
 
+@functools.lru_cache(maxsize=256)
 def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
     """Split a docstring into a description of the tool and one of each parameter.
 
