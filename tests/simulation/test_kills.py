@@ -74,7 +74,7 @@ def check_batches_are_whole(records: list[Record]) -> list[int]:
 
 def test_killed_writer_loses_nothing_acknowledged(tmp_path: Path) -> None:
     """After each of 10 kills at random moments the log is whole and takes the next append."""
-    survive_kills(tmp_path, 25 if is_whole() else 10, seed=1)
+    survive_kills(tmp_path, 25 if is_whole() else 5, seed=1)
 
 
 @pytest.mark.nightly

@@ -9,6 +9,7 @@ import pkgutil
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.cases import check_all
 
 from holdfast.ports import (
     Audit,
@@ -181,35 +182,39 @@ def test_conformance_lists_every_check() -> None:
     assert len(PROCESS_CHECKS) >= 9
 
 
-@pytest.mark.parametrize(
-    ("port", "kept"),
-    [
-        (SessionStore, MemoryStore),
-        (Notes, StoredNotes),
-        (RunningSummaries, MemorySummaries),
-        (SearchIndex, SqliteSearchIndex),
-        (PassageVectors, SqliteVectors),
-        (Leases, MemoryLeases),
-        (BlobStore, MemoryBlobs),
-        (Audit, MemoryAudit),
-    ],
-    ids=lambda kind: kind.__name__,
-)
-def test_checks_use_everything_on_a_port(
-    port: type, kept: type, monkeypatch: pytest.MonkeyPatch
-) -> None:
+KEPT: dict[type, type] = {
+    SessionStore: MemoryStore,
+    Notes: StoredNotes,
+    RunningSummaries: MemorySummaries,
+    SearchIndex: SqliteSearchIndex,
+    PassageVectors: SqliteVectors,
+    Leases: MemoryLeases,
+    BlobStore: MemoryBlobs,
+    Audit: MemoryAudit,
+}
+"""For each port, a class that keeps it."""
+
+
+def test_checks_use_everything_on_a_port(monkeypatch: pytest.MonkeyPatch) -> None:
     """A method that no check calls could be missing from a store that passes them all."""
-    used: set[str] = set()
+    used: dict[type, set[str]] = {port: set() for port in KEPT}
 
-    def look_up(self: object, name: str) -> object:
-        used.add(name)
-        return object.__getattribute__(self, name)
+    def note_uses(port: type) -> None:
+        def look_up(self: object, name: str) -> object:
+            used[port].add(name)
+            return object.__getattribute__(self, name)
 
-    monkeypatch.setattr(kept, "__getattribute__", look_up)
+        monkeypatch.setattr(KEPT[port], "__getattribute__", look_up)
+
+    def check(port: type) -> None:
+        wanted = {name for name in dir(port) if not name.startswith("_")}
+        assert wanted, "the port has no methods"
+        assert wanted - used[port] == NOT_CHECKED.get(port, set())
+
+    for port in KEPT:
+        note_uses(port)
     check_session_store(MemoryStore)
-    wanted = {name for name in dir(port) if not name.startswith("_")}
-    assert wanted, "the port has no methods"
-    assert wanted - used == NOT_CHECKED.get(port, set())
+    check_all(KEPT, check)
 
 
 def test_conformance_runs_without_a_test_framework() -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-EXAMPLES = {"quick": 10, "test": 25, "nightly": 1_000}
+EXAMPLES = {"quick": 10, "test": 15, "nightly": 1_000}
 """Examples of a property in each run, of 100 that it stands for."""
 
 SLOW_FILES = (

@@ -107,6 +107,7 @@ def check_command(
         assert found[0] == found[1], way
 
 
+@pytest.mark.sampled(1 / 2, "more")
 @pytest.mark.parametrize("more", MODES, ids=repr)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_does_the_same_in_files_and_in_memory(

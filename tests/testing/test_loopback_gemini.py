@@ -182,6 +182,7 @@ def test_odd_endings(fault: Fault, stop: str, text: str) -> None:
         assert (got["stop"], got["text"]) == (stop, text)
 
 
+@pytest.mark.sampled(1 / 2, "way")
 @every_way
 @pytest.mark.parametrize(
     ("fault", "kind"),

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tests.shared_data import need_data
+from tests.support.runs import is_whole, sample
 
 from holdfast.core.log.replay import with_ids
 from holdfast.core.memory.notes import durable
@@ -26,7 +27,8 @@ def noted(session: Imported) -> list[str]:
 def test_most_of_what_a_mentor_lays_down_is_noted() -> None:
     """MemoryCode plants conventions (`start names with 'x_'`) in long friendly talk."""
     planted = found = notes = sessions = 0
-    for file in sorted((need_data() / "memory" / "memorycode").iterdir()):
+    files = sorted((need_data() / "memory" / "memorycode").iterdir())
+    for file in sample(files, share=1 / 4, name=lambda file: file.name):
         data = file.read_bytes()
         plain = gzip.decompress(data) if file.suffix == ".gz" else data
         for session, told in zip(read(data, file.name), json.loads(plain)["sessions"], strict=True):
@@ -38,7 +40,7 @@ def test_most_of_what_a_mentor_lays_down_is_noted() -> None:
                     planted += 1
                     found += any(names[0] in text for text in texts)
 
-    assert planted > 500
+    assert planted > (500 if is_whole() else 100)
     assert found / planted > 0.75, f"{found} of {planted}"
     assert notes / sessions < 1.5, f"{notes} notes in {sessions} sessions"
 

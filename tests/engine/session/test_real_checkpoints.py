@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from tests.shared_data import need_data
-from tests.support.runs import sample
+from tests.support.runs import is_whole, sample
 
 from holdfast import importers
 from holdfast.core.checkpoint.capture import capture
@@ -75,13 +75,13 @@ def _touch(name: str, given: Any) -> tuple[str, bool] | None:
 def test_files_are_exactly_those_that_the_calls_name() -> None:
     """Beside a reading that knows each tool by its name and nothing else."""
     count = 0
-    for name, records in sessions():
+    for name, records in sample(sessions(), share=1 / 3, name=lambda item: item[0]):
         changed, read = touched_plainly(records)
         state = taken(records)
         assert set(state.files_changed) == changed, name
         assert set(state.files_read) == read, name
         count += len(changed) + len(read)
-    assert count > 300
+    assert count > (300 if is_whole() else 60)
 
 
 @pytest.mark.parametrize("part", [0.3, 0.8])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.engine.sessions import KINDS, Bench, said
+from tests.support.runs import is_whole
 
 from holdfast.core.flow.events import TurnFinished
 from holdfast.core.log.records import Assistant, User
@@ -66,11 +67,15 @@ def test_a_repeated_message_gets_the_stored_answer(bench: Bench) -> None:
     assert (last.reply.text, last.steps) == ("the answer", 0)
 
 
+PAIRS = 1_500 if is_whole() else 300
+"""Of a message and its answer, between a key and its next use."""
+
+
 def test_a_key_is_found_however_old_it_is(bench: Bench) -> None:
-    """Also behind thousands of records and a compaction, by a process that has just started."""
+    """Also behind many records and a compaction, by a process that has just started."""
     session = bench.open(["first", *["x"] * 10])
     bench.say(session, "hi", key="old")
-    filler = [User(content="q"), Assistant(content=[{"type": "text", "text": "a " * 20}])] * 1_500
+    filler = [User(content="q"), Assistant(content=[{"type": "text", "text": "a " * 20}])] * PAIRS
     bench.store.append(session.key, filler, expect=None)
     bench.do(session.compact())
     other = bench.open(["never"])

@@ -257,6 +257,7 @@ def test_lists_in_the_place_of_originals_are_told_from_them() -> None:
 # The policies
 
 
+@pytest.mark.sampled(1 / 3, "window")
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 @pytest.mark.parametrize("window", [12_000, 32_000, 200_000])
 def test_sums_hold_for_every_policy(transcript: Transcript, policy: Plays, window: int) -> None:
