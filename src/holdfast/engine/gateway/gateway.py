@@ -22,8 +22,8 @@ from holdfast.core.limits import MESSAGE_KEY_CHARS_MAX
 from holdfast.engine.gateway.live import LiveFeed
 from holdfast.engine.gateway.open_sessions import OpenSessions
 from holdfast.engine.gateway.options import GatewayOptions
-from holdfast.engine.gateway.turns import session_key
-from holdfast.engine.gateway.worker import INBOX, Worker
+from holdfast.engine.gateway.turns import MessageTurns, session_key
+from holdfast.engine.gateway.worker import QueueWorker
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError, TooManyWaiting, UsageError
 from holdfast.ports import FINISHED, NewMessage
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from holdfast.engine.session.async_session import AsyncSession
     from holdfast.ports import Clock, QueuedMessage, SessionStore
 
+INBOX: Final = "inbox"
+"""The queue of messages that wait for a turn."""
 _RETRY_SECONDS: Final = 5.0
 """Asked of a sender whose message found no room."""
 _FORGET_SECONDS: Final = 3_600.0
@@ -90,7 +92,15 @@ class Gateway:
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         """The name of this process among those that share the work."""
         self._clock = clock
-        self._worker = Worker(self)
+        self._worker = QueueWorker(
+            store,
+            INBOX,
+            self.holder,
+            MessageTurns(self).run,
+            limit=self.options.turns_max,
+            claim_seconds=self.options.claim_seconds,
+            poll_seconds=self.options.poll_seconds,
+        )
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, *, is_alone: bool = False) -> None:
@@ -192,7 +202,7 @@ class Gateway:
 
     def is_running(self, key: SessionKey) -> bool:
         """Return whether a turn of this session runs in this process."""
-        return self._worker.is_running(key)
+        return self._worker.is_running(str(key))
 
     @property
     def running(self) -> int:

@@ -45,8 +45,9 @@ class MessageTurns:
         self._gateway = gateway
         self._options = gateway.options
 
-    async def run(self, message: QueuedMessage, key: SessionKey) -> None:
+    async def run(self, message: QueuedMessage) -> None:
         """Answer a claimed message. Every outcome but the end of the process is stored."""
+        key = session_key(message)
         self._gateway.publish(message)
         limit = asyncio.timeout(self._options.turn_seconds)
         try:

@@ -1,92 +1,105 @@
-"""Works on the inbox: claims messages, and runs their turns side by side."""
+"""Works on a queue: claims messages, and deals with those of different lanes side by side."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from holdfast.engine.gateway.turns import MessageTurns, session_key
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.core.log.ids import SessionKey
-    from holdfast.engine.gateway.gateway import Gateway
-    from holdfast.ports import QueuedMessage
+    from collections.abc import Awaitable, Callable
 
-INBOX: Final = "inbox"
-"""The queue of messages that wait for a turn."""
+    from holdfast.ports import QueuedMessage, SessionStore
 
 log = logging.getLogger(__name__)
 
 
-class Worker:
-    """Claims messages and runs their turns, as many at a time as the options allow."""
+class QueueWorker:
+    """Claims the messages of a queue and works on them, so many at a time."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._options = gateway.options
-        self._message_turns = MessageTurns(gateway)
+    def __init__(
+        self,
+        store: SessionStore,
+        queue: str,
+        holder: str,
+        work: Callable[[QueuedMessage], Awaitable[None]],
+        *,
+        limit: int,
+        claim_seconds: float,
+        poll_seconds: float,
+    ) -> None:
+        """`work` stores how a message ended; one that it leaves is claimed again later."""
+        self._store = store
+        self._queue = queue
+        self._holder = holder
+        self._work = work
+        self._limit = limit
+        self._claim_seconds = claim_seconds
+        self._poll_seconds = poll_seconds
         self._wake = asyncio.Event()
-        self._turns: dict[asyncio.Task[None], SessionKey] = {}
+        self._tasks: dict[asyncio.Task[None], str] = {}
         self._is_stopping = False
 
     @property
     def running(self) -> int:
-        return len(self._turns)
+        return len(self._tasks)
 
-    def is_running(self, key: SessionKey) -> bool:
-        return key in self._turns.values()
+    def is_running(self, lane: str) -> bool:
+        """Return whether a message of this lane is worked on here."""
+        return lane in self._tasks.values()
 
     def wake(self) -> None:
+        """Look for messages now."""
         self._wake.set()
 
     async def run(self) -> None:
         """Work until it is stopped."""
         while not self._is_stopping:
             self._wake.clear()
-            free = self._options.turns_max - len(self._turns)
+            free = self._limit - len(self._tasks)
             claimed = await self._claim(free) if free > 0 else []
             for message in claimed:
-                key = session_key(message)
                 task = asyncio.create_task(
-                    self._message_turns.run(message, key), name=f"turn of {key}"
+                    self._work_on(message), name=f"{self._queue}: {message.lane}"
                 )
-                self._turns[task] = key
+                self._tasks[task] = message.lane
                 task.add_done_callback(self._end)
             if len(claimed) < max(free, 1):
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._options.poll_seconds):
+                    async with asyncio.timeout(self._poll_seconds):
                         await self._wake.wait()
 
     async def stop(self, seconds: float) -> None:
-        """Claim nothing more, wait for running turns, and give back what is left."""
+        """Claim nothing more, wait for what runs, and cancel what is left."""
         self._is_stopping = True
         self._wake.set()
-        if self._turns:
-            await asyncio.wait(self._turns, timeout=seconds)
-        for task in list(self._turns):
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        for task in list(self._tasks):
             task.cancel()
-        if self._turns:
-            await asyncio.wait(self._turns)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _work_on(self, message: QueuedMessage) -> None:
+        await self._work(message)
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        self._turns.pop(task, None)
+        self._tasks.pop(task, None)
         self._wake.set()
         if not task.cancelled() and task.exception() is not None:
             log.error("a message was left to its claim", exc_info=task.exception())
 
     async def _claim(self, limit: int) -> list[QueuedMessage]:
-        queues, options = self._gateway.store.queues, self._options
+        queues = self._store.queues
         try:
             return await run_in_thread(
-                lambda: queues.claim(
-                    INBOX, self._gateway.holder, options.claim_seconds, limit=limit
-                )
+                lambda: queues.claim(self._queue, self._holder, self._claim_seconds, limit=limit)
             )
         except HoldfastError as error:
-            log.warning("cannot claim messages: %s", error)
-            await asyncio.sleep(options.poll_seconds)
+            log.warning("cannot claim messages of `%s`: %s", self._queue, error)
+            await asyncio.sleep(self._poll_seconds)
             return []
