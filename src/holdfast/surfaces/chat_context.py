@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.engine.session.options import SessionOptions
-    from holdfast.ports import AsyncModel, Clock, Model, SessionInfo, SessionStore
+    from holdfast.ports import Clock, Model, SessionInfo, SessionStore
 
 Audience = Literal["guest", "owner", "operator"]
 """Who types, from the least trusted: a guest of the service, the owner of the sessions, or whoever
@@ -37,7 +37,7 @@ class ChatContext:
         self,
         store: SessionStore,
         agent: str,
-        model: Model | AsyncModel,
+        model: Model,
         options: SessionOptions,
         *,
         owner: str | None = "",
@@ -154,7 +154,7 @@ class ChatContext:
     def _make_session(self, key: SessionKey, model: Any) -> Session:
         return Session(self.store, key, model, self._options, clock=self._clock)
 
-    def _find_model(self, name: str) -> Model | AsyncModel:
+    def _find_model(self, name: str) -> Any:
         return find_model(name)
 
     def _close_model(self, model: Any) -> None:

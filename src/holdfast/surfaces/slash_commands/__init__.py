@@ -94,11 +94,11 @@ def complete(line: str, chat: ChatContext) -> Iterator[tuple[Choice, bool]]:
     wanted = rest.rpartition(" ")[2].casefold()
     seen: set[str] = set()
     for choice in command.choices(chat) if command is not None else ():
-        is_secret = chat.redactor.text(choice.text) != choice.text
-        if choice.text in seen or is_secret or not choice.text.casefold().startswith(wanted):
+        if choice.text in seen or not choice.text.casefold().startswith(wanted):
             continue
         seen.add(choice.text)
-        yield Choice(choice.text, chat.redactor.text(choice.about)), False
+        if chat.redactor.text(choice.text) == choice.text:
+            yield Choice(choice.text, chat.redactor.text(choice.about)), False
 
 
 def _set_of(chat: ChatContext) -> tuple[SlashCommand, ...]:
