@@ -40,9 +40,10 @@ class Backtrack(Generic[Item]):
         if not self._held:
             self._held_end = self._newer
         self._newer = position
-        if item is not None and not isinstance(item, Flaw) and item.more is None:
-            return [*found, *self._follow([(position, item)])]
-        self._held.append((position, item))
+        if item is None or isinstance(item, Flaw) or item.more is not None:
+            self._held.append((position, item))
+        elif self._is_next(position, item):
+            found.append((position, item))
         return found
 
     def finish(self) -> list[tuple[int, Item]]:
@@ -54,13 +55,12 @@ class Backtrack(Generic[Item]):
             for position, item in reversed(held)
             for line in chain.add(position, 0, item).counted
         }
-        return self._follow(
-            [
-                (position, item)
-                for position, item in held
-                if item is not None and not isinstance(item, Flaw) and position in counted
-            ]
-        )
+        return [
+            (position, item)
+            for position, item in held
+            if item is not None and not isinstance(item, Flaw)
+            if position in counted and self._is_next(position, item)
+        ]
 
     @property
     def missing(self) -> int | None:
@@ -74,14 +74,12 @@ class Backtrack(Generic[Item]):
         self._newer = self._restart
         return self._restart
 
-    def _follow(self, counted: list[tuple[int, Item]]) -> list[tuple[int, Item]]:
-        """Return those of the records that are on the path."""
-        found: list[tuple[int, Item]] = []
-        for position, item in counted:
-            if self._wanted_by is not None and position >= self._wanted_by:
-                continue  # read again for the sake of its append
-            if self._wanted is None or self._wanted == (item.id or positional_id(position)):
-                self._wanted, self._wanted_by = item.parent, position
-                self._restart = self._held_end
-                found.append((position, item))
-        return found
+    def _is_next(self, position: int, item: Item) -> bool:
+        """Return whether a record is on the path, and go on from there."""
+        if self._wanted_by is not None and position >= self._wanted_by:
+            return False  # read again for the sake of its append
+        if self._wanted is not None and self._wanted != (item.id or positional_id(position)):
+            return False
+        self._wanted, self._wanted_by = item.parent, position
+        self._restart = self._held_end
+        return True

@@ -55,7 +55,8 @@ class PostgresLog(msgspec.Struct, frozen=True):
                 if position != start and not is_first:
                     raise self._gap(start)
                 start, is_first = position + len(line) + 1, False
-                yield from _log_line(position, line)
+                if line and not line.isspace():
+                    yield position, len(line), item_of(position, line), line
             if not rows:
                 if is_first and start + page < self.size:
                     start += page
@@ -75,7 +76,8 @@ class PostgresLog(msgspec.Struct, frozen=True):
                 if position + len(line) + 1 != before and not is_first:
                     raise self._gap(position)
                 before, is_first = position, False
-                yield from _log_line(position, line)
+                if line and not line.isspace():
+                    yield position, len(line), item_of(position, line), line
             if not rows:
                 raise self._gap(before)
             page = min(page * 4, _PAGE_MAX)
@@ -105,12 +107,6 @@ class PostgresLog(msgspec.Struct, frozen=True):
             f"session `{self.key}` is damaged: lines are missing at byte {position:,}",
             hint="nothing was changed; restore the table `records` from a backup",
         )
-
-
-def _log_line(position: int, line: bytes) -> Iterator[LogLine]:
-    """Yield a line as readers get it; none where it is blank."""
-    if line and not line.isspace():
-        yield position, len(line), item_of(position, line), line
 
 
 assert LINE_BYTES_MAX > _PAGE_MAX  # a page may hold one line only, and that is no error
