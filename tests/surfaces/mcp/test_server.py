@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import TYPE_CHECKING, Any
 
+import anyio
+import anyio.to_thread
 import msgspec
 import pytest
 from mcp.shared.exceptions import MCPError
@@ -405,6 +408,37 @@ def test_a_mistake_of_ours_is_told_without_its_words(
 
     ask(build_server(lambda _request: McpClient(caller), fail), talk)
     assert "the-inner-words" in caplog.text
+
+
+def test_a_slow_call_holds_up_no_other(store: MemoryStore) -> None:
+    """While one caller's work blocks, another request is answered: work runs in threads."""
+    plant(store, "alice")
+    caller = Caller("main", None, owner="alice", visibility="agent")
+    begun, let_go = threading.Event(), threading.Event()
+
+    def workspace_of(caller: Caller) -> CallerWorkspace:
+        if not begun.is_set():
+            begun.set()
+            assert let_go.wait(60)
+        return CallerWorkspace(store, caller)
+
+    async def talk(client: Client) -> list[str]:
+        order = []
+
+        async def slow() -> None:
+            await client.call_tool("sessions_list", {})
+            order.append("slow")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(slow)
+            await anyio.to_thread.run_sync(begun.wait)
+            await client.call_tool("sessions_list", {})
+            order.append("quick")
+            let_go.set()
+        return order
+
+    server = build_server(lambda _request: McpClient(caller), workspace_of)
+    assert ask(server, talk) == ["quick", "slow"]
 
 
 def test_lists_of_resources_have_pages(store: MemoryStore) -> None:

@@ -20,7 +20,7 @@ from holdfast.core.text.cut import cut
 from holdfast.engine.history.lookup import CURRENT, SessionLookup
 from holdfast.engine.history.output_parts import OutputReader
 from holdfast.engine.history.pages import PageReader
-from holdfast.engine.history.replies import AuditedReplies
+from holdfast.engine.history.replies import AuditedReplies, GivenReply
 from holdfast.engine.history.request import RequestRefused, check_request, whole_number
 from holdfast.engine.history.tools import history_tool, list_tool
 from holdfast.engine.redactor import redactor as default_redactor
@@ -124,7 +124,7 @@ class History:
         """`read` as compact JSON of at most `max_bytes`; it accepts any arguments a model gives."""
         action: Action = "output" if output_ref else "search" if query else "read"
 
-        def give() -> tuple[str, str]:
+        def give() -> GivenReply:
             request = check_request(
                 limit=limit,
                 include_tools=include_tools,
@@ -136,7 +136,7 @@ class History:
                 output_ref_offset=output_ref_offset,
             )
             key, verdict = self._lookup.resolve(session)
-            return self._reply(key, request), verdict.reason
+            return GivenReply(self._reply(key, request), verdict.reason)
 
         return self._replies.give(action, session, give)
 
@@ -145,7 +145,7 @@ class History:
         return _parse(self.sessions_text(limit=limit))
 
     def sessions_text(self, *, limit: Any = None) -> str:
-        def give() -> tuple[str, str]:
+        def give() -> GivenReply:
             count = whole_number("limit", limit, HISTORY_LIMIT_MESSAGES_MAX)
             infos = self._lookup.visible()
             rows = [self._row(info) for info in infos[:count]]
@@ -155,7 +155,8 @@ class History:
             }
             shown = [row for row, _is_redacted in rows]
             unseen = len(infos) - len(shown)
-            return listing(shown, reply, self._cap, unseen=unseen), "Allowed: what may be read."
+            text = listing(shown, reply, self._cap, unseen=unseen)
+            return GivenReply(text, "Allowed: what may be read.")
 
         return self._replies.give("list", "", give)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.history.access import OPERATOR, Access, decide
 from holdfast.core.history.capped_json import refusal
@@ -37,6 +37,15 @@ _UNRECORDED: Final = (
 )
 
 
+class GivenReply(NamedTuple):
+    """A reply, the reason why it may be given, and what it is about."""
+
+    text: str
+    reason: str
+    target: str = ""
+    """For the audit log, where the request did not name it: erasing a session takes out its key."""
+
+
 class AuditedReplies:
     """Gives one caller replies of at most `max_bytes`, and notes each in the audit log first."""
 
@@ -59,7 +68,7 @@ class AuditedReplies:
         self,
         action: Action,
         target: Any,
-        give: Callable[[], tuple[str, str]],
+        give: Callable[[], GivenReply],
         *,
         field: str = "sessionKey",
     ) -> str:
@@ -68,9 +77,9 @@ class AuditedReplies:
         A refusal repeats the target in `field`.
         """
         name = cut(str(target), _NAME_CHARS).text
-        is_allowed = False
+        is_allowed, found = False, ""
         try:
-            text, reason = give()
+            text, reason, found = give()
             is_allowed = True
         except RequestRefused as refused:
             reason = refused.error
@@ -84,7 +93,7 @@ class AuditedReplies:
             agent=self._caller.agent,
             session=self._caller.session,
             owner=self._caller.owner,
-            target=self._redactor.text(name),
+            target=self._redactor.text(found or name),
             is_allowed=is_allowed,
             reason=self._redactor.text(reason),
             bytes=len(text.encode()) if is_allowed else 0,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Json
     from holdfast.core.secrets.redaction import Redactor
+    from holdfast.engine.history.replies import GivenReply
     from holdfast.ports import Clock, SessionStore
 
 MAY_READ: Final = "Allowed: what may be read."
@@ -59,7 +60,7 @@ class WorkspaceBase:
         self,
         action: Action,
         target: str,
-        give: Callable[[], tuple[str, str]],
+        give: Callable[[], GivenReply],
         *,
         field: str = "sessionKey",
     ) -> str:

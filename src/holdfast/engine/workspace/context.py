@@ -12,6 +12,7 @@ from holdfast.core.history.page import NOTICE
 from holdfast.core.limits import CHECKPOINT_CHARS, RESEED_CHARS, TURN_WAIT_SECONDS
 from holdfast.core.log.records import Assistant, ModelChange
 from holdfast.core.models.catalog import window_of
+from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.reseed import reseed
 from holdfast.engine.session import checkpoints
 from holdfast.engine.session.options import SessionOptions, check_window
@@ -51,7 +52,7 @@ class WorkspaceContext:
     def status(self, session: str, *, window: int | None = None) -> str:
         """The size of the next request of a session, and when its next compaction is due."""
 
-        def give() -> tuple[str, str]:
+        def give() -> GivenReply:
             key, reason = self._base.resolve(session)
             status = self._open(key, window).status()
             reply = {
@@ -61,7 +62,7 @@ class WorkspaceContext:
                 "fill": round(status.fill, 4),
                 "share": round(status.share, 4),
             }
-            return self._base.encode(reply), reason
+            return GivenReply(self._base.encode(reply), reason)
 
         return self._base.reply("status", session, give)
 
@@ -75,25 +76,25 @@ class WorkspaceContext:
     ) -> str:
         """Compact the view of a session now. A preview only reports what that would do."""
 
-        def give() -> tuple[str, str]:
+        def give() -> GivenReply:
             find = self._base.resolve if preview else self._base.resolve_to_change
             key, reason = find(session)
             result = self._open(key, None, is_preview=preview).compact(
                 focus, preview=preview, wait=wait
             )
             reply = {"sessionKey": str(key), **camel(msgspec.to_builtins(result))}
-            return self._base.encode(reply, "summary"), reason
+            return GivenReply(self._base.encode(reply, "summary"), reason)
 
         return self._base.reply("compact", session, give)
 
     def checkpoint(self, session: str, *, max_chars: int = CHECKPOINT_CHARS) -> str:
         """The newest stored checkpoint of a session; without one, its state now."""
 
-        def give() -> tuple[str, str]:
+        def give() -> GivenReply:
             key, reason = self._base.resolve(session)
             found = checkpoints.load(self._base.store, key)
             state = found.state or checkpoints.take(self._base.store, key).state
-            return self._show(key, state, found.record, max_chars), reason
+            return GivenReply(self._show(key, state, found.record, max_chars), reason)
 
         return self._base.reply("checkpoint", session, give)
 
@@ -106,28 +107,28 @@ class WorkspaceContext:
     ) -> str:
         """Store a checkpoint of a session: its state now, with the given fields."""
 
-        def give() -> tuple[str, str]:
+        def give() -> GivenReply:
             key, reason = self._base.resolve_to_change(session)
             given = self._base.redactor.value(dict(fields or {}))
             taken = checkpoints.take(
                 self._base.store, key, extra=given or None, clock=self._base.clock
             )
             record = checkpoints.save(self._base.store, key, taken.state)
-            return self._show(key, taken.state, record, max_chars), reason
+            return GivenReply(self._show(key, taken.state, record, max_chars), reason)
 
         return self._base.reply("checkpoint", session, give)
 
     def resume(self, session: str, *, max_chars: int = RESEED_CHARS) -> str:
         """A session as text for a model that goes on with it: summary, then newest messages."""
 
-        def give() -> tuple[str, str]:
+        def give() -> GivenReply:
             base = self._base
             key, reason = base.resolve(session)
             told = reseed(
                 base.store, key, identity=base.caller, cap=max_chars, redactor=base.redactor
             )
             reply = {"sessionKey": str(key), "text": told.text, "omittedMessages": told.omitted}
-            return base.encode(reply, "text"), reason
+            return GivenReply(base.encode(reply, "text"), reason)
 
         return self._base.reply("reseed", session, give)
 

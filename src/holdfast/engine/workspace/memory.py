@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.history.capped_json import listing
 from holdfast.core.history.page import NOTICE
 from holdfast.core.limits import RECALL_LIMIT
-from holdfast.core.text.cut import cut
+from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.workspace.base import MAY_READ
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from holdfast.ports import Notes
     from holdfast.providers.embeddings import Embedder
 
-_TARGET_CHARS: Final = 40
-"""The beginning of a note, as the audit log names it."""
 _NO_PATH: Final = (
     "that is not the path of a file of notes; give a citation as a search shows it, or the name of "
     "a file such as MEMORY.md"
@@ -46,34 +44,35 @@ class WorkspaceMemory:
     def search(self, query: str, *, scope: Scope = "all", limit: int = RECALL_LIMIT) -> str:
         """The passages of notes and sessions that answer a query, best first."""
 
-        def give() -> tuple[str, str]:
+        def give() -> GivenReply:
             memory = self._memory(self._embedder)
             hits = memory.search(query, scope=scope, limit=limit)
             rows = [_as_row(msgspec.to_builtins(hit)) for hit in hits]
             reply: Json = {"scope": self._base.scope, "notice": NOTICE}
             if memory.notice:
-                reply["searched"] = memory.notice
-            return listing(rows, reply, self._base.cap, field="hits"), MAY_READ
+                reply["searchNotice"] = memory.notice
+            return GivenReply(listing(rows, reply, self._base.cap, field="hits"), MAY_READ)
 
-        return self._base.reply("search", query, give, field="query")
+        # No words of the query: the audit log outlives what an owner erases.
+        return self._base.reply("search", scope, give, field="searched")
 
     def get(self, citation: str) -> str:
         """The text at a citation of a search, or of a whole file of notes."""
 
-        def give() -> tuple[str, str]:
+        def give() -> GivenReply:
             try:
                 text = self._memory(None).get(citation, max_chars=self._base.cap)
             except PathRejected:
                 raise RequestRefused("invalid", _NO_PATH) from None
             reply = {"citation": citation, "notice": NOTICE, "text": text}
-            return self._base.encode(reply, "text"), MAY_READ
+            return GivenReply(self._base.encode(reply, "text"), MAY_READ)
 
-        return self._base.reply("read", citation, give, field="citation")
+        return self._base.reply("read", citation.partition("#")[0], give, field="citation")
 
     def add(self, text: str) -> str:
         """Save a note for the caller's agent and owner. Text that holds a secret is refused."""
 
-        def give() -> tuple[str, str]:
+        def give() -> GivenReply:
             kept = self._notes().append([text])
             for refused in kept.refused:
                 raise RequestRefused(
@@ -81,10 +80,9 @@ class WorkspaceMemory:
                 )
             saved = [{"path": note.path, "line": note.line} for note in kept.saved]
             reply = {"saved": saved, "isKnown": bool(kept.known)}
-            return self._base.encode(reply), "Allowed: the caller's own notes."
+            return GivenReply(self._base.encode(reply), "Allowed: the caller's own notes.")
 
-        target = cut(text, _TARGET_CHARS, keep="head").text
-        return self._base.reply("note", target, give, field="text")
+        return self._base.reply("note", "", give, field="text")
 
     def _notes(self) -> Notes:
         base = self._base

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core.history.page import NOTICE
-from holdfast.core.limits import EXCERPT_CHARS, REF_CHARS
+from holdfast.core.limits import EXCERPT_CHARS, EXCERPT_CHARS_MIN, REF_CHARS
+from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.outputs import Outputs
 from holdfast.engine.workspace.base import MAY_READ, camel
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 _SESSIONS_SEARCHED: Final = 100
 """The newest sessions in which a ref without a session is looked for."""
+
+_OWN_BYTES: Final = 400
+"""Room for the fields beside the part: scope, length, masks."""
 
 
 class WorkspaceOutputs:
@@ -43,19 +47,31 @@ class WorkspaceOutputs:
         Without a session it is looked for in those that the caller may read, the newest first.
         """
 
-        def give() -> tuple[str, str]:
+        def give() -> GivenReply:
             key, reason = self._base.resolve(session) if session else (self._find(ref), MAY_READ)
-            part = self._outputs.read(
+            text = self._part(
                 key, ref, offset=offset, lines=lines, pattern=pattern, max_chars=max_chars
             )
+            return GivenReply(text, reason, str(key))
+
+        return self._base.reply("output", session or ref, give, field="ref")
+
+    def _part(self, key: SessionKey, ref: str, *, max_chars: int, **where: Any) -> str:
+        """A part that fits the cap as a whole, so that the next one begins where it ends."""
+        cap = self._base.cap - _OWN_BYTES
+        while True:
+            part = self._outputs.read(key, ref, max_chars=max_chars, **where)
             fields = camel(msgspec.to_builtins(part))
             reply = {"sessionKey": str(key), "notice": NOTICE, **fields, "text": part.text}
             reply["truncated"] = reply.pop("isCut", False)
             reply.pop("bytes", None)  # those of the reply; the output's are in its note
-            return self._base.encode(reply, "text"), reason
-
-        target = f"{session}#{ref}" if session else ref
-        return self._base.reply("output", target, give, field="ref")
+            size = len(msgspec.json.encode(reply))
+            if size <= cap:
+                return self._base.encode(reply, "text")
+            if max_chars == EXCERPT_CHARS_MIN:  # no whole part fits, so there is no way on
+                reply |= {"nextOffset": None, "nextLines": None}
+                return self._base.encode(reply, "text")
+            max_chars = max(EXCERPT_CHARS_MIN, min(max_chars - 1, max_chars * cap // size))
 
     def _find(self, ref: str) -> SessionKey:
         """The newest session that the caller may read and that holds an output."""

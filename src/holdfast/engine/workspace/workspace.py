@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from holdfast.config import AGENT_DEFAULT
 from holdfast.core.limits import HISTORY_BYTES_MAX
 from holdfast.engine.history.history import History
+from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.workspace.base import MAY_READ, WorkspaceBase
 from holdfast.engine.workspace.context import WorkspaceContext
 from holdfast.engine.workspace.memory import WorkspaceMemory
@@ -65,9 +66,9 @@ class CallerWorkspace:
         """The sessions that the caller may read, the most recently active first; audited."""
         found: list[SessionInfo] = []
 
-        def give() -> tuple[str, str]:
+        def give() -> GivenReply:
             found.extend(self._base.lookup.visible())
-            return "", MAY_READ
+            return GivenReply("", MAY_READ)
 
         return found if not self._base.reply("list", "", give) else []
 

@@ -212,14 +212,15 @@ class _Handlers:
         reply = _decode(text)
         if "status" in reply:
             raise _bad_params(str(reply.get("error", "refused")))
-        lead = _RESUME.format(key=reply["sessionKey"])
+        key = str(reply.get("sessionKey", ""))
         messages = [
             types.PromptMessage(role="user", content=types.TextContent(text=part))
-            for part in (lead, fence_context(reply["text"], f"session {reply['sessionKey']}"))
+            for part in (
+                _RESUME.format(key=key),
+                fence_context(str(reply.get("text", "")), f"session {key}"),
+            )
         ]
-        return types.GetPromptResult(
-            description=f"Resume the session {reply['sessionKey']}.", messages=messages
-        )
+        return types.GetPromptResult(description=f"Resume the session {key}.", messages=messages)
 
     async def complete(
         self, context: Context, params: types.CompleteRequestParams

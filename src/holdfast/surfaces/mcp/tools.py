@@ -49,6 +49,8 @@ _NOTE_CHARS_MAX: Final = 8_000
 """A note is one statement; some list the steps of a recipe."""
 _WINDOW_TOKENS_MAX: Final = 100_000_000
 """Fifty times the largest window there is."""
+_WAIT_SECONDS: Final = 10.0
+"""A client that waits for an answer would rather hear that a turn is running."""
 _Entry = Annotated[str, Meta(min_length=1, max_length=_TEXT_CHARS_MAX)]
 _Entries = Annotated[list[_Entry], Meta(max_length=_TEXTS_MAX)]
 
@@ -225,7 +227,9 @@ class ContextCompact(Arguments):
     preview: Annotated[bool, Meta(description="Only report what would be done.")] = False
 
     def call(self, workspace: CallerWorkspace) -> str:
-        return workspace.context.compact(self.session_key, focus=self.focus, preview=self.preview)
+        return workspace.context.compact(
+            self.session_key, focus=self.focus, preview=self.preview, wait=_WAIT_SECONDS
+        )
 
 
 class CheckpointCreate(Arguments):

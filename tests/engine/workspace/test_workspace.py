@@ -1,0 +1,224 @@
+"""Everything that a workspace answers is decided like reading, bounded, and in the audit log."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from itertools import product
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+from tests.support.runs import sample
+from tests.surfaces.mcp.owners import NEEDLE, plant
+
+from holdfast import Assistant, Caller, SessionKey, ToolResult, User
+from holdfast.core.history.access import OPERATOR, Visibility, decide, decide_change, subject_of
+from holdfast.core.limits import EXCERPT_CHARS_MIN
+from holdfast.core.log.records import OutputRef
+from holdfast.engine.erasing import erase
+from holdfast.engine.workspace.workspace import CallerWorkspace
+from holdfast.errors import StoreError
+from holdfast.ports import ANY_HEAD
+from holdfast.stores.in_memory import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holdfast import Record
+    from holdfast.ports import SessionStore
+
+CHANGING = {"context.compact", "context.save_checkpoint"}
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    with MemoryStore() as store:
+        yield store
+
+
+def questions(workspace: CallerWorkspace) -> dict[str, Callable[..., Any]]:
+    """Every method of a workspace and of its parts, by name."""
+    found: dict[str, Callable[..., Any]] = {}
+    for name, part in vars(workspace).items():
+        if not name.startswith("_"):
+            for method, function in inspect.getmembers(part, inspect.ismethod):
+                if not method.startswith("_"):
+                    found[f"{name}.{method}"] = function
+    return found
+
+
+def ask_about(function: Callable[..., Any], session: str, ref: str) -> dict[str, Any]:
+    """Call a method about a session, with a ref where it wants one."""
+    wanted = inspect.signature(function).parameters
+    given = {"session": session, "ref": ref}
+    reply = function(**{name: given[name] for name in wanted if name in given})
+    found: dict[str, Any] = json.loads(reply) if isinstance(reply, str) else reply
+    return found
+
+
+def about_sessions(workspace: CallerWorkspace) -> dict[str, Callable[..., Any]]:
+    return {
+        name: function
+        for name, function in questions(workspace).items()
+        if "session" in inspect.signature(function).parameters
+    }
+
+
+def test_the_methods_are_found(store: MemoryStore) -> None:
+    """The tests below walk these; a new one is walked by itself."""
+    names = set(about_sessions(CallerWorkspace(store, OPERATOR)))
+    assert names >= {"history.text", "outputs.read", "context.status", "context.resume"} | CHANGING
+
+
+CALLERS = [
+    Caller(agent, session, owner=owner, visibility=visibility, agents=agents, owners=owners)
+    for visibility, owner, agent, session, (agents, owners) in product(
+        get_args(Visibility),
+        ("", "alice"),
+        ("main", "other"),
+        (None, "root"),
+        (((), ()), (("*",), ()), (("other",), ("bob",))),
+    )
+]
+
+
+def build_world(store: SessionStore) -> dict[SessionKey, str]:
+    """Sessions of two agents and three owners, some of which descend from another; with refs."""
+    refs = {}
+    for agent, owner in product(("main", "other"), ("", "alice", "bob")):
+        for name in ("root", "child"):
+            session = name if owner == "alice" else f"{name}-{owner or 'nobody'}"
+            key = SessionKey(agent, session)
+            parent = str(SessionKey(agent, session.replace("child", "root")))
+            more = {"parent_session": parent, "reason": "spawn"} if name == "child" else {}
+            store.create(key, owner=owner, **more)
+            text = f"the output of {key}\n" * 30
+            ref = OutputRef(sha256=store.blobs.put(text.encode()), bytes=len(text), kind="text")
+            records: list[Record] = [
+                User(content=f"hello {key}"),
+                Assistant(content="hi"),
+                ToolResult(tool_use_id="c", content="preview", output_ref=ref),
+            ]
+            store.append(key, records, expect=ANY_HEAD)
+            refs[key] = ref.sha256
+    return refs
+
+
+@pytest.mark.parametrize("caller", sample(CALLERS, share=1 / 12))
+def test_every_method_decides_as_reading_does(store: MemoryStore, caller: Caller) -> None:
+    """One decision for what is listed, read, planned and resumed; a stricter one for changes."""
+    refs = build_world(store)
+    workspace = CallerWorkspace(store, caller)
+
+    def find(key: SessionKey) -> Any:
+        return subject_of(key, store.header(key)) if key in refs else None
+
+    listed = {info.key for info in workspace.sessions()}
+    for key, ref in refs.items():
+        may_read = decide(caller, find(key), find).is_allowed
+        may_change = decide_change(caller, find(key), find).is_allowed
+        assert (key in listed) == may_read
+        for name, function in about_sessions(workspace).items():
+            reply = ask_about(function, str(key), ref)
+            expected = may_change if name in CHANGING else may_read
+            assert (reply.get("status") != "forbidden") == expected, (name, key, reply)
+            if not may_read:
+                assert "hello" not in str(reply)
+        found = workspace.outputs.read(ref)  # by its hash alone
+        assert ("the output of" in found) == may_read, (key, found)
+
+
+def test_erasing_takes_a_session_out_of_the_audit_log(store: MemoryStore) -> None:
+    """Whatever was asked about it, in whichever way, no line names it or quotes it afterwards."""
+    alice = plant(store, "alice")
+    workspace = CallerWorkspace(store, Caller("main", None, owner="alice", visibility="agent"))
+    for name in (str(alice.key), alice.key.session):
+        for function in about_sessions(workspace).values():
+            ask_about(function, name, alice.sha256)
+    workspace.outputs.read(alice.sha256)
+    workspace.memory.get(f"{alice.key}#{alice.records[0]}")
+    workspace.memory.search(f"{NEEDLE} {alice.words[1]}", scope="all")
+    workspace.memory.add(f"{NEEDLE} {alice.words[1]} is noted")
+    before = str(store.audit.entries().accesses)
+    assert str(alice.key) in before
+
+    erase(store, owner="alice")
+
+    after = str(store.audit.entries().accesses)
+    names = ("alice", alice.key.session, alice.sha256[:16], *alice.words, *alice.records, NEEDLE)
+    assert [name for name in names if name in after] == []
+
+
+@pytest.mark.parametrize("cap", [2_400, 9_000])
+@pytest.mark.parametrize("text", ["a line of text\n" * 500, "世界🌍\t\x01" * 900, "x" * 9_000])
+def test_parts_of_an_output_make_up_the_whole(store: MemoryStore, cap: int, text: str) -> None:
+    """Following `nextOffset` gives every character once, however small the replies are."""
+    key = SessionKey("main", "work")
+    store.create(key)
+    ref = OutputRef(sha256=store.blobs.put(text.encode()), bytes=len(text.encode()), kind="text")
+    result = ToolResult(tool_use_id="c", content="preview", output_ref=ref)
+    store.append(key, [result], expect=ANY_HEAD)
+    workspace = CallerWorkspace(store, OPERATOR, max_bytes=cap)
+    offset: int | None = 0
+    found = []
+    while offset is not None:
+        part = workspace.outputs.read(ref.sha256, offset=offset, max_chars=120_000)
+        assert len(part.encode()) <= cap
+        reply = json.loads(part)
+        found.append(reply["text"])
+        assert len(reply["text"]) >= min(EXCERPT_CHARS_MIN // 8, len(text))
+        offset = reply.get("nextOffset")
+        assert reply["truncated"] == (offset is not None)
+    assert "".join(found) == text
+
+
+def test_a_compaction_is_applied_and_bounded(store: MemoryStore) -> None:
+    """A preview stores nothing; the compaction itself does, without a model; status tells of it."""
+    key = SessionKey("main", "work")
+    store.create(key)
+    for number in range(12):
+        text = f"Step {number}: the port is 80{number:02}. " * 20
+        said: list[Record] = [
+            User(content=text),
+            Assistant(content=f"Done {number}. " * 40, model="gpt-5"),
+        ]
+        store.append(key, said, expect=ANY_HEAD)
+    workspace = CallerWorkspace(store, OPERATOR)
+    head = store.head(key)
+
+    preview = json.loads(workspace.context.compact("work", preview=True))
+    assert preview["outcome"] == "preview"
+    assert store.head(key) == head
+    done = json.loads(workspace.context.compact("work", focus="the port"))
+    assert (done["outcome"], done["method"]) == ("applied", "extract")
+    assert done["tokensAfter"] < done["tokensBefore"]
+    status = json.loads(workspace.context.status("work"))
+    assert (status["compactions"], status["model"]) == (1, "gpt-5")
+    assert status["window"]["tokens"] == 400_000
+    assert json.loads(workspace.context.status("work", window=32_000))["window"]["tokens"] == 32_000
+    store.leases.acquire(key, "a turn", 60.0)
+    busy = json.loads(workspace.context.compact("work", wait=0.0))
+    assert busy["status"] == "error"
+    assert "turn" in busy["error"]
+    small = json.loads(workspace.context.status("work", window=100))
+    assert small["status"] == "error"
+    assert "100" in small["error"]
+
+
+def test_nothing_is_given_that_cannot_be_recorded(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the audit log cannot be written, every method answers with a refusal."""
+    alice = plant(store, "alice")
+    workspace = CallerWorkspace(store, Caller("main", None, owner="alice", visibility="agent"))
+
+    def fail(_access: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(store.audit, "note", fail)
+    for name, function in about_sessions(workspace).items():
+        reply = ask_about(function, str(alice.key), alice.sha256)
+        assert "could not be written to the audit log" in reply["error"], name
+        assert not any(word in str(reply) for word in alice.words)
+    assert workspace.sessions() == []
+    assert alice.words[-1] not in workspace.memory.search(NEEDLE)
