@@ -107,6 +107,7 @@ def check_command(
         assert found[0] == found[1], way
 
 
+@pytest.mark.files_only("it opens a store of each kind itself")
 @pytest.mark.sampled(1 / 2, "more")
 @pytest.mark.parametrize("more", MODES, ids=repr)
 @pytest.mark.parametrize("name", NAMES)
@@ -117,6 +118,7 @@ def test_a_command_does_the_same_in_files_and_in_memory(
     check_command(name, more, ("memory:", f"{tmp_path}/{{}}"), tmp_path, monkeypatch)
 
 
+@pytest.mark.files_only("it opens a store of each kind itself")
 @pytest.mark.parametrize(
     ("name", "more"),
     sample([(name, more) for name in NAMES for more in MODES], share=0.25),
@@ -151,6 +153,7 @@ def slash_answers(address: str, patch: pytest.MonkeyPatch) -> list[str]:
     return answers
 
 
+@pytest.mark.files_only("it opens a store of each kind itself")
 def test_slash_commands_do_the_same_on_every_store(
     tmp_path: Path, postgres_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
