@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.stores.copying.stores_to_copy import DAMAGED, OWNED, PLAIN, fill, state_of
@@ -105,6 +105,35 @@ def test_payloads_follow_the_settings(
             assert len(list(store.blobs)) == 1
     stored = copy("shared", "another", "--json").json["sessions"]
     assert sum(session["payloads"] for session in stored) == 0
+
+
+@pytest.mark.files_only("it looks into folders")
+def test_payloads_move_into_a_bucket_and_out_of_it(
+    copy: Callable[..., Result], s3_options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the usual AWS variables; what is shared by both sides stays where it is."""
+    bucket = "s3://tests/moved"
+    for name, option in (
+        *(("AWS_ENDPOINT_URL", "endpoint"), ("AWS_ACCESS_KEY_ID", "access_key_id")),
+        *(("AWS_SECRET_ACCESS_KEY", "secret_access_key"), ("AWS_REGION", "region")),
+    ):
+        monkeypatch.setenv(name, s3_options[option])
+    moved = copy("here", "there", "--to-blobs", bucket, "--json")
+    assert moved.status == 0, moved.err
+    assert sum(session["payloads"] for session in moved.json["sessions"]) == 1
+    assert not os.path.exists("there/blobs")
+    monkeypatch.setenv("HOLDFAST_BLOBS", bucket)
+    shared = copy("there", "third", "--json")
+    assert shared.status == 0, shared.err
+    assert sum(session["payloads"] for session in shared.json["sessions"]) == 0
+    assert copy("third", "back", "--to-blobs", "-").status == 0
+    with open_store("here") as here, open_store("back") as back:
+        assert state_of(back) == state_of(here)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another-secret")
+    refused = copy("here", "fourth", "--from-blobs", "-")
+    assert refused.status != 0
+    assert "refuses the key" in refused.out + refused.err
+    assert "another-secret" not in refused.out + refused.err
 
 
 def test_no_password_is_shown(copy: Callable[..., Result]) -> None:
