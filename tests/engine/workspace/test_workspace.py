@@ -212,10 +212,10 @@ def test_nothing_is_given_that_cannot_be_recorded(
     alice = plant(store, "alice")
     workspace = CallerWorkspace(store, Caller("main", None, owner="alice", visibility="agent"))
 
-    def fail(_access: object) -> None:
+    def fail(_audit: object, _access: object) -> None:
         raise StoreError("the disk is full")
 
-    monkeypatch.setattr(store.audit, "note", fail)
+    monkeypatch.setattr(type(store.audit), "note", fail)
     for name, function in about_sessions(workspace).items():
         reply = ask_about(function, str(alice.key), alice.sha256)
         assert "could not be written to the audit log" in reply["error"], name

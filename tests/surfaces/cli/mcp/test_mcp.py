@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +46,41 @@ def test_a_client_starts_it(tmp_path: Path, mode: Any) -> None:
     anyio.run(run)
     with JsonlStore(root) as store:
         assert [access.owner for access in store.audit.entries().accesses] == ["alice"] * 3
+
+
+@pytest.mark.files_only("a process of its own reads the folder")
+def test_a_pipe_is_answered_to_its_end(tmp_path: Path) -> None:
+    """Requests that came before the end of the input are answered; a bad line stops nothing."""
+    root = str(tmp_path / "root")
+    with JsonlStore(root) as store:
+        alice = plant(store, "alice")
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    client = {"clientInfo": {"name": "a pipe", "version": "1"}}
+    history = {"name": "sessions_history", "arguments": {"sessionKey": str(alice.key)}}
+    compact = {"name": "context_compact", "arguments": {"sessionKey": str(alice.key)}}
+    lines: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": {**about, **client}},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": history},
+        {"id": "three", "method": "tools/call", "params": compact},
+        {"id": 4, "method": "nothing"},
+        {"id": 5, "method": "tools/call", "params": history},
+        {"method": "notifications/cancelled", "params": {"requestId": 5}},
+    ]
+    text = "".join(json.dumps({"jsonrpc": "2.0", **line}) + "\n" for line in lines)
+    run = subprocess.run(
+        [sys.executable, "-m", "holdfast", "mcp", "--root", root, "--owner", "alice"],
+        input=f"{text}this is no message\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    answers = {answer.get("id"): answer for answer in map(json.loads, run.stdout.splitlines())}
+    assert {1, 2, "three", 4} <= set(answers)
+    assert alice.words[1] in str(answers[2]["result"])
+    assert "outcome" in str(answers["three"]["result"])
+    assert answers[4]["error"]["code"] == -32601
 
 
 @pytest.mark.parametrize(
