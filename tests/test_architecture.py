@@ -89,12 +89,23 @@ ORDER: dict[str, tuple[str, ...]] = {
         "async_session",
     ),
     "surfaces": (
-        *("formatting", "answers", "chat_context", "slash_commands", "async_chat", "mcp"),
+        *(
+            "formatting",
+            "answers",
+            "request_preview",
+            "chat_context",
+            "slash_commands",
+            "async_chat",
+            "mcp",
+            "http",
+            "serve_settings",
+            "gateway_agents",
+        ),
         "cli",
     ),
     "surfaces.cli": (
         *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "copy"),
-        *("mcp", "verbs"),
+        *("mcp", "serve", "verbs"),
     ),
     "testing.conformance": (
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),

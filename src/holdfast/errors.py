@@ -10,12 +10,14 @@ HoldfastError
 │   ├── NoSuchNote          no such file among the notes
 │   ├── AmbiguousName       a prefix that fits several; all of them are named
 │   ├── SessionExists       the id is taken
+│   ├── KeyReused           the key of a message belongs to another one
 │   └── BadSetting          a setting that makes no sense
 ├── CannotFit               no request within the window exists; the sums say why
 ├── InvalidRequest          a request that its provider would refuse
 ├── ModelError              a model that did not answer, and why
 │   └── ContextOverflow     too large for the provider, however small it was made
 ├── TurnInProgress          another holder runs the session's turn
+├── TooManyWaiting          a queue that has no room for another message
 ├── CallDenied              a listener said no to a call
 ├── AccessDenied            a session that this caller may not read
 ├── SecretLost              the value of a handle was found in another run, and never stored

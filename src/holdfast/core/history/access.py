@@ -37,6 +37,18 @@ Action = Literal[
     "compact",
     "checkpoint",
     "note",
+    "context",
+    "events",
+    "create",
+    "label",
+    "fork",
+    "rewind",
+    "undo",
+    "remove",
+    "send",
+    "cancel",
+    "retry",
+    "drop",
 ]
 
 EVERY: Final = "*"

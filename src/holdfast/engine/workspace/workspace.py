@@ -8,7 +8,7 @@ refusal: `{"status": …, "error": …}`.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.config import AGENT_DEFAULT
 from holdfast.core.limits import HISTORY_BYTES_MAX
@@ -21,6 +21,7 @@ from holdfast.engine.workspace.outputs import WorkspaceOutputs
 
 if TYPE_CHECKING:
     from holdfast.core.history.access import Caller
+    from holdfast.core.log.ids import SessionKey
     from holdfast.core.secrets.redaction import Redactor
     from holdfast.engine.workspace.context import ContextSettings
     from holdfast.ports import Clock, SessionInfo, SessionStore
@@ -71,6 +72,15 @@ class CallerWorkspace:
             return GivenReply("", MAY_READ)
 
         return found if not self._base.reply("list", "", give) else []
+
+    def find(self, session: str, *, to_change: bool = False) -> SessionKey:
+        """A session that the caller may read, or change. Raises `RequestRefused`. Not audited."""
+        resolve = self._base.resolve_to_change if to_change else self._base.resolve
+        return resolve(session)[0]
+
+    def mask_value(self, value: Any) -> Any:
+        """A JSON-like value with its secrets masked."""
+        return self._base.redactor.value(value)
 
     def mask(self, text: str) -> str:
         """A text with its secrets masked, for names that a surface shows by itself."""

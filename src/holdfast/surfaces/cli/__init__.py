@@ -80,6 +80,9 @@ COMMANDS: Final = {
     "holdfast.surfaces.cli.verbs.classify": {
         "classify": "Classify provider errors: JSON lines in, JSON lines out",
     },
+    "holdfast.surfaces.cli.serve.serve": {
+        "serve": "Serve sessions over HTTP: messages that are answered once, and a console",
+    },
     "holdfast.surfaces.cli.mcp.mcp": {
         "mcp": "Serve sessions, outputs and memory to an MCP client, over stdin and stdout",
     },

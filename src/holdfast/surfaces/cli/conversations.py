@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.log.records import Assistant, Header, ModelChange, Record
-from holdfast.core.log.refs import restore
 from holdfast.core.log.replay import with_ids
-from holdfast.core.models.catalog import family_of, window_of
+from holdfast.core.models.catalog import window_of
 from holdfast.core.models.messages import Tool, read_tools
 from holdfast.core.models.window import Window
-from holdfast.engine.outputs import payload_of
 from holdfast.errors import NoSuchSession, UsageError
+from holdfast.surfaces.request_preview import model_in, session_records
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from holdfast.core.log.records import Record
     from holdfast.importers import Imported
     from holdfast.surfaces.cli.app import App
 
@@ -96,32 +95,17 @@ def _of_session(app: App, name: str, window: int | None) -> Conversation:
         error.hint = f"{error.hint}; there is no file with that name either"
         raise
     with app.out.busy(f"reading {key}"):
-        found = (
-            app.store.read(key) if window is None else app.store.live(key, window=window).records
-        )
-        records = [
-            restore(each, payload_of(app.store.blobs))
-            for each in found
-            if not isinstance(each, Header)
-        ]
-    provider, model = _model_in(records)
+        records = session_records(app.store, key, window)
+    provider, model = model_in(records)
     return Conversation(str(key), records, provider=provider, model=model)
 
 
 def _of_import(found: Imported) -> Conversation:
     records = with_ids(found.records)
-    provider, model = _model_in(records)
+    provider, model = model_in(records)
     return Conversation(
         found.name, records, found.system, read_tools(found.tools), provider, model, found.format
     )
-
-
-def _model_in(records: Sequence[Record]) -> tuple[str, str]:
-    """Return the provider and model that answered last, or were chosen since."""
-    for record in reversed(records):
-        if isinstance(record, Assistant | ModelChange) and record.model and record.model[0] != "<":
-            return record.provider or "", record.model
-    return "", ""
 
 
 def window_from(args: argparse.Namespace, model: str) -> Window:
@@ -129,11 +113,6 @@ def window_from(args: argparse.Namespace, model: str) -> Window:
     if args.window is not None:
         return Window(args.window, "--window", "stated")
     return window_of(model)
-
-
-def default_dialect(model: str) -> str:
-    family = family_of(model)
-    return family.dialect if family is not None else "anthropic"
 
 
 def add_window(parser: argparse.ArgumentParser) -> None:

@@ -22,12 +22,12 @@ from holdfast.surfaces.cli.conversations import (
     Conversation,
     add_window,
     conversations,
-    default_dialect,
     system_and_tools,
 )
 from holdfast.surfaces.cli.inspect.page import page
 from holdfast.surfaces.cli.inspect.reports import InspectReport, WindowFit, fit_window
 from holdfast.surfaces.formatting import bar, local_time
+from holdfast.surfaces.request_preview import default_dialect
 
 if TYPE_CHECKING:
     import argparse

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.listing import title_of
-from holdfast.core.log.records import User
 from holdfast.core.models.catalog import DIALECTS
-from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Image, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.ledger import LedgerLine, totals
-from holdfast.core.projection.policy import PromptCache
-from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.steps import MEANING
-from holdfast.engine.session.prepare import Prepared, prepare
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.conversations import (
     Conversation,
     add_window,
     conversation,
-    default_dialect,
     system_and_tools,
-    window_from,
 )
 from holdfast.surfaces.formatting import count
+from holdfast.surfaces.request_preview import RequestTerms, as_json, preview
 
 if TYPE_CHECKING:
     import argparse
@@ -33,6 +27,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.models.messages import Block, Message
     from holdfast.core.projection.project import Plan
+    from holdfast.engine.session.prepare import Prepared
     from holdfast.surfaces.formatting import Tone
 
 _TONES: dict[str, Tone] = {
@@ -90,62 +85,21 @@ def _context(args: argparse.Namespace, app: App) -> int:
 
 
 def _prepare(args: argparse.Namespace, found: Conversation, app: App) -> Prepared:
-    model = args.model or found.model
-    aim = target(args.dialect or default_dialect(model), provider=found.provider, model=model)
     system, tools = system_and_tools(args, found)
-    records = [*found.records]
-    if args.prompt:
-        records.append(User(id="prompt", content=args.prompt))
+    terms = RequestTerms(
+        window=args.window,
+        model=args.model or found.model,
+        provider=found.provider,
+        dialect=args.dialect or "",
+        system=system,
+        tools=tools,
+        prompt=args.prompt or "",
+        output=args.output,
+        floor=args.floor,
+        idle=args.idle,
+    )
     with app.out.busy("projecting"):
-        return prepare(
-            ProjectionRequest(
-                records,
-                window_from(args, model),
-                aim,
-                system=system,
-                tools=tools,
-                output_tokens=args.output,
-                floor=args.floor,
-                prompt_cache=PromptCache(idle_seconds=args.idle),
-            )
-        )
-
-
-def as_json(prepared: Prepared) -> dict[str, Any]:
-    """Return the request and the plan for programs."""
-    plan = prepared.plan
-    return {
-        "request": prepared.request,
-        "tokens": plan.tokens,
-        "budget": budget_json(plan),
-        "window": plan.window,
-        "ledger": plan.ledger,
-        "repairs": [
-            {
-                "flaw": repair.flaw,
-                "record": repair.record,
-                "detail": repair.detail,
-                "what": MEANING[repair.flaw],
-            }
-            for repair in plan.repairs
-        ],
-        "decisions": [
-            {"type": record.kind, "reason": getattr(record, "reason", None)}
-            for record in plan.decisions
-        ],
-        "warnings": plan.warnings,
-    }
-
-
-def budget_json(plan: Plan) -> dict[str, Any]:
-    budget = plan.budget
-    return {
-        "tokens": budget.tokens,
-        "ratio": budget.ratio,
-        "available": budget.available,
-        "window": budget.window,
-        **budget.parts(),
-    }
+        return preview(found.records, terms)
 
 
 def _show(prepared: Prepared, app: App, *, is_explained: bool) -> None:

@@ -1,0 +1,222 @@
+"""`serve`: the HTTP gateway."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.errors import BadSetting, HoldfastError, UsageError
+from holdfast.stores.opening import open_store
+from holdfast.surfaces.cli.app import App, Verb
+
+if TYPE_CHECKING:
+    import argparse
+    import socket
+
+    from holdfast.core.history.access import Caller
+    from holdfast.engine.workspace.workspace import CallerWorkspace
+    from holdfast.ports import SessionStore
+    from holdfast.surfaces.http.server import HttpServer
+    from holdfast.surfaces.serve_settings import ServeSettings
+
+_EXAMPLE: Final = """examples:
+  holdfast serve --port 8484
+  holdfast serve --config holdfast.toml --json
+  holdfast serve --new-token laptop --for alice --scope write"""
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", type=int, metavar="N", help="the port (8484); 0 for a free one")
+    parser.add_argument(
+        "--host", metavar="ADDRESS", help="the address (127.0.0.1); others need tokens"
+    )
+    parser.add_argument("--config", metavar="FILE", help="a TOML file with the settings")
+    parser.add_argument("--model", metavar="NAME", help="the model that answers (HOLDFAST_MODEL)")
+    parser.add_argument(
+        "--demo", action="store_true", help="serve a recorded session from a temporary folder"
+    )
+    parser.add_argument("--new-token", metavar="NAME", help="make a token, print it once, and end")
+    parser.add_argument(
+        "--for", dest="token_owner", metavar="OWNER", default="", help="the token's owner; * is all"
+    )
+    parser.add_argument(
+        "--scope", choices=("read", "write", "admin"), default="write", help="the token's scope"
+    )
+
+
+def _serve(args: argparse.Namespace, app: App) -> int:
+    try:
+        from holdfast.surfaces.serve_settings import load_settings
+    except ImportError as error:
+        raise UsageError(
+            f"`holdfast serve` needs a package that is not installed: {error.name or error}",
+            hint="pip install 'holdfast[serve]'",
+        ) from error
+    if args.new_token is not None:
+        return _new_token(args, app)
+    settings = load_settings(args.config)
+    given = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
+    settings = msgspec.structs.replace(
+        settings, server=msgspec.structs.replace(settings.server, **given)
+    )
+    settings.check()
+    with ExitStack() as stack:
+        store = _demo_store(stack, app) if args.demo else app.store
+        _listen(settings, store, args.model or app.settings.model, app)
+    return 0
+
+
+def _new_token(args: argparse.Namespace, app: App) -> int:
+    from holdfast.surfaces.http.identity import new_token
+
+    token, digest = new_token()
+    kept = {
+        "name": args.new_token,
+        "sha256": digest,
+        "owner": args.token_owner,
+        "scope": args.scope,
+    }
+    if app.out.is_json:
+        line = msgspec.json.encode({"token": token, "settings": kept})
+    else:
+        line = token.encode()
+    with app.out.binary() as stream:  # the one place where a token is shown, once
+        stream.write(line + b"\n")
+    if app.out.is_json:
+        return 0
+    app.out.note("it is not kept anywhere: store it now. For the settings:")
+    app.out.note("[[tokens]]")
+    for name, value in kept.items():
+        app.out.note(f"{name} = {msgspec.json.encode(value).decode()}")
+    return 0
+
+
+def _demo_store(stack: ExitStack, app: App) -> SessionStore:
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-demo-"))
+    root = os.path.join(folder, "sessions")
+    with app.out.busy("recording the demo session"):
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast", "demo", "--fast", "--json", "--keep", root],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        raise HoldfastError(f"the demo session could not be made: {done.stderr[-500:]}")
+    return stack.enter_context(open_store(root))
+
+
+def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) -> None:
+    import uvicorn
+
+    from holdfast.engine.gateway.alone import only_gateway
+
+    server = build_server(settings, store, model, app.settings.secrets)
+
+    class Announcing(uvicorn.Server):
+        """Says where it listens when it does."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                port = self.servers[0].sockets[0].getsockname()[1]
+                _announce(settings.server.host, port, store, app)
+
+    config = uvicorn.Config(
+        server.app(),
+        host=settings.server.host,
+        port=settings.server.port,
+        log_level="warning",
+        access_log=False,
+        limit_concurrency=settings.server.connections_max,
+        timeout_graceful_shutdown=max(1, round(settings.gateway.drain_seconds) + 5),
+        server_header=False,
+        h11_max_incomplete_event_size=64 * 1024,
+        ws="none",
+        lifespan="on",
+    )
+    with only_gateway(store.local_folder):
+        uvicorn_server = Announcing(config)
+        try:
+            uvicorn_server.run()
+        except SystemExit as error:
+            raise BadSetting(
+                f"cannot listen on {settings.server.host}:{settings.server.port}",
+                hint="another program may use the port: choose another with --port",
+            ) from error
+        if not uvicorn_server.started:
+            raise HoldfastError("the gateway did not start", hint="its log says why")
+
+
+def _announce(host: str, port: int, store: SessionStore, app: App) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{port}"
+    if app.out.is_json:
+        app.out.json({"listening": url, "store": store.describe(), "pid": os.getpid()})
+        sys.stdout.flush()
+        return
+    app.out.note(f"listening on {url} (stop with Ctrl-C)")
+    app.out.note(f"sessions: {store.describe()}")
+    app.out.note(f"console: {url}/   API: {url}/openapi.json   MCP: {url}/mcp")
+
+
+def build_server(
+    settings: ServeSettings, store: SessionStore, model: str, secrets: Any = None
+) -> HttpServer:
+    """Put the gateway, the routes and MCP together."""
+    from holdfast.engine.gateway.gateway import Gateway
+    from holdfast.engine.redactor import redactor
+    from holdfast.engine.workspace.workspace import CallerWorkspace
+    from holdfast.surfaces.gateway_agents import GatewayAgents
+    from holdfast.surfaces.http.server import HttpServer
+
+    agents = GatewayAgents(store, settings.agents, model=model, secrets=secrets)
+    masks = redactor(secrets or {})
+
+    def workspace_of(caller: Caller) -> CallerWorkspace:
+        return CallerWorkspace(store, caller, redactor=masks)
+
+    server = HttpServer(
+        Gateway(store, agents.open, settings.gateway),
+        workspace_of,
+        tokens=settings.tokens,
+        guard=settings.server.guard(),
+    )
+    mcp = _mcp_app(server, workspace_of, settings)
+    if mcp is not None:
+        server.mount(mcp)
+    return server
+
+
+def _mcp_app(server: HttpServer, workspace_of: Any, settings: ServeSettings) -> Any:
+    """MCP over HTTP, where its package is installed."""
+    try:
+        from holdfast.surfaces.mcp.server import McpClient, build_server
+        from holdfast.surfaces.mcp.transports import http_app
+    except ImportError:
+        return None
+    from holdfast.errors import AccessDenied
+
+    def client_of(request: Any) -> McpClient:
+        client = server.find_client(request)
+        if client is None:
+            raise AccessDenied("a valid token is needed", hint="send `Authorization: Bearer TOKEN`")
+        return McpClient(client.caller, is_read_only=not client.may("write"))
+
+    hosts = [f"{host}:*" for host in ("127.0.0.1", "localhost", "[::1]", *settings.server.hosts)]
+    bare = [*hosts, *settings.server.hosts]
+    origins = [f"http://{host}" for host in bare] + [f"https://{host}" for host in bare]
+    return http_app(
+        build_server(client_of, workspace_of),
+        hosts=bare,
+        origins=[*origins, *settings.server.origins],
+    )
+
+
+VERBS = {"serve": Verb(_add_serve, _serve, _EXAMPLE)}

@@ -1,0 +1,82 @@
+"""Opens the sessions of a gateway: each agent has its model and its terms."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from holdfast.engine.session.async_session import AsyncSession
+from holdfast.engine.session.options import check_window, read_options
+from holdfast.providers.models import async_model
+from holdfast.surfaces.serve_settings import AgentSettings, load_tools
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.engine.session.options import SessionOptions
+    from holdfast.ports import AsyncModel, SessionStore
+
+
+class GatewayAgents:
+    """The agents of a gateway. An agent that the settings do not name has the default ones."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        agents: Mapping[str, AgentSettings],
+        *,
+        model: str,
+        secrets: Mapping[str, str] | None = None,
+    ) -> None:
+        """`model` answers for agents without one. Raises `BadSetting` for what cannot be used."""
+        self._store = store
+        self._default = model
+        self._secrets = dict(secrets or {})
+        self._agents = {"": AgentSettings(), **agents}
+        self._models: dict[str, AsyncModel] = {}
+        self._options = {name: self._read(agent) for name, agent in self._agents.items()}
+
+    def _read(self, agent: AgentSettings) -> SessionOptions:
+        options = read_options(
+            {
+                "system": agent.system or None,
+                "window": agent.window,
+                "floor": agent.floor,
+                "output_tokens": agent.output_tokens,
+                "policy": agent.policy,
+                "notes": agent.notes,
+                "checkpoints": agent.checkpoints,
+                "steps": agent.steps,
+                "tools": load_tools(agent.tools),
+                "secrets": self._secrets or None,
+            }
+        )
+        check_window(options, self._model(agent.model or self._default))
+        return options
+
+    def _model(self, name: str) -> AsyncModel:
+        if name not in self._models:
+            self._models[name] = async_model(name)
+        return self._models[name]
+
+    def model_name(self, agent: str) -> str:
+        """Return the name of the model that answers for an agent."""
+        return self._agents.get(agent, self._agents[""]).model or self._default
+
+    def options(self, agent: str) -> SessionOptions:
+        """Return the terms of an agent's sessions."""
+        return self._options.get(agent, self._options[""])
+
+    async def open(self, key: SessionKey) -> AsyncSession:
+        """Open a session, off the event loop."""
+        settings = self._agents.get(key.agent, self._agents[""])
+        summariser = self._model(settings.summary_model) if settings.summary_model else None
+        return await asyncio.to_thread(
+            AsyncSession,
+            self._store,
+            key,
+            self._model(self.model_name(key.agent)),
+            self.options(key.agent),
+            summariser=summariser,
+        )

@@ -1,0 +1,244 @@
+"""Routes of the context: status, plan, what if, compaction, checkpoints, records, outputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+
+from holdfast.core.log.ids import is_name
+from holdfast.core.log.refs import restore
+from holdfast.core.models.catalog import DIALECTS, window_of
+from holdfast.core.projection.policy import Policy
+from holdfast.engine.outputs import payload_of
+from holdfast.surfaces.http.problems import Problem
+from holdfast.surfaces.http.route import (
+    HttpAnswer,
+    HttpQuery,
+    JsonBody,
+    JsonObject,
+    Route,
+    text_answer,
+)
+from holdfast.surfaces.request_preview import (
+    RequestTerms,
+    as_json,
+    model_in,
+    plan_json,
+    preview,
+    session_records,
+)
+
+if TYPE_CHECKING:
+    from holdfast.engine.session.prepare import Prepared
+    from holdfast.surfaces.http.route import HttpCall
+
+Tokens = Annotated[int, msgspec.Meta(ge=1, le=100_000_000)]
+_POLICY: Final = frozenset(Policy.__struct_fields__)
+
+
+class StatusQuery(HttpQuery, frozen=True):
+    """The window to report for."""
+
+    window: Tokens | None = None
+
+
+class ContextQuery(HttpQuery, frozen=True):
+    """The terms of the request; each stands for a what-if."""
+
+    window: Tokens | None = None
+    """The context window in tokens; the model's by default."""
+    model: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    dialect: Annotated[str, msgspec.Meta(max_length=50)] = ""
+    output: Tokens | None = None
+    """Tokens to reserve for the reply."""
+    idle: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
+    """Seconds since the last call; after five minutes the prompt cache is cold."""
+    prompt: Annotated[str, msgspec.Meta(max_length=20_000)] = ""
+    """The next message of the user."""
+    policy: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
+    """A JSON object with thresholds of the policy that are to be other than by default."""
+    request: bool = False
+    """Also give the request itself."""
+
+
+class CompactBody(JsonBody, frozen=True):
+    """The compaction that is asked for."""
+
+    focus: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+    preview: bool = False
+    """Only report what it would do."""
+
+
+class CheckpointBody(JsonBody, frozen=True):
+    """Fields to add to the checkpoint."""
+
+    fields: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class OutputQuery(HttpQuery, frozen=True):
+    """The part of the output."""
+
+    offset: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
+    lines: Annotated[str, msgspec.Meta(max_length=50)] | None = None
+    pattern: Annotated[str, msgspec.Meta(max_length=500)] | None = None
+    max_chars: Annotated[int, msgspec.Meta(ge=1, le=100_000)] | None = None
+
+
+def _status(call: HttpCall) -> HttpAnswer:
+    key = call.session()
+    return text_answer(call.workspace.context.status(str(key), window=call.query.window))
+
+
+def _context(call: HttpCall) -> HttpAnswer:
+    """The fate of every record in the next request, and the sums. Nothing is stored, so that any
+    window, model or policy can be tried."""
+    prepared = prepare_context(call)
+    found = as_json(prepared) if call.query.request else plan_json(prepared.plan)
+    return HttpAnswer(call.workspace.mask_value(msgspec.to_builtins(found)))
+
+
+def prepare_context(call: HttpCall) -> Prepared:
+    """The next request of the session in the address, under the terms in the query."""
+    key = call.session()
+    query: ContextQuery = call.query
+    if query.dialect and query.dialect.partition(":")[0] not in DIALECTS:
+        raise Problem(
+            400, f"there is no dialect `{query.dialect}`", hint=f"one of {', '.join(DIALECTS)}"
+        )
+    provider, model = model_in(list(call.store.last(key, 200)))
+    model = query.model or model
+    window = query.window or window_of(model).tokens
+    records = session_records(call.store, key, window)
+    terms = RequestTerms(
+        window=query.window,
+        model=model,
+        provider=provider,
+        dialect=query.dialect,
+        prompt=query.prompt,
+        output=query.output,
+        idle=query.idle,
+        policy=read_policy(query.policy),
+    )
+    return preview(records, terms)
+
+
+def read_policy(text: str) -> Policy:
+    """A policy from a JSON object of thresholds."""
+    if not text:
+        return Policy()
+    try:
+        given = msgspec.json.decode(text.encode("utf-8", "replace"))
+        if not isinstance(given, dict) or set(given) - _POLICY:
+            raise ValueError(f"thresholds are {', '.join(sorted(_POLICY))}")
+        return msgspec.convert(given, Policy)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Problem(400, f"the policy cannot be read: {error}") from error
+
+
+def _compact(call: HttpCall) -> HttpAnswer:
+    body: CompactBody = call.body
+    key = call.session(to_change=not body.preview)
+    return text_answer(
+        call.workspace.context.compact(str(key), focus=body.focus, preview=body.preview, wait=0)
+    )
+
+
+def _checkpoint(call: HttpCall) -> HttpAnswer:
+    return text_answer(call.workspace.context.checkpoint(str(call.session())))
+
+
+def _save_checkpoint(call: HttpCall) -> HttpAnswer:
+    key = call.session(to_change=True)
+    text = call.workspace.context.save_checkpoint(str(key), fields=call.body.fields)
+    return text_answer(text, 201)
+
+
+def _record(call: HttpCall) -> HttpAnswer:
+    key, name = call.session(), call.path["record"]
+    if not name or len(name) > 200:
+        raise Problem(404, "there is no such record")
+    record = call.store.find(key, name)
+    shown = msgspec.to_builtins(restore(record, payload_of(call.store.blobs)))
+    return HttpAnswer(call.workspace.mask_value({"type": record.kind, **shown}))
+
+
+def _output(call: HttpCall) -> HttpAnswer:
+    key, query = call.session(), call.query
+    given = {
+        name: value
+        for name in ("offset", "lines", "pattern", "max_chars")
+        if (value := getattr(query, name)) is not None
+    }
+    ref = call.path["ref"]
+    if not is_name(ref):
+        raise Problem(404, "there is no such output", hint="a ref is letters and digits")
+    return text_answer(call.workspace.outputs.read(ref, session=str(key), **given))
+
+
+_SESSION: Final = "/v1/sessions/{agent}/{session}"
+ROUTES: Final = (
+    Route(
+        "GET",
+        f"{_SESSION}/status",
+        "The size of the next request, and when a compaction is due",
+        _status,
+        JsonObject,
+        query=StatusQuery,
+        problems=(422,),
+    ),
+    Route(
+        "GET",
+        f"{_SESSION}/context",
+        "The next request: sums, and the fate of every record",
+        _context,
+        JsonObject,
+        query=ContextQuery,
+        action="context",
+        problems=(422,),
+    ),
+    Route(
+        "POST",
+        f"{_SESSION}/compact",
+        "Compact the context now, or preview it",
+        _compact,
+        JsonObject,
+        scope="write",
+        body=CompactBody,
+        problems=(409,),
+    ),
+    Route(
+        "GET",
+        f"{_SESSION}/checkpoint",
+        "The newest checkpoint, or the state now",
+        _checkpoint,
+        JsonObject,
+    ),
+    Route(
+        "POST",
+        f"{_SESSION}/checkpoint",
+        "Store a checkpoint",
+        _save_checkpoint,
+        JsonObject,
+        scope="write",
+        body=CheckpointBody,
+        status=201,
+        problems=(409,),
+    ),
+    Route(
+        "GET",
+        f"{_SESSION}/records/{{record}}",
+        "One record in full",
+        _record,
+        JsonObject,
+        action="read",
+    ),
+    Route(
+        "GET",
+        f"{_SESSION}/outputs/{{ref}}",
+        "An offloaded output, whole or in part",
+        _output,
+        JsonObject,
+        query=OutputQuery,
+    ),
+)

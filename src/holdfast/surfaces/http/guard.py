@@ -1,0 +1,204 @@
+"""The door: which hosts and origins are answered, how large and how slow a request may be."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+
+    Scope = MutableMapping[str, Any]
+    Message = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+    App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_HEADERS: Final = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        b"connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; "
+        b"frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+_BUCKETS_MAX: Final = 10_000
+"""Clients whose rate is remembered."""
+
+
+class GuardSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of what is let in."""
+
+    hosts: tuple[str, ...] = ()
+    """Host names beside those of the loopback address."""
+    origins: tuple[str, ...] = ()
+    """Origins of other pages that may send requests, such as `https://console.example`."""
+    body_bytes_max: int = 10 * 1024 * 1024
+    body_seconds: float = 30.0
+    """The longest time that a body may take to arrive."""
+    requests_per_second: float = 200.0
+    """Of one client address, in the long run."""
+    requests_burst: int = 1_000
+
+
+class Guard:
+    """Refuses what must not reach the routes, and sets the headers of every answer."""
+
+    def __init__(self, app: App, settings: GuardSettings) -> None:
+        self.inner = app
+        """The application behind the door."""
+        self._settings = settings
+        self._hosts = frozenset((*LOOPBACK, *map(str.casefold, settings.hosts)))
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.inner(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                present = {name.lower() for name, _value in message.get("headers", ())}
+                extra = [pair for pair in _HEADERS if pair[0] not in present]
+                message["headers"] = [*message.get("headers", ()), *extra]
+            await send(message)
+
+        try:
+            self._check(scope)
+            body = await self._read(scope, receive)
+        except Problem as problem:
+            await _answer(problem, send_guarded)
+            return
+        if body is None:
+            return  # the client went away in the middle of its body
+
+        rest = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def receive_read() -> Message:
+            return next(rest, None) or await receive()
+
+        await self.inner(scope, receive_read, send_guarded)
+
+    def _check(self, scope: Scope) -> None:
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        host = _host_name(headers.get(b"host", b"").decode("latin-1"))
+        if host not in self._hosts:
+            raise Problem(
+                421,
+                f"this server does not answer for the host `{host[:100]}`",
+                hint="use the address that `holdfast serve` printed, or add the name to `hosts` in "
+                "its settings",
+            )
+        origin = headers.get(b"origin")
+        if origin is not None:
+            self._check_origin(origin.decode("latin-1"))
+        elif headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
+            raise self._foreign("another site")
+        self._check_rate((scope.get("client") or ("",))[0])
+
+    def _check_origin(self, origin: str) -> None:
+        if origin in self._settings.origins:
+            return
+        if urlsplit(origin).hostname not in self._hosts:
+            raise self._foreign(origin[:100])
+
+    def _foreign(self, origin: str) -> Problem:
+        return Problem(
+            403,
+            f"requests from a page of `{origin}` are refused",
+            hint="add its origin to `origins` in the settings, if it is yours",
+        )
+
+    def _check_rate(self, address: str) -> None:
+        settings, now = self._settings, time.monotonic()
+        tokens, last = self._buckets.get(address, (float(settings.requests_burst), now))
+        tokens = min(settings.requests_burst, tokens + (now - last) * settings.requests_per_second)
+        if len(self._buckets) >= _BUCKETS_MAX:
+            self._buckets.clear()
+        self._buckets[address] = (tokens - 1 if tokens >= 1 else tokens, now)
+        if tokens < 1:
+            raise Problem(
+                429,
+                "too many requests from this address",
+                hint="send fewer, or wait a second",
+                headers={"Retry-After": "1"},
+            )
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        limit = self._settings.body_bytes_max
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        stated = headers.get(b"content-length", b"")
+        if stated.isdigit() and int(stated) > limit:
+            raise _too_large(limit)
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._settings.body_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > limit:
+                        raise _too_large(limit)
+                    if not message.get("more_body"):
+                        return b"".join(parts)
+        except TimeoutError:
+            raise Problem(
+                400,
+                f"the body did not arrive within {self._settings.body_seconds:g} s",
+                hint="nothing was stored; send it again",
+            ) from None
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem(
+        413,
+        f"the body is larger than {limit:,} bytes",
+        hint="nothing was stored; send less, or raise `body_bytes_max` in the settings",
+        headers={"Connection": "close"},
+    )
+
+
+def _host_name(host: str) -> str:
+    """Return the name in a `Host` header, without its port."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").casefold()
+    except ValueError:
+        return ""
+
+
+async def _answer(problem: Problem, send: Send) -> None:
+    body = problem.body()
+    headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", str(len(body)).encode()),
+        *((name.lower().encode(), value.encode()) for name, value in problem.headers.items()),
+    ]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def check_address(host: str, tokens: Sequence[object]) -> None:
+    """Raise where a server would be reached from outside without knowing who asks."""
+    from holdfast.errors import BadSetting
+
+    if host not in LOOPBACK and not tokens:
+        raise BadSetting(
+            f"cannot listen on `{host}` without authentication: anybody could read every session",
+            hint="make a token with `holdfast serve --new-token NAME` and put it into the "
+            "settings, or listen on 127.0.0.1",
+        )

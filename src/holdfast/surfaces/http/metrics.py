@@ -1,0 +1,77 @@
+"""Counts for Prometheus, in its text format."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from holdfast import __version__
+
+if TYPE_CHECKING:
+    from holdfast.engine.gateway.gateway import Gateway
+
+MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)
+"""Seconds."""
+
+
+class Metrics:
+    """Requests of this process."""
+
+    def __init__(self) -> None:
+        self._started = time.time()
+        self._requests: dict[tuple[str, str, int], int] = defaultdict(int)
+        self._seconds: dict[float, int] = defaultdict(int)
+        self._sum = 0.0
+        self._count = 0
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request that was answered."""
+        self._requests[(method, route, status)] += 1
+        self._sum += seconds
+        self._count += 1
+        for bound in _BUCKETS:
+            if seconds <= bound:
+                self._seconds[bound] += 1
+
+    def text(self, gateway: Gateway) -> str:
+        """Return everything there is to measure now."""
+        lines = [
+            "# HELP holdfast_info The version of the server.",
+            "# TYPE holdfast_info gauge",
+            f'holdfast_info{{version="{__version__}"}} 1',
+            "# HELP holdfast_start_time_seconds When this process started.",
+            "# TYPE holdfast_start_time_seconds gauge",
+            f"holdfast_start_time_seconds {self._started:.3f}",
+            "# HELP holdfast_http_requests_total Requests that were answered.",
+            "# TYPE holdfast_http_requests_total counter",
+        ]
+        for (method, route, status), number in sorted(self._requests.items()):
+            labels = f'method="{method}",route="{route}",status="{status}"'
+            lines.append(f"holdfast_http_requests_total{{{labels}}} {number}")
+        lines += [
+            "# HELP holdfast_http_request_seconds The time until a request was answered.",
+            "# TYPE holdfast_http_request_seconds histogram",
+            *(
+                f'holdfast_http_request_seconds_bucket{{le="{bound:g}"}} {self._seconds[bound]}'
+                for bound in _BUCKETS
+            ),
+            f'holdfast_http_request_seconds_bucket{{le="+Inf"}} {self._count}',
+            f"holdfast_http_request_seconds_sum {self._sum:.6f}",
+            f"holdfast_http_request_seconds_count {self._count}",
+            "# HELP holdfast_turns_running Turns that run in this process.",
+            "# TYPE holdfast_turns_running gauge",
+            f"holdfast_turns_running {gateway.running}",
+            "# HELP holdfast_sessions_open Sessions that this process holds open.",
+            "# TYPE holdfast_sessions_open gauge",
+            f"holdfast_sessions_open {len(gateway.sessions)}",
+            "# HELP holdfast_watchers Clients that follow sessions.",
+            "# TYPE holdfast_watchers gauge",
+            f"holdfast_watchers {gateway.live.count()}",
+            "# HELP holdfast_messages Messages in the queues, by state.",
+            "# TYPE holdfast_messages gauge",
+        ]
+        for state, number in sorted(gateway.store.queues.counts("inbox").items()):
+            lines.append(f'holdfast_messages{{queue="inbox",state="{state}"}} {number}')
+        return "\n".join(lines) + "\n"

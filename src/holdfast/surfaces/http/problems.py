@@ -1,0 +1,130 @@
+"""Errors as problem details (RFC 9457): what was asked, what was found, what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.errors import (
+    AccessDenied,
+    AmbiguousName,
+    BadSetting,
+    CannotFit,
+    HoldfastError,
+    KeyReused,
+    LeaseLost,
+    LogBusy,
+    LogConflict,
+    NoSuchNote,
+    NoSuchOutput,
+    NoSuchRecord,
+    NoSuchSession,
+    NoteChanged,
+    SessionExists,
+    StoreError,
+    TooManyWaiting,
+    TurnInProgress,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.core.log.records import Json
+
+MEDIA_TYPE: Final = "application/problem+json"
+TITLES: Final[dict[int, str]] = {
+    400: "The request cannot be understood",
+    401: "Who asks is not known",
+    403: "Not allowed",
+    404: "Not found",
+    405: "The method does not fit the address",
+    409: "It conflicts with the present state",
+    413: "Too large",
+    415: "The type of the body does not fit",
+    421: "This server does not answer for that host",
+    422: "It cannot be done as asked",
+    429: "Too much at once",
+    500: "A mistake of ours",
+    503: "Not available for now",
+}
+_STATUS: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
+    # The first that fits; a class comes before the one that it is derived from.
+    (AccessDenied, 404),  # the same answer as for what does not exist
+    (NoSuchSession, 404),
+    (NoSuchRecord, 404),
+    (NoSuchOutput, 404),
+    (NoSuchNote, 404),
+    (SessionExists, 409),
+    (KeyReused, 409),
+    (TurnInProgress, 409),
+    (LogConflict, 409),
+    (LeaseLost, 409),
+    (NoteChanged, 409),
+    (AmbiguousName, 409),
+    (TooManyWaiting, 429),
+    (LogBusy, 503),
+    (CannotFit, 422),
+    (BadSetting, 400),
+    (UsageError, 400),
+    (StoreError, 503),
+)
+REFUSALS: Final[dict[str, int]] = {"forbidden": 404, "not_found": 404, "invalid": 400, "error": 503}
+"""The status of a workspace's refusals. What may not be seen is answered like what is not there."""
+
+
+class Problem(Exception):
+    """An answer that is an error."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        hint: str | None = None,
+        code: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.hint = status, detail, hint
+        self.code = code
+        self.headers = dict(headers or {})
+
+    def body(self) -> bytes:
+        body: Json = {
+            "type": "about:blank",
+            "title": TITLES.get(self.status, "Error"),
+            "status": self.status,
+            "detail": self.detail,
+        }
+        if self.hint:
+            body["hint"] = self.hint
+        if self.code:
+            body["code"] = self.code
+        return msgspec.json.encode(body)
+
+
+class ProblemDetails(msgspec.Struct, frozen=True):
+    """The body of every error."""
+
+    title: str
+    status: int
+    detail: str
+    type: str = "about:blank"
+    hint: str = ""
+    """The next step."""
+    code: str = ""
+    """The error's name, for programs."""
+
+
+def problem_of(error: HoldfastError) -> Problem:
+    """Return an error of the engine as an answer."""
+    status = next((number for kind, number in _STATUS if isinstance(error, kind)), 422)
+    headers = {}
+    if isinstance(error, TooManyWaiting):
+        headers["Retry-After"] = str(max(1, round(error.retry_seconds)))
+    if status == 404 and isinstance(error, AccessDenied | NoSuchSession):
+        # Neither the sentence nor the hint may name sessions that the caller may not see.
+        return Problem(404, "there is no such session here", code="no-such-session")
+    return Problem(status, str(error), hint=error.hint, code=error.code, headers=headers)

@@ -1,0 +1,146 @@
+"""A route: its address, what it takes and gives, and who may use it. Every route is a row."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.engine.history.request import RequestRefused
+from holdfast.surfaces.http.problems import REFUSALS, Problem
+
+if TYPE_CHECKING:
+    from holdfast.core.history.access import Action
+    from holdfast.engine.gateway.gateway import Gateway
+    from holdfast.engine.workspace.workspace import CallerWorkspace
+    from holdfast.ports import SessionStore
+    from holdfast.surfaces.http.identity import Client, Scope
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+class HttpQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Parameters after the question mark."""
+
+
+class JsonBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A JSON body."""
+
+
+class Given(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
+    """An answer."""
+
+
+class JsonObject(Given, frozen=True):
+    """An object whose fields the page of the subject describes."""
+
+
+class NoQuery(HttpQuery, frozen=True):
+    """No parameters."""
+
+
+@dataclass(frozen=True)
+class HttpCall:
+    """A request that was let in."""
+
+    client: Client
+    workspace: CallerWorkspace
+    gateway: Gateway
+    path: dict[str, str]
+    query: Any
+    body: Any
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def store(self) -> SessionStore:
+        return self.gateway.store
+
+    @property
+    def owner(self) -> str | None:
+        """The owner whose things are listed; None for all of them."""
+        return None if self.client.is_operator else self.client.owner
+
+    def session(self, *, to_change: bool = False) -> SessionKey:
+        """Return the session in the address. Raises `Problem` where the client may not use it."""
+        agent, session = self.path["agent"], self.path["session"]
+        if not (is_name(agent) and is_name(session)):
+            raise no_session()
+        asked = SessionKey(agent, session)
+        try:
+            found = self.workspace.find(str(asked), to_change=to_change)
+        except RequestRefused as refused:
+            if refused.status in ("forbidden", "not_found"):
+                raise no_session() from refused
+            raise refusal(refused.status, refused.error) from refused
+        if found != asked:
+            raise no_session()
+        return asked
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    """A response: a value for JSON, or bytes as they are."""
+
+    value: Any = None
+    status: int = 200
+    media_type: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+Handler = Callable[[HttpCall], HttpAnswer] | Callable[[HttpCall], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Route:
+    """One method of one address."""
+
+    method: Method
+    path: str
+    summary: str
+    run: Handler
+    """A plain function runs in a thread, a coroutine function on the event loop."""
+    answer: Any
+    """The type of the answer; a text is a media type."""
+    scope: Scope = "read"
+    query: type[HttpQuery] = NoQuery
+    body: type[JsonBody] | None = None
+    status: int = 200
+    other_status: int | None = None
+    """Another status of an answer that is no error."""
+    action: Action | None = None
+    """The word for the audit log; None where the workspace records the access itself."""
+    problems: tuple[int, ...] = ()
+    """Statuses beside those that every route has."""
+    is_open: bool = False
+    """Answered without a token, too."""
+    is_stream: bool = False
+
+    @property
+    def tag(self) -> str:
+        return self.path.removeprefix("/v1/").split("/")[0] if "/v1/" in self.path else "server"
+
+
+def text_answer(text: str, status: int = 200) -> HttpAnswer:
+    """Return a workspace's reply; a refusal becomes a problem."""
+    reply = msgspec.json.decode(text) if text else {}
+    if isinstance(reply, dict) and "error" in reply and reply.get("status") in REFUSALS:
+        raise refusal(reply["status"], str(reply["error"]))
+    return HttpAnswer(msgspec.Raw(text.encode()) if text else {}, status)
+
+
+def refusal(status: str, sentence: str) -> Problem:
+    if status in ("forbidden", "not_found"):
+        return no_session() if status == "forbidden" else Problem(404, sentence)
+    return Problem(REFUSALS[status], sentence)
+
+
+def no_session() -> Problem:
+    return Problem(
+        404,
+        "there is no such session here",
+        hint="GET /v1/sessions lists those that you may use",
+        code="no-such-session",
+    )

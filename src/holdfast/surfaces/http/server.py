@@ -1,0 +1,309 @@
+"""The application: finds the route, knows who asks, runs it, records the access, answers."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route as StarletteRoute
+
+from holdfast.core.history.access import Access
+from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.errors import HoldfastError
+from holdfast.surfaces.http import context, events, memory, openapi, sessions, system, turns
+from holdfast.surfaces.http.guard import Guard, GuardSettings
+from holdfast.surfaces.http.identity import LOCAL, Client, find_client
+from holdfast.surfaces.http.metrics import Metrics
+from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem, problem_of
+from holdfast.surfaces.http.route import HttpAnswer, HttpCall
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from starlette.requests import Request
+
+    from holdfast.core.history.access import Caller
+    from holdfast.engine.gateway.gateway import Gateway
+    from holdfast.engine.workspace.workspace import CallerWorkspace
+    from holdfast.surfaces.http.identity import TokenSettings
+    from holdfast.surfaces.http.route import Route
+
+ROUTES: Final = (
+    *system.ROUTES,
+    *sessions.ROUTES,
+    *turns.ROUTES,
+    *events.ROUTES,
+    *context.ROUTES,
+    *memory.ROUTES,
+)
+"""Every route of the API."""
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY")
+"""Methods whose refusal names those that an address takes."""
+_log: Final = logging.getLogger(__name__)
+
+
+class HttpServer:
+    """The routes over a gateway."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        workspace_of: Callable[[Caller], CallerWorkspace],
+        *,
+        tokens: Sequence[TokenSettings] = (),
+        guard: GuardSettings | None = None,
+        routes: Sequence[Route] = ROUTES,
+    ) -> None:
+        self.gateway = gateway
+        self.tokens = tuple(tokens)
+        self.metrics = Metrics()
+        self.document = openapi.document(routes)
+        self._workspace_of = workspace_of
+        self._guard = guard or GuardSettings()
+        self._routes = routes
+        self._mounts: list[Starlette] = []
+
+    def mount(self, app: Starlette) -> None:
+        """Add an application that answers for addresses of its own."""
+        self._mounts.append(app)
+
+    def app(self) -> Any:
+        """Return the ASGI application. It starts and stops the gateway with its lifespan."""
+        paths: dict[str, dict[str, Route]] = {}
+        for route in self._routes:
+            paths.setdefault(route.path, {})[route.method] = route
+        inner = Starlette(
+            routes=[
+                StarletteRoute(path, self._endpoint(methods), methods=_METHODS)
+                for path, methods in paths.items()
+            ]
+            + [route for mounted in self._mounts for route in mounted.routes],
+            lifespan=self._lifespan,
+            exception_handlers={
+                404: self._not_found,
+                405: self._no_method,
+                Exception: self._on_mistake,
+            },
+        )
+        inner.router.redirect_slashes = False
+        inner.state.server = self
+        return Guard(inner, self._guard)
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        await self.gateway.start(is_alone=self.gateway.store.local_folder is not None)
+        try:
+            async with AsyncExitStack() as stack:
+                for mounted in self._mounts:
+                    await stack.enter_async_context(mounted.router.lifespan_context(mounted))
+                yield
+        finally:
+            await self.gateway.stop()
+
+    def _endpoint(self, methods: dict[str, Route]) -> Callable[[Request], Any]:
+        allowed = ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))
+
+        async def endpoint(request: Request) -> Response:
+            began = time.monotonic()
+            method = "GET" if request.method == "HEAD" else request.method
+            route = methods.get(method)
+            path = next(iter(methods.values())).path
+            response = (
+                await self._answer(request, route)
+                if route is not None
+                else _respond_problem(
+                    Problem(
+                        405,
+                        f"{path} does not take {request.method[:20]}",
+                        hint=f"it takes {allowed}",
+                        headers={"Allow": allowed},
+                    )
+                )
+            )
+            self.metrics.count(
+                method if route else "other", path, response.status_code, time.monotonic() - began
+            )
+            return response
+
+        return endpoint
+
+    async def _answer(self, request: Request, route: Route) -> Response:
+        client: Client | None = None
+        try:
+            client = self._client(request, route)
+            call = await self._call(request, route, client)
+            answer = await self._run(route, call)
+            response = _respond(answer)
+        except Problem as problem:
+            response = _respond_problem(problem)
+        except HoldfastError as error:
+            response = _respond_problem(problem_of(error))
+        except Exception:
+            _log.exception("%s %s failed", route.method, route.path)
+            response = _respond_problem(_mistake())
+        if client is not None and route.action is not None:
+            try:
+                await run_in_thread(self._record, route, request, client, response)
+            except HoldfastError as error:
+                return _respond_problem(
+                    Problem(
+                        503,
+                        "the access could not be written to the audit log, so nothing is returned",
+                        hint="the operator must make the log writable",
+                        code=error.code,
+                    )
+                )
+        return response
+
+    def find_client(self, request: Request) -> Client | None:
+        """Return who sent a request; None where that is not known."""
+        if not self.tokens:
+            return LOCAL
+        return find_client(request.headers.get("authorization", ""), self.tokens)
+
+    def _client(self, request: Request, route: Route) -> Client:
+        client = self.find_client(request)
+        if client is None and route.is_open:
+            return Client("anybody", "", "read")
+        if client is None:
+            raise Problem(
+                401,
+                "a valid token is needed",
+                hint="send `Authorization: Bearer TOKEN`; a token may have expired",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        if not client.may(route.scope):
+            raise Problem(
+                403,
+                f"the token `{client.name}` has the scope `{client.scope}`, and this takes "
+                f"`{route.scope}`",
+                hint="use a token with that scope",
+            )
+        return client
+
+    async def _call(self, request: Request, route: Route, client: Client) -> HttpCall:
+        query = _read_query(request, route)
+        body = await _read_body(request, route)
+        return HttpCall(
+            client=client,
+            workspace=self._workspace_of(client.caller),
+            gateway=self.gateway,
+            path=dict(request.path_params),
+            query=query,
+            body=body,
+            headers=dict(request.headers),
+        )
+
+    async def _run(self, route: Route, call: HttpCall) -> HttpAnswer:
+        if route.tag == "server":
+            return await system.run(route, call, self)
+        found: Any = (
+            await route.run(call)
+            if inspect.iscoroutinefunction(route.run)
+            else await run_in_thread(route.run, call)
+        )
+        assert isinstance(found, HttpAnswer)
+        return found
+
+    def _record(self, route: Route, request: Request, client: Client, response: Response) -> None:
+        assert route.action is not None
+        path = request.path_params
+        name = f"{path['agent']}/{path['session']}" if "session" in path else request.url.path
+        workspace = self._workspace_of(client.caller)
+        self.gateway.store.audit.note(
+            Access(
+                ts=time.time(),
+                action=route.action,
+                agent="",
+                session=None,
+                owner="" if client.is_operator else client.owner,
+                target=workspace.mask(name[:200]),
+                is_allowed=response.status_code < 400,
+                reason=f"HTTP {response.status_code} for {client.name}",
+                bytes=len(getattr(response, "body", b"")),
+            )
+        )
+
+    async def _not_found(self, request: Request, _error: Exception) -> Response:
+        return _respond_problem(
+            Problem(
+                404,
+                f"there is nothing at {request.url.path[:200]}",
+                hint="GET /openapi.json lists every address",
+            )
+        )
+
+    async def _no_method(self, request: Request, _error: Exception) -> Response:
+        detail = f"there is no method {request.method[:20]}"
+        return _respond_problem(Problem(405, detail, headers={"Allow": ", ".join(_METHODS[:6])}))
+
+    async def _on_mistake(self, _request: Request, _error: Exception) -> Response:
+        return _respond_problem(_mistake())
+
+
+def _mistake() -> Problem:
+    return Problem(
+        500, "the server made a mistake", hint="its log has the details; please report it"
+    )
+
+
+def _read_query(request: Request, route: Route) -> Any:
+    given: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name in given:
+            raise Problem(400, f"the parameter `{name[:100]}` is given twice")
+        given[name] = value
+    try:
+        return msgspec.convert(given, route.query, strict=False)
+    except (msgspec.ValidationError, UnicodeError) as error:
+        fields = ", ".join(f.encode_name for f in msgspec.structs.fields(route.query))
+        raise Problem(
+            400, f"a parameter cannot be used: {error}", hint=f"parameters: {fields or 'none'}"
+        ) from error
+
+
+async def _read_body(request: Request, route: Route) -> Any:
+    data = await request.body()
+    if route.body is None:
+        if data.strip() not in (b"", b"{}"):
+            raise Problem(400, "this takes no body", hint="leave it out")
+        return None
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    if kind != "application/json":
+        raise Problem(
+            415,
+            f"the body is `{kind[:100] or 'of no type'}`, and JSON is needed",
+            hint="send `Content-Type: application/json`",
+        )
+    try:
+        return msgspec.json.decode(data, type=route.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        fields = ", ".join(field.encode_name for field in msgspec.structs.fields(route.body))
+        raise Problem(
+            400, f"the body cannot be read: {error}", hint=f"fields: {fields}; nothing was stored"
+        ) from error
+
+
+def _respond(answer: HttpAnswer) -> Response:
+    if hasattr(answer.value, "__aiter__"):
+        return StreamingResponse(
+            answer.value,
+            answer.status,
+            headers=answer.headers,
+            media_type=answer.media_type,
+        )
+    value = answer.value
+    data = value if isinstance(value, bytes) else msgspec.json.encode(value)
+    headers = {"Cache-Control": "no-store", **answer.headers}
+    return Response(data, answer.status, headers=headers, media_type=answer.media_type)
+
+
+def _respond_problem(problem: Problem) -> Response:
+    headers = {"Cache-Control": "no-store", **problem.headers}
+    return Response(problem.body(), problem.status, headers=headers, media_type=MEDIA_TYPE)

@@ -1,0 +1,377 @@
+"""Routes of sessions: make, list, read, label, fork, rewind, archive, erase."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.log.ids import SessionKey, free_key, is_name
+from holdfast.core.log.listing import check_label
+from holdfast.core.log.records import Label
+from holdfast.engine.erasing import erase
+from holdfast.engine.session.opening import find_session, new_key
+from holdfast.engine.session.options import SessionOptions
+from holdfast.engine.session.session import Session
+from holdfast.errors import SessionExists
+from holdfast.ports import ANY_HEAD, SessionInfo
+from holdfast.providers.models import model as find_model
+from holdfast.surfaces.http.problems import Problem
+from holdfast.surfaces.http.route import (
+    HttpAnswer,
+    JsonObject,
+    Route,
+    text_answer,
+)
+from holdfast.surfaces.http.session_types import (
+    ForkBody,
+    HistoryQuery,
+    Labelled,
+    NewSession,
+    Removed,
+    RewindBody,
+    RewoundTo,
+    SessionRow,
+    SessionsPage,
+    SessionsQuery,
+    SessionState,
+    Trash,
+    UndoBody,
+    read_cursor,
+    write_cursor,
+)
+
+if TYPE_CHECKING:
+    from holdfast.engine.session.rewinding import Undone
+    from holdfast.surfaces.http.route import HttpCall
+
+_SEARCHED_MAX: Final = 2_000
+"""Sessions that a search of labels and first words looks at."""
+_OPEN: Final = ("waiting", "running")
+
+
+def _list(call: HttpCall) -> HttpAnswer:
+    """Pages go back in time; a session that is used meanwhile moves to the front."""
+    query: SessionsQuery = call.query
+    owner = call.owner if call.owner is not None else query.owner
+    if query.owner is not None and owner != query.owner:
+        return HttpAnswer(SessionsPage([]))
+    after = read_cursor(query.cursor) if query.cursor else None
+    wanted = query.q.casefold().split()
+    limit = query.limit if not wanted else _SEARCHED_MAX
+    infos = call.store.sessions(
+        agent=query.agent, owner=owner, label=query.label, after=after, limit=limit + 1
+    )
+    has_more = len(infos) > limit
+    infos = infos[:limit]
+    end = infos[-1] if infos and has_more else None
+    if wanted:
+        infos = [
+            info
+            for info in infos
+            if all(word in f"{info.label} {info.title}".casefold() for word in wanted)
+        ]
+        if len(infos) > query.limit:
+            infos = infos[: query.limit]
+            end = infos[-1]
+    states = _states(call)
+    rows = [row_of(info, call, states) for info in infos]
+    return HttpAnswer(SessionsPage(rows, write_cursor(end) if end is not None else None))
+
+
+def _states(call: HttpCall) -> dict[str, list[str]]:
+    """The states of the messages that are not done, by session."""
+    found: dict[str, list[str]] = {}
+    queues = call.store.queues
+    for message in queues.messages("inbox", owner=call.owner, states=_OPEN, limit=1_000):
+        found.setdefault(message.session, []).append(message.state)
+    return found
+
+
+def row_of(info: SessionInfo, call: HttpCall, states: dict[str, list[str]]) -> SessionRow:
+    """A session for a listing, with its secrets masked."""
+    mine = states.get(str(info.key), [])
+    waiting = mine.count("waiting")
+    state: SessionState = "running" if "running" in mine else "waiting" if waiting else "idle"
+    mask = call.workspace.mask
+    return SessionRow(
+        agent=info.key.agent,
+        id=info.key.session,
+        label=mask(info.label),
+        title=mask(info.title),
+        owner=info.owner or "",
+        created=info.created,
+        last_active=info.last_active,
+        records=info.records,
+        messages=info.messages,
+        bytes=info.bytes,
+        damaged=info.damaged,
+        state=state,
+        waiting=waiting,
+        parent=info.parent_session,
+        reason=info.reason,
+    )
+
+
+def _create(call: HttpCall) -> HttpAnswer:
+    body: NewSession = call.body
+    owner = _owner_for(call, body.owner)
+    key = SessionKey(body.agent, body.id) if body.id else new_key(body.agent)
+    if not is_name(key.session) or not is_name(key.agent):
+        raise Problem(
+            400,
+            "an id has letters, digits, `.`, `_` and `-`, and begins with a letter or digit",
+            hint="leave `id` out for a new one, and put other names into `label`",
+        )
+    try:
+        call.store.create(key, label=check_label(body.label), owner=owner)
+    except SessionExists as error:
+        raise Problem(
+            409,
+            f"the id `{key.session}` is taken",
+            hint="choose another, or PUT the address of the session to open it or make it",
+            code=error.code,
+        ) from error
+    return HttpAnswer(row_of(call.store.info(key), call, {}), 201)
+
+
+def _open(call: HttpCall) -> HttpAnswer:
+    """Opens the session with exactly this id, or makes it: the same request twice is the same."""
+    body: Labelled = call.body
+    agent, session = call.path["agent"], call.path["session"]
+    if not (is_name(agent) and is_name(session)):
+        raise Problem(
+            400, "an id has letters, digits, `.`, `_` and `-`, and begins with a letter or digit"
+        )
+    owner = "" if call.client.is_operator else call.client.owner
+    key = find_session(
+        call.store,
+        session,
+        agent,
+        create=True,
+        label=check_label(body.label),
+        owner=None if call.client.is_operator else owner,
+        any_owner=call.client.is_operator,
+    )
+    return HttpAnswer(row_of(call.store.info(key), call, _states(call)))
+
+
+def _owner_for(call: HttpCall, asked: str) -> str:
+    if call.client.is_operator:
+        return asked
+    if asked not in ("", call.client.owner):
+        raise Problem(
+            403,
+            "a session can be made for its owner only",
+            hint="leave `owner` out: it is the owner of your token",
+        )
+    return call.client.owner
+
+
+def _read(call: HttpCall) -> HttpAnswer:
+    key = call.session()
+    return HttpAnswer(row_of(call.store.info(key), call, _states(call)))
+
+
+def _label(call: HttpCall) -> HttpAnswer:
+    key = call.session(to_change=True)
+    body: Labelled = call.body
+    call.store.append(key, [Label(label=check_label(body.label))], expect=ANY_HEAD)
+    return HttpAnswer(row_of(call.store.info(key), call, _states(call)))
+
+
+def _fork(call: HttpCall) -> HttpAnswer:
+    key = call.session(to_change=True)
+    body: ForkBody = call.body
+    taken = {other.session.casefold() for other in call.store.keys(key.agent)}
+    new = SessionKey(key.agent, body.id) if body.id else free_key(key, "fork", taken)
+    if not is_name(new.session):
+        raise Problem(400, "an id has letters, digits, `.`, `_` and `-`")
+    call.store.fork(key, new, at=body.at, label=check_label(body.label))
+    return HttpAnswer(row_of(call.store.info(new), call, {}), 201)
+
+
+def _rewind(call: HttpCall) -> HttpAnswer:
+    body: RewindBody = call.body
+    key = call.session(to_change=True)
+    with _quiet_session(call, key) as session:
+        return _undone(session.rewind(body.to, turns=body.turns, wait=0))
+
+
+def _undo(call: HttpCall) -> HttpAnswer:
+    body: UndoBody = call.body
+    key = call.session(to_change=True)
+    with _quiet_session(call, key) as session:
+        return _undone(session.undo(body.record, wait=0))
+
+
+def _quiet_session(call: HttpCall, key: SessionKey) -> Session:
+    """A session for changes that need no model."""
+    return Session(call.store, key, find_model("offline"), SessionOptions(notes="off"))
+
+
+def _undone(undone: Undone) -> HttpAnswer:
+    return HttpAnswer(RewoundTo(undone.record, undone.what))
+
+
+def _remove(call: HttpCall) -> HttpAnswer:
+    key = call.session(to_change=True)
+    trashed = call.store.remove(key)
+    return HttpAnswer(Removed(trashed.name, key.agent, key.session, trashed.removed))
+
+
+def _trash(call: HttpCall) -> HttpAnswer:
+    found = [
+        Removed(each.name, each.key.agent, each.key.session, each.removed)
+        for each in call.store.trash()
+    ]
+    return HttpAnswer(Trash(found))
+
+
+def _restore(call: HttpCall) -> HttpAnswer:
+    key = call.store.restore(call.path["name"])
+    return HttpAnswer(row_of(call.store.info(key), call, {}))
+
+
+def _erase(call: HttpCall) -> HttpAnswer:
+    key = call.session(to_change=True)
+    report = erase(call.store, key, owner=None)
+    return HttpAnswer(msgspec.to_builtins(report))
+
+
+def _history(call: HttpCall) -> HttpAnswer:
+    """The newest messages last; `cursor` of a page gives the page before it."""
+    query: HistoryQuery = call.query
+    key = call.session()
+    return text_answer(
+        call.workspace.history.text(
+            str(key),
+            limit=query.limit,
+            include_tools=query.include_tools,
+            query=query.query,
+            cursor=query.cursor,
+            around=query.around,
+        )
+    )
+
+
+_SESSION: Final = "/v1/sessions/{agent}/{session}"
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/v1/sessions",
+        "List sessions",
+        _list,
+        SessionsPage,
+        query=SessionsQuery,
+        action="list",
+    ),
+    Route(
+        "POST",
+        "/v1/sessions",
+        "Make a session",
+        _create,
+        SessionRow,
+        scope="write",
+        body=NewSession,
+        status=201,
+        action="create",
+        problems=(409,),
+    ),
+    Route("GET", _SESSION, "Read the facts of a session", _read, SessionRow, action="read"),
+    Route(
+        "PUT",
+        _SESSION,
+        "Open a session, or make it",
+        _open,
+        SessionRow,
+        scope="write",
+        body=Labelled,
+        action="create",
+        problems=(409,),
+    ),
+    Route(
+        "PATCH",
+        _SESSION,
+        "Label a session",
+        _label,
+        SessionRow,
+        scope="write",
+        body=Labelled,
+        action="label",
+        problems=(409,),
+    ),
+    Route(
+        "DELETE",
+        _SESSION,
+        "Move a session to the trash",
+        _remove,
+        Removed,
+        scope="write",
+        action="remove",
+        problems=(409,),
+    ),
+    Route(
+        "POST",
+        f"{_SESSION}/fork",
+        "Copy a session up to a record into a new one",
+        _fork,
+        SessionRow,
+        scope="write",
+        body=ForkBody,
+        status=201,
+        action="fork",
+        problems=(409,),
+    ),
+    Route(
+        "POST",
+        f"{_SESSION}/rewind",
+        "Move the head back; later records stay readable",
+        _rewind,
+        RewoundTo,
+        scope="write",
+        body=RewindBody,
+        action="rewind",
+        problems=(409,),
+    ),
+    Route(
+        "POST",
+        f"{_SESSION}/undo",
+        "Undo the newest compaction, trim or rewind",
+        _undo,
+        RewoundTo,
+        scope="write",
+        body=UndoBody,
+        action="undo",
+        problems=(409,),
+    ),
+    Route(
+        "POST",
+        f"{_SESSION}/erase",
+        "Delete a session so that no file has its words",
+        _erase,
+        JsonObject,
+        scope="admin",
+        action="erase",
+        problems=(409,),
+    ),
+    Route(
+        "GET",
+        f"{_SESSION}/messages",
+        "Read what was said, a page at a time",
+        _history,
+        JsonObject,
+        query=HistoryQuery,
+    ),
+    Route("GET", "/v1/trash", "List removed sessions", _trash, Trash, scope="admin", action="list"),
+    Route(
+        "POST",
+        "/v1/trash/{name}/restore",
+        "Take a session out of the trash",
+        _restore,
+        SessionRow,
+        scope="admin",
+        action="create",
+        problems=(409,),
+    ),
+)

@@ -1,0 +1,278 @@
+"""Routes of turns: send a message, wait for its answer, cancel, and the inbox."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+
+from holdfast.core.flow.arguments import check_message
+from holdfast.core.log.records import Assistant, text_of
+from holdfast.engine.gateway.turns import session_key
+from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.engine.session.opening import follow_continuation
+from holdfast.errors import HoldfastError
+from holdfast.ports import MESSAGE_STATES, MessageState
+from holdfast.surfaces.http.problems import Problem
+from holdfast.surfaces.http.route import Given, HttpAnswer, HttpQuery, JsonBody, Route
+
+if TYPE_CHECKING:
+    from holdfast.ports import QueuedMessage
+    from holdfast.surfaces.http.route import HttpCall
+
+_WAIT_MAX: Final = 300.0
+"""Seconds that a request may wait; proxies end longer ones."""
+_KEY: Final = "idempotency-key"
+
+
+class SendQuery(HttpQuery, frozen=True):
+    """The wait for the answer."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0, le=_WAIT_MAX)] = 0.0
+    """Seconds; with 0 the message is only taken."""
+
+
+class MessageBody(JsonBody, frozen=True):
+    """A message to a session."""
+
+    content: str | list[dict[str, Any]]
+    """The user's words, or blocks as in the log."""
+    extra: dict[str, Any] | None = None
+    """Kept with the words in the log."""
+
+
+class InboxMessage(Given, frozen=True, rename="camel"):
+    """A message in the inbox."""
+
+    id: int
+    key: str
+    session: str
+    owner: str
+    state: MessageState
+    tries: int
+    created: float
+    changed: float
+    due: float
+    holder: str | None = None
+    """The process that works on it."""
+    since: float | None = None
+    reason: str = ""
+    record: str | None = None
+    """The record of the answer."""
+    reply: str | None = None
+    """The text of the answer, where it was waited for."""
+
+
+class InboxQuery(HttpQuery, frozen=True):
+    """The messages to list."""
+
+    state: MessageState | None = None
+    session: Annotated[str, msgspec.Meta(max_length=300)] | None = None
+    """As `agent/id`."""
+    before: Annotated[int, msgspec.Meta(ge=1, le=2**62)] | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
+
+
+class InboxPage(Given, frozen=True):
+    """Messages, the newest first."""
+
+    messages: list[InboxMessage]
+    counts: dict[str, int]
+    """The number of messages in each state."""
+    next_before: int | None = None
+
+
+class CancelResult(Given, frozen=True):
+    """The result of a cancel."""
+
+    cancelled: bool
+    message: int | None = None
+
+
+class DropBody(JsonBody, frozen=True):
+    """Why a message is set aside."""
+
+    reason: Annotated[str, msgspec.Meta(max_length=500)] = "dropped by a person"
+
+
+async def _send(call: HttpCall) -> HttpAnswer:
+    """The message is durable when this answers. The same `Idempotency-Key` again, with the same
+    body, is the same message, however old it is; another body under it is refused."""
+    key = await run_in_thread(call.session, to_change=True)
+    body: MessageBody = call.body
+    check_message(body.content)
+    owner = await run_in_thread(lambda: call.store.header(key).owner)
+    message = await call.gateway.submit(
+        key,
+        body.content,
+        message_key=call.headers.get(_KEY) or None,
+        owner=owner,
+        extra=body.extra,
+    )
+    if call.query.wait:
+        message = await call.gateway.wait(message.id, call.query.wait) or message
+    reply = await run_in_thread(_reply_text, call, message) if call.query.wait else None
+    return HttpAnswer(show(message, call, reply), 200 if message.state == "answered" else 202)
+
+
+def _reply_text(call: HttpCall, message: QueuedMessage) -> str | None:
+    record = (message.result or {}).get("record")
+    if not record:
+        return None
+    try:
+        found = call.store.find(_current(call, message), record)
+    except HoldfastError:
+        return None
+    return call.workspace.mask(text_of(found.content)) if isinstance(found, Assistant) else None
+
+
+def _current(call: HttpCall, message: QueuedMessage) -> Any:
+    """The session in which a message was answered: its name may have moved on since."""
+    return follow_continuation(call.store, session_key(message))
+
+
+async def _cancel(call: HttpCall) -> HttpAnswer:
+    key = await run_in_thread(call.session, to_change=True)
+    dropped = await call.gateway.cancel(key)
+    return HttpAnswer(
+        CancelResult(dropped is not None, dropped.id if dropped is not None else None)
+    )
+
+
+def show(message: QueuedMessage, call: HttpCall, reply: str | None = None) -> InboxMessage:
+    """A message for a client, with its secrets masked."""
+    return InboxMessage(
+        id=message.id,
+        key=message.key,
+        session=message.session,
+        owner=message.owner,
+        state=message.state,
+        tries=message.tries,
+        created=message.created,
+        changed=message.changed,
+        due=message.due,
+        holder=message.holder if message.state == "running" else None,
+        since=message.since if message.state == "running" else None,
+        reason=call.workspace.mask(message.reason),
+        record=(message.result or {}).get("record"),
+        reply=reply,
+    )
+
+
+def _inbox(call: HttpCall) -> HttpAnswer:
+    query: InboxQuery = call.query
+    queues = call.store.queues
+    states = (query.state,) if query.state else ()
+    found = queues.messages(
+        "inbox",
+        owner=call.owner,
+        lane=query.session,
+        states=states,
+        before=query.before,
+        limit=query.limit,
+    )
+    before = found[-1].id if len(found) == query.limit else None
+    known = queues.counts("inbox", owner=call.owner)
+    counts = {str(state): known.get(state, 0) for state in MESSAGE_STATES}
+    return HttpAnswer(InboxPage([show(message, call) for message in found], counts, before))
+
+
+def _message(call: HttpCall) -> HttpAnswer:
+    found = _find(call)
+    return HttpAnswer(show(found, call, _reply_text(call, found)))
+
+
+def _retry(call: HttpCall) -> HttpAnswer:
+    found = _find(call)
+    if not call.store.queues.retry(found.id):
+        raise Problem(
+            409,
+            f"message {found.id} is {found.state}",
+            hint="only failed and dropped messages can be tried again",
+        )
+    call.gateway.wake()
+    return HttpAnswer(show(_find(call), call))
+
+
+def _drop(call: HttpCall) -> HttpAnswer:
+    found = _find(call)
+    if not call.store.queues.drop(found.id, call.body.reason):
+        raise Problem(409, f"message {found.id} is {found.state}", hint="it is done already")
+    return HttpAnswer(show(_find(call), call))
+
+
+def _find(call: HttpCall) -> QueuedMessage:
+    text = call.path["message"]
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+    found = call.store.queues.message(number) if number else None
+    if found is None or found.queue != "inbox" or call.owner not in (None, found.owner):
+        raise Problem(
+            404, "there is no such message here", hint="GET /v1/inbox lists those that you may see"
+        )
+    return found
+
+
+_SESSION: Final = "/v1/sessions/{agent}/{session}"
+ROUTES: Final = (
+    Route(
+        "POST",
+        f"{_SESSION}/messages",
+        "Send a message",
+        _send,
+        InboxMessage,
+        scope="write",
+        query=SendQuery,
+        body=MessageBody,
+        status=202,
+        other_status=200,
+        action="send",
+        problems=(409,),
+    ),
+    Route(
+        "POST",
+        f"{_SESSION}/cancel",
+        "Cancel the running turn",
+        _cancel,
+        CancelResult,
+        scope="write",
+        action="cancel",
+    ),
+    Route(
+        "GET",
+        "/v1/inbox",
+        "List messages and their states",
+        _inbox,
+        InboxPage,
+        query=InboxQuery,
+        action="list",
+    ),
+    Route(
+        "GET",
+        "/v1/inbox/{message}",
+        "Read a message's state",
+        _message,
+        InboxMessage,
+        action="read",
+    ),
+    Route(
+        "POST",
+        "/v1/inbox/{message}/retry",
+        "Try a failed or dropped message again",
+        _retry,
+        InboxMessage,
+        scope="write",
+        action="retry",
+        problems=(409,),
+    ),
+    Route(
+        "POST",
+        "/v1/inbox/{message}/drop",
+        "Set a message aside",
+        _drop,
+        InboxMessage,
+        scope="write",
+        body=DropBody,
+        action="drop",
+        problems=(409,),
+    ),
+)

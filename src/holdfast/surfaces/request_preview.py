@@ -1,0 +1,132 @@
+"""The next request of a session, as it would be sent under given terms. Nothing is stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.log.records import Assistant, Header, ModelChange, User
+from holdfast.core.log.refs import restore
+from holdfast.core.models.catalog import family_of, window_of
+from holdfast.core.models.dialects import target
+from holdfast.core.models.window import Window
+from holdfast.core.projection.policy import Policy, PromptCache
+from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.projection.steps import MEANING
+from holdfast.engine.outputs import payload_of
+from holdfast.engine.session.prepare import Prepared, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Json, Record
+    from holdfast.core.models.messages import Tool
+    from holdfast.core.projection.project import Plan
+    from holdfast.ports import SessionStore
+
+
+class RequestTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """The terms of a request that are not in the log."""
+
+    window: int | None = None
+    """The context window in tokens; None for the model's."""
+    model: str = ""
+    provider: str = ""
+    dialect: str = ""
+    """The provider's request format; empty for the model's own."""
+    system: str = ""
+    tools: tuple[Tool, ...] = ()
+    prompt: str = ""
+    """The next message of the user."""
+    output: int | None = None
+    floor: int = WINDOW_FLOOR_TOKENS
+    idle: float | None = None
+    """Seconds since the last call."""
+    policy: Policy = Policy()
+
+
+def session_records(store: SessionStore, key: SessionKey, window: int | None) -> list[Record]:
+    """Return the records that a request is made from; all of them without a window."""
+    found = store.read(key) if window is None else store.live(key, window=window).records
+    payload = payload_of(store.blobs)
+    return [restore(record, payload) for record in found if not isinstance(record, Header)]
+
+
+def model_in(records: Sequence[Record]) -> tuple[str, str]:
+    """Return the provider and model that answered last, or were chosen since."""
+    for record in reversed(records):
+        if isinstance(record, Assistant | ModelChange) and record.model and record.model[0] != "<":
+            return record.provider or "", record.model
+    return "", ""
+
+
+def default_dialect(model: str) -> str:
+    family = family_of(model)
+    return family.dialect if family is not None else "anthropic"
+
+
+def preview(records: Sequence[Record], terms: RequestTerms) -> Prepared:
+    """Return the request that would be sent, and its plan."""
+    model = terms.model
+    aim = target(terms.dialect or default_dialect(model), provider=terms.provider, model=model)
+    asked = [*records, User(id="prompt", content=terms.prompt)] if terms.prompt else [*records]
+    window = (
+        window_of(model) if terms.window is None else Window(terms.window, "--window", "stated")
+    )
+    return prepare(
+        ProjectionRequest(
+            asked,
+            window,
+            aim,
+            system=terms.system,
+            tools=terms.tools,
+            output_tokens=terms.output,
+            floor=terms.floor,
+            policy=terms.policy,
+            prompt_cache=PromptCache(idle_seconds=terms.idle),
+        )
+    )
+
+
+def as_json(prepared: Prepared) -> Json:
+    """Return the request and the plan for programs."""
+    plan = prepared.plan
+    return {"request": prepared.request, **plan_json(plan)}
+
+
+def plan_json(plan: Plan) -> Json:
+    """Return a plan for programs, without the request itself."""
+    return {
+        "tokens": plan.tokens,
+        "budget": budget_json(plan),
+        "window": plan.window,
+        "ledger": plan.ledger,
+        "repairs": [
+            {
+                "flaw": repair.flaw,
+                "record": repair.record,
+                "detail": repair.detail,
+                "what": MEANING[repair.flaw],
+            }
+            for repair in plan.repairs
+        ],
+        "decisions": [
+            {"type": record.kind, "reason": getattr(record, "reason", None)}
+            for record in plan.decisions
+        ],
+        "warnings": plan.warnings,
+    }
+
+
+def budget_json(plan: Plan) -> dict[str, Any]:
+    budget = plan.budget
+    return {
+        "tokens": budget.tokens,
+        "ratio": budget.ratio,
+        "available": budget.available,
+        "window": budget.window,
+        **budget.parts(),
+    }

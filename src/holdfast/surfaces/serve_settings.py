@@ -1,0 +1,120 @@
+"""The settings of `holdfast serve`: one TOML file, every key checked."""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from holdfast.core.projection.policy import Policy
+from holdfast.engine.gateway.options import GatewayOptions
+from holdfast.errors import BadSetting
+from holdfast.surfaces.http.guard import LOOPBACK, GuardSettings, check_address
+from holdfast.surfaces.http.identity import TokenSettings  # noqa: TC001 - read from the file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An agent: the model that answers, and the terms of its sessions."""
+
+    model: str = ""
+    """As `anthropic:NAME`; empty for HOLDFAST_MODEL, or the offline model."""
+    summary_model: str = ""
+    system: str = ""
+    window: int | None = None
+    floor: int | None = None
+    output_tokens: int | None = None
+    policy: Policy = Policy()
+    notes: Literal["extract", "model", "off"] = "extract"
+    checkpoints: Literal["cuts", "turns", "off"] = "turns"
+    steps: int = 50
+    tools: tuple[str, ...] = ()
+    """Functions that the model may call, as `package.module:function`."""
+
+
+class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The address of the server, and what it lets in."""
+
+    host: str = "127.0.0.1"
+    port: int = 8484
+    hosts: tuple[str, ...] = ()
+    """Host names beside those of the loopback address."""
+    origins: tuple[str, ...] = ()
+    """Origins of other pages that may send requests."""
+    body_bytes_max: int = 10 * 1024 * 1024
+    body_seconds: float = 30.0
+    requests_per_second: float = 200.0
+    requests_burst: int = 1_000
+    connections_max: int = 1_000
+
+    def guard(self) -> GuardSettings:
+        """The limits of what is let in."""
+        own = () if self.host in (*LOOPBACK, "0.0.0.0", "::") else (self.host,)  # noqa: S104
+        return GuardSettings(
+            hosts=(*self.hosts, *own),
+            origins=self.origins,
+            body_bytes_max=self.body_bytes_max,
+            body_seconds=self.body_seconds,
+            requests_per_second=self.requests_per_second,
+            requests_burst=self.requests_burst,
+        )
+
+
+class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything in the file."""
+
+    server: HttpSettings = HttpSettings()
+    gateway: GatewayOptions = GatewayOptions()
+    agents: dict[str, AgentSettings] = msgspec.field(default_factory=dict)
+    tokens: tuple[TokenSettings, ...] = ()
+
+    def check(self) -> None:
+        """Raise where the settings contradict each other."""
+        check_address(self.server.host, self.tokens)
+        names = [token.name for token in self.tokens]
+        for name in names:
+            if names.count(name) > 1:
+                raise BadSetting(f"two tokens are called `{name}`", hint="give each its own name")
+
+
+def load_settings(path: str | None) -> ServeSettings:
+    """Read the file; without one, the defaults. Raises `BadSetting` with the place of a mistake."""
+    if path is None:
+        return ServeSettings()
+    try:
+        given = tomllib.loads(Path(path).read_text("utf-8"))
+    except OSError as error:
+        raise BadSetting(
+            f"cannot read the settings `{path}`: {error.strerror}", hint="name a TOML file"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSetting(f"`{path}` is not TOML: {error}", hint="correct the file") from error
+    try:
+        return msgspec.convert(given, ServeSettings)
+    except msgspec.ValidationError as error:
+        raise BadSetting(
+            f"`{path}`: {error}", hint="docs/gateway.md lists every key; nothing was started"
+        ) from error
+
+
+def load_tools(names: tuple[str, ...]) -> list[Callable[..., Any]]:
+    """Import the functions that an agent's model may call."""
+    found = []
+    for name in names:
+        module, colon, attribute = name.partition(":")
+        try:
+            tool = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise BadSetting(
+                f"cannot import the tool `{name}`: {error}",
+                hint="write `package.module:function`, and start where the package can be found",
+            ) from error
+        if not colon or not callable(tool):
+            raise BadSetting(f"`{name}` is no function", hint="write `package.module:function`")
+        found.append(tool)
+    return found

@@ -1,0 +1,44 @@
+"""A server for tests, without a socket: requests go straight to the application."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import msgspec
+
+from holdfast.engine.gateway.options import GatewayOptions
+from holdfast.surfaces.cli.serve.serve import build_server
+from holdfast.surfaces.http.identity import TokenSettings, new_token
+from holdfast.surfaces.serve_settings import ServeSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from holdfast.ports import SessionStore
+
+BASE = "http://127.0.0.1:8484"
+OPTIONS = GatewayOptions(poll_seconds=0.05, drain_seconds=0.2)
+
+
+def token_for(owner: str, scope: str = "admin") -> tuple[str, TokenSettings]:
+    token, digest = new_token()
+    settings = {"name": f"{owner}-{scope}", "sha256": digest, "owner": owner, "scope": scope}
+    return token, msgspec.convert(settings, TokenSettings)
+
+
+@asynccontextmanager
+async def serving(
+    store: SessionStore, *tokens: TokenSettings, **settings: Any
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """Serve a store, with the offline model, and give a client."""
+    server = build_server(
+        ServeSettings(tokens=tokens, gateway=OPTIONS, **settings), store, "offline"
+    )
+    app = server.app()
+    inner = app.inner
+    async with inner.router.lifespan_context(inner):
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url=BASE, timeout=60) as client:
+            yield client
