@@ -71,13 +71,16 @@ class CopyReport(msgspec.Struct, frozen=True):
     """Lines of the source's audit log that cannot be read, and were left out."""
     trashed: int = 0
     """Sessions in the source's trash. They are not copied."""
+    queued: int = 0
+    """Messages in the source's queues that nobody has dealt with. They are not copied."""
     is_dry_run: bool = False
 
     @property
     def is_complete(self) -> bool:
         """True where the target has everything that the source has."""
         is_each_done = [session.is_done for session in self.sessions]
-        return all(is_each_done) and all(notes.is_done for notes in self.notes)
+        is_each_done += [notes.is_done for notes in self.notes]
+        return all(is_each_done) and not self.queued
 
 
 class CopyProgress(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from tests.stores.copying.stores_to_copy import (
 
 from holdfast import Assistant, SessionKey, User
 from holdfast.errors import UsageError
+from holdfast.ports import NewMessage
 from holdfast.stores import ANY_HEAD, MemoryStore, copy_store, open_store
 
 if TYPE_CHECKING:
@@ -221,6 +222,29 @@ def test_a_session_in_use_is_copied_and_reported(tmp_path: Path) -> None:
         target.leases.release(PLAIN, there)
         assert copy_store(source, target).is_complete
         assert view_of(target, PLAIN) == view_of(source, PLAIN)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_messages_that_wait_in_a_queue_are_reported(
+    kind: str, tmp_path: Path, postgres_address: str
+) -> None:
+    """They are left behind, so the copy is not complete until somebody has dealt with them."""
+    with opener(kind, tmp_path, postgres_address)() as source, MemoryStore() as target:
+        fill(source)
+        for number, owner in enumerate(["ann", "ann", "bob"]):
+            message = NewMessage(
+                queue="inbox", lane=f"{number}", key=f"{number}", body={"text": "hi"}, owner=owner
+            )
+            source.queues.put(message)
+        (held,) = source.queues.claim("inbox", "a worker", 60)
+        report = copy_store(source, target)
+        assert (report.queued, report.is_complete) == (3, False)
+        assert copy_store(source, target, owner="ann").queued == 2
+        source.queues.finish(held, "answered")
+        for waiting in source.queues.messages(states=("waiting",)):
+            source.queues.drop(waiting.id, "not needed")
+        report = copy_store(source, target)
+        assert (report.queued, report.is_complete) == (0, True)
 
 
 def test_a_store_is_not_copied_into_itself(tmp_path: Path) -> None:

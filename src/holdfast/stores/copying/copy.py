@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _UNAVAILABLE_MAX: Final = 3
 """Sessions in a row that a store fails with: then it is the store, and the copy ends."""
+_MESSAGES: Final = 1_000
+"""Messages of a queue that are counted at a time."""
 
 
 def copy_store(
@@ -74,6 +76,7 @@ def copy_store(
         accesses=accesses,
         accesses_damaged=damaged,
         trashed=len(source.trash()),
+        queued=_count_queued(source, owner) if agent is None else 0,
         is_dry_run=dry_run,
     )
 
@@ -131,6 +134,16 @@ def _owners(source: SessionStore, keys: Iterable[SessionKey]) -> set[str]:
         with suppress(StoreError, NoSuchSession):
             owners |= source.erasable(key).owners
     return owners
+
+
+def _count_queued(source: SessionStore, owner: str | None) -> int:
+    """Return the number of messages that wait or are worked on: whoever moves loses them."""
+    number, before = 0, None
+    while found := source.queues.messages(
+        owner=owner, states=("waiting", "running"), before=before, limit=_MESSAGES
+    ):
+        number, before = number + len(found), found[-1].id
+    return number
 
 
 def _copy_notes(

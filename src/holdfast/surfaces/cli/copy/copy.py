@@ -86,7 +86,7 @@ def _copy(args: argparse.Namespace, app: App) -> int:
             on_progress=lambda now: app.out.count(_progress(now)),
         )
         app.out.count("")
-    if not (report.sessions or report.notes or report.accesses):
+    if not (report.sessions or report.notes or report.accesses or report.queued):
         raise UsageError(
             f"there is nothing to copy in `{report.source}`",
             hint="check the address, --agent and --owner",
@@ -143,6 +143,11 @@ def _show(app: App, report: CopyReport) -> None:
         app.out.note("a dry run: nothing was written")
     if report.trashed:
         app.out.note(f"not copied: {count(report.trashed, 'session')} in the trash")
+    if report.queued:
+        app.out.note(
+            f"not copied: {count(report.queued, 'message')} in queues; let them be answered, or "
+            "drop them, and copy again"
+        )
     if report.accesses_damaged:
         app.out.note(
             f"not copied: {count(report.accesses_damaged, 'damaged line')} of the audit log"
@@ -229,6 +234,7 @@ def _report_json(report: CopyReport) -> dict[str, object]:
         "accesses": report.accesses,
         "accesses_damaged": report.accesses_damaged,
         "trashed": report.trashed,
+        "queued": report.queued,
     }
 
 
