@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import strategies
 
+from holdfast.core.tokens import estimate as module
 from holdfast.core.tokens.counting import tokens_max
 from holdfast.core.tokens.estimate import (
     WEIGHTS_COUNT,
@@ -26,6 +27,19 @@ def test_estimate_is_zero_only_for_nothing_and_never_above_the_bytes(text: str) 
     tokens = estimate(text)
     assert (tokens == 0) == (text == "")
     assert tokens <= tokens_max(text)
+
+
+@pytest.mark.parametrize("chars", [10, 2_000, 2_001, 64_000, 64_001])
+def test_a_text_is_counted_once_unless_it_is_very_long(chars: int) -> None:
+    """The same messages are in every request; what is remembered is bounded in characters."""
+    caches = [module._estimate_short, module._estimate_long]
+    for cache in caches:
+        cache.cache_clear()
+    text = "seven words that are in every request " * 2_000
+    assert estimate(text[:chars]) == estimate(text[:chars]) == module._estimate(text[:chars])
+    assert sum(cache.cache_info().hits for cache in caches) == (chars <= 64_000)
+    bounds = [cache.cache_info().maxsize for cache in caches]
+    assert bounds == [8_192_000 // 2_000, 8_192_000 // 64_000]
 
 
 @given(strategies.texts())

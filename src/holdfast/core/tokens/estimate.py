@@ -138,8 +138,11 @@ _ASSUMED: Final = {
 }
 """Thousandths of a token for each character."""
 
-_REMEMBERED_CHARS: Final = 2_000
-"""Longer texts are few, and would take up memory."""
+_SHORT_CHARS: Final = 2_000
+_LONG_CHARS: Final = 64_000
+"""Texts up to here are remembered, of each length 8 million characters at most: a long tool result
+is counted for every request that it is in. Still longer ones are few, and would take up memory."""
+_REMEMBERED: Final = 8_192_000
 LETTER_RUN: Final = 4
 MARK_RUN: Final = 48
 """Repetitions of one letter or mark inside one token, on the safe side."""
@@ -147,7 +150,9 @@ MARK_RUN: Final = 48
 
 def estimate(text: str) -> int:
     """About as many tokens as o200k has for a text; at most its bytes in UTF-8."""
-    return _estimate_again(text) if len(text) <= _REMEMBERED_CHARS else _estimate(text)
+    if len(text) <= _SHORT_CHARS:
+        return _estimate_short(text)
+    return _estimate_long(text) if len(text) <= _LONG_CHARS else _estimate(text)
 
 
 def _estimate(text: str) -> int:
@@ -162,7 +167,8 @@ def _estimate(text: str) -> int:
 
 
 # The same messages are counted for every request and for every cut that is weighed.
-_estimate_again: Final = functools.lru_cache(maxsize=4_096)(_estimate)
+_estimate_short: Final = functools.lru_cache(maxsize=_REMEMBERED // _SHORT_CHARS)(_estimate)
+_estimate_long: Final = functools.lru_cache(maxsize=_REMEMBERED // _LONG_CHARS)(_estimate)
 
 
 def pieces_of(text: str) -> list[str]:
