@@ -246,6 +246,7 @@ def test_failures_of_the_sdk_pass_untouched(way: Way) -> None:
     assert symptoms_of(caught.value).status == 429
 
 
+@pytest.mark.sampled(1 / 3, "fault")
 @pytest.mark.parametrize("way", HEARD, ids=str)
 @pytest.mark.parametrize("after", ["text", "call"])
 @pytest.mark.parametrize("fault", [Fault.stream_error, Fault.stream_ends, Fault.reset_within])

@@ -111,6 +111,7 @@ def test_any_log_fits_or_is_refused_with_sums(
     assert tokens.total + plan.budget.output_reserve <= window
 
 
+@pytest.mark.sampled(1 / 2, "window")
 @pytest.mark.parametrize("window", WINDOWS)
 def test_long_conversation_fits_every_window(window: int) -> None:
     """Two hundred turns of tool output, far more than the small windows hold."""

@@ -117,6 +117,7 @@ def test_cut_keeps_every_promise(text: str, cap: int, keep: Keep, unit: Unit) ->
     check_cut(text, cap, keep, unit, default_marker)
 
 
+@pytest.mark.sampled(1 / 2, "text")
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("keep", KEEPS)
 @pytest.mark.parametrize("text", LONG)

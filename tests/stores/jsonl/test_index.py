@@ -567,6 +567,7 @@ WRONGED: list[Callable[[Path], None]] = [
 ]
 
 
+@pytest.mark.sampled(1 / 2, "is_open")
 @pytest.mark.parametrize("wrong", WRONGED, ids=lambda wrong: wrong.__name__)
 @pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
 def test_index_that_was_wronged_is_made_anew(
