@@ -1,8 +1,8 @@
 """The laws over every prefix of every real transcript, replayed as an agent would have run it.
 
 Before each reply the log so far is projected, rendered and judged, and the decisions are appended.
-The ordinary run takes a sample: a tenth of the files of each folder, a sixth of the sessions in a
-file, a twentieth of the prefixes of a session, and three of the 28 combinations of window and
+The ordinary run takes a sample: a tenth of the files of each folder, a twelfth of the sessions in a
+file, a fortieth of the prefixes of a session, and three of the 28 combinations of window and
 dialect.
 Names decide what is in it, and each prefix gets one of the combinations, in turn. The nightly run
 takes every prefix with all combinations in turn, and then every prefix with each combination.
@@ -172,7 +172,7 @@ def name_of(path: Path) -> str:
 
 def check_file(path: Path) -> None:
     sessions = [(f"{name_of(path)} {n}", records) for n, records in enumerate(sessions_in(path))]
-    for name, records in sample(sessions, share=1 / 6, name=lambda session: session[0]):
+    for name, records in sample(sessions, share=1 / 12, name=lambda session: session[0]):
         check_prefixes(name, records)
 
 
@@ -181,7 +181,7 @@ def check_prefixes(session: str, records: list[Record]) -> None:
     combinations = sample(COMBINATIONS, share=1 / 10, name=lambda pair: f"{session} {pair}")
     replays = [Replay(window, dialect, scale) for window, dialect in combinations]
     numbers = range(len(records))
-    checked = set(sample(numbers, share=1 / 20, name=lambda number: f"{session} {number}"))
+    checked = set(sample(numbers, share=1 / 40, name=lambda number: f"{session} {number}"))
     turns = cycle(replays)
     for number, record in enumerate(records):
         for replay in replays:

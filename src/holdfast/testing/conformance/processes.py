@@ -138,9 +138,10 @@ def messages_in_queues_are_claimed_once(open_store: _OpenStore) -> None:
         with _start(_WRITERS, _work_on_queue, open_store) as (_workers, pipes):
             _go(pipes)
             done = [name for pipe in pipes for name in pipe.recv()]
-        messages = store.queues.messages("inbox", limit=_WRITERS * _APPENDS + 1)
+        every = _WRITERS * _APPENDS + 1
+        messages = store.queues.messages("inbox", limit=every)
         assert len(messages) == _WRITERS * _APPENDS
-        left = len(store.queues.messages("inbox", states=("waiting", "running")))
+        left = len(store.queues.messages("inbox", states=("waiting", "running"), limit=every))
         assert sorted(done) == sorted(set(done))
         assert len(done) + left == len(messages)
         assert all(message.tries <= 1 for message in messages)
