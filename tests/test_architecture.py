@@ -105,7 +105,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "surfaces.cli": (
         *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "copy"),
-        *("mcp", "serve", "verbs"),
+        *("mcp", "serve", "doctor", "verbs"),
     ),
     "testing.conformance": (
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),

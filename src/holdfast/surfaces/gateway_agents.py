@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.options import check_window, read_options
 from holdfast.providers.models import async_model
+from holdfast.surfaces.request_preview import policy_from
 from holdfast.surfaces.serve_settings import AgentSettings, load_tools
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class GatewayAgents:
                 "window": agent.window,
                 "floor": agent.floor,
                 "output_tokens": agent.output_tokens,
-                "policy": agent.policy,
+                "policy": policy_from(agent.policy),
                 "notes": agent.notes,
                 "checkpoints": agent.checkpoints,
                 "steps": agent.steps,

@@ -17,6 +17,7 @@ from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.steps import MEANING
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.prepare import Prepared, prepare
+from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,6 +90,20 @@ def preview(records: Sequence[Record], terms: RequestTerms) -> Prepared:
             prompt_cache=PromptCache(idle_seconds=terms.idle),
         )
     )
+
+
+def policy_from(given: Json) -> Policy:
+    """Return a policy with some thresholds other than by default. Raises `BadSetting`."""
+    unknown = sorted(set(given) - set(Policy.__struct_fields__))
+    if unknown:
+        raise BadSetting(
+            f"a policy has no threshold `{unknown[0]}`",
+            hint=f"thresholds: {', '.join(Policy.__struct_fields__)}",
+        )
+    try:
+        return msgspec.convert(given, Policy)
+    except msgspec.ValidationError as error:
+        raise BadSetting(f"the policy cannot be used: {error}") from error
 
 
 def as_json(prepared: Prepared) -> Json:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from holdfast.core.projection.policy import Policy
 from holdfast.engine.gateway.options import GatewayOptions
 from holdfast.errors import BadSetting
 from holdfast.surfaces.http.guard import LOOPBACK, GuardSettings, check_address
 from holdfast.surfaces.http.identity import TokenSettings  # noqa: TC001 - read from the file
+from holdfast.surfaces.request_preview import policy_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,8 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     window: int | None = None
     floor: int | None = None
     output_tokens: int | None = None
-    policy: Policy = Policy()
+    policy: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Thresholds that are to be other than by default."""
     notes: Literal["extract", "model", "off"] = "extract"
     checkpoints: Literal["cuts", "turns", "off"] = "turns"
     steps: int = 50
@@ -76,6 +77,8 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     def check(self) -> None:
         """Raise where the settings contradict each other."""
         check_address(self.server.host, self.tokens)
+        for agent in self.agents.values():
+            policy_from(agent.policy)
         names = [token.name for token in self.tokens]
         for name in names:
             if names.count(name) > 1:

@@ -7,7 +7,7 @@ import msgspec
 from holdfast.errors import BadSetting
 
 
-class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
+class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The limits of a gateway. Times are in seconds."""
 
     turns_max: int = 32

@@ -77,6 +77,9 @@ COMMANDS: Final = {
         "repair": "Write a repaired copy of a damaged session beside it",
         "gc": "Delete unreferenced blobs and leftovers of killed writers",
     },
+    "holdfast.surfaces.cli.doctor.doctor": {
+        "doctor": "Check the store, the model, the settings and what is installed",
+    },
     "holdfast.surfaces.cli.verbs.classify": {
         "classify": "Classify provider errors: JSON lines in, JSON lines out",
     },

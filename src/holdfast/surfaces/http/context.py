@@ -25,6 +25,7 @@ from holdfast.surfaces.request_preview import (
     as_json,
     model_in,
     plan_json,
+    policy_from,
     preview,
     session_records,
 )
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from holdfast.surfaces.http.route import HttpCall
 
 Tokens = Annotated[int, msgspec.Meta(ge=1, le=100_000_000)]
-_POLICY: Final = frozenset(Policy.__struct_fields__)
 
 
 class StatusQuery(HttpQuery, frozen=True):
@@ -128,12 +128,12 @@ def read_policy(text: str) -> Policy:
     if not text:
         return Policy()
     try:
-        given = msgspec.json.decode(text.encode("utf-8", "replace"))
-        if not isinstance(given, dict) or set(given) - _POLICY:
-            raise ValueError(f"thresholds are {', '.join(sorted(_POLICY))}")
-        return msgspec.convert(given, Policy)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise Problem(400, f"the policy cannot be read: {error}") from error
+        given = msgspec.json.decode(text.encode("utf-8", "replace"), type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Problem(
+            400, f"the policy is no JSON object: {error}", hint='for example {"compact": 0.8}'
+        ) from error
+    return policy_from(given)
 
 
 def _compact(call: HttpCall) -> HttpAnswer:

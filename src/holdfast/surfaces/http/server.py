@@ -126,8 +126,19 @@ class HttpServer:
                     )
                 )
             )
-            self.metrics.count(
-                method if route else "other", path, response.status_code, time.monotonic() - began
+            seconds = time.monotonic() - began
+            self.metrics.count(method if route else "other", path, response.status_code, seconds)
+            _log.info(
+                "%s %s %d",
+                method,
+                path,
+                response.status_code,
+                extra={
+                    "method": method,
+                    "route": path,
+                    "status": response.status_code,
+                    "seconds": round(seconds, 6),
+                },
             )
             return response
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.core.history.access import Caller
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.ports import SessionStore
+    from holdfast.surfaces.cli.terminal import Output
     from holdfast.surfaces.http.server import HttpServer
     from holdfast.surfaces.serve_settings import ServeSettings
 
@@ -38,6 +40,12 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--config", metavar="FILE", help="a TOML file with the settings")
     parser.add_argument("--model", metavar="NAME", help="the model that answers (HOLDFAST_MODEL)")
+    parser.add_argument(
+        "--log",
+        choices=("text", "json", "off"),
+        default="text",
+        help="what is logged to stderr: warnings as text (default), every request as JSON, nothing",
+    )
     parser.add_argument(
         "--demo", action="store_true", help="serve a recorded session from a temporary folder"
     )
@@ -66,6 +74,7 @@ def _serve(args: argparse.Namespace, app: App) -> int:
         settings, server=msgspec.structs.replace(settings.server, **given)
     )
     settings.check()
+    _start_log(args.log, app)
     with ExitStack() as stack:
         store = _demo_store(stack, app) if args.demo else app.store
         _listen(settings, store, args.model or app.settings.model, app)
@@ -95,6 +104,50 @@ def _new_token(args: argparse.Namespace, app: App) -> int:
     for name, value in kept.items():
         app.out.note(f"{name} = {msgspec.json.encode(value).decode()}")
     return 0
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object a line, with secrets masked."""
+
+    def __init__(self, out: Output) -> None:
+        super().__init__()
+        self._out = out
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "ts": record.created,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        fields = ("method", "route", "status", "seconds")
+        line |= {name: value for name in fields if (value := getattr(record, name, None))}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(self._out.mask_value(line)).decode()
+
+
+class _TextLines(logging.Formatter):
+    """A sentence a line, with secrets masked."""
+
+    def __init__(self, out: Output) -> None:
+        super().__init__("%(levelname)s %(name)s: %(message)s")
+        self._out = out
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._out.mask(super().format(record))
+
+
+def _start_log(kind: str, app: App) -> None:
+    log = logging.getLogger("holdfast")
+    if kind == "off":
+        log.disabled = True
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(_JsonLines(app.out) if kind == "json" else _TextLines(app.out))
+    log.handlers = [handler]
+    log.propagate = False
+    log.setLevel(logging.INFO if kind == "json" else logging.WARNING)
 
 
 def _demo_store(stack: ExitStack, app: App) -> SessionStore:

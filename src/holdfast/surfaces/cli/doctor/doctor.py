@@ -1,0 +1,190 @@
+"""`doctor`: checks the set-up end to end, and says what to do about what it finds."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from holdfast.core.log.ids import SessionKey, new_session_id
+from holdfast.errors import HoldfastError
+from holdfast.surfaces.answers import Cell
+from holdfast.surfaces.cli.app import App, Verb
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from holdfast.surfaces.formatting import Tone
+
+Outcome = Literal["ok", "note", "problem"]
+_TONES: Final[dict[Outcome, Tone]] = {"ok": "good", "note": "dim", "problem": "bad"}
+_FREE_BYTES_MIN: Final = 1024**3
+"""Less room than this on the disk is worth a note."""
+_EXTRAS: Final = {
+    "cli": "prompt_toolkit",
+    "tokens": "splintr",
+    "anthropic": "anthropic",
+    "openai": "openai",
+    "gemini": "google.genai",
+    "mcp": "mcp",
+    "serve": "uvicorn",
+    "postgres": "psycopg",
+    "s3": "obstore",
+    "vectors": "onnxruntime",
+}
+"""A module of each extra."""
+_EXAMPLE: Final = """examples:
+  holdfast doctor
+  holdfast doctor --config holdfast.toml"""
+
+
+class CheckResult(NamedTuple):
+    """The result of one check."""
+
+    check: str
+    outcome: Outcome
+    found: str
+    next_step: str = ""
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", metavar="FILE", help="also check the settings of `serve`")
+    parser.add_argument("--model", metavar="NAME", help="the model to check (HOLDFAST_MODEL)")
+
+
+def _doctor(args: argparse.Namespace, app: App) -> int:
+    findings = [
+        *_store(app),
+        *_models(args.model or app.settings.model),
+        *(_settings(args.config, app) if args.config else ()),
+        _extras(),
+    ]
+    if app.out.is_json:
+        app.out.json({"findings": [finding._asdict() for finding in findings]})
+    else:
+        rows = [
+            (
+                finding.check,
+                Cell(finding.outcome, _TONES[finding.outcome]),
+                finding.found,
+                finding.next_step,
+            )
+            for finding in findings
+        ]
+        app.out.table(("Check", "Result", "Found", "Next step"), rows)
+    return int(any(finding.outcome == "problem" for finding in findings))
+
+
+def _store(app: App) -> Iterator[CheckResult]:
+    store = app.store
+    place = store.describe()
+    try:
+        newest = store.sessions(limit=1)
+        waiting = store.queues.counts("inbox")
+    except HoldfastError as error:
+        yield _problem("store", error)
+        return
+    yield CheckResult("store", "ok", f"{place}: {'has sessions' if newest else 'is empty'}")
+    if store.caveat:
+        yield CheckResult("store keeps", "note", store.caveat)
+    yield _writable(app)
+    stuck = waiting.get("failed", 0)
+    if stuck:
+        yield CheckResult(
+            "inbox", "note", f"{stuck:,} failed messages", "look at /v1/inbox?state=failed"
+        )
+    folder = store.local_folder
+    if folder is not None and os.path.isdir(folder):
+        free = shutil.disk_usage(folder).free
+        if free < _FREE_BYTES_MIN:
+            yield CheckResult("disk", "note", f"{free / 2**20:,.0f} MiB free", "make room")
+
+
+def _writable(app: App) -> CheckResult:
+    """Make a session, and erase it again."""
+    key = SessionKey(app.settings.agent, new_session_id(int.from_bytes(os.urandom(6), "big")))
+    try:
+        app.store.create(key)
+        app.store.begin_erasure(key)
+        app.store.finish_erasure(key)
+    except HoldfastError as error:
+        return _problem("store takes writes", error)
+    return CheckResult("store takes writes", "ok", "a session was made and erased")
+
+
+def _models(name: str) -> Iterator[CheckResult]:
+    from holdfast.providers.models import model
+
+    try:
+        found = model(name)
+        ready = getattr(found, "ready", None)
+        if ready is not None:
+            ready()
+    except HoldfastError as error:
+        yield _problem(f"model {name}", error)
+        return
+    window = found.window
+    known = f"a window of {window.tokens:,} tokens ({window.source}, {window.confidence})"
+    is_guess = window.confidence not in ("known", "stated")
+    step = "state it with `window`" if is_guess else ""
+    yield CheckResult(f"model {name}", "note" if is_guess else "ok", known, step)
+
+
+def _settings(path: str, app: App) -> Iterator[CheckResult]:
+    try:
+        from holdfast.surfaces.gateway_agents import GatewayAgents
+        from holdfast.surfaces.serve_settings import load_settings
+    except ImportError as error:
+        yield CheckResult(
+            "settings",
+            "problem",
+            f"a package is not installed: {error.name or error}",
+            "pip install 'holdfast[serve]'",
+        )
+        return
+    try:
+        settings = load_settings(path)
+        settings.check()
+        GatewayAgents(app.store, settings.agents, model=app.settings.model)
+    except HoldfastError as error:
+        yield _problem("settings", error)
+        return
+    agents = ", ".join(sorted(settings.agents)) or "none named"
+    tokens = f"{len(settings.tokens)} tokens" if settings.tokens else "no tokens"
+    yield CheckResult("settings", "ok", f"agents: {agents}; {tokens}")
+    if not settings.tokens:
+        yield CheckResult(
+            "access",
+            "note",
+            "whoever reaches the loopback address is the operator",
+            "on a shared machine, make tokens: `holdfast serve --new-token NAME`",
+        )
+
+
+def _extras() -> CheckResult:
+    present = [name for name, module in _EXTRAS.items() if _is_installed(module)]
+    missing = [name for name in _EXTRAS if name not in present]
+    step = f"pip install 'holdfast[{missing[0]}]' and so on, as needed" if missing else ""
+    text = f"installed: {', '.join(present) or 'none'}"
+    return CheckResult(
+        "extras", "ok", text + (f"; not: {', '.join(missing)}" * bool(missing)), step
+    )
+
+
+def _is_installed(module: str) -> bool:
+    package, _, rest = module.partition(".")
+    if find_spec(package) is None:
+        return False
+    try:
+        return not rest or find_spec(module) is not None
+    except ImportError:
+        return False
+
+
+def _problem(check: str, error: HoldfastError) -> CheckResult:
+    return CheckResult(check, "problem", str(error), error.hint or "")
+
+
+VERBS = {"doctor": Verb(_add_doctor, _doctor, _EXAMPLE)}

@@ -1,0 +1,63 @@
+"""`holdfast doctor`: finds what does not work, says what to do, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.cli import run_in_process
+
+from holdfast.stores import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDFAST_ROOT", str(tmp_path / "root"))
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+
+
+def test_a_sound_set_up_has_no_problem(capfd: pytest.CaptureFixture[str]) -> None:
+    """Exit 0, and no session is left."""
+    done = run_in_process(["doctor", "--json"], capfd)
+    assert done.status == 0, done.err
+    found = {row["check"]: row["outcome"] for row in done.json["findings"]}
+    assert found["store takes writes"] == "ok"
+    assert found["model offline"] == "ok"
+    with open_store(os.environ["HOLDFAST_ROOT"]) as store:
+        assert store.sessions() == []
+        assert store.trash() == []
+        assert store.erasures() == []
+
+
+def test_a_missing_key_is_a_problem(capfd: pytest.CaptureFixture[str]) -> None:
+    """Exit 1, with the variable to set."""
+    done = run_in_process(["doctor", "--model", "anthropic:claude-sonnet-4-5"], capfd)
+    assert done.status == 1
+    assert "ANTHROPIC_API_KEY" in done.out
+
+
+def test_settings_are_checked(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A mistake in the file is a problem with its place; a sound file is not."""
+    file = tmp_path / "holdfast.toml"
+    file.write_text("[server]\nprot = 1\n", "utf-8")
+    done = run_in_process(["doctor", "--config", str(file), "--json"], capfd)
+    assert done.status == 1
+    (row,) = (row for row in done.json["findings"] if row["check"] == "settings")
+    assert "prot" in row["found"]
+    file.write_text("[agents.main]\nmodel = 'offline'\n", "utf-8")
+    done = run_in_process(["doctor", "--config", str(file), "--json"], capfd)
+    assert done.status == 0, done.out
+
+
+def test_a_store_that_cannot_be_written_is_a_problem(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Something else in the place of the folder is named, with what to do."""
+    (tmp_path / "root").write_text("a file", "utf-8")
+    done = run_in_process(["doctor", "--json"], capfd)
+    assert done.status == 1

@@ -1,0 +1,79 @@
+"""`holdfast serve` as a process: it says when it is ready, is alone in its folder, and stops."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.request import Request, urlopen
+
+from tests.support.cli import run_in_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pytest
+
+
+@contextmanager
+def _serve(root: Path, *args: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [sys.executable, "-m", "holdfast", "serve", "--root", str(root), "--port", "0"]
+    process = subprocess.Popen(
+        [*command, "--json", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield process, json.loads(process.stdout.readline())["listening"]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _ask(url: str, method: str = "GET", value: object = None) -> dict[str, object]:
+    data = None if value is None else json.dumps(value).encode()
+    request = Request(url, data, {"Content-Type": "application/json"}, method=method)
+    with urlopen(request, timeout=60) as response:
+        found: dict[str, object] = json.load(response)
+    return found
+
+
+def test_a_server_says_when_it_is_ready_and_is_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It answers at the address that it printed; a second one is refused with its process id;
+    after SIGTERM it ends, and another goes on with what it had."""
+    root = tmp_path / "root"
+    with _serve(root, "--log", "json") as (process, url):
+        assert url.startswith("http://127.0.0.1:")
+        assert _ask(f"{url}/healthz")["status"] == "ok"
+        assert "paths" in _ask(f"{url}/openapi.json")
+        _ask(f"{url}/v1/sessions/main/a", "PUT", {"label": "a"})
+        sent = _ask(f"{url}/v1/sessions/main/a/messages?wait=60", "POST", {"content": "hi"})
+        assert sent["state"] == "answered"
+        second = run_in_process(["serve", "--root", str(root), "--port", "0", "--json"], capfd)
+        assert second.status == 1
+        assert f"process {process.pid}" in second.out + second.err
+        process.send_signal(signal.SIGTERM)
+        _out, err = process.communicate(timeout=60)
+        assert process.returncode in (0, -signal.SIGTERM), err
+        lines = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
+        assert any(line.get("route") == "/healthz" and line["status"] == 200 for line in lines)
+        assert "Traceback" not in err
+    with _serve(root) as (_process, url):
+        page = _ask(f"{url}/v1/sessions/main/a/messages")
+        assert len(page["messages"]) == 2  # type: ignore[arg-type]
+
+
+def test_a_token_is_shown_once(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The token is printed; the settings have its hash alone."""
+    root = str(tmp_path / "root")
+    made = run_in_process(
+        ["serve", "--root", root, "--new-token", "laptop", "--for", "ann", "--json"], capfd
+    )
+    assert made.json["token"].startswith("holdfast_")
+    assert made.json["token"] not in json.dumps(made.json["settings"])
+    assert made.json["settings"]["owner"] == "ann"
