@@ -44,6 +44,8 @@ Contents = Callable[["str | os.PathLike[str]"], Iterator[tuple[str, bytes]]]
 TESTS: Final = Path(__file__).parents[1]
 _CONNECTIONS_MAX: Final = 4
 """Of a store: many tests leave theirs open until they end."""
+_OPEN_MAX: Final = 20
+"""Stores of a test that are connected while they rest."""
 _TABLES: Final = """SELECT tablename FROM pg_tables
   WHERE schemaname = %s AND tablename <> 'version'"""
 
@@ -120,6 +122,8 @@ class Schemas:
             PostgresStore.__init__(made, address, connections_max=_CONNECTIONS_MAX, **options)
             self._opened.append(made._doorbell.close)
             self._opened.append(made._connections.close)
+            for close in self._opened[-2 * _OPEN_MAX - 2 : -2 * _OPEN_MAX]:
+                close()  # a property opens hundreds; one that is still used connects again
             if root is None:
                 weakref.finalize(store, self._lost.append, place)
 

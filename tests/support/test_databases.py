@@ -47,6 +47,17 @@ def test_every_way_to_open_a_store_opens_a_database(schemas: Schemas, tmp_path: 
     schemas.clear()
 
 
+def test_stores_that_rest_do_not_stay_connected(schemas: Schemas, tmp_path: Path) -> None:
+    """A property may leave hundreds open; the server has so many connections."""
+    schemas.clear()
+    stores: list[Any] = [JsonlStore(tmp_path) for _ in range(databases._OPEN_MAX + 10)]
+    assert sum(bool(store._connections._idle) for store in stores) <= databases._OPEN_MAX + 1
+    stores[0].create(KEY)
+    assert stores[1].head(KEY)
+    schemas.clear()
+    assert not any(store._connections._idle for store in stores)
+
+
 def test_schemas_are_used_again(schemas: Schemas) -> None:
     """A property opens one store after the other: a thousand schemas would take a minute."""
     names = set()
