@@ -24,23 +24,28 @@ EXAMPLES = {"quick": 10, "test": 15, "nightly": 1_000}
 
 SLOW_FILES = (
     "core/memory/test_notes_in_transcripts.py",
+    "engine/memory/test_vectors.py",
     "engine/session/test_local_weights.py",
     "engine/session/test_real_*.py",
     "engine/test_every_prefix.py",
+    "importers/common/test_harness.py",
     "importers/test_real_transcripts.py",
     "providers/test_clients.py",
     "providers/test_embeddings.py",
     "providers/test_failures.py",
     "providers/test_local.py",
     "simulation/*.py",
+    "stores/copying/test_sessions.py",
     "stores/jsonl/test_bounded_memory.py",
     "surfaces/cli/chat/test_terminal.py",
     "surfaces/cli/demo/*.py",
+    "test_demo_postgres.py",
     "surfaces/cli/mcp/*.py",
     "surfaces/mcp/*.py",
     "test_docs.py",
     "test_examples.py",
     "testing/test_loopback*.py",
+    "testing/test_recorder.py",
 )
 """Left out of the quick run: real processes and transcripts, and the SDKs, slow to import."""
 
