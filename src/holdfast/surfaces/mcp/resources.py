@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from holdfast.core.text.cut import cut
+from holdfast.core.text.cut import cut, scrub
 from holdfast.engine.history.request import RequestRefused
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def read_resource(workspace: CallerWorkspace, uri: str) -> str:
     """The reply to a read as JSON; a refusal is one, too. Raises `RequestRefused`."""
     scheme, separator, rest = uri.partition("://")
     kind = _KINDS.get(scheme)
-    name = unquote(rest)
+    name = scrub(unquote(rest))
     if not separator or kind is None or not name or len(uri) > URI_CHARS_MAX:
         known = ", ".join(kind.template for kind in KINDS)
         raise RequestRefused(

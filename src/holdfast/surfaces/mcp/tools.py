@@ -19,6 +19,7 @@ from holdfast.core.limits import (
     RECALL_QUERY_CHARS_MAX,
 )
 from holdfast.core.models.messages import ToolCall
+from holdfast.core.text.cut import scrub_deep
 from holdfast.engine.history.tools import history_tool, list_tool
 
 if TYPE_CHECKING:
@@ -292,7 +293,7 @@ def _from_arguments(name: str, kind: type[Arguments]) -> McpTool:
     schema.pop("title")
 
     def call(workspace: CallerWorkspace, given: Json) -> str:
-        return msgspec.convert(given, kind, strict=False).call(workspace)
+        return msgspec.convert(scrub_deep(given), kind, strict=False).call(workspace)
 
     return McpTool(name, kind.title, description, schema, call, kind.is_reading, kind.is_idempotent)
 
@@ -305,7 +306,8 @@ def _from_history(title: str, make: Callable[[Callable[..., str]], ToolFunction]
         history = workspace.history
         answer = history.text if make is history_tool else history.sessions_text
         function = make(answer)
-        text: str = function.function(**function.bind(ToolCall("", tool.name, given)))
+        clean: Any = scrub_deep(given)
+        text: str = function.function(**function.bind(ToolCall("", tool.name, clean)))
         return text
 
     return McpTool(tool.name, title, tool.description, tool.parameters, call)
