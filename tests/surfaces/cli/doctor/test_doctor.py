@@ -54,6 +54,7 @@ def test_settings_are_checked(capfd: pytest.CaptureFixture[str], tmp_path: Path)
     assert done.status == 0, done.out
 
 
+@pytest.mark.files_only("a file stands in the place of the folder")
 def test_a_store_that_cannot_be_written_is_a_problem(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
