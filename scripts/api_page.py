@@ -22,7 +22,13 @@ PAGE = Path(__file__).parent.parent / "docs" / "api.md"
 MODULES = (
     *("holdfast", "holdfast.records", "holdfast.events", "holdfast.models", "holdfast.tokens"),
     *("holdfast.failures", "holdfast.context", "holdfast.memory", "holdfast.commands"),
-    *("holdfast.simulation", "holdfast.stores", "holdfast.importers", "holdfast.testing"),
+    *(
+        "holdfast.gateway",
+        "holdfast.simulation",
+        "holdfast.stores",
+        "holdfast.importers",
+        "holdfast.testing",
+    ),
     "holdfast.errors",
 )
 """Where users import from; `holdfast.integrations` has one public module for each framework."""
