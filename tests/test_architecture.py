@@ -97,6 +97,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "slash_commands",
             "async_chat",
             "mcp",
+            "telegram",
             "http",
             "serve_settings",
             "gateway_agents",
@@ -105,7 +106,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "surfaces.cli": (
         *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "copy"),
-        *("mcp", "serve", "doctor", "verbs"),
+        *("mcp", "telegram", "serve", "doctor", "verbs"),
     ),
     "testing.conformance": (
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),

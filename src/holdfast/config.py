@@ -8,6 +8,7 @@
 | `HOLDFAST_MODEL`   | the model that `holdfast chat` talks to         | `offline`   |
 | `HOLDFAST_SECRETS` | names of variables whose values are secrets,    | none        |
 |                    | with commas between them                        |             |
+| `TELEGRAM_BOT_TOKEN` | the bot that `holdfast telegram` runs        | none        |
 | `NO_COLOR`         | no colours in the terminal, whatever its value  | unset       |
 """
 
@@ -41,6 +42,9 @@ class Settings:
     blobs: str | None = field(default=None, repr=False)
     """The address of other blobs than the store's own."""
 
+    telegram_token: str = field(default="", repr=False)
+    """The token of the bot that `holdfast telegram` runs; never written anywhere."""
+
     def __post_init__(self) -> None:
         check_name("agent", self.agent)
 
@@ -59,6 +63,7 @@ def load(
         model=model or environ.get("HOLDFAST_MODEL") or MODEL_DEFAULT,
         secrets=_secrets(environ),
         blobs=environ.get("HOLDFAST_BLOBS") or None,
+        telegram_token=environ.get("TELEGRAM_BOT_TOKEN") or "",
     )
 
 

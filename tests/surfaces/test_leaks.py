@@ -183,6 +183,7 @@ def ways_to_call(store: SessionStore, folder: Path) -> dict[str, list[list[str]]
         "doctor": [[], ["--config", VALUE], ["--model", VALUE]],
         "serve": [["--config", VALUE], ["--host", VALUE]],
         "mcp": [["--words-only"], ["--session", VALUE], ["--model", VALUE]],
+        "telegram": [["--allow", VALUE], ["--api-base", VALUE]],  # a bot runs until it is stopped
         "chat": [["work", "--model", "offline", "--no-tools"]],
         "demo": [],  # plays a recording of ours
     }

@@ -50,6 +50,7 @@ class AsyncChatContext:
         surface: Surface = "api",
         cancel: Callable[[], bool] | None = None,
         listen: Callable[[Any], Any] | None = None,
+        moves_name: bool = False,
         clock: Clock = time.time,
     ) -> None:
         """The arguments are those of `ChatContext`. The model stays the caller's: many chats can
@@ -64,6 +65,7 @@ class AsyncChatContext:
             surface=surface,
             cancel=cancel,
             listen=listen,
+            moves_name=moves_name,
             clock=clock,
         )
         """The same chat for the thread of a command."""

@@ -45,12 +45,14 @@ class ChatContext:
         surface: Surface = "terminal",
         cancel: Callable[[], bool] | None = None,
         listen: Callable[[Any], Any] | None = None,
+        moves_name: bool = False,
         clock: Clock = time.time,
     ) -> None:
         """Only sessions of `owner` are listed and opened; None is for an operator, who may open
         those of every owner. `audience` and `surface` choose the commands. `cancel` stops the
         running turn and returns False where there is none; without it, a turn of the current
-        session object is stopped."""
+        session object is stopped. With `moves_name`, a session that a command starts is found by
+        the name of the one before: a bot finds the session of a person by name."""
         for name, value, known in (
             ("audience", audience, get_args(Audience)),
             ("surface", surface, get_args(Surface)),
@@ -66,6 +68,7 @@ class ChatContext:
         self.surface: Surface = surface
         self.cancel: Callable[[], bool] = cancel or (lambda: self.session.cancel())
         self.listen = listen
+        self.moves_name = moves_name
         self._owner = owner
         self._model = model
         self._options = options

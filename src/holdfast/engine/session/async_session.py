@@ -273,11 +273,12 @@ class AsyncSession(ClosedOnAsyncExit, SessionBase):
         label: str = "",
         *,
         moves_name: bool = False,
+        carries: bool = True,
         wait: float = TURN_WAIT_SECONDS,
         at_once: bool = False,
     ) -> Self:
         parts.check_flag("at_once", at_once)
-        flow = parts.reset(self._state, label, moves_name=moves_name)
+        flow = parts.reset(self._state, label, moves_name=moves_name, carries=carries)
         key = await (self._run(flow) if at_once else self._run_turn(flow, wait=wait))
         fresh = await parts.run_in_thread(
             type(self),

@@ -62,10 +62,14 @@ def set_mode(state: SessionState, mode: str) -> Flow[None]:
         state.run.is_fresh = mode == "fresh"
 
 
-def reset(state: SessionState, label: str, *, moves_name: bool = False) -> Flow[SessionKey]:
-    """Create a session that continues this one from its checkpoint; returns its key."""
+def reset(
+    state: SessionState, label: str, *, moves_name: bool = False, carries: bool = True
+) -> Flow[SessionKey]:
+    """Create a session that continues this one from its checkpoint, or one that `carries` nothing
+    of it; returns its key."""
     check_text("label", label)
     check_flag("moves_name", moves_name)
+    check_flag("carries", carries)
     yield from _save_notes(state, "reset")
     yield from checkpoint(state, "reset")
     taken = yield RunBlocking(lambda: state.side_files.state("reset"))
@@ -74,17 +78,20 @@ def reset(state: SessionState, label: str, *, moves_name: bool = False) -> Flow[
         lambda: state.store.create(
             new,
             label=label,
-            parent_session=str(state.key),
-            parent_record=state.log.head,
-            reason="reset",
+            parent_session=str(state.key) if carries else None,
+            parent_record=state.log.head if carries else None,
+            reason="reset" if carries else None,
             owner=state.store.header(state.key).owner,  # raises where damage hides it
         )
     )
     records: Sequence[Record] = yield Read(state.run.window.tokens)
     waiting = [msgspec.structs.replace(rec, id="") for rec in pending_context(records)]
-    seeds: list[Record] = [record_of(taken), *state.run.boundary_records(), *waiting]
+    seeds = state.run.boundary_records()
+    if carries:
+        seeds = [record_of(taken), *seeds, *waiting]
     masked = [state.vault.mask_record(record) for record in seeds]
-    yield RunBlocking(lambda: state.store.append(new, masked, expect=head))
+    if masked:
+        yield RunBlocking(lambda: state.store.append(new, masked, expect=head))
     if moves_name:
         yield Append((Mode(mode=state.mode, continued_in=new.session),))
     return new

@@ -308,15 +308,17 @@ class Session(ClosedOnExit, SessionBase):
         label: str = "",
         *,
         moves_name: bool = False,
+        carries: bool = True,
         wait: float = TURN_WAIT_SECONDS,
         at_once: bool = False,
     ) -> Self:
         """Return a fresh session that starts from this one's checkpoint. It takes over the store
         and the model, so this one can be closed. With `at_once`, a running turn is not waited for:
         the checkpoint is of the log as it is, and the turn ends in the session that is left.
-        With `moves_name`, whoever opens this session by its name is led to the fresh one."""
+        With `moves_name`, whoever opens this session by its name is led to the fresh one. One that
+        `carries` nothing knows nothing of this one."""
         parts.check_flag("at_once", at_once)
-        flow = parts.reset(self._state, label, moves_name=moves_name)
+        flow = parts.reset(self._state, label, moves_name=moves_name, carries=carries)
         fresh = type(self)(
             self.store,
             self._run(flow) if at_once else self._run_turn(flow, wait=wait),

@@ -89,6 +89,9 @@ COMMANDS: Final = {
     "holdfast.surfaces.cli.mcp.mcp": {
         "mcp": "Serve sessions, outputs and memory to an MCP client, over stdin and stdout",
     },
+    "holdfast.surfaces.cli.telegram.telegram": {
+        "telegram": "Run a Telegram bot whose chats are durable sessions",
+    },
     "holdfast.surfaces.cli.chat.chat": {
         "chat": "Talk to a model in a durable session",
     },

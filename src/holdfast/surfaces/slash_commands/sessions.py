@@ -33,8 +33,11 @@ _LISTED_MAX: Final = 50
 
 
 def _new(chat: ChatContext, label: str) -> CommandAnswer:
-    session = chat.start(label)
     name = check_label(label)
+    if chat.moves_name:  # during a turn: raises, for the turn would go on under the name
+        session = chat.take(chat.session.reset(name, moves_name=True, carries=False, wait=0))
+    else:
+        session = chat.start(label)
     suffix = f" ({name})" * bool(name)
     return answer(line("Created new session: ", Cell(session.id, "name"), suffix))
 

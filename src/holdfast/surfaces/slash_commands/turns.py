@@ -90,12 +90,12 @@ def reset_now(chat: ChatContext, label: str) -> Session:
     not end in time, or runs in another process, ends in the session that is left."""
     old = chat.session
     if running_turn(chat) is None:
-        return chat.take(old.reset(label))
+        return chat.take(old.reset(label, moves_name=chat.moves_name))
     chat.cancel()
     try:
-        fresh = old.reset(label, wait=RESET_WAIT_SECONDS)
+        fresh = old.reset(label, moves_name=chat.moves_name, wait=RESET_WAIT_SECONDS)
     except TurnInProgress:
-        fresh = old.reset(label, at_once=True)
+        fresh = old.reset(label, moves_name=chat.moves_name, at_once=True)
     return chat.take(fresh)
 
 

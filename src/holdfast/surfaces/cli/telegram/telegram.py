@@ -1,0 +1,146 @@
+"""`telegram`: runs a Telegram bot whose chats are sessions of the store."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from holdfast.errors import UsageError
+from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.telegram.names import DmScope
+from holdfast.surfaces.telegram.settings import API_BASE, TelegramSettings, read_ids
+
+if TYPE_CHECKING:
+    import argparse
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.engine.session.async_session import AsyncSession
+    from holdfast.surfaces.telegram.updates import BotIdentity
+
+TOKEN: Final = "TELEGRAM_BOT_TOKEN"  # noqa: S105 - the name of a variable
+_CLOSE_SECONDS: Final = 5.0
+"""For answers that are stored and not sent when the bot is stopped."""
+_EXAMPLE: Final = f"""examples:
+  export {TOKEN}=…                        from @BotFather
+  holdfast telegram --allow 123456789 --model anthropic:claude-sonnet-4-6
+  holdfast telegram                       tells everyone who writes their id, and answers nobody"""
+
+
+def _add_telegram(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--allow",
+        metavar="ID[,ID]",
+        default="",
+        help="the people and groups whose messages are answered (default: nobody's)",
+    )
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        help="the model (default: HOLDFAST_MODEL, or `offline`, which needs no key)",
+    )
+    parser.add_argument("--window", type=int, metavar="N", help="its context window in tokens")
+    parser.add_argument("--system", default="", metavar="TEXT", help="the system prompt")
+    parser.add_argument(
+        "--dm-scope",
+        choices=get_args(DmScope),
+        default="per-channel-peer",
+        help="the sessions of private chats: one for all, or one for each person "
+        "(default: `tg_ID`), or for each person and bot",
+    )
+    parser.add_argument(
+        "--api-base",
+        metavar="URL",
+        default=API_BASE,
+        help=f"a server of the Bot API (default: {API_BASE})",
+    )
+
+
+def _telegram(args: argparse.Namespace, app: App) -> int:
+    allow, token = read_ids(args.allow), app.settings.telegram_token
+    if not token:
+        raise UsageError(
+            "no bot: it needs its token",
+            hint=f"set {TOKEN} to the token that @BotFather gives; it is not taken as an argument, "
+            "which other users of the machine could read",
+        )
+    if app.owner is not None:
+        raise UsageError(
+            "`holdfast telegram` takes no --owner: each person owns their sessions",
+            hint="their owner is `telegram:ID`",
+        )
+    settings = TelegramSettings(
+        token=token,
+        allow=allow,
+        dm_scope=args.dm_scope,
+        api_base=args.api_base,
+    )
+    try:
+        import httpx2  # noqa: F401 - asked for before anything is opened
+    except ImportError as error:
+        raise UsageError(
+            f"`holdfast telegram` needs a package that is not installed: {error.name or error}",
+            hint="pip install 'holdfast[telegram]'",
+        ) from error
+    from holdfast.engine.gateway.alone import only_gateway
+
+    with only_gateway(app.store.local_folder):
+        asyncio.run(_run(args, app, settings))
+    return 0
+
+
+async def _run(args: argparse.Namespace, app: App, settings: TelegramSettings) -> None:
+    """Run the bot until a signal ends it; turns that run may end, and their answers are sent."""
+    from holdfast.engine.gateway.gateway import Gateway
+    from holdfast.engine.session.async_session import AsyncSession
+    from holdfast.engine.session.options import SessionOptions, check_window
+    from holdfast.providers.models import async_model
+    from holdfast.surfaces.telegram.channel import TelegramChannel
+
+    store, agent = app.store, app.settings.agent
+    model = async_model(args.model or app.settings.model)
+    secrets = {**app.settings.secrets, TOKEN: settings.token}
+    options = SessionOptions(system=args.system, window=args.window, secrets=secrets)
+    check_window(options, model)
+
+    async def open_session(key: SessionKey) -> AsyncSession:
+        return await asyncio.to_thread(AsyncSession, store, key, model, options)
+
+    gateway = Gateway(store, open_session)
+    channel = TelegramChannel(
+        gateway,
+        settings,
+        agent=agent,
+        model=model,
+        options=options,
+        on_ready=lambda bot: _announce(app, settings, bot),
+    )
+    await gateway.start(is_alone=store.local_folder is not None)
+    running = asyncio.create_task(channel.run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, running.cancel)
+    try:
+        await asyncio.wait([running])
+    finally:
+        await gateway.stop()
+        is_well = running.cancelled()
+        await channel.close(_CLOSE_SECONDS if is_well else 0)
+    if not is_well:
+        running.result()
+
+
+def _announce(app: App, settings: TelegramSettings, bot: BotIdentity) -> None:
+    """Say on one line that the bot is ready."""
+    if app.out.is_json:
+        ready: dict[str, Any] = {"listening": f"@{bot.username}", "allow": sorted(settings.allow)}
+        app.out.json(ready)
+        return
+    count = len(settings.allow)
+    whom = f"{count:,} on the list" if count else "nobody is on the list: --allow ID"
+    app.out.line(f"@{bot.username} is listening ({whom}); Ctrl-C stops it.")
+
+
+VERBS = {
+    "telegram": Verb(_add_telegram, _telegram, _EXAMPLE),
+}

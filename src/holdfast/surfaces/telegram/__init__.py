@@ -1,0 +1,1 @@
+"""A Telegram bot whose chats are durable sessions."""

@@ -1,0 +1,189 @@
+"""A Telegram bot as a channel of a gateway.
+
+Telegram is told that an update arrived after it is stored. Answers are stored in the outbox before
+a message counts as answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.secrets.redaction import Redactor
+from holdfast.core.secrets.vault import Vault
+from holdfast.engine.gateway.gateway import INBOX
+from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.errors import HoldfastError
+from holdfast.surfaces.telegram.api import BotApi, TelegramError
+from holdfast.surfaces.telegram.commands import OFFERED, ChatCommands
+from holdfast.surfaces.telegram.intake import CHANNEL, UpdateIntake
+from holdfast.surfaces.telegram.outbox import TelegramOutbox
+from holdfast.surfaces.telegram.updates import read_update, update_number
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from holdfast.core.models.replies import Reply
+    from holdfast.engine.gateway.gateway import Gateway
+    from holdfast.engine.session.options import SessionOptions
+    from holdfast.ports import AsyncModel, QueuedMessage
+    from holdfast.surfaces.telegram.settings import TelegramSettings
+    from holdfast.surfaces.telegram.updates import BotIdentity
+
+_TYPING_SECONDS: Final = 4.0
+"""Telegram shows for five seconds that a bot is typing."""
+_TYPING_MAX: Final = 100
+"""Messages that are answered, whose chats see it; the others see the answer."""
+_RETRY_SECONDS: Final = (0.5, 2.0, 5.0, 15.0, 30.0)
+"""Between two polls that failed."""
+_CONFLICT, _BAD_TOKEN = 409, (401, 404)
+
+log = logging.getLogger(__name__)
+
+
+class TelegramChannel:
+    """Runs a bot: `run` until it is cancelled, then `close`. Its gateway is started and stopped by
+    the caller."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        settings: TelegramSettings,
+        *,
+        agent: str,
+        model: AsyncModel,
+        options: SessionOptions,
+        on_ready: Callable[[BotIdentity], None] = lambda _bot: None,
+    ) -> None:
+        """`agent`, `model` and `options` are those that the gateway opens sessions with."""
+        self._gateway = gateway
+        self._settings = settings
+        self._on_ready = on_ready
+        self._api = BotApi(settings)
+        masks = Redactor(Vault(options.secrets).redactor_secrets)
+        self.outbox = TelegramOutbox(gateway.store, self._api, settings.bot, gateway.holder, masks)
+        commands = ChatCommands(gateway, agent, model, options)
+        self._intake = UpdateIntake(gateway, settings, agent, commands, self.outbox)
+        gateway.channels[CHANNEL] = self
+
+    async def run(self) -> None:
+        """Run the bot until it is cancelled. Raises `TelegramError` where it cannot go on: the
+        token is wrong, or another program receives its messages."""
+        bot = await self._introduce()
+        for queue in (self._intake.queue, self.outbox.queue):
+            await run_in_thread(self._gateway.store.queues.release_all, queue)
+        loops: tuple[Awaitable[None], ...] = (
+            *(self._poll(bot), self._intake.run(), self.outbox.run(), self._type()),
+        )
+        tasks = [asyncio.ensure_future(loop) for loop in loops]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def close(self, seconds: float) -> None:
+        """Send what is stored, for at most so long, and close the connection."""
+        async with self._api:
+            await self.outbox.send_rest(seconds)
+
+    async def on_answer(self, message: QueuedMessage, reply: Reply) -> None:
+        """Store the answer for its chat."""
+        text = reply.text if reply.text.strip() else "(The model answered without words.)"
+        await self._reply(message, f"answer:{message.id}", text)
+
+    async def on_failure(self, message: QueuedMessage, reason: str) -> None:
+        """Store the reason for its chat."""
+        text = f"This message could not be answered: {reason}\n/continue tries it again."
+        await self._reply(message, f"failure:{message.id}:{message.claims}", text)
+
+    async def _reply(self, message: QueuedMessage, key: str, text: str) -> None:
+        await self.outbox.reply(message.body.get("about") or {}, key, text, message.owner)
+
+    async def _introduce(self) -> BotIdentity:
+        """Ask who the bot is, and tell Telegram its commands, until the server can be reached."""
+        commands = [(command.name, command.help) for command in OFFERED]
+        for failures in count():
+            try:
+                bot = await self._api.me()
+                await self._api.set_commands(commands)
+            except TelegramError as error:
+                if error.status in _BAD_TOKEN:
+                    raise
+                log.warning("%s", error)
+                await asyncio.sleep(_delay(error, failures))
+            else:
+                self._on_ready(bot)
+                return bot
+        raise AssertionError("the loop does not end")
+
+    async def _poll(self, bot: BotIdentity) -> None:
+        """Store every update, and ask for those after it: that is how Telegram learns of it."""
+        offset: int | None = None
+        failures, conflict_since = 0, None
+        clock = asyncio.get_running_loop().time
+        while True:
+            try:
+                updates = await self._api.updates(offset, self._settings.poll_seconds)
+            except TelegramError as error:
+                if error.status == _CONFLICT:
+                    conflict_since = conflict_since or clock()
+                is_over = clock() - (conflict_since or clock()) >= self._settings.conflict_seconds
+                if error.status in _BAD_TOKEN or is_over:
+                    raise
+                log.warning("%s (%s)", error, error.hint or "it is tried again")
+                await asyncio.sleep(_delay(error, failures))
+                failures += 1
+                continue
+            failures, conflict_since = 0, None
+            await self._store(updates, bot)
+            numbers = [number for number in map(update_number, updates) if number is not None]
+            if numbers:
+                offset = max(numbers) + 1
+            elif updates:
+                await asyncio.sleep(_RETRY_SECONDS[-1])  # no server of the Bot API
+
+    async def _store(self, updates: list[Any], bot: BotIdentity) -> None:
+        """Store updates. A store that fails is asked again: nothing is confirmed before."""
+        read = [read_update(update, bot, self._settings) for update in updates]
+        wanted = [update for update in read if update is not None]
+        for failures in count():
+            try:
+                return await self._intake.store(wanted)
+            except HoldfastError as error:
+                log.warning("an update cannot be stored: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
+        raise AssertionError("the loop does not end")
+
+    async def _type(self) -> None:
+        """Show in every chat whose message is being answered that the bot is typing."""
+        queues, has_message = self._gateway.store.queues, self._intake.has_message
+        while True:
+            if self._gateway.running:
+                running = await run_in_thread(
+                    lambda: queues.messages(INBOX, states=("running",), limit=_TYPING_MAX)
+                )
+                abouts = [message.body.get("about") or {} for message in running]
+                chats = {
+                    (about["chat"], about.get("thread"))
+                    for about in abouts
+                    if about.get("bot") == self._settings.bot
+                }
+                for chat, thread in chats:
+                    with suppress(TelegramError):  # nobody needs it
+                        await self._api.show_typing(chat, thread)
+            has_message.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TYPING_SECONDS):
+                    await has_message.wait()
+                    await asyncio.sleep(0.2)  # until the turn runs
+
+
+def _delay(error: TelegramError, failures: int) -> float:
+    return error.retry_after or _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)]

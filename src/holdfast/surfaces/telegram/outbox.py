@@ -1,0 +1,182 @@
+"""Messages on their way to Telegram: stored first, sent in order, tried again, or set aside.
+
+Telegram has no key for a message that is sent twice. A process that ends between the server's
+answer and its note of it sends the message again: it arrives at least once, and a count says how
+often one was sent whose first try may have worked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.queues.retries import RETRY_SECONDS, TRIES_MAX, NextTry
+from holdfast.engine.gateway.worker import QueueWorker
+from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.errors import KeyReused
+from holdfast.ports import NewMessage
+from holdfast.surfaces.telegram.api import UNREACHED, TelegramError
+from holdfast.surfaces.telegram.splitting import format_part, split_text
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Json
+    from holdfast.core.secrets.redaction import Redactor
+    from holdfast.ports import QueuedMessage, SessionStore
+    from holdfast.surfaces.telegram.api import BotApi
+
+_SENDERS_MAX: Final = 8
+"""Messages of different chats that are sent at the same time."""
+_CLAIM_SECONDS: Final = 120.0
+"""Longer than any request takes."""
+_POLL_SECONDS: Final = 1.0
+"""Between two looks for messages that are due again."""
+_STOP_SECONDS: Final = 5.0
+"""For a message on its way when the bot stops: one whose arrival is not noted is sent again."""
+_UNREACHED_SECONDS: Final = 15.0
+"""Between two tries while the server cannot be reached: those say nothing about the message."""
+_REFUSED: Final = range(400, 500)
+_RATE_LIMIT, _BAD_TOKEN = 429, (401, 404)
+
+log = logging.getLogger(__name__)
+
+
+def next_send(error: TelegramError, tries: int) -> NextTry | None:
+    """Return when a message is sent again that was not taken; None: never."""
+    status = error.status
+    if status == _RATE_LIMIT:
+        return NextTry(max(float(error.retry_after or RETRY_SECONDS[0]), 1.0), is_counted=False)
+    if status in _BAD_TOKEN or (status == UNREACHED and not error.may_have_worked):
+        return NextTry(_UNREACHED_SECONDS, is_counted=False)
+    if status in _REFUSED or tries >= TRIES_MAX:
+        return None
+    return NextTry(RETRY_SECONDS[min(max(tries, 1), len(RETRY_SECONDS)) - 1])
+
+
+class TelegramOutbox:
+    """The outgoing messages of a bot, in the order of each chat."""
+
+    def __init__(
+        self, store: SessionStore, api: BotApi, bot: int, holder: str, masks: Redactor
+    ) -> None:
+        """`masks` hides secrets in what is sent."""
+        self._store = store
+        self._api = api
+        self._holder = holder
+        self._masks = masks
+        self.queue = outbox_name(bot)
+        self.sent = 0
+        self.sent_again = 0
+        """Messages whose earlier try may have worked: the person may have them twice."""
+        self._worker = self._new_worker()
+
+    def _new_worker(self) -> QueueWorker:
+        return QueueWorker(
+            self._store,
+            self.queue,
+            self._holder,
+            self.send,
+            limit=_SENDERS_MAX,
+            claim_seconds=_CLAIM_SECONDS,
+            poll_seconds=_POLL_SECONDS,
+        )
+
+    def wake(self) -> None:
+        self._worker.wake()
+
+    def put(self, to: Json, key: str, text: str, owner: str) -> None:
+        """Store a text for a chat, in as many messages as it needs; once for each key.
+
+        `to` has the bot, the chat, and maybe the thread and the message that is replied to.
+        """
+        place = {name: to[name] for name in ("chat", "thread") if to.get(name) is not None}
+        for number, part in enumerate(split_text(self._masks.text(text))):
+            body: Json = {**place, "text": part}
+            if number == 0 and to.get("reply_to"):
+                body["reply_to"] = to["reply_to"]
+            message = NewMessage(
+                queue=outbox_name(to["bot"]),
+                lane=str(to["chat"]),
+                key=f"{key}:{number}",
+                body=body,
+                owner=owner,
+                session=to.get("session", ""),
+            )
+            with suppress(KeyReused):  # stored already, in other words
+                self._store.queues.put(message)
+
+    async def reply(self, to: Json, key: str, text: str, owner: str) -> None:
+        """Store a text for a chat, and send it soon."""
+        await run_in_thread(self.put, to, key, text, owner)
+        self.wake()
+
+    async def run(self) -> None:
+        """Send what is stored, until it is cancelled."""
+        self._worker = self._new_worker()
+        try:
+            await self._worker.run()
+        finally:
+            await self._worker.stop(_STOP_SECONDS)
+
+    async def send_rest(self, seconds: float) -> None:
+        """Send what is stored and due, for at most so long."""
+        sending = asyncio.create_task(self.run())
+        until = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < until and not sending.done():
+            counts = await run_in_thread(self._store.queues.counts, self.queue)
+            if not counts.get("waiting") and not counts.get("running"):
+                break
+            await asyncio.sleep(0.05)
+        sending.cancel()
+        await asyncio.wait([sending])
+
+    async def send(self, message: QueuedMessage) -> None:
+        """Send a claimed message, and store how that ended."""
+        queues = self._store.queues
+        if message.tries > TRIES_MAX:
+            reason = f"set aside: {message.tries - 1} tries ended without an outcome"
+            await run_in_thread(lambda: queues.finish(message, "failed", reason=reason))
+            return
+        if message.claims > 1 and not message.reason:
+            self.sent_again += 1  # the process that had it ended, before or after it was sent
+        try:
+            number = await self._deliver(message.body)
+        except TelegramError as error:
+            await self._try_again(message, error)
+            return
+        self.sent += 1
+        result = {"message_id": number}
+        await run_in_thread(lambda: queues.finish(message, "delivered", result=result))
+
+    async def _deliver(self, body: Json) -> int:
+        text, entities = format_part(body["text"])
+        about = {"thread": body.get("thread"), "reply_to": body.get("reply_to")}
+        try:
+            return await self._api.send(body["chat"], text, entities, **about)
+        except TelegramError as error:
+            if error.migrated_to is None:
+                raise
+            moved = error.migrated_to
+        return await self._api.send(moved, text, entities, **about)
+
+    async def _try_again(self, message: QueuedMessage, error: TelegramError) -> None:
+        queues, reason = self._store.queues, str(error)
+        again = next_send(error, message.tries)
+        if again is None:
+            log.warning("message %d is set aside: %s", message.id, reason)
+            await run_in_thread(lambda: queues.finish(message, "failed", reason=reason))
+            return
+        if error.may_have_worked:
+            self.sent_again += 1
+        await run_in_thread(
+            lambda: queues.postpone(
+                message, again.seconds, reason=reason, is_counted=again.is_counted
+            )
+        )
+        asyncio.get_running_loop().call_later(again.seconds, self.wake)
+
+
+def outbox_name(bot: int) -> str:
+    """Return the name of a bot's outbox."""
+    return f"outbox:telegram:{bot}"

@@ -1,0 +1,68 @@
+"""The settings of a Telegram bot."""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+import msgspec
+
+from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.errors import BadSetting
+from holdfast.surfaces.telegram.names import DmScope
+
+API_BASE: Final = "https://api.telegram.org"
+_TOKEN: Final = lazy_pattern(r"[0-9]{1,20}:[A-Za-z0-9_-]{8,200}")
+_BASE: Final = lazy_pattern(r"https?://[^\s/?#]+(?:/[^\s?#]*)?")
+
+
+class TelegramSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may use a bot, and how it reaches Telegram. Times are in seconds."""
+
+    token: str
+    """From @BotFather. It is never shown, logged or stored."""
+    allow: frozenset[int] = frozenset()
+    """Ids of people and of groups whose messages are answered. Nobody's, where it is empty."""
+    dm_scope: DmScope = "per-channel-peer"
+    api_base: str = API_BASE
+    """Another server of the Bot API, such as a local one."""
+    poll_seconds: int = 50
+    """The longest wait of a request for updates."""
+    conflict_seconds: float = 90.0
+    """After which a bot gives up that another program polls, too; a predecessor that was killed
+    can be heard of for the length of its last poll."""
+
+    def __post_init__(self) -> None:
+        if not _TOKEN.fullmatch(self.token):
+            raise BadSetting(
+                "the token of the bot is missing or malformed",
+                hint="@BotFather gives one such as `123456:ABC…`; set TELEGRAM_BOT_TOKEN to it",
+            )
+        if not _BASE.fullmatch(self.api_base):
+            raise BadSetting(
+                f"`api_base` cannot be `{self.api_base}`",
+                hint=f"give an address such as {API_BASE}",
+            )
+        if self.dm_scope not in get_args(DmScope):
+            known = ", ".join(get_args(DmScope))
+            raise BadSetting(f"`dm_scope` cannot be `{self.dm_scope}`", hint=f"give one of {known}")
+
+    def __repr__(self) -> str:
+        return f"TelegramSettings(bot={self.bot}, allow={sorted(self.allow)})"
+
+    @property
+    def bot(self) -> int:
+        """The id of the bot, which is the public part of its token."""
+        return int(self.token.partition(":")[0])
+
+
+def read_ids(text: str) -> frozenset[int]:
+    """Read a list of ids, as in `--allow 99,-100123`."""
+    words = [word.strip() for word in text.split(",")]
+    try:
+        return frozenset(int(word) for word in words if word)
+    except ValueError:
+        raise BadSetting(
+            f"the allow-list `{text}` has something other than ids",
+            hint="give numbers separated by commas: the bot tells people theirs; a group has a "
+            "negative one",
+        ) from None

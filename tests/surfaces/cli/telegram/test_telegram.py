@@ -1,0 +1,94 @@
+"""`holdfast telegram` as a process: started, stopped, and refused plainly."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.bot_api import TOKEN, BotApiServer, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.surfaces.conftest import Cli
+
+pytestmark = pytest.mark.files_only("a process of its own uses the folder")
+
+
+@contextmanager
+def bot_process(root: Path, server: BotApiServer, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Run the command; the process is gone when the block ends."""
+    command = [sys.executable, "-m", "holdfast", "telegram", "--root", str(root), "--json"]
+    command += ["--allow", "99,98", "--api-base", server.url, "--model", "offline", *words]
+    env = {**os.environ, "TELEGRAM_BOT_TOKEN": TOKEN}
+    process = subprocess.Popen(
+        command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_it_runs_until_it_is_stopped(tmp_path: Path) -> None:
+    """It says when it is ready, answers, and ends well; what it stored is there the next time."""
+    with BotApiServer() as server:
+        with bot_process(tmp_path, server) as process:
+            assert process.stdout is not None
+            ready = json.loads(process.stdout.readline())
+            assert ready == {"listening": "@loopback_bot", "allow": [98, 99]}
+            server.say("my project is called Heron")
+            assert server.wait_for_texts(1)
+            server.say("/status")
+            assert "tg_99" in server.wait_for_texts(2)[1]
+            process.send_signal(signal.SIGTERM)
+            _out, errors = process.communicate(timeout=60)
+            assert (process.returncode, errors) == (0, "")
+        with bot_process(tmp_path, server) as process:
+            server.say("/start")
+            assert "2 messages" in server.wait_for_texts(3)[2]
+
+
+def test_a_wrong_token_ends_it(tmp_path: Path) -> None:
+    with BotApiServer() as server:
+        server.faults["getMe"] += [Fault(401, "Unauthorized")]
+        with bot_process(tmp_path, server) as process:
+            out, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "401 Unauthorized" in out + errors
+    assert "the token is wrong" in out + errors
+    assert TOKEN.partition(":")[2] not in out + errors
+
+
+@pytest.mark.parametrize(
+    ("words", "token", "said"),
+    [
+        ((), "", "TELEGRAM_BOT_TOKEN"),
+        ((), "nonsense", "@BotFather"),
+        (("--allow", "bob"), TOKEN, "numbers separated by commas"),
+        (("--owner", "alice"), TOKEN, "telegram:ID"),
+        (("--api-base", "nowhere"), TOKEN, "https://api.telegram.org"),
+        (("--model", "nothing"), TOKEN, "no model"),
+    ],
+)
+def test_what_cannot_work_is_said(
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    token: str,
+    said: str,
+) -> None:
+    monkeypatch.setenv("TELEGRAM_BOT_TOKEN", token)
+    result = cli("telegram", *words)
+    shown = f"{result.out}{result.err}"
+    assert result.status != 0
+    assert said in shown
+    assert TOKEN.partition(":")[2] not in shown

@@ -1,0 +1,88 @@
+"""Bots for tests: a channel over a store, at a server of the Bot API on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from tests.engine.gateway.gateways import FAST, AnsweringModel
+from tests.support.bot_api import TOKEN, BotApiServer
+
+from holdfast.engine.gateway.gateway import Gateway
+from holdfast.engine.session.async_session import AsyncSession
+from holdfast.engine.session.options import SessionOptions
+from holdfast.surfaces.telegram.channel import TelegramChannel
+from holdfast.surfaces.telegram.settings import TelegramSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.engine.gateway.options import GatewayOptions
+    from holdfast.ports import SessionStore
+
+OPTIONS = SessionOptions(summary="extract")
+
+
+def echo(text: str) -> str:
+    """Answer the words of the person, without the context in front of them."""
+    return f"re: {text.rpartition(chr(10))[2]}"
+
+
+class RunningBot:
+    """A bot that runs in the event loop of a test."""
+
+    def __init__(self, server: BotApiServer, gateway: Gateway, channel: TelegramChannel) -> None:
+        self.server = server
+        self.gateway = gateway
+        self.channel = channel
+
+    async def until(self, is_met: Callable[[], Any], seconds: float = 30.0) -> None:
+        """Wait until a condition about the server holds."""
+        await asyncio.to_thread(self.server.wait_for, is_met, seconds)
+
+    async def texts(self, count: int, chat: int = 99) -> list[str]:
+        """Wait for so many messages of the bot in a chat, and return all of them."""
+        return await asyncio.to_thread(self.server.wait_for_texts, count, chat)
+
+    async def ask(self, text: str, *, chat: int = 99, **fields: Any) -> str:
+        """Send a message, and return the next one of the bot."""
+        before = len(self.server.texts(chat))
+        self.server.say(text, user=fields.pop("user", 99), chat=chat, **fields)
+        return (await self.texts(before + 1, chat))[before]
+
+
+def make_settings(server: BotApiServer, **more: Any) -> TelegramSettings:
+    given: dict[str, Any] = {"allow": frozenset({99, 98, -100}), "poll_seconds": 5, **more}
+    return TelegramSettings(token=TOKEN, api_base=server.url, **given)
+
+
+@asynccontextmanager
+async def running_bot(
+    store: SessionStore,
+    server: BotApiServer,
+    model: AnsweringModel | None = None,
+    options: GatewayOptions = FAST,
+    **settings: Any,
+) -> AsyncIterator[RunningBot]:
+    answering = model or AnsweringModel(echo)
+
+    async def open_session(key: SessionKey) -> AsyncSession:
+        return await asyncio.to_thread(AsyncSession, store, key, answering, OPTIONS)
+
+    gateway = Gateway(store, open_session, options)
+    channel = TelegramChannel(
+        gateway, make_settings(server, **settings), agent="main", model=answering, options=OPTIONS
+    )
+    await gateway.start(is_alone=True)
+    running = asyncio.create_task(channel.run())
+    try:
+        yield RunningBot(server, gateway, channel)
+        assert not running.done() or running.result() is None
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        await gateway.stop()
+        await channel.close(0)
