@@ -14,7 +14,14 @@ from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import Given, HttpQuery, JsonBody
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern="^[A-Za-z0-9]")]
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=128,
+        extra_json_schema={"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*$"},  # `is_name` checks it
+    ),
+]
 LabelText = Annotated[str, msgspec.Meta(max_length=200)]
 RecordName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 

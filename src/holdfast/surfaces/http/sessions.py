@@ -120,7 +120,7 @@ def _create(call: HttpCall) -> HttpAnswer:
     if not is_name(key.session) or not is_name(key.agent):
         raise Problem(
             400,
-            "an id has letters, digits, `.`, `_` and `-`, and begins with a letter or digit",
+            "an id has letters, digits, `_` and `-`, and begins with a letter or digit",
             hint="leave `id` out for a new one, and put other names into `label`",
         )
     try:
@@ -141,7 +141,7 @@ def _open(call: HttpCall) -> HttpAnswer:
     agent, session = call.path["agent"], call.path["session"]
     if not (is_name(agent) and is_name(session)):
         raise Problem(
-            400, "an id has letters, digits, `.`, `_` and `-`, and begins with a letter or digit"
+            400, "an id has letters, digits, `_` and `-`, and begins with a letter or digit"
         )
     owner = "" if call.client.is_operator else call.client.owner
     key = find_session(
@@ -186,7 +186,7 @@ def _fork(call: HttpCall) -> HttpAnswer:
     taken = {other.session.casefold() for other in call.store.keys(key.agent)}
     new = SessionKey(key.agent, body.id) if body.id else free_key(key, "fork", taken)
     if not is_name(new.session):
-        raise Problem(400, "an id has letters, digits, `.`, `_` and `-`")
+        raise Problem(400, "an id has letters, digits, `_` and `-`")
     call.store.fork(key, new, at=body.at, label=check_label(body.label))
     return HttpAnswer(row_of(call.store.info(new), call, {}), 201)
 
