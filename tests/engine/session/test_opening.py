@@ -90,3 +90,16 @@ def test_what_stands_far_back_counts_all_the_same() -> None:
     fresh = Session.open("s", model=model, store=store)
     fresh.say("hi")
     assert fresh.key != KEY  # each message after a reply starts a session of its own
+
+
+def test_an_owner_with_half_a_character_opens_its_sessions_again() -> None:
+    """A name that cannot be stored as it is means the same session each time, for its owner."""
+    store = MemoryStore()
+    for name in ("a", None, "a b"):
+        opened = [
+            Session.open(name, store=store, model="offline", owner="ann \ud83d").key
+            for _again in range(2)
+        ]
+        assert opened[0] == opened[1]
+        assert store.header(opened[0]).owner == "ann \ufffd"
+    store.close()

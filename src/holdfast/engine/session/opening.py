@@ -19,7 +19,7 @@ from holdfast.core.flow.arguments import (
 )
 from holdfast.core.log.ids import SessionKey, is_name, new_session_id
 from holdfast.core.log.records import Mode
-from holdfast.core.text.cut import cut
+from holdfast.core.text.cut import cut, scrub
 from holdfast.errors import AccessDenied, NoSuchSession, SessionExists, StoreError, UsageError
 from holdfast.ports import SessionStore
 from holdfast.stores.opening import open_store
@@ -61,7 +61,8 @@ def find_session(
     check_flag("any_owner", any_owner)
     if any_owner and owner is not None:
         raise UsageError("`owner` and `any_owner` exclude each other", hint="pass one of them")
-    wanted = None if any_owner else owner or ""
+    owner = scrub(owner or "")  # as the log will have it
+    wanted = None if any_owner else owner
     if name is None:
         newest = store.sessions(agent=agent, owner=wanted, limit=1)
         if newest:
@@ -69,7 +70,7 @@ def find_session(
         if not create:
             raise NoSuchSession("(the newest)")
         return _create(store, new_key(agent), label or FIRST_LABEL, owner)
-    key = SessionKey(agent, session_id_of(name, owner or ""))
+    key = SessionKey(agent, session_id_of(name, owner))
     if session_exists(store, key):
         check_owner(store, key, wanted)
         return key
