@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.gateway.gateways import FAST, AnsweringModel
@@ -82,7 +82,6 @@ async def running_bot(
         assert not running.done() or running.result() is None
     finally:
         running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+        await asyncio.wait([running])
         await gateway.stop()
         await channel.close(0)

@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.bot_api import TOKEN, BotApiServer, Fault
+from tests.surfaces.cli.telegram.bot_processes import bot_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.surfaces.conftest import Cli
 
 pytestmark = pytest.mark.files_only("a process of its own uses the folder")
-
-
-@contextmanager
-def bot_process(root: Path, server: BotApiServer, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """Run the command; the process is gone when the block ends."""
-    command = [sys.executable, "-m", "holdfast", "telegram", "--root", str(root), "--json"]
-    command += ["--allow", "99,98", "--api-base", server.url, "--model", "offline", *words]
-    env = {**os.environ, "TELEGRAM_BOT_TOKEN": TOKEN}
-    process = subprocess.Popen(
-        command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_it_runs_until_it_is_stopped(tmp_path: Path) -> None:
@@ -44,7 +24,7 @@ def test_it_runs_until_it_is_stopped(tmp_path: Path) -> None:
         with bot_process(tmp_path, server) as process:
             assert process.stdout is not None
             ready = json.loads(process.stdout.readline())
-            assert ready == {"listening": "@loopback_bot", "allow": [98, 99]}
+            assert ready == {"listening": "@loopback_bot", "allow": [97, 98, 99]}
             server.say("my project is called Heron")
             assert server.wait_for_texts(1)
             server.say("/status")
