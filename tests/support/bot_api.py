@@ -78,6 +78,8 @@ class BotApiServer:
         self.calls: list[str] = []
         self.faults: dict[str, list[Fault]] = defaultdict(list)
         self.callbacks: set[str] = set()
+        self.offsets: list[int] = []
+        """Those of all polls; 0 for none."""
         self._poll = 0
         self._next_update = 1_000
         self._next_message = 0
@@ -179,6 +181,7 @@ class BotApiServer:
         """Wait for updates. A poll ends the one before it, as if another program had asked."""
         offset, limit = int(asked.get("offset", 0)), int(asked.get("limit", 100))
         until = time.monotonic() + float(asked.get("timeout", 0))
+        self.offsets.append(offset)
         self._poll += 1
         mine = self._poll
         self.changed.notify_all()

@@ -116,6 +116,29 @@ def test_updates_count_once(store: SessionStore, server: BotApiServer) -> None:
     assert server.texts() == ["re: first", "re: older", "re: last"]
 
 
+def test_numbers_may_start_anew(store: SessionStore, server: BotApiServer) -> None:
+    """After a quiet week Telegram begins with any number, also a smaller or a used one."""
+
+    async def scenario() -> None:
+        async with running_bot(store, server, poll_seconds=1) as bot:
+            number = server.say("first", date=1_700_000_000)
+            await bot.texts(1)
+            await bot.until(lambda: server.offsets[-2:] == [number + 1, 0])
+            message = {
+                "message_id": 901,
+                "chat": {"id": 99, "type": "private"},
+                "from": {"id": 99, "is_bot": False, "first_name": "P"},
+            }
+            for date, used in ((1_800_000_000, number), (1_800_000_001, number - 400)):
+                server.push(
+                    {"update_id": used, "message": {**message, "date": date, "text": f"at {date}"}}
+                )
+            await bot.texts(3)
+
+    asyncio.run(scenario())
+    assert server.texts() == ["re: first", "re: at 1800000000", "re: at 1800000001"]
+
+
 def test_a_hundred_stickers_get_one_answer(store: SessionStore, server: BotApiServer) -> None:
     model = AnsweringModel()
 

@@ -41,7 +41,9 @@ def leave(store: SessionStore, kind: Any, text: str, *, was_claimed: bool) -> No
     place = ChatPlace(123456, 99, 99)
     update = IncomingUpdate(update=5, kind=kind, text=text, place=place, message=1, date=1)
     body = msgspec.to_builtins(update)
-    store.queues.put(NewMessage(queue=QUEUE, lane="tg_99", key="5", body=body, owner="telegram:99"))
+    store.queues.put(
+        NewMessage(queue=QUEUE, lane="tg_99", key="5-1", body=body, owner="telegram:99")
+    )
     if was_claimed:
         assert store.queues.claim(QUEUE, "killed", 3_600)
 
@@ -72,7 +74,7 @@ def test_a_message_is_answered_after_a_kill(
         message = NewMessage(
             queue="inbox",
             lane=str(TG_99),
-            key="telegram:123456:5",
+            key="telegram:123456:5-1",
             body=body,
             owner="telegram:99",
             session=str(TG_99),

@@ -144,9 +144,9 @@ class TelegramChannel:
             failures, conflict_since = 0, None
             await self._store(updates, bot)
             numbers = [number for number in map(update_number, updates) if number is not None]
-            if numbers:
-                offset = max(numbers) + 1
-            elif updates:
+            # All before are confirmed by an answer without any, and new numbers may be smaller.
+            offset = max(numbers) + 1 if numbers else None
+            if updates and not numbers:
                 await asyncio.sleep(_RETRY_SECONDS[-1])  # no server of the Bot API
 
     async def _store(self, updates: list[Any], bot: BotIdentity) -> None:

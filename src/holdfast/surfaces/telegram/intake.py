@@ -96,7 +96,7 @@ class UpdateIntake:
             if update.kind == "notice":
                 self._put_notice(update, update.notice, update.text)
             else:
-                self._put(update, lane=self._name_of(update), key=str(update.update))
+                self._put(update, lane=self._name_of(update), key=_number(update))
 
     def _put(self, update: IncomingUpdate, *, lane: str, key: str) -> None:
         message = NewMessage(
@@ -135,7 +135,7 @@ class UpdateIntake:
                 return
             text = f"This did not work: {reason}"
             await self._outbox.reply(
-                _address(update), f"error:{update.update}", text, message.owner
+                _address(update), f"error:{_number(update)}", text, message.owner
             )
             await run_in_thread(queues.finish, message, "failed", reason=reason)
         else:
@@ -149,7 +149,7 @@ class UpdateIntake:
             await self._gateway.submit(
                 key,
                 update.text,
-                message_key=f"telegram:{place.bot}:{update.update}",
+                message_key=f"telegram:{place.bot}:{_number(update)}",
                 owner=message.owner,
                 channel=CHANNEL,
                 extra={CHANNEL: extra},
@@ -177,7 +177,7 @@ class UpdateIntake:
     async def _run_command(self, message: QueuedMessage, update: IncomingUpdate) -> None:
         command, lane = find_command(update.text), self._name_of(update)
         if command is not None and command.during_turn == "queued" and message.lane == lane:
-            key = f"{update.update}:queued"
+            key = f"{_number(update)}:queued"
             await run_in_thread(lambda: self._put(update, lane=f"{lane} queued", key=key))
             self._worker.wake()
             return
@@ -186,8 +186,13 @@ class UpdateIntake:
         else:
             session = await self._session_of(message, update)
             text = await self._commands.run(update.text, session, message.owner)
-        key = f"command:{update.update}"
+        key = f"command:{_number(update)}"
         await self._outbox.reply(_address(update), key, text, message.owner)
+
+
+def _number(update: IncomingUpdate) -> str:
+    """Return what an update is known by. Telegram may use its numbers again after a quiet week."""
+    return f"{update.update}-{update.date}"
 
 
 def _address(update: IncomingUpdate) -> Json:
