@@ -84,6 +84,14 @@ def test_owners_do_not_meet(store: SessionStore) -> None:
             hidden = await client.get("/v1/sessions/main/a", headers=as_(bob))
             assert (hidden.status_code, hidden.text) == (absent.status_code, absent.text)
             assert (await client.get("/v1/sessions", headers=as_(bob))).json()["sessions"] == []
+            send = "/v1/sessions/main/a/messages?wait=30"
+            sent = await client.post(send, json={"content": "hi"}, headers=as_(ann))
+            assert (sent.status_code, sent.json()["state"]) == (200, "answered")
+            refused = await client.post(send, json={"content": "hi"}, headers=as_(bob))
+            assert (refused.status_code, refused.text) == (absent.status_code, absent.text)
+            number = sent.json()["id"]
+            assert (await client.get(f"/v1/inbox/{number}", headers=as_(ann))).status_code == 200
+            assert (await client.get(f"/v1/inbox/{number}", headers=as_(bob))).status_code == 404
 
     run(scenario)
 
@@ -121,5 +129,61 @@ def test_bad_requests_get_a_clear_answer(
             assert found.headers["content-type"] == PROBLEM
             assert found.json()["status"] == status
             assert found.json()["detail"]
+
+    run(scenario)
+
+
+def test_a_scope_is_a_bound(store: SessionStore) -> None:
+    """A token that may read does not send, and one that may write does not erase."""
+    reading, reading_settings = token_for("ann", "read")
+    writing, writing_settings = token_for("ann", "write")
+
+    async def scenario() -> None:
+        async with serving(store, reading_settings, writing_settings) as client:
+            as_reader = {"Authorization": f"Bearer {reading}"}
+            as_writer = {"Authorization": f"Bearer {writing}"}
+            refused = await client.post("/v1/sessions", json={"id": "a"}, headers=as_reader)
+            assert refused.status_code == 403
+            made = await client.post("/v1/sessions", json={"id": "a"}, headers=as_writer)
+            assert made.status_code == 201
+            assert (await client.get("/v1/sessions/main/a", headers=as_reader)).status_code == 200
+            gone = await client.post("/v1/sessions/main/a/erase", headers=as_writer)
+            assert gone.status_code == 403
+
+    run(scenario)
+
+
+def test_mcp_is_served_beside_the_api(store: SessionStore) -> None:
+    """MCP knows the same tokens: each sees its owner's sessions, and nobody else is answered."""
+    ann, ann_settings = token_for("ann", "write")
+    bob, bob_settings = token_for("bob", "write")
+
+    async def scenario() -> None:
+        async with serving(store, ann_settings, bob_settings) as client:
+
+            async def listing(token: str) -> str:
+                found = await client.post(
+                    "/mcp",
+                    json={
+                        "jsonrpc": "2.0",
+                        "id": 1,
+                        "method": "tools/call",
+                        "params": {"name": "sessions_list", "arguments": {}},
+                    },
+                    headers={
+                        "Accept": "application/json, text/event-stream",
+                        "Authorization": f"Bearer {token}",
+                        "MCP-Protocol-Version": "2025-11-25",
+                    },
+                )
+                return found.text
+
+            made = await client.post(
+                "/v1/sessions", json={"id": "heron"}, headers={"Authorization": f"Bearer {ann}"}
+            )
+            assert made.status_code == 201
+            assert "heron" in await listing(ann)
+            assert "heron" not in await listing(bob)
+            assert "heron" not in await listing("unknown")
 
     run(scenario)

@@ -154,12 +154,13 @@ def decide_change(caller: Caller, subject: Subject | None, find: Find) -> Access
     """Return whether `caller` may change `subject`: compact it, or store a checkpoint in it.
 
     It must be able to read it. Beyond that a session is changed for its own agent and owner alone:
-    a grant to read another's is no grant to write there.
+    a grant to read another's is no grant to write there. A caller without an agent is a person, who
+    may change what is the owner's own with every agent.
     """
     verdict = decide(caller, subject, find)
     if subject is None or not verdict.is_allowed or _sees_everything(caller):
         return verdict
-    if subject.key.agent == caller.agent and subject.owner == caller.owner:
+    if caller.agent in ("", subject.key.agent) and subject.owner == caller.owner:
         return verdict
     return AccessDecision(
         False,
