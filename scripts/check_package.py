@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "holdfast"
-DATA = {".gz", ".json", ".pyi", ".toml", ".typed"}
+DATA = {".css", ".gz", ".js", ".json", ".pyi", ".svg", ".toml", ".typed"}
 SESSION = """
 import holdfast
 

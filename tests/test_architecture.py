@@ -99,6 +99,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "mcp",
             "telegram",
             "http",
+            "console",
             "serve_settings",
             "gateway_agents",
         ),

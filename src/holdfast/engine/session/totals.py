@@ -7,20 +7,36 @@ from typing import TYPE_CHECKING
 from holdfast.core.turn.run import cost_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.core.models.prices import Price
     from holdfast.core.models.totals import ModelTotals, SessionTotals
     from holdfast.core.turn.run import RunSettings
 
 
 def price_totals(totals: SessionTotals, settings: RunSettings) -> tuple[float, int]:
     """Return dollars, and the number of calls without a known price or size."""
-    cost, unpriced = totals.stated_cost, totals.unknown
     helper = (settings.summary_target or settings.target).model
+    return price_calls(
+        totals, settings.price_for, model_default=settings.target.model, helper_default=helper
+    )
+
+
+def price_calls(
+    totals: SessionTotals,
+    price_for: Callable[[str], Price | None],
+    *,
+    model_default: str = "",
+    helper_default: str = "",
+) -> tuple[float, int]:
+    """The same by prices alone; the defaults stand where a record names no model."""
+    cost, unpriced = totals.stated_cost, totals.unknown
     sums: list[tuple[str, ModelTotals]] = [
-        *((model or settings.target.model, calls) for model, calls in totals.replies.items()),
-        *((model or helper, calls) for model, calls in totals.helpers.items()),
+        *((model or model_default, calls) for model, calls in totals.replies.items()),
+        *((model or helper_default, calls) for model, calls in totals.helpers.items()),
     ]
     for model, calls in sums:
-        dollars = cost_of(calls.usage, settings.price_for(model))
+        dollars = cost_of(calls.usage, price_for(model))
         if dollars is None:
             unpriced += calls.calls
         else:

@@ -31,10 +31,14 @@ from holdfast.surfaces.request_preview import (
 )
 
 if TYPE_CHECKING:
+    from holdfast.core.log.ids import SessionKey
     from holdfast.engine.session.prepare import Prepared
+    from holdfast.ports import SessionStore
     from holdfast.surfaces.http.route import HttpCall
 
 Tokens = Annotated[int, msgspec.Meta(ge=1, le=100_000_000)]
+_NEAR_RECORDS: Final = 200
+"""The newest records, in which the model of a session is looked for."""
 
 
 class StatusQuery(HttpQuery, frozen=True):
@@ -106,21 +110,24 @@ def prepare_context(call: HttpCall) -> Prepared:
         raise Problem(
             400, f"there is no dialect `{query.dialect}`", hint=f"one of {', '.join(DIALECTS)}"
         )
-    provider, model = model_in(list(call.store.last(key, 200)))
-    model = query.model or model
-    window = query.window or window_of(model).tokens
-    records = session_records(call.store, key, window)
     terms = RequestTerms(
         window=query.window,
-        model=model,
-        provider=provider,
+        model=query.model,
         dialect=query.dialect,
         prompt=query.prompt,
         output=query.output,
         idle=query.idle,
         policy=read_policy(query.policy),
     )
-    return preview(records, terms)
+    return prepare_next(call.store, key, terms)
+
+
+def prepare_next(store: SessionStore, key: SessionKey, terms: RequestTerms) -> Prepared:
+    """The next request of a session; for the model that answered last, if the terms name none."""
+    provider, model = model_in(list(store.last(key, _NEAR_RECORDS)))
+    model = terms.model or model
+    records = session_records(store, key, terms.window or window_of(model).tokens)
+    return preview(records, msgspec.structs.replace(terms, model=model, provider=provider))
 
 
 def read_policy(text: str) -> Policy:

@@ -103,15 +103,19 @@ class Guard:
             )
         origin = headers.get(b"origin")
         if origin is not None:
-            self._check_origin(origin.decode("latin-1"))
+            address = headers.get(b"host", b"").decode("latin-1")
+            self._check_origin(origin.decode("latin-1"), address)
         elif headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
             raise self._foreign("another site")
         self._check_rate((scope.get("client") or ("",))[0])
 
-    def _check_origin(self, origin: str) -> None:
+    def _check_origin(self, origin: str, host: str) -> None:
+        """Another port of the same host is another page: any program of the machine may serve it,
+        and browsers send it our cookies."""
         if origin in self._settings.origins:
             return
-        if urlsplit(origin).hostname not in self._hosts:
+        scheme, _, address = origin.partition("://")
+        if scheme not in ("http", "https") or address.casefold() != host.casefold():
             raise self._foreign(origin[:100])
 
     def _foreign(self, origin: str) -> Problem:

@@ -20,6 +20,8 @@ Scope = Literal["read", "write", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = ("read", "write", "admin")
 """`read` looks, `write` also sends and changes, `admin` also erases and sees the server itself.
 Each includes those before it."""
+TOKEN_COOKIE: Final = "holdfast_token"  # noqa: S105 - its name
+"""The cookie in which a browser keeps its token."""
 _PREFIX: Final = "holdfast_"
 _TOKEN_BYTES: Final = 32
 """Random bytes; nobody guesses as many."""

@@ -30,7 +30,8 @@ _PATH: Final[dict[str, Json]] = {
 
 
 def document(routes: Sequence[Route]) -> Json:
-    """Return the document for these routes."""
+    """Return the document for these routes, without pages."""
+    routes = [route for route in routes if not route.is_page]
     types = [kind for route in routes for kind in _types_of(route)]
     schemas, components = msgspec.json.schema_components(
         [ProblemDetails, *types], ref_template=_REF

@@ -90,6 +90,8 @@ class HttpAnswer:
     headers: dict[str, str] = field(default_factory=dict)
 
 
+ProblemPage = Callable[[Problem, str], HttpAnswer]
+"""From a problem and the address that was asked for."""
 Handler = Callable[[HttpCall], HttpAnswer] | Callable[[HttpCall], Awaitable[Any]]
 
 
@@ -117,6 +119,13 @@ class Route:
     is_open: bool = False
     """Answered without a token, too."""
     is_stream: bool = False
+    problem_page: ProblemPage | None = None
+    """Shows a problem to a person. A route that has it is a page: it takes forms instead of JSON,
+    and is no part of the API."""
+
+    @property
+    def is_page(self) -> bool:
+        return self.problem_page is not None
 
     @property
     def tag(self) -> str:

@@ -7,6 +7,7 @@ import logging
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.applications import Starlette
@@ -18,7 +19,7 @@ from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.http import context, events, memory, openapi, sessions, system, turns
 from holdfast.surfaces.http.guard import Guard, GuardSettings
-from holdfast.surfaces.http.identity import LOCAL, Client, find_client
+from holdfast.surfaces.http.identity import LOCAL, TOKEN_COOKIE, Client, find_client
 from holdfast.surfaces.http.metrics import Metrics
 from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem, problem_of
 from holdfast.surfaces.http.route import HttpAnswer, HttpCall
@@ -45,6 +46,8 @@ ROUTES: Final = (
 """Every route of the API."""
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY")
 """Methods whose refusal names those that an address takes."""
+_FIELDS_MAX: Final = 100
+"""Fields of a form; the largest of ours has ten."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -66,8 +69,12 @@ class HttpServer:
         self.document = openapi.document(routes)
         self._workspace_of = workspace_of
         self._guard = guard or GuardSettings()
-        self._routes = routes
+        self._routes = [*routes]
         self._mounts: list[Starlette] = []
+
+    def add_pages(self, routes: Sequence[Route]) -> None:
+        """Add pages for people."""
+        self._routes += routes
 
     def mount(self, app: Starlette) -> None:
         """Add an application that answers for addresses of its own."""
@@ -152,31 +159,39 @@ class HttpServer:
             answer = await self._run(route, call)
             response = _respond(answer)
         except Problem as problem:
-            response = _respond_problem(problem)
+            response = _respond_failure(route, problem, request)
         except HoldfastError as error:
-            response = _respond_problem(problem_of(error))
+            response = _respond_failure(route, problem_of(error), request)
         except Exception:
             _log.exception("%s %s failed", route.method, route.path)
-            response = _respond_problem(_mistake())
+            response = _respond_failure(route, _mistake(), request)
         if client is not None and route.action is not None:
             try:
                 await run_in_thread(self._record, route, request, client, response)
             except HoldfastError as error:
-                return _respond_problem(
+                return _respond_failure(
+                    route,
                     Problem(
                         503,
                         "the access could not be written to the audit log, so nothing is returned",
                         hint="the operator must make the log writable",
                         code=error.code,
-                    )
+                    ),
+                    request,
                 )
         return response
 
     def find_client(self, request: Request) -> Client | None:
-        """Return who sent a request; None where that is not known."""
+        """Return who sent a request; None where that is not known.
+
+        A browser sends its token in a cookie. The door refuses what pages of other origins send,
+        so that no other page can use it.
+        """
         if not self.tokens:
             return LOCAL
-        return find_client(request.headers.get("authorization", ""), self.tokens)
+        header = request.headers.get("authorization", "")
+        cookie = request.cookies.get(TOKEN_COOKIE, "")
+        return find_client(header or f"Bearer {cookie}", self.tokens)
 
     def _client(self, request: Request, route: Route) -> Client:
         client = self.find_client(request)
@@ -212,7 +227,7 @@ class HttpServer:
         )
 
     async def _run(self, route: Route, call: HttpCall) -> HttpAnswer:
-        if route.tag == "server":
+        if route in system.ROUTES:
             return await system.run(route, call, self)
         found: Any = (
             await route.run(call)
@@ -269,7 +284,8 @@ def _read_query(request: Request, route: Route) -> Any:
     for name, value in request.query_params.multi_items():
         if name in given:
             raise Problem(400, f"the parameter `{name[:100]}` is given twice")
-        given[name] = value
+        if value or not route.is_page:  # a form sends the fields that were left empty, too
+            given[name] = value
     try:
         return msgspec.convert(given, route.query, strict=False)
     except (msgspec.ValidationError, UnicodeError) as error:
@@ -281,6 +297,8 @@ def _read_query(request: Request, route: Route) -> Any:
 
 async def _read_body(request: Request, route: Route) -> Any:
     data = await request.body()
+    if route.is_page:
+        return _read_form(data, request, route)
     if route.body is None:
         if data.strip() not in (b"", b"{}"):
             raise Problem(400, "this takes no body", hint="leave it out")
@@ -299,6 +317,28 @@ async def _read_body(request: Request, route: Route) -> Any:
         raise Problem(
             400, f"the body cannot be read: {error}", hint=f"fields: {fields}; nothing was stored"
         ) from error
+
+
+def _read_form(data: bytes, request: Request, route: Route) -> Any:
+    if route.body is None:
+        return None
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    if kind != "application/x-www-form-urlencoded":
+        raise Problem(415, f"the body is `{kind[:100] or 'of no type'}`, and a form is needed")
+    try:
+        pairs = parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=_FIELDS_MAX)
+        return msgspec.convert(dict(pairs), route.body, strict=False)
+    except ValueError as error:
+        raise Problem(
+            400, f"the form cannot be read: {error}", hint="nothing was stored"
+        ) from error
+
+
+def _respond_failure(route: Route, problem: Problem, request: Request) -> Response:
+    if route.problem_page is None:
+        return _respond_problem(problem)
+    address = f"{request.url.path}?{request.url.query}".rstrip("?")
+    return _respond(route.problem_page(problem, address))
 
 
 def _respond(answer: HttpAnswer) -> Response:

@@ -50,7 +50,7 @@ _SEARCHED_MAX: Final = 2_000
 _OPEN: Final = ("waiting", "running")
 
 
-def _list(call: HttpCall) -> HttpAnswer:
+def list_sessions(call: HttpCall) -> HttpAnswer:
     """Pages go back in time; a session that is used meanwhile moves to the front."""
     query: SessionsQuery = call.query
     owner = call.owner if call.owner is not None else query.owner
@@ -74,12 +74,12 @@ def _list(call: HttpCall) -> HttpAnswer:
         if len(infos) > query.limit:
             infos = infos[: query.limit]
             end = infos[-1]
-    states = _states(call)
+    states = session_states(call)
     rows = [row_of(info, call, states) for info in infos]
     return HttpAnswer(SessionsPage(rows, write_cursor(end) if end is not None else None))
 
 
-def _states(call: HttpCall) -> dict[str, list[str]]:
+def session_states(call: HttpCall) -> dict[str, list[str]]:
     """The states of the messages that are not done, by session."""
     found: dict[str, list[str]] = {}
     queues = call.store.queues
@@ -113,7 +113,7 @@ def row_of(info: SessionInfo, call: HttpCall, states: dict[str, list[str]]) -> S
     )
 
 
-def _create(call: HttpCall) -> HttpAnswer:
+def create_session(call: HttpCall) -> HttpAnswer:
     body: NewSession = call.body
     owner = _owner_for(call, body.owner)
     key = SessionKey(body.agent, body.id) if body.id else new_key(body.agent)
@@ -153,7 +153,7 @@ def _open(call: HttpCall) -> HttpAnswer:
         owner=None if call.client.is_operator else owner,
         any_owner=call.client.is_operator,
     )
-    return HttpAnswer(row_of(call.store.info(key), call, _states(call)))
+    return HttpAnswer(row_of(call.store.info(key), call, session_states(call)))
 
 
 def _owner_for(call: HttpCall, asked: str) -> str:
@@ -170,14 +170,14 @@ def _owner_for(call: HttpCall, asked: str) -> str:
 
 def _read(call: HttpCall) -> HttpAnswer:
     key = call.session()
-    return HttpAnswer(row_of(call.store.info(key), call, _states(call)))
+    return HttpAnswer(row_of(call.store.info(key), call, session_states(call)))
 
 
 def _label(call: HttpCall) -> HttpAnswer:
     key = call.session(to_change=True)
     body: Labelled = call.body
     call.store.append(key, [Label(label=check_label(body.label))], expect=ANY_HEAD)
-    return HttpAnswer(row_of(call.store.info(key), call, _states(call)))
+    return HttpAnswer(row_of(call.store.info(key), call, session_states(call)))
 
 
 def _fork(call: HttpCall) -> HttpAnswer:
@@ -198,7 +198,7 @@ def _rewind(call: HttpCall) -> HttpAnswer:
         return _undone(session.rewind(body.to, turns=body.turns, wait=0))
 
 
-def _undo(call: HttpCall) -> HttpAnswer:
+def undo_change(call: HttpCall) -> HttpAnswer:
     body: UndoBody = call.body
     key = call.session(to_change=True)
     with _quiet_session(call, key) as session:
@@ -261,7 +261,7 @@ ROUTES: Final = (
         "GET",
         "/v1/sessions",
         "List sessions",
-        _list,
+        list_sessions,
         SessionsPage,
         query=SessionsQuery,
         action="list",
@@ -270,7 +270,7 @@ ROUTES: Final = (
         "POST",
         "/v1/sessions",
         "Make a session",
-        _create,
+        create_session,
         SessionRow,
         scope="write",
         body=NewSession,
@@ -338,7 +338,7 @@ ROUTES: Final = (
         "POST",
         f"{_SESSION}/undo",
         "Undo the newest compaction, trim or rewind",
-        _undo,
+        undo_change,
         RewoundTo,
         scope="write",
         body=UndoBody,

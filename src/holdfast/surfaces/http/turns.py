@@ -95,7 +95,7 @@ class DropBody(JsonBody, frozen=True):
     reason: Annotated[str, msgspec.Meta(max_length=500)] = "dropped by a person"
 
 
-async def _send(call: HttpCall) -> HttpAnswer:
+async def send_message(call: HttpCall) -> HttpAnswer:
     """The message is durable when this answers. The same `Idempotency-Key` again, with the same
     body, is the same message, however old it is; another body under it is refused."""
     key = await run_in_thread(call.session, to_change=True)
@@ -131,7 +131,7 @@ def _current(call: HttpCall, message: QueuedMessage) -> Any:
     return follow_continuation(call.store, session_key(message))
 
 
-async def _cancel(call: HttpCall) -> HttpAnswer:
+async def cancel_turn(call: HttpCall) -> HttpAnswer:
     key = await run_in_thread(call.session, to_change=True)
     dropped = await call.gateway.cancel(key)
     return HttpAnswer(
@@ -159,7 +159,7 @@ def show(message: QueuedMessage, call: HttpCall, reply: str | None = None) -> In
     )
 
 
-def _inbox(call: HttpCall) -> HttpAnswer:
+def list_inbox(call: HttpCall) -> HttpAnswer:
     query: InboxQuery = call.query
     queues = call.store.queues
     states = (query.state,) if query.state else ()
@@ -182,7 +182,7 @@ def _message(call: HttpCall) -> HttpAnswer:
     return HttpAnswer(show(found, call, _reply_text(call, found)))
 
 
-def _retry(call: HttpCall) -> HttpAnswer:
+def retry_message(call: HttpCall) -> HttpAnswer:
     found = _find(call)
     if not call.store.queues.retry(found.id):
         raise Problem(
@@ -194,7 +194,7 @@ def _retry(call: HttpCall) -> HttpAnswer:
     return HttpAnswer(show(_find(call), call))
 
 
-def _drop(call: HttpCall) -> HttpAnswer:
+def drop_message(call: HttpCall) -> HttpAnswer:
     found = _find(call)
     if not call.store.queues.drop(found.id, call.body.reason):
         raise Problem(409, f"message {found.id} is {found.state}", hint="it is done already")
@@ -218,7 +218,7 @@ ROUTES: Final = (
         "POST",
         f"{_SESSION}/messages",
         "Send a message",
-        _send,
+        send_message,
         InboxMessage,
         scope="write",
         query=SendQuery,
@@ -232,7 +232,7 @@ ROUTES: Final = (
         "POST",
         f"{_SESSION}/cancel",
         "Cancel the running turn",
-        _cancel,
+        cancel_turn,
         CancelResult,
         scope="write",
         action="cancel",
@@ -241,7 +241,7 @@ ROUTES: Final = (
         "GET",
         "/v1/inbox",
         "List messages and their states",
-        _inbox,
+        list_inbox,
         InboxPage,
         query=InboxQuery,
         action="list",
@@ -258,7 +258,7 @@ ROUTES: Final = (
         "POST",
         "/v1/inbox/{message}/retry",
         "Try a failed or dropped message again",
-        _retry,
+        retry_message,
         InboxMessage,
         scope="write",
         action="retry",
@@ -268,7 +268,7 @@ ROUTES: Final = (
         "POST",
         "/v1/inbox/{message}/drop",
         "Set a message aside",
-        _drop,
+        drop_message,
         InboxMessage,
         scope="write",
         body=DropBody,

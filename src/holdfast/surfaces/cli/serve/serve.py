@@ -222,10 +222,11 @@ def _announce(host: str, port: int, store: SessionStore, app: App) -> None:
 def build_server(
     settings: ServeSettings, store: SessionStore, model: str, secrets: Any = None
 ) -> HttpServer:
-    """Put the gateway, the routes and MCP together."""
+    """Put the gateway, the routes, the console and MCP together."""
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.redactor import redactor
     from holdfast.engine.workspace.workspace import CallerWorkspace
+    from holdfast.surfaces.console.console import console_pages
     from holdfast.surfaces.gateway_agents import GatewayAgents
     from holdfast.surfaces.http.server import HttpServer
 
@@ -241,6 +242,7 @@ def build_server(
         tokens=settings.tokens,
         guard=settings.server.guard(),
     )
+    server.add_pages(console_pages(server))
     mcp = _mcp_app(server, workspace_of, settings)
     if mcp is not None:
         server.mount(mcp)

@@ -1,0 +1,235 @@
+"""The page of compactions: before and after, why, and what was said before the cut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+
+from holdfast.core.log.records import Assistant, Compaction, Prune, ToolResult, User, text_of
+from holdfast.surfaces.console.html import Html, tag
+from holdfast.surfaces.console.layout import (
+    facts,
+    gist,
+    long_text,
+    moment,
+    number,
+    page,
+    problem_page,
+    row,
+    see_other,
+    session_path,
+    table,
+    tokens,
+)
+from holdfast.surfaces.console.plans import heading
+from holdfast.surfaces.formatting import money
+from holdfast.surfaces.http.problems import Problem
+from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route
+from holdfast.surfaces.http.sessions import undo_change
+
+if TYPE_CHECKING:
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Record
+    from holdfast.surfaces.http.route import HttpAnswer, HttpCall
+
+_CUTS: Final = 20
+"""Cuts in the list."""
+_RECORDS: Final = 2_000
+"""Records that are looked at for them."""
+_BEFORE: Final = 40
+"""Records that are shown from before a cut."""
+_SUMMARY_CHARS: Final = 20_000
+"""Characters of a summary on the page; its record has the rest."""
+
+
+class CutQuery(HttpQuery, frozen=True):
+    """The compaction to show."""
+
+    record: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    """Empty for the newest."""
+
+
+class UndoForm(JsonBody, frozen=True):
+    """The compaction to undo."""
+
+    record: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
+def show_compaction(call: HttpCall) -> HttpAnswer:
+    """The newest cuts, and one of them in full."""
+    key, query = call.session(), call.query
+    cuts = _newest_cuts(call, key)
+    title, top = heading(call, key, "/compaction")
+    chosen = _choose(call, key, cuts, query.record)
+    body: list[object] = [top, tag("h2", "What was cut last, and why")]
+    if chosen is None:
+        body.append(tag("p", "Nothing was cut yet."))
+    elif isinstance(chosen, Compaction):
+        body.append(_show_cut(call, key, chosen))
+    else:
+        body.append(_show_prune(call, key, chosen))
+    if cuts:
+        rows = [
+            row(
+                tag("a", cut.id, href=session_path(key, "/compaction", record=cut.id)),
+                cut.kind,
+                moment(cut.ts),
+                _sizes(cut),
+                call.workspace.mask(cut.reason or ""),
+            )
+            for cut in cuts
+        ]
+        body.append(table(("record", "kind", "when", "size", "why"), rows, "Cuts, newest first"))
+    return page(title, *body)
+
+
+def _newest_cuts(call: HttpCall, key: SessionKey) -> list[Compaction | Prune]:
+    found: list[Compaction | Prune] = []
+    for place, record in enumerate(call.store.back(key)):
+        if isinstance(record, Compaction | Prune):
+            found.append(record)
+        if len(found) == _CUTS or place == _RECORDS:
+            break
+    return found
+
+
+def _choose(
+    call: HttpCall, key: SessionKey, cuts: list[Compaction | Prune], record: str
+) -> Compaction | Prune | None:
+    if not record:
+        compactions = [cut for cut in cuts if isinstance(cut, Compaction)]
+        return next(iter([*compactions, *cuts]), None)
+    found = call.store.find(key, record)
+    if not isinstance(found, Compaction | Prune):
+        raise Problem(404, f"the record `{record}` is no cut", hint="it is a " + found.kind)
+    return found
+
+
+def _sizes(cut: Compaction | Prune) -> str:
+    if isinstance(cut, Prune):
+        return f"{len(cut.decisions)} tool results"
+    return f"{number(cut.tokens_before or 0)} → {tokens(cut.tokens_after or 0)}"
+
+
+def _show_cut(call: HttpCall, key: SessionKey, cut: Compaction) -> Html:
+    mask = call.workspace.mask
+    before = _before(call, key, cut)
+    return tag(
+        "section",
+        facts(
+            ("when", moment(cut.ts)),
+            ("why", tag("b", mask(cut.reason or "not said"), id="why")),
+            ("size", _sizes(cut)),
+            ("made by", gist(mask(cut.model or ""), 60) or cut.method or "not said"),
+            ("cost", money(cut.cost) if cut.cost is not None else "not stated"),
+            ("window", tokens(cut.window) if cut.window else "any"),
+        ),
+        tag(
+            "div",
+            tag(
+                "section",
+                tag("h3", "Before: what was said"),
+                tag(
+                    "p",
+                    tag(
+                        "a",
+                        "The conversation before the cut",
+                        href=session_path(key, before=cut.id),
+                    ),
+                ),
+                tag("ol", *(_speech_row(call, key, record) for record in before), class_="said"),
+            ),
+            tag(
+                "section",
+                tag("h3", "After: what stands for it"),
+                long_text(mask(cut.summary)[:_SUMMARY_CHARS]),
+            ),
+            class_="sides",
+        ),
+        _undo_form(key, cut) if call.client.may("write") else None,
+    )
+
+
+def _before(call: HttpCall, key: SessionKey, cut: Compaction) -> list[Record]:
+    """The newest records that the cut covers, oldest first."""
+    last = cut.covers[1] if cut.covers else None
+    near = call.store.last(key, 4 * _BEFORE, before=cut.id)
+    ids = [record.id for record in near]
+    if last in ids:
+        near = near[: ids.index(last) + 1]
+    spoken = [record for record in near if isinstance(record, User | Assistant | ToolResult)]
+    return list(spoken[-_BEFORE:])
+
+
+def _speech_row(call: HttpCall, key: SessionKey, record: Record) -> Html:
+    content = record.content if isinstance(record, User | Assistant | ToolResult) else None
+    words = gist(call.workspace.mask(text_of(content)[:4_000]), 200)
+    name = record.name if isinstance(record, ToolResult) else None
+    return tag(
+        "li",
+        tag("span", f"{record.kind} {gist(name or '', 40)} ", class_="kind"),
+        tag("a", words or "(no text)", href=session_path(key, f"/records/{record.id}")),
+    )
+
+
+def _show_prune(call: HttpCall, key: SessionKey, cut: Prune) -> Html:
+    rows = [
+        row(
+            tag("a", each.record, href=session_path(key, f"/records/{each.record}")),
+            each.action,
+            f"{number(each.keep)} characters" if each.keep is not None else "",
+        )
+        for each in cut.decisions[:200]
+    ]
+    return tag(
+        "section",
+        facts(
+            ("when", moment(cut.ts)),
+            ("why", tag("b", call.workspace.mask(cut.reason or "not said"), id="why")),
+            ("window", tokens(cut.window) if cut.window else "any"),
+        ),
+        table(("record", "action", "kept"), rows, "Tool results that were shortened"),
+    )
+
+
+def _undo_form(key: SessionKey, cut: Compaction) -> Html:
+    return tag(
+        "form",
+        tag("input", type="hidden", name="record", value=cut.id),
+        tag("button", "Undo this compaction", class_="quiet"),
+        method="post",
+        action=session_path(key, "/compaction/undo"),
+    )
+
+
+def undo_compaction(call: HttpCall) -> HttpAnswer:
+    """Undo a compaction, and show those that are left."""
+    undo_change(call)
+    return see_other(session_path(call.session(), "/compaction"))
+
+
+_SESSION: Final = "/s/{agent}/{session}/compaction"
+ROUTES: Final = (
+    Route(
+        "GET",
+        _SESSION,
+        "Compaction",
+        show_compaction,
+        "text/html",
+        query=CutQuery,
+        action="context",
+        problem_page=problem_page,
+    ),
+    Route(
+        "POST",
+        f"{_SESSION}/undo",
+        "Undo",
+        undo_compaction,
+        "text/html",
+        scope="write",
+        body=UndoForm,
+        action="undo",
+        problem_page=problem_page,
+    ),
+)

@@ -1,0 +1,366 @@
+"""The pages of the context: what fills the window now, the fate of each record, the request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import msgspec
+
+from holdfast.core.models.catalog import DIALECTS
+from holdfast.core.projection.ledger import totals
+from holdfast.core.projection.steps import MEANING
+from holdfast.surfaces.console.charts import legend, pattern_sheet, window_bar
+from holdfast.surfaces.console.html import Html, join, tag
+from holdfast.surfaces.console.layout import (
+    facts,
+    gist,
+    long_text,
+    number,
+    page,
+    problem_page,
+    row,
+    session_path,
+    table,
+    tokens,
+)
+from holdfast.surfaces.console.plans import heading, terms_now
+from holdfast.surfaces.console.sessions import select
+from holdfast.surfaces.http.context import prepare_next
+from holdfast.surfaces.http.problems import Problem
+from holdfast.surfaces.http.route import HttpQuery, NoQuery, Route
+from holdfast.surfaces.request_preview import default_dialect
+
+if TYPE_CHECKING:
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.projection.ledger import LedgerLine
+    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.project import Plan
+    from holdfast.surfaces.http.route import HttpAnswer, HttpCall
+
+_LINES: Final = 100
+"""Lines of the ledger on a page."""
+_LARGEST: Final = 20
+"""Records in the list of what takes the room."""
+_LABELS: Final = {
+    "system": "system prompt",
+    "tools": "tool schemas",
+    "hidden": "measured by the provider, not in the log",
+    "summary": "carry-over summary",
+    "context": "injected context",
+    "user": "user",
+    "assistant": "assistant",
+    "tool_result": "tool results",
+    "other": "other messages",
+    "reserve": "reserve for errors of the estimate",
+    "reply": "reserved for the reply",
+}
+_KINDS: Final = {
+    "summary": "summary",
+    "compaction": "summary",
+    "context": "context",
+    "user": "user",
+    "assistant": "assistant",
+    "tool_use": "assistant",
+    "tool_result": "tool_result",
+}
+"""From the kind of a record to the category in the picture."""
+
+
+class FateQuery(HttpQuery, frozen=True):
+    """The lines of the ledger to show."""
+
+    action: Literal[
+        "", "kept", "trimmed", "cleared", "summarised", "dropped", "injected", "silent"
+    ] = ""
+    start: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] | None = None
+    """The place of the first line; without it, the newest are shown."""
+
+
+class ExactQuery(HttpQuery, frozen=True):
+    """The request format."""
+
+    dialect: Annotated[str, msgspec.Meta(max_length=50)] = ""
+
+
+def categories(plan: Plan) -> list[tuple[str, str, int]]:
+    """Return the parts of the window that are used, in the order of the request, as category,
+    label and tokens. Their sum is the request and its reserves."""
+    sizes: Counter[str] = Counter()
+    for line in plan.ledger:
+        sizes[_KINDS.get(line.kind, "other")] += line.after
+    found = plan.tokens
+    sizes["other"] += found.messages - sum(sizes.values())  # what no single record takes
+    sizes |= {"system": found.system, "tools": found.tools, "hidden": found.hidden}
+    sizes |= {"reply": plan.budget.output_reserve, "reserve": plan.budget.dynamic_reserve}
+    return [(kind, label, sizes[kind]) for kind, label in _LABELS.items() if sizes[kind] > 0]
+
+
+def window_picture(plan: Plan, policy: Policy) -> Html:
+    """Return the window as a bar with its budget and thresholds, and a legend with the numbers."""
+    parts, window = categories(plan), plan.window.tokens
+    budget = plan.budget
+    compact = budget.static + int(policy.compact * policy.working_budget(budget.tokens))
+    marks = [
+        (f"compaction at {number(compact)}", compact),
+        (f"budget {number(budget.static + budget.tokens)}", budget.static + budget.tokens),
+    ]
+    free = window - sum(size for _kind, _label, size in parts)
+    shown = [(kind, label, f"{tokens(size)} {size / window:.1%}") for kind, label, size in parts]
+    return join(
+        window_bar(parts, window, marks),
+        legend(shown),
+        tag("p", "Free: ", tag("b", f"{tokens(max(0, free))} {max(0, free) / window:.1%}")),
+    )
+
+
+def show_now(call: HttpCall) -> HttpAnswer:
+    """The window as one bar, and the records that take the most room."""
+    key = call.session()
+    terms = terms_now(call.store, key)
+    plan = prepare_next(call.store, key, terms).plan
+    title, top = heading(call, key, "/context")
+    used = plan.tokens
+    half = plan.window.tokens // 2
+    source = "as the session recorded it" if terms.window else plan.window.source
+    return page(
+        title,
+        top,
+        tag("h2", "What fills the window now"),
+        tag(
+            "p",
+            "The next request has ",
+            tag("b", tokens(used.total), id="total"),
+            f" of {tokens(plan.window.tokens)} ({source}); {used.basis}, by {used.counter}.",
+        ),
+        pattern_sheet(),
+        window_picture(plan, terms.policy),
+        tag(
+            "p",
+            tag(
+                "a",
+                "What would be sent at half the window",
+                href=session_path(key, "/context/what-if", window=half),
+            ),
+            " · ",
+            tag("a", "What was cut last, and why", href=session_path(key, "/compaction")),
+            " · ",
+            tag("code", command(key, terms.window), data_copy=True),
+        ),
+        _next_decisions(plan),
+        _warnings(call, plan),
+        _largest(call, key, plan),
+        _by_tool(call, plan),
+        _fate_sums(key, plan),
+    )
+
+
+def command(key: SessionKey, window: int | None) -> str:
+    """Return the command that prints the same numbers."""
+    size = f" --window {window}" if window else ""
+    return f"holdfast context {key.session} --agent {key.agent}{size} --json"
+
+
+def _next_decisions(plan: Plan) -> Html | None:
+    if not plan.decisions:
+        return None
+    said = [f"{record.kind}: {getattr(record, 'reason', '') or ''}" for record in plan.decisions]
+    return tag("p", "The next turn would first decide: ", "; ".join(said), class_="notice")
+
+
+def _warnings(call: HttpCall, plan: Plan) -> Html | None:
+    mask = call.workspace.mask
+    items = [tag("li", mask(warning)) for warning in plan.warnings]
+    return tag("ul", *items, class_="notice") if items else None
+
+
+def _largest(call: HttpCall, key: SessionKey, plan: Plan) -> Html:
+    found = sorted(plan.ledger, key=lambda line: -line.after)[:_LARGEST]
+    rows = [
+        row(
+            _record_link(key, line),
+            kind_text(call, line),
+            number(line.after),
+            f"{line.after / max(1, plan.tokens.total):.1%}",
+            line.action,
+            numbers=(2, 3),
+        )
+        for line in found
+        if line.after
+    ]
+    heads = ("record", "what", ">tokens", ">of the request", "fate")
+    return table(heads, rows, "What takes the room, the largest first")
+
+
+def _by_tool(call: HttpCall, plan: Plan) -> Html | None:
+    sums: Counter[str] = Counter()
+    for line in plan.ledger:
+        if line.kind == "tool_result" and line.after:
+            sums[line.name or "unnamed"] += line.after
+    if not sums:
+        return None
+    rows = [
+        row(gist(call.workspace.mask(name), 80), number(size), numbers=(1,))
+        for name, size in sums.most_common(_LARGEST)
+    ]
+    return table(("tool", ">tokens"), rows, "Results in view, by tool")
+
+
+def _fate_sums(key: SessionKey, plan: Plan) -> Html:
+    rows = [
+        row(
+            tag("a", action, href=session_path(key, "/context/fate", action=action)),
+            number(count),
+            number(before),
+            number(after),
+            numbers=(1, 2, 3),
+        )
+        for action, (count, before, after) in totals(plan.ledger).items()
+    ]
+    return table(
+        ("fate", ">records", ">tokens before", ">tokens after"), rows, "The fate of every record"
+    )
+
+
+def kind_text(call: HttpCall, line: LedgerLine) -> str:
+    """Return the kind of a record, and its tool."""
+    return f"{line.kind} {gist(call.workspace.mask(line.name), 60)}".strip()
+
+
+def _record_link(key: SessionKey, line: LedgerLine) -> object:
+    if not line.record or line.record == "(new)":
+        return "new"
+    return tag("a", line.record, href=session_path(key, f"/records/{line.record}"))
+
+
+def show_fate(call: HttpCall) -> HttpAnswer:
+    """Every record: tokens before and after, what was done, why, and the way back."""
+    key, query = call.session(), call.query
+    plan = prepare_next(call.store, key, terms_now(call.store, key)).plan
+    chosen = [line for line in plan.ledger if query.action in ("", line.action)]
+    newest = max(0, len(chosen) - _LINES)
+    start = min(query.start if query.start is not None else newest, max(0, len(chosen) - 1))
+    lines = chosen[start : start + _LINES]
+    title, top = heading(call, key, "/context/fate")
+    heads = ("record", "kind", "fate", ">before", ">after", "why", "way back")
+    actions: tuple[str, ...] = ("", *sorted(totals(plan.ledger)))
+    return page(
+        title,
+        top,
+        tag("h2", "The fate of every record"),
+        tag(
+            "form",
+            select("Fate", "action", actions, query.action, empty="any"),
+            tag("button", "Show"),
+            method="get",
+            action=session_path(key, "/context/fate"),
+            class_="bar",
+        ),
+        tag(
+            "p",
+            f"{number(start + 1 if lines else 0)} to {number(start + len(lines))} of "
+            f"{number(len(chosen))}, oldest first. ",
+            _pages(key, query.action, start, len(chosen)),
+        ),
+        table(heads, [_fate_row(call, key, line) for line in lines], "Ledger"),
+        _repairs(call, plan),
+    )
+
+
+def _fate_row(call: HttpCall, key: SessionKey, line: LedgerLine) -> Html:
+    return row(
+        _record_link(key, line),
+        kind_text(call, line),
+        tag("span", line.action, class_=f"action {line.action}"),
+        number(line.before) if line.before else "",
+        number(line.after) if line.after else "",
+        call.workspace.mask(line.why),
+        tag("a", "show original", href=session_path(key, f"/records/{line.record}"))
+        if line.back
+        else "",
+        numbers=(3, 4),
+    )
+
+
+def _pages(key: SessionKey, action: str, start: int, count: int) -> Html:
+    found = []
+    for label, place in (("Older", start - _LINES), ("Newer", start + _LINES)):
+        if (label == "Older" and start > 0) or (label == "Newer" and place < count):
+            address = session_path(
+                key, "/context/fate", action=action, start=str(max(0, place)) or "0"
+            )
+            found.append(tag("a", label, href=address))
+    return join(*(join(link, " ") for link in found))
+
+
+def _repairs(call: HttpCall, plan: Plan) -> Html | None:
+    if not plan.repairs:
+        return None
+    rows = [
+        row(repair.flaw, repair.record, MEANING[repair.flaw], call.workspace.mask(repair.detail))
+        for repair in plan.repairs[:_LINES]
+    ]
+    return table(
+        ("repair", "record", "what was done", "detail"), rows, "Repairs in the outgoing copy"
+    )
+
+
+def show_request(call: HttpCall) -> HttpAnswer:
+    """The body of the next request, in each provider's format."""
+    key, query = call.session(), call.query
+    terms = terms_now(call.store, key)
+    if query.dialect and query.dialect not in DIALECTS:
+        raise Problem(
+            400, f"there is no dialect `{query.dialect}`", hint=f"one of {', '.join(DIALECTS)}"
+        )
+    prepared = prepare_next(call.store, key, msgspec.structs.replace(terms, dialect=query.dialect))
+    masked: Any = call.workspace.mask_value(prepared.request)
+    shown = msgspec.json.format(msgspec.json.encode(masked), indent=2).decode()
+    title, top = heading(call, key, "/context/request")
+    dialect = query.dialect or default_dialect(prepared.plan.target.model)
+    whole = (
+        session_path(key, window=terms.window, dialect=dialect, request="true")
+        .replace("/s/", "/v1/sessions/", 1)
+        .replace("?", "/context?", 1)
+    )
+    links = [
+        tag(
+            "a",
+            name,
+            href=session_path(key, "/context/request", dialect=name),
+            aria_current="page" if name == dialect else None,
+        )
+        for name in DIALECTS
+    ]
+    return page(
+        title,
+        top,
+        tag("h2", "The exact request"),
+        tag("nav", *links, class_="tabs", aria_label="Request format"),
+        facts(
+            ("tokens", number(prepared.plan.tokens.total)),
+            ("messages", number(len(prepared.plan.prompt.messages))),
+            ("as JSON, whole", tag("a", "open", href=whole)),
+        ),
+        long_text(shown),
+    )
+
+
+_SESSION: Final = "/s/{agent}/{session}"
+ROUTES: Final = tuple(
+    Route(
+        "GET",
+        f"{_SESSION}/context{rest}",
+        name,
+        run,
+        "text/html",
+        query=query,
+        action="context",
+        problem_page=problem_page,
+    )
+    for rest, name, run, query in (
+        ("", "Context", show_now, NoQuery),
+        ("/fate", "Fate", show_fate, FateQuery),
+        ("/request", "Request", show_request, ExactQuery),
+    )
+)

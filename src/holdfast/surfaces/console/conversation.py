@@ -1,0 +1,341 @@
+"""The pages of what was said: the conversation, a record, an offloaded output; send and cancel."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+
+from holdfast.core.log.ids import is_name
+from holdfast.core.log.records import Header
+from holdfast.core.log.refs import restore
+from holdfast.engine.outputs import payload_of
+from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.engine.session.opening import follow_continuation
+from holdfast.ports.following import follower_of
+from holdfast.surfaces.console.html import Html, join, tag
+from holdfast.surfaces.console.layout import (
+    fragment,
+    long_text,
+    page,
+    problem_page,
+    see_other,
+    session_path,
+)
+from holdfast.surfaces.console.plans import heading, terms_now, try_prepare
+from holdfast.surfaces.console.records import RecordView
+from holdfast.surfaces.http.context import OutputQuery
+from holdfast.surfaces.http.problems import Problem
+from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route, text_answer
+from holdfast.surfaces.http.turns import MessageBody, SendQuery, cancel_turn, send_message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Record
+    from holdfast.core.projection.ledger import LedgerLine
+    from holdfast.surfaces.http.route import HttpAnswer, HttpCall
+
+_PAGE_RECORDS: Final = 40
+"""Records on a page: a screenful, and a margin."""
+PAGE_BYTES: Final = 130_000
+"""Of records on a page, so that it stays below 200 KB with its frame."""
+RecordId = Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class ConversationQuery(HttpQuery, frozen=True):
+    """The place in the conversation."""
+
+    before: RecordId = ""
+    """Records before this one; the newest by default."""
+
+
+class TailQuery(HttpQuery, frozen=True):
+    """The last record that the page has."""
+
+    after: RecordId = ""
+
+
+class SendForm(JsonBody, frozen=True):
+    """A message to send."""
+
+    content: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000_000)]
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+    """Made with the form, so that a form that is sent twice is one message."""
+
+
+def show_conversation(call: HttpCall) -> HttpAnswer:
+    """The newest records, with a link to those before them."""
+    key = call.session()
+    now = follow_continuation(call.store, key)
+    before = call.query.before or None
+    newest_first = call.store.back(now, before=before)
+    view = RecordView(call, key, fates(call, now))
+    drawn, first, has_more = draw(view, newest_first)
+    title, top = heading(call, key, "")
+    earlier = session_path(key, "", before=first)
+    last = call.store.head(now) if before is None else ""
+    body: list[object] = [
+        top,
+        tag(
+            "ol", *([_earlier(earlier)] if has_more else []), *drawn, id="records", class_="records"
+        )
+        if drawn
+        else tag("p", "Nothing was said yet."),
+    ]
+    if before is None:
+        body.append(_live(key, last))
+        body.append(_send_form(key) if call.client.may("write") else None)
+    else:
+        body.append(tag("p", tag("a", "Newest records", href=session_path(key))))
+    return page(title, *body)
+
+
+def _earlier(address: str) -> Html:
+    """A link that the script replaces by the records before."""
+    return tag(
+        "li",
+        tag(
+            "a",
+            "Earlier records",
+            href=address,
+            rel="prev",
+            hx_get=address,
+            hx_select="#records > li",
+            hx_target="closest li",
+            hx_swap="outerHTML",
+        ),
+        class_="earlier",
+    )
+
+
+def draw(view: RecordView, newest_first: Iterable[Record]) -> tuple[list[Html], str, bool]:
+    """Return records that fit a page, oldest first, the id of the first, and whether more came
+    before it."""
+    drawn: list[Html] = []
+    first, size = "", 0
+    for record in newest_first:
+        if isinstance(record, Header):
+            continue
+        if len(drawn) == _PAGE_RECORDS or size > PAGE_BYTES:
+            return drawn[::-1], first, True
+        shown = view.show(record)
+        size += len(shown.encode())
+        drawn.append(shown)
+        first = record.id
+    return drawn[::-1], first, False
+
+
+def fates(call: HttpCall, key: SessionKey) -> dict[str, LedgerLine]:
+    """Return the fate of each record in the next request, by its id."""
+    prepared = try_prepare(call.store, key, terms_now(call.store, key))
+    if isinstance(prepared, str):
+        return {}
+    return {line.record: line for line in prepared.plan.ledger if line.record}
+
+
+def _live(key: SessionKey, last: str) -> Html:
+    """The end of the page, which the script keeps up to date."""
+    return tag(
+        "div",
+        tag("pre", id="delta", hidden=True, aria_live="polite"),
+        tag("p", id="live-state", class_="dim", role="status"),
+        id="live",
+        data_events=f"/v1/sessions/{key.agent}/{key.session}/events",
+        data_tail=session_path(key, "/tail"),
+        data_last=last,
+    )
+
+
+def _send_form(key: SessionKey) -> Html:
+    return join(
+        tag(
+            "form",
+            tag("label", "Message", for_="content"),
+            tag("textarea", id="content", name="content", rows=3, required=True),
+            tag("input", type="hidden", name="key", value=f"console-{secrets.token_hex(12)}"),
+            tag("button", "Send"),
+            method="post",
+            action=session_path(key, "/send"),
+            class_="send",
+        ),
+        tag(
+            "form",
+            tag("button", "Cancel the running turn", class_="quiet"),
+            method="post",
+            action=session_path(key, "/cancel"),
+        ),
+    )
+
+
+def show_tail(call: HttpCall) -> HttpAnswer:
+    """The records after one, for a page that is open; the last one is named at the end."""
+    key = call.session()
+    now = follow_continuation(call.store, key)
+    after = call.query.after or call.store.head(now)
+    follower = follower_of(call.store, now, after)
+    found = list(islice(follower.read(), _PAGE_RECORDS))
+    view = RecordView(call, key, {})
+    last = found[-1].id if found else after
+    return fragment(
+        *(view.show(record) for record in found),
+        tag("li", hidden=True, class_="last", data_last=last),
+    )
+
+
+async def send(call: HttpCall) -> HttpAnswer:
+    """Put a message into the inbox, and go back to the conversation."""
+    form: SendForm = call.body
+    asked = replace(
+        call,
+        body=MessageBody(form.content),
+        query=SendQuery(),
+        headers={**call.headers, "idempotency-key": form.key},
+    )
+    await send_message(asked)
+    key = await run_in_thread(call.session)
+    return see_other(session_path(key) + "#live")
+
+
+async def cancel(call: HttpCall) -> HttpAnswer:
+    """Cancel the running turn, and go back to the conversation."""
+    await cancel_turn(call)
+    key = await run_in_thread(call.session)
+    return see_other(session_path(key) + "#live")
+
+
+def show_record(call: HttpCall) -> HttpAnswer:
+    """One record: as the log has it, and its fate in the next request."""
+    key, name = call.session(), call.path["record"]
+    if not name or len(name) > 200:
+        raise Problem(404, "there is no such record")
+    record = call.store.find(key, name)
+    value = {
+        "type": record.kind,
+        **msgspec.to_builtins(restore(record, payload_of(call.store.blobs))),
+    }
+    masked = call.workspace.mask_value(value)
+    shown = msgspec.json.format(msgspec.json.encode(masked), indent=2).decode()
+    line = fates(call, key).get(record.id)
+    api = f"/v1/sessions/{key.agent}/{key.session}/records/{record.id}"
+    title, top = heading(call, key, "-")
+    fate = (
+        f"{line.action}: {line.before:,} tokens in the log, {line.after:,} in the next request. "
+        f"{line.why}"
+        if line is not None
+        else "not part of the next request"
+    )
+    return page(
+        title,
+        top,
+        tag("h2", f"Record {record.id}"),
+        tag("p", fate),
+        tag(
+            "p",
+            tag("a", "As JSON", href=api),
+            " · ",
+            tag("code", f"holdfast show {record.id}", data_copy=True),
+        ),
+        long_text(shown),
+    )
+
+
+def show_output(call: HttpCall) -> HttpAnswer:
+    """A part of an output that was moved out of the log: by page, by lines or by pattern."""
+    key, query, ref = call.session(), call.query, call.path["ref"]
+    if not is_name(ref):
+        raise Problem(404, "there is no such output", hint="a ref is letters and digits")
+    given = {
+        name: value
+        for name in ("offset", "lines", "pattern", "max_chars")
+        if (value := getattr(query, name)) is not None
+    }
+    raw = text_answer(call.workspace.outputs.read(ref, session=str(key), **given)).value
+    part = msgspec.json.decode(bytes(raw))
+    title, top = heading(call, key, "-")
+    following = part.get("nextOffset")
+    here = session_path(key, f"/outputs/{ref}")
+    return page(
+        title,
+        top,
+        tag("h2", f"Output {ref}"),
+        tag(
+            "form",
+            tag("label", "Lines ", tag("input", name="lines", value=query.lines or "", size=12)),
+            tag("label", "Search ", tag("input", name="pattern", value=query.pattern or "")),
+            tag("button", "Read"),
+            method="get",
+            action=here,
+            class_="bar",
+        ),
+        long_text(str(part.get("text", ""))),
+        tag("p", tag("a", "Next part", href=f"{here}?offset={following}")) if following else None,
+    )
+
+
+_SESSION: Final = "/s/{agent}/{session}"
+ROUTES: Final = (
+    Route(
+        "GET",
+        _SESSION,
+        "Conversation",
+        show_conversation,
+        "text/html",
+        query=ConversationQuery,
+        action="read",
+        problem_page=problem_page,
+    ),
+    Route(
+        "GET",
+        f"{_SESSION}/tail",
+        "New records",
+        show_tail,
+        "text/html",
+        query=TailQuery,
+        action="read",
+        problem_page=problem_page,
+    ),
+    Route(
+        "GET",
+        f"{_SESSION}/records/{{record}}",
+        "Record",
+        show_record,
+        "text/html",
+        action="read",
+        problem_page=problem_page,
+    ),
+    Route(
+        "GET",
+        f"{_SESSION}/outputs/{{ref}}",
+        "Output",
+        show_output,
+        "text/html",
+        query=OutputQuery,
+        problem_page=problem_page,
+    ),
+    Route(
+        "POST",
+        f"{_SESSION}/send",
+        "Send",
+        send,
+        "text/html",
+        scope="write",
+        body=SendForm,
+        action="send",
+        problem_page=problem_page,
+    ),
+    Route(
+        "POST",
+        f"{_SESSION}/cancel",
+        "Cancel",
+        cancel,
+        "text/html",
+        scope="write",
+        action="cancel",
+        problem_page=problem_page,
+    ),
+)

@@ -1,0 +1,201 @@
+"""The page of the inbox: messages with their states, retry and drop, leases, health."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+from urllib.parse import urlencode
+
+import msgspec
+
+from holdfast import __version__
+from holdfast.core.log.ids import SessionKey, is_name
+from holdfast.errors import HoldfastError
+from holdfast.ports import MESSAGE_STATES
+from holdfast.surfaces.console.html import Html, join, tag
+from holdfast.surfaces.console.layout import (
+    facts,
+    gist,
+    moment,
+    number,
+    page,
+    problem_page,
+    row,
+    see_other,
+    session_path,
+    table,
+)
+from holdfast.surfaces.console.sessions import select
+from holdfast.surfaces.http.route import HttpQuery, Route
+from holdfast.surfaces.http.turns import (
+    DropBody,
+    InboxQuery,
+    drop_message,
+    list_inbox,
+    retry_message,
+)
+
+if TYPE_CHECKING:
+    from holdfast.surfaces.http.route import HttpAnswer, HttpCall
+    from holdfast.surfaces.http.turns import InboxMessage, InboxPage
+
+_OPEN: Final = ("waiting", "running")
+
+
+class InboxPageQuery(HttpQuery, frozen=True):
+    """The messages to show."""
+
+    state: Literal["", "waiting", "running", "answered", "failed", "dropped"] = ""
+    session: Annotated[str, msgspec.Meta(max_length=300)] = ""
+    before: Annotated[int, msgspec.Meta(ge=1, le=2**62)] | None = None
+
+
+def show_inbox(call: HttpCall) -> HttpAnswer:
+    """Messages and their states, and the health of the server."""
+    query: InboxPageQuery = call.query
+    asked = InboxQuery(
+        state=query.state or None, session=query.session or None, before=query.before
+    )
+    found: InboxPage = list_inbox(replace(call, query=asked)).value
+    counts = [
+        (state, tag("a", number(count), href=f"/inbox?state={state}"))
+        for state, count in found.counts.items()
+    ]
+    body: list[object] = [
+        tag("h1", "Inbox"),
+        facts(*counts),
+        tag(
+            "form",
+            select("State", "state", ("", *MESSAGE_STATES), query.state, empty="any"),
+            tag("label", "Session ", tag("input", name="session", value=query.session)),
+            tag("button", "Show"),
+            method="get",
+            action="/inbox",
+            class_="bar",
+        ),
+    ]
+    if found.messages:
+        rows = [_message_row(call, message) for message in found.messages]
+        heads = ("message", "session", "state", "changed", ">tries", "reason", "actions")
+        body.append(table(heads, rows, "Messages, newest first"))
+    else:
+        body.append(tag("p", "No message here. What arrives stays until it is answered."))
+    if found.next_before:
+        given = {"state": query.state, "session": query.session, "before": found.next_before}
+        address = urlencode({name: value for name, value in given.items() if value})
+        body.append(tag("p", tag("a", "Older messages", href=f"/inbox?{address}")))
+    body.append(_health(call))
+    return page("Inbox", *body, here="/inbox")
+
+
+def _message_row(call: HttpCall, message: InboxMessage) -> Html:
+    key = key_in(message.session)
+    name = gist(call.workspace.mask(message.session), 60)
+    state: list[object] = [tag("span", message.state, class_=f"state {message.state}")]
+    if message.holder:
+        state += [" by ", gist(message.holder, 60), " since ", moment(message.since or 0)]
+        holder = call.store.leases.current(key) if key is not None else None
+        state.append(f"; the turn's lease is held by {gist(holder.holder, 60)}" if holder else "")
+    return row(
+        number(message.id),
+        tag("a", name, href=session_path(key)) if key is not None else name,
+        state,
+        moment(message.changed),
+        number(message.tries),
+        gist(message.reason, 200),
+        _actions(message) if call.client.may("write") else "",
+        numbers=(4,),
+        id=f"m-{message.id}",
+    )
+
+
+def key_in(name: str) -> SessionKey | None:
+    """Return the session that a message is about."""
+    agent, _, session = name.partition("/")
+    return SessionKey(agent, session) if is_name(agent) and is_name(session) else None
+
+
+def _actions(message: InboxMessage) -> Html:
+    actions = []
+    if message.state in ("failed", "dropped"):
+        actions.append("retry")
+    if message.state in ("waiting", "failed", "running"):
+        actions.append("drop")
+    return join(
+        *(
+            tag(
+                "form",
+                tag("input", type="hidden", name="reason", value="dropped by a person")
+                if action == "drop"
+                else None,
+                tag("button", action, class_="quiet", aria_label=f"{action} message {message.id}"),
+                method="post",
+                action=f"/inbox/{message.id}/{action}",
+                class_="inline",
+            )
+            for action in actions
+        )
+    )
+
+
+def _health(call: HttpCall) -> Html:
+    try:
+        call.store.sessions(limit=1)
+        state = "answers"
+    except HoldfastError as error:
+        state = f"does not answer: {error.code}"
+    pairs: list[tuple[str, object]] = [("version", __version__), ("store", state)]
+    if call.client.is_operator:
+        pairs.append(("sessions are in", call.workspace.mask(call.store.describe())))
+        pairs.append(("metrics", tag("a", "/metrics", href="/metrics")))
+        pairs.append(("API", tag("a", "/openapi.json", href="/openapi.json")))
+    if caveat := call.store.caveat:
+        pairs.append(("note", caveat))
+    return tag("section", tag("h2", "Health"), facts(*pairs))
+
+
+def retry(call: HttpCall) -> HttpAnswer:
+    """Try a message again."""
+    retry_message(call)
+    return see_other("/inbox")
+
+
+def drop(call: HttpCall) -> HttpAnswer:
+    """Set a message aside."""
+    drop_message(call)
+    return see_other("/inbox")
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/inbox",
+        "Inbox",
+        show_inbox,
+        "text/html",
+        query=InboxPageQuery,
+        action="list",
+        problem_page=problem_page,
+    ),
+    Route(
+        "POST",
+        "/inbox/{message}/retry",
+        "Retry",
+        retry,
+        "text/html",
+        scope="write",
+        action="retry",
+        problem_page=problem_page,
+    ),
+    Route(
+        "POST",
+        "/inbox/{message}/drop",
+        "Drop",
+        drop,
+        "text/html",
+        scope="write",
+        body=DropBody,
+        action="drop",
+        problem_page=problem_page,
+    ),
+)

@@ -1,0 +1,118 @@
+"""The form that takes a token, and the cookie that a browser then sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from holdfast.surfaces.console.html import tag
+from holdfast.surfaces.console.layout import page, problem_page, see_other
+from holdfast.surfaces.http.identity import TOKEN_COOKIE, find_client
+from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route
+
+if TYPE_CHECKING:
+    from holdfast.surfaces.http.route import HttpAnswer, HttpCall
+    from holdfast.surfaces.http.server import HttpServer
+
+Address = Annotated[str, msgspec.Meta(max_length=2_000)]
+
+
+class LoginQuery(HttpQuery, frozen=True):
+    """The page to show after it."""
+
+    next: Address = "/"
+
+
+class LoginForm(JsonBody, frozen=True):
+    """A token."""
+
+    token: Annotated[str, msgspec.Meta(max_length=500)]
+    next: Address = "/"
+
+
+def login_routes(server: HttpServer) -> tuple[Route, ...]:
+    """Return the pages that let a browser in and out."""
+
+    def let_in(call: HttpCall) -> HttpAnswer:
+        form: LoginForm = call.body
+        token = form.token.strip()
+        if server.tokens and find_client(f"Bearer {token}", server.tokens) is None:
+            return _form(form.next, "The token is not known, or has expired.", 403)
+        return see_other(_own_page(form.next), **{"Set-Cookie": _cookie(call, token)})
+
+    return (
+        Route(
+            "GET",
+            "/login",
+            "Log in",
+            lambda call: _form(call.query.next),
+            "text/html",
+            query=LoginQuery,
+            is_open=True,
+            problem_page=problem_page,
+        ),
+        Route(
+            "POST",
+            "/login",
+            "Log in",
+            let_in,
+            "text/html",
+            body=LoginForm,
+            is_open=True,
+            problem_page=problem_page,
+        ),
+        Route(
+            "POST",
+            "/logout",
+            "Log out",
+            lambda call: see_other("/login", **{"Set-Cookie": f"{_cookie(call, '')}; Max-Age=0"}),
+            "text/html",
+            is_open=True,
+            problem_page=problem_page,
+        ),
+    )
+
+
+def _form(address: str, problem: str = "", status: int = 200) -> HttpAnswer:
+    return page(
+        "Log in",
+        tag("h1", "Log in"),
+        tag("p", problem, class_="problem", role="alert") if problem else None,
+        tag(
+            "form",
+            tag("label", "Token", for_="token"),
+            tag(
+                "input",
+                id="token",
+                name="token",
+                type="password",
+                autocomplete="current-password",
+                required=True,
+            ),
+            tag("input", type="hidden", name="next", value=_own_page(address)),
+            tag("button", "Log in"),
+            method="post",
+            action="/login",
+            class_="send",
+        ),
+        tag(
+            "p",
+            "An operator makes one with ",
+            tag("code", "holdfast serve --new-token NAME"),
+            ". The browser keeps it in a cookie that scripts cannot read.",
+        ),
+        status=status,
+    )
+
+
+def _own_page(address: str) -> str:
+    """An address on this server; a login leads nowhere else."""
+    is_own = address.startswith("/") and not address.startswith(("//", "/\\"))
+    return address if is_own and address.isascii() and address.isprintable() else "/"
+
+
+def _cookie(call: HttpCall, token: str) -> str:
+    safe = "".join(char for char in token if char.isascii() and (char.isalnum() or char in "_-."))
+    secure = "; Secure" if call.headers.get("origin", "").startswith("https://") else ""
+    return f"{TOKEN_COOKIE}={safe}; Path=/; HttpOnly; SameSite=Strict{secure}"

@@ -1,0 +1,167 @@
+"""The page of memory: files of notes, and the search in notes and sessions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+from urllib.parse import urlencode
+
+import msgspec
+
+from holdfast.surfaces.console.html import Html, join, tag
+from holdfast.surfaces.console.layout import (
+    gist,
+    long_text,
+    page,
+    problem_page,
+    row,
+    see_other,
+    table,
+)
+from holdfast.surfaces.console.sessions import select
+from holdfast.surfaces.formatting import size_text
+from holdfast.surfaces.http.memory import NoteBody
+from holdfast.surfaces.http.route import HttpQuery, Route, text_answer
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Json
+    from holdfast.surfaces.http.route import HttpAnswer, HttpCall
+
+_HITS: Final = 12
+"""Passages that a search shows."""
+_FILES: Final = 200
+"""Files of notes in the list."""
+
+
+class MemoryQuery(HttpQuery, frozen=True):
+    """A search, or a place to read."""
+
+    q: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    scope: Literal["all", "notes", "sessions"] = "all"
+    citation: Annotated[str, msgspec.Meta(max_length=500)] = ""
+
+
+def show_memory(call: HttpCall) -> HttpAnswer:
+    """Notes, and what a search finds."""
+    query: MemoryQuery = call.query
+    body: list[object] = [
+        tag("h1", "Memory"),
+        tag(
+            "form",
+            tag(
+                "label",
+                "Search ",
+                tag("input", type="search", name="q", value=query.q, id="search"),
+            ),
+            select("In", "scope", ("all", "notes", "sessions"), query.scope),
+            tag("button", "Search"),
+            method="get",
+            action="/memory",
+            class_="bar",
+            role="search",
+        ),
+    ]
+    if query.citation:
+        body.append(_passage(call, query.citation))
+    if query.q:
+        body.append(_hits(call, query))
+    body.append(_files(call))
+    if call.client.may("write"):
+        body.append(
+            tag(
+                "form",
+                tag("label", "Note", for_="note"),
+                tag("textarea", id="note", name="text", rows=2, required=True, maxlength=4000),
+                tag("button", "Save the note"),
+                method="post",
+                action="/memory/notes",
+                class_="send",
+            )
+        )
+    return page("Memory", *body, here="/memory")
+
+
+def _decode(text: str) -> Json:
+    found: Json = msgspec.json.decode(bytes(text_answer(text).value))
+    return found
+
+
+def _passage(call: HttpCall, citation: str) -> Html:
+    found = _decode(call.workspace.memory.get(citation))
+    return tag("section", tag("h2", gist(citation, 120)), long_text(str(found.get("text", ""))))
+
+
+def _hits(call: HttpCall, query: MemoryQuery) -> Html:
+    found = _decode(call.workspace.memory.search(query.q, scope=query.scope, limit=_HITS))
+    hits = found.get("hits", [])
+    shown = [_hit(hit) for hit in hits]
+    return tag(
+        "section",
+        tag("h2", f"{len(hits)} passages"),
+        tag("p", found["searchNotice"], class_="dim") if found.get("searchNotice") else None,
+        tag("ol", *shown, class_="hits") if shown else tag("p", "Nothing was found."),
+    )
+
+
+def _hit(hit: Json) -> Html:
+    known = ("text", "citation", "path", "score", "session", "record")
+    why = ", ".join(
+        f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {gist(str(value), 60)}"
+        for name, value in hit.items()
+        if name not in known and value not in (None, "", [], {})
+    )
+    citation = str(hit.get("citation", ""))
+    return tag(
+        "li",
+        tag("a", gist(citation, 120), href=f"/memory?{_query(citation)}"),
+        tag("p", gist(str(hit.get("text", "")), 600)),
+        tag("p", why, class_="dim"),
+    )
+
+
+def _query(citation: str) -> str:
+    return urlencode({"citation": citation})
+
+
+def _files(call: HttpCall) -> Html:
+    files = sorted(call.workspace.memory.files(), key=lambda file: file.path, reverse=True)
+    if not files:
+        return tag("p", "No notes yet. They are saved before a cut, or here.")
+    rows = [
+        row(
+            tag("a", gist(file.path, 120), href=f"/memory?{_query(file.path)}"),
+            size_text(file.size),
+            numbers=(1,),
+        )
+        for file in files[:_FILES]
+    ]
+    return join(table(("file", ">size"), rows, "Files of notes, newest first"))
+
+
+def add_note(call: HttpCall) -> HttpAnswer:
+    """Save a note."""
+    text_answer(call.workspace.memory.add(call.body.text))
+    return see_other("/memory")
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/memory",
+        "Memory",
+        show_memory,
+        "text/html",
+        query=MemoryQuery,
+        action="list",
+        problem_page=problem_page,
+    ),
+    Route(
+        "POST",
+        "/memory/notes",
+        "Save a note",
+        add_note,
+        "text/html",
+        scope="write",
+        body=NoteBody,
+        problem_page=problem_page,
+    ),
+)

@@ -1,0 +1,136 @@
+"""The next request of a session, and the facts that stand above each of its pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.log.records import Assistant, ModelChange
+from holdfast.core.models.catalog import window_of
+from holdfast.core.models.prices import price_of
+from holdfast.core.models.usage import read_usage
+from holdfast.engine.session.totals import price_calls
+from holdfast.errors import CannotFit
+from holdfast.surfaces.console.charts import small_bar
+from holdfast.surfaces.console.html import join, tag
+from holdfast.surfaces.console.layout import (
+    facts,
+    gist,
+    moment,
+    number,
+    session_path,
+    tabs,
+    tokens,
+)
+from holdfast.surfaces.formatting import money
+from holdfast.surfaces.http.context import prepare_next
+from holdfast.surfaces.http.sessions import row_of, session_states
+from holdfast.surfaces.request_preview import RequestTerms
+
+if TYPE_CHECKING:
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.models.totals import SessionTotals
+    from holdfast.core.models.usage import Usage
+    from holdfast.engine.session.prepare import Prepared
+    from holdfast.ports import SessionStore
+    from holdfast.surfaces.console.html import Html
+    from holdfast.surfaces.http.route import HttpCall
+
+_NEAR_RECORDS: Final = 60
+"""The newest records, in which the last call and the window are looked for."""
+
+
+class LastCall(msgspec.Struct, frozen=True):
+    """The newest call of a session: its model, its window, and the room it took."""
+
+    model: str = ""
+    window: int | None = None
+    """The window that the session recorded for its model; None where it has none."""
+    usage: Usage | None = None
+
+    @property
+    def window_tokens(self) -> int:
+        return self.window or window_of(self.model).tokens
+
+    @property
+    def size(self) -> int:
+        """Tokens that the context took after the call."""
+        return self.usage.prompt + (self.usage.output or 0) if self.usage else 0
+
+    @property
+    def share(self) -> float:
+        return self.size / self.window_tokens
+
+
+def last_call(store: SessionStore, key: SessionKey) -> LastCall:
+    """Look for the newest call among the newest records."""
+    model, window, usage = "", None, None
+    for record in reversed(store.last(key, _NEAR_RECORDS)):
+        if isinstance(record, ModelChange):
+            model = model or record.model
+            if record.model == model:
+                window = window or record.window
+        elif isinstance(record, Assistant):
+            if record.model and record.model[0] != "<":
+                model = model or record.model
+            usage = usage or read_usage(record.usage, record.provider or "")
+    return LastCall(model, window, usage)
+
+
+def cost_text(totals: SessionTotals, model: str = "") -> str:
+    """Return the cost of a session by list prices, and the number of calls without one."""
+    cost, unpriced = price_calls(totals, price_of, model_default=model, helper_default=model)
+    if not totals.calls:
+        return money(0)
+    if unpriced and not cost:
+        return f"{number(unpriced)} calls without a price"
+    return money(cost) + (f" + {number(unpriced)} unpriced" if unpriced else "")
+
+
+def terms_now(store: SessionStore, key: SessionKey) -> RequestTerms:
+    """Return the terms of the next request: the session's own window and model."""
+    return RequestTerms(window=last_call(store, key).window)
+
+
+def try_prepare(store: SessionStore, key: SessionKey, terms: RequestTerms) -> Prepared | str:
+    """Return the next request, or the sentence that says why there is none."""
+    try:
+        return prepare_next(store, key, terms)
+    except CannotFit as error:
+        return str(error)
+
+
+def heading(call: HttpCall, key: SessionKey, here: str) -> tuple[str, Html]:
+    """Return the title and the top of a page of a session."""
+    info = row_of(call.store.info(key), call, session_states(call))
+    totals, last = call.store.totals(key), last_call(call.store, key)
+    name = gist(info.label or info.title or str(key), 100)
+    used = f"{tokens(last.size)} of {tokens(last.window_tokens)}"
+    title = f"{'● running' if info.state == 'running' else info.state} · {name} · {last.share:.0%}"
+    cuts = f"{totals.compactions} + {totals.prunes} prunes"
+    return title, join(
+        tag("h1", name),
+        facts(
+            ("state", tag("span", info.state, class_=f"state {info.state}", id="state")),
+            ("model", gist(call.workspace.mask(last.model), 60) or "none yet"),
+            (
+                "last call took",
+                tag(
+                    "a",
+                    small_bar(last.share, used),
+                    f" {last.share:.0%}, {used}",
+                    href=session_path(key, "/context"),
+                ),
+            ),
+            (
+                "cost",
+                tag("a", cost_text(totals, last.model), href=session_path(key, "/context/time")),
+            ),
+            ("compactions", tag("a", cuts, href=session_path(key, "/compaction"))),
+            ("records", number(info.records)),
+            ("last active", moment(info.last_active)),
+            ("session", tag("code", str(key))),
+        ),
+        tabs(key, here),
+    )

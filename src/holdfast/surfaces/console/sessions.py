@@ -1,0 +1,287 @@
+"""The page of sessions: search, filter, sort, and three ways to begin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+from urllib.parse import urlencode
+
+import msgspec
+
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.models.prices import price_of
+from holdfast.engine.session.totals import price_calls
+from holdfast.surfaces.console.charts import small_bar
+from holdfast.surfaces.console.html import Html, join, tag
+from holdfast.surfaces.console.layout import (
+    gist,
+    moment,
+    number,
+    page,
+    problem_page,
+    row,
+    see_other,
+    session_path,
+    table,
+    tokens,
+)
+from holdfast.surfaces.console.plans import cost_text, last_call
+from holdfast.surfaces.http.route import JsonBody, Route
+from holdfast.surfaces.http.session_types import LabelText, Name, SessionsQuery
+from holdfast.surfaces.http.sessions import create_session, list_sessions
+
+if TYPE_CHECKING:
+    from holdfast.surfaces.http.route import HttpAnswer, HttpCall
+    from holdfast.surfaces.http.session_types import SessionRow, SessionsPage
+
+_PAGE_SESSIONS: Final = 25
+"""Rows on a page."""
+_SORTED_SESSIONS: Final = 100
+"""The newest sessions, among which a filter or an order by something else than time looks."""
+_BEGIN: Final = (
+    ("Chat in a terminal", "holdfast chat my-first --model offline"),
+    ("Adopt what another agent wrote", "holdfast import ~/.claude/projects"),
+    (
+        "Five lines of Python",
+        "import holdfast\n\n"
+        'with holdfast.Session.open("my-first", model="offline") as session:\n'
+        '    print(session.say("hello").text)',
+    ),
+)
+
+
+class SessionListQuery(SessionsQuery, frozen=True):
+    """The sessions to show, and their order."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = _PAGE_SESSIONS
+    state: Literal["", "idle", "running", "waiting", "failed", "damaged"] = ""
+    sort: Literal["active", "cost", "window", "records"] = "active"
+
+
+class NewSessionForm(JsonBody, frozen=True):
+    """A session to make."""
+
+    agent: Name = "main"
+    id: Annotated[str, msgspec.Meta(max_length=128)] = ""
+    label: LabelText = ""
+    owner: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
+class _Line(msgspec.Struct, frozen=True):
+    info: SessionRow
+    key: SessionKey
+    model: str
+    share: float
+    used: int
+    window: int
+    cost: float
+    cost_text: str
+    compactions: int
+    failed: int
+
+
+def show_sessions(call: HttpCall) -> HttpAnswer:
+    """A row for each session: its state, the use of its window, its cost, its compactions."""
+    query: SessionListQuery = call.query
+    is_ordered = query.sort != "active" or bool(query.state)
+    asked = msgspec.structs.replace(query, limit=_SORTED_SESSIONS if is_ordered else query.limit)
+    found: SessionsPage = list_sessions(replace(call, query=asked)).value
+    failed = _count_failed(call)
+    lines = [_line(call, info, failed) for info in found.sessions]
+    lines = [line for line in lines if not query.state or query.state in _states(line)]
+    if query.sort != "active":
+        lines.sort(key=lambda line: -_order(line, query.sort))
+    body: list[object] = [tag("h1", "Sessions"), _search_form(call)]
+    is_plain = not (query.q or query.cursor or query.state or query.agent or query.owner)
+    if not lines and is_plain:
+        body.append(_empty())
+    elif not lines:
+        body.append(tag("p", "No session fits. ", tag("a", "Show all", href="/")))
+    else:
+        body.append(_table(lines, with_owner=any(line.info.owner for line in lines)))
+        if found.next_cursor:
+            given = msgspec.to_builtins(query) | {"cursor": found.next_cursor}
+            kept = {name: value for name, value in given.items() if value not in (None, "")}
+            body.append(
+                tag("p", tag("a", "Older sessions", href=f"/?{urlencode(kept)}", rel="next"))
+            )
+    if call.client.may("write"):
+        body.append(_new_form())
+    return page("Sessions", *body, here="/")
+
+
+def _count_failed(call: HttpCall) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for message in call.store.queues.messages(
+        "inbox", owner=call.owner, states=("failed",), limit=_SORTED_SESSIONS
+    ):
+        found[message.session] = found.get(message.session, 0) + 1
+    return found
+
+
+def _line(call: HttpCall, info: SessionRow, failed: dict[str, int]) -> _Line:
+    key = SessionKey(info.agent, info.id)
+    last, totals = last_call(call.store, key), call.store.totals(key)
+    cost, _unpriced = price_calls(totals, price_of, model_default=last.model)
+    return _Line(
+        info=info,
+        key=key,
+        model=call.workspace.mask(last.model),
+        share=last.share,
+        used=last.size,
+        window=last.window_tokens,
+        cost=cost,
+        cost_text=cost_text(totals, last.model),
+        compactions=totals.compactions,
+        failed=failed.get(str(key), 0),
+    )
+
+
+def _states(line: _Line) -> list[str]:
+    return [
+        line.info.state,
+        *(["failed"] if line.failed else []),
+        *(["damaged"] if line.info.damaged else []),
+    ]
+
+
+def _order(line: _Line, sort: str) -> float:
+    by = {"cost": line.cost, "window": line.share, "records": float(line.info.records)}
+    return by[sort]
+
+
+def _table(lines: list[_Line], *, with_owner: bool) -> Html:
+    heads = (
+        *("session", *(["owner"] if with_owner else []), "agent", "model", "state"),
+        *("last active", "window", ">cost", ">compactions", ">records"),
+    )
+    first_number = len(heads) - 3
+    rows = []
+    for line in lines:
+        info, used = line.info, f"{tokens(line.used)} of {tokens(line.window)}"
+        name = gist(info.label or info.title or info.id, 90)
+        state = [tag("span", info.state, class_=f"state {info.state}")]
+        state += [tag("span", f"{info.waiting} waiting", class_="state")] if info.waiting else []
+        state += [tag("span", f"{line.failed} failed", class_="state bad")] if line.failed else []
+        state += [tag("span", "damaged", class_="state bad")] if info.damaged else []
+        rows.append(
+            row(
+                join(
+                    tag("a", name, href=session_path(line.key), class_="item"),
+                    tag("div", gist(info.title, 110), class_="dim") if info.label else None,
+                ),
+                *([gist(info.owner, 40)] if with_owner else []),
+                gist(info.agent, 40),
+                gist(line.model, 40),
+                state,
+                moment(info.last_active),
+                tag(
+                    "a",
+                    small_bar(line.share, used),
+                    f" {line.share:.0%}",
+                    href=session_path(line.key, "/context"),
+                    title=used,
+                    aria_label=f"Context: {used}",
+                ),
+                tag("a", line.cost_text, href=session_path(line.key, "/context/time")),
+                tag("a", number(line.compactions), href=session_path(line.key, "/compaction")),
+                number(info.records),
+                numbers=(first_number, first_number + 1, first_number + 2),
+            )
+        )
+    return table(heads, rows, "Sessions")
+
+
+def _search_form(call: HttpCall) -> Html:
+    query: SessionListQuery = call.query
+    return tag(
+        "form",
+        tag("label", "Search ", tag("input", type="search", name="q", value=query.q, id="search")),
+        tag("label", "Agent ", tag("input", name="agent", value=query.agent or "", size=8)),
+        tag("label", "Owner ", tag("input", name="owner", value=query.owner or "", size=8))
+        if call.client.is_operator
+        else None,
+        select(
+            "State",
+            "state",
+            ("", "idle", "running", "waiting", "failed", "damaged"),
+            query.state,
+            empty="any",
+        ),
+        select("Order", "sort", ("active", "cost", "window", "records"), query.sort),
+        tag("button", "Show"),
+        method="get",
+        action="/",
+        class_="bar",
+        role="search",
+    )
+
+
+def select(
+    label: str, name: str, values: tuple[str, ...], chosen: str, *, empty: str = "none"
+) -> Html:
+    """Return a field to choose from."""
+    options = [
+        tag("option", value or empty, value=value, selected=value == chosen) for value in values
+    ]
+    return tag("label", f"{label} ", tag("select", *options, name=name))
+
+
+def _empty() -> Html:
+    return tag(
+        "section",
+        tag("h2", "No session yet. Three ways to begin"),
+        *(
+            tag(
+                "div",
+                tag("h3", title),
+                tag("pre", tag("code", command), data_copy=True, tabindex="0"),
+                class_="card",
+            )
+            for title, command in _BEGIN
+        ),
+    )
+
+
+def _new_form() -> Html:
+    return tag(
+        "form",
+        tag("h2", "New session"),
+        tag("label", "Label ", tag("input", name="label", maxlength=200)),
+        tag("label", "Agent ", tag("input", name="agent", value="main", size=10, required=True)),
+        tag("button", "Make it"),
+        method="post",
+        action="/new",
+        class_="bar",
+    )
+
+
+def make_session(call: HttpCall) -> HttpAnswer:
+    """Make a session, and show it."""
+    made: SessionRow = create_session(call).value
+    return see_other(session_path(SessionKey(made.agent, made.id)))
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/",
+        "Sessions",
+        show_sessions,
+        "text/html",
+        query=SessionListQuery,
+        action="list",
+        problem_page=problem_page,
+    ),
+    Route(
+        "POST",
+        "/new",
+        "Make a session",
+        make_session,
+        "text/html",
+        scope="write",
+        body=NewSessionForm,
+        action="create",
+        problem_page=problem_page,
+    ),
+)

@@ -1,0 +1,207 @@
+"""The page of what would be sent under other terms, beside today's. Nothing is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+
+from holdfast.core.models.prices import price_of
+from holdfast.core.models.usage import Usage
+from holdfast.core.projection.ledger import totals
+from holdfast.core.turn.run import cost_of
+from holdfast.surfaces.console.charts import pattern_sheet
+from holdfast.surfaces.console.context import kind_text, window_picture
+from holdfast.surfaces.console.html import Html, tag
+from holdfast.surfaces.console.layout import (
+    number,
+    page,
+    problem_page,
+    row,
+    session_path,
+    table,
+)
+from holdfast.surfaces.console.plans import heading, terms_now, try_prepare
+from holdfast.surfaces.console.records import IN_VIEW
+from holdfast.surfaces.formatting import money
+from holdfast.surfaces.http.context import StatusQuery
+from holdfast.surfaces.http.route import Route
+
+if TYPE_CHECKING:
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.projection.project import Plan
+    from holdfast.surfaces.http.route import HttpAnswer, HttpCall
+    from holdfast.surfaces.request_preview import RequestTerms
+
+_CHANGES: Final = 60
+"""Records in the list of those with another fate."""
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_THRESHOLDS: Final = ("trim", "clear", "cold_cut", "compact", "low_water")
+
+
+class WhatIfQuery(StatusQuery, frozen=True):
+    """The terms to try; what is left out is as it is today."""
+
+    model: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    idle: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
+    trim: Share | None = None
+    clear: Share | None = None
+    cold_cut: Share | None = None
+    compact: Share | None = None
+    low_water: Share | None = None
+
+
+def show_what_if(call: HttpCall) -> HttpAnswer:
+    """Today's request beside one under other terms."""
+    key, query = call.session(), call.query
+    now = terms_now(call.store, key)
+    other = _terms(now, query)
+    before = try_prepare(call.store, key, now)
+    after = try_prepare(call.store, key, other)
+    title, top = heading(call, key, "/context/what-if")
+    body: list[object] = [top, tag("h2", "What if"), _form(key, now, query)]
+    for name, found in (("Today", before), ("What if", after)):
+        if isinstance(found, str):
+            body.append(tag("p", f"{name}: {found}", class_="problem"))
+    if not isinstance(before, str) and not isinstance(after, str):
+        body.append(_compare(before.plan, after.plan))
+        body.append(pattern_sheet())
+        body.append(tag("h3", "Today"))
+        body.append(window_picture(before.plan, now.policy))
+        body.append(tag("h3", "What if"))
+        body.append(window_picture(after.plan, other.policy))
+        body.append(_changes(call, key, before.plan, after.plan))
+    return page(title, *body)
+
+
+def _terms(now: RequestTerms, query: WhatIfQuery) -> RequestTerms:
+    given = {name: value for name in _THRESHOLDS if (value := getattr(query, name)) is not None}
+    # Another model has its own window.
+    window = query.window or (None if query.model else now.window)
+    return msgspec.structs.replace(
+        now,
+        window=window,
+        floor=min(now.floor, query.window or now.floor),  # a window that is asked for is meant
+        model=query.model,
+        idle=query.idle,
+        policy=msgspec.structs.replace(now.policy, **given),
+    )
+
+
+def _form(key: SessionKey, now: RequestTerms, query: WhatIfQuery) -> Html:
+    fields = [
+        tag(
+            "label",
+            label,
+            " ",
+            tag("input", name=name, value=_field_value(value), placeholder=hint, size=10),
+        )
+        for label, name, value, hint in (
+            ("Window in tokens", "window", query.window, str(now.window or "the model's")),
+            ("Model", "model", query.model, "the same"),
+            ("Idle seconds", "idle", query.idle, "0"),
+            *(
+                (
+                    f"Policy: {name}",
+                    WhatIfQuery.__struct_encode_fields__[WhatIfQuery.__struct_fields__.index(name)],
+                    getattr(query, name),
+                    f"{getattr(now.policy, name):g}",
+                )
+                for name in _THRESHOLDS
+            ),
+        )
+    ]
+    return tag(
+        "form",
+        *fields,
+        tag("button", "Try it"),
+        method="get",
+        action=session_path(key, "/context/what-if"),
+        class_="bar",
+    )
+
+
+def _field_value(value: float | str | None) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value or "")
+
+
+def _compare(before: Plan, after: Plan) -> Html:
+    first, second = totals(before.ledger), totals(after.ledger)
+    rows = [
+        _pair("window", before.window.tokens, after.window.tokens),
+        _pair("next request", before.tokens.total, after.tokens.total, id="compare-total"),
+        _pair("budget for messages", before.budget.tokens, after.budget.tokens),
+        row(
+            "input at the list price, nothing cached",
+            _cost(before),
+            _cost(after),
+            "",
+            numbers=(1, 2, 3),
+        ),
+    ]
+    rows += [
+        _pair(f"records {action}", first.get(action, (0,))[0], second.get(action, (0,))[0])
+        for action in dict.fromkeys((*first, *second))
+    ]
+    return table(("", ">today", ">what if", ">difference"), rows, "Beside today's")
+
+
+def _pair(name: str, before: int, after: int, id: str | None = None) -> Html:  # noqa: A002
+    change = after - before
+    return row(
+        name,
+        number(before),
+        number(after),
+        f"{change:+,}".replace(",", "\u202f") if change else "same",
+        numbers=(1, 2, 3),
+        id=id,
+    )
+
+
+def _cost(plan: Plan) -> str:
+    dollars = cost_of(Usage(plan.tokens.total), price_of(plan.target.model))
+    return "no price known" if dollars is None else money(dollars)
+
+
+def _changes(call: HttpCall, key: SessionKey, before: Plan, after: Plan) -> Html:
+    """Records that have another fate; a plan for a larger window may name more records."""
+    known = {line.record: line.action for line in before.ledger}
+    found = [
+        (known.get(line.record, "summarised"), line)
+        for line in after.ledger
+        if line.record and line.action != known.get(line.record, "summarised")
+    ]
+    forgotten = [pair for pair in found if pair[1].action not in IN_VIEW]
+    rest = [pair for pair in found if pair[1].action in IN_VIEW]
+    rows = [
+        row(
+            tag("a", line.record, href=session_path(key, f"/records/{line.record}"))
+            if line.record != "(new)"
+            else "new",
+            kind_text(call, line),
+            old,
+            line.action,
+            number(line.before),
+            number(line.after),
+            numbers=(4, 5),
+        )
+        for old, line in (forgotten + rest)[:_CHANGES]
+    ]
+    if not rows:
+        return tag("p", "Every record has the same fate.")
+    caption = f"{number(len(found))} records with another fate, {number(len(forgotten))} forgotten"
+    return table(("record", "kind", "today", "what if", ">before", ">after"), rows, caption)
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/s/{agent}/{session}/context/what-if",
+        "What if",
+        show_what_if,
+        "text/html",
+        query=WhatIfQuery,
+        action="context",
+        problem_page=problem_page,
+    ),
+)

@@ -1,0 +1,573 @@
+"""The pages as a browser gets them: whole, escaped, small, within one owner, equal to the API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from contextlib import contextmanager
+from html.parser import HTMLParser
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.shared_data import need_data
+from tests.support.runs import is_whole
+from tests.surfaces.console.stores import HOSTILE, fill, fill_long
+from tests.surfaces.http.servers import BASE, serving, token_for
+
+from holdfast.core.log.ids import SessionKey
+from holdfast.importers import detect
+from holdfast.importers import read as read_transcript
+from holdfast.ports import ANY_HEAD
+from holdfast.stores.in_memory import MemoryStore
+from holdfast.surfaces.cli.serve.serve import build_server
+from holdfast.surfaces.console.console import console_pages
+from holdfast.surfaces.console.context import categories
+from holdfast.surfaces.http.context import prepare_next
+from holdfast.surfaces.request_preview import RequestTerms
+from holdfast.surfaces.serve_settings import HttpSettings, ServeSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    import httpx2
+
+    from holdfast.ports import SessionStore
+    from holdfast.surfaces.http.route import Route
+
+PAGE_BYTES = 200_000
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(scenario())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def store() -> Iterator[SessionStore]:
+    with MemoryStore() as opened:
+        yield opened
+
+
+def pages(store: SessionStore) -> tuple[Route, ...]:
+    """Every route of the console, as the server has them."""
+    return console_pages(build_server(ServeSettings(), store, "offline"))
+
+
+def addresses(store: SessionStore, key: SessionKey) -> list[str]:
+    """The address of every page that can be read, with the names of a session filled in."""
+    names = {
+        "agent": key.agent,
+        "session": key.session,
+        "record": "assistant0",
+        "ref": "0" * 16,
+        "message": "1",
+    }
+    return [route.path.format(**names) for route in pages(store) if route.method == "GET"]
+
+
+class Reader(HTMLParser):
+    """Collects what a strict policy forbids, and what is not closed."""
+
+    VOID = ("meta", "link", "input", "br", "hr", "col")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forbidden: list[str] = []
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "style" or (tag == "script" and not given.get("src", "").startswith("/static/")):  # type: ignore[union-attr]
+            self.forbidden.append(tag)
+        self.forbidden += [name for name in given if name == "style" or name.startswith("on")]
+        if tag == "img":
+            self.forbidden.append(tag)
+        if "id" in given:
+            self.ids.append(str(given["id"]))
+        if tag == "a":
+            self.links.append(str(given.get("href")))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, tag
+        assert self.open.pop() == tag
+
+
+def read(text: str, *, of: str) -> Reader:
+    """Parse a page, and check it."""
+    reader = Reader()
+    reader.feed(text)
+    assert reader.open == [], (of, reader.open)
+    assert reader.forbidden == [], (of, reader.forbidden)
+    assert len(set(reader.ids)) == len(reader.ids), (of, reader.ids)
+    for link in reader.links:
+        assert link.startswith(("/", "#")), (of, link)
+        assert not link.startswith("//"), (of, link)
+    return reader
+
+
+def is_html(answer: httpx2.Response) -> bool:
+    return answer.headers["content-type"].startswith("text/html")
+
+
+def test_every_page_on_an_empty_store(store: SessionStore) -> None:
+    """Pages without a session are whole; pages of a session that is not there say so as a page."""
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            for address in addresses(store, SessionKey("main", "none")):
+                answer = await client.get(address)
+                wanted = 404 if address.startswith("/s/") else 200
+                assert answer.status_code == wanted, (address, answer.text)
+                if is_html(answer):
+                    read(answer.text, of=address)
+            assert "Three ways to begin" in (await client.get("/")).text
+
+    run(scenario)
+
+
+def test_hostile_words_stay_words(store: SessionStore) -> None:
+    """In every kind of record, label, model, tool, note and reason: nothing becomes an element."""
+    key = fill(store, "", HOSTILE)
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            seen = 0
+            for address in [
+                *addresses(store, key),
+                f"/?q={'script'}",
+                "/?sort=cost",
+                "/memory?q=remember",
+                f"/s/main/{key.session}/compaction?record=prune0",
+                f"/s/main/{key.session}/tail?after=model0",
+                f"/s/main/{key.session}/context/what-if?window=20000&model=%3Cb%3E&idle=900",
+                *(
+                    f"/s/main/{key.session}/records/{record}0"
+                    for record in ("user", "cut", "flush")
+                ),
+            ]:
+                answer = await client.get(address)
+                if "/outputs/" in address:
+                    assert answer.status_code == 404
+                    continue
+                assert answer.status_code == 200, (address, answer.text[-600:])
+                assert len(answer.content) <= PAGE_BYTES, address
+                if is_html(answer):
+                    read(answer.text, of=address)
+                    assert "<script>alert" not in answer.text
+                    seen += "&lt;script&gt;" in answer.text
+                policy = answer.headers["content-security-policy"]
+                assert "unsafe" not in policy
+            assert seen >= 8
+
+    run(scenario)
+
+
+def test_reader_sees_what_is_forbidden() -> None:
+    """The check of the pages finds each thing that it is for."""
+    for text in (
+        "<script>x</script>",
+        "<p style='x'></p>",
+        "<p onclick='x'></p>",
+        "<style></style>",
+        "<a href='https://evil.example'></a>",
+        "<p>",
+        "<p id='a'></p><p id='a'></p>",
+    ):
+        with pytest.raises(AssertionError):
+            read(text, of=text)
+
+
+def test_two_owners_never_meet(store: SessionStore) -> None:
+    """Every page, form and fragment, found in the route table: no word of one in another's."""
+    ann, ann_settings = token_for("ann")
+    bob, bob_settings = token_for("bob")
+    fill(store, "ann", "annsecretword", "anns")
+    fill(store, "bob", "bobsecretword", "bobs")
+    bobs = SessionKey("main", "bobs")
+    messages = store.queues.messages("inbox", owner="bob", limit=10)
+    head = store.head(bobs)
+
+    async def scenario() -> None:
+        async with serving(store, ann_settings, bob_settings) as client:
+            names = {
+                "agent": "main",
+                "session": "bobs",
+                "record": "assistant0",
+                "ref": "0" * 16,
+                "message": str(messages[0].id),
+            }
+            cookie = {"cookie": f"holdfast_token={ann}"}
+            seen = 0
+            for route in pages(store):
+                answer = await client.request(
+                    route.method,
+                    route.path.format(**names),
+                    headers={**cookie, **FORM, "origin": BASE},
+                    content=b"content=x&key=k&record=cut0&reason=x&text=x&token=x"
+                    if route.method == "POST"
+                    else None,
+                )
+                assert "bobs" not in answer.text.replace("/s/main/bobs", ""), route.path
+                assert "bobsecretword" not in answer.text, route.path
+                assert answer.status_code < 500, route.path
+                if "{" in route.path:
+                    assert answer.status_code in (400, 404), (route.path, answer.status_code)
+                seen += "annsecretword" in answer.text
+            for address in ("/?owner=bob", "/?q=bobsecretword", "/memory?q=bobsecretword"):
+                answer = await client.get(address, headers=cookie)
+                assert answer.text.count("bobsecretword") == address.count("bobsecretword")
+            assert seen >= 2
+            mine = await client.get("/s/main/bobs", headers={"cookie": f"holdfast_token={bob}"})
+            assert "bobsecretword" in mine.text
+
+    run(scenario)
+    assert store.head(bobs) == head
+    assert store.queues.messages("inbox", owner="bob", limit=10) == messages
+
+
+def test_login_by_form(store: SessionStore) -> None:
+    """Without a token pages lead to the form; the cookie opens them, and no other page uses it."""
+    token, settings = token_for("ann", "write")
+
+    async def scenario() -> None:
+        async with serving(store, settings) as client:
+            away = await client.get("/inbox?state=failed")
+            assert away.status_code == 303
+            assert away.headers["location"] == "/login?next=%2Finbox%3Fstate%3Dfailed"
+            assert (await client.get("/static/console.css")).status_code == 200
+            wrong = await client.post(
+                "/login", content="token=guess", headers={**FORM, "origin": BASE}
+            )
+            assert wrong.status_code == 403
+            assert "set-cookie" not in wrong.headers
+            for address, lands in (("/inbox", "/inbox"), ("//evil.example", "/"), ("x", "/")):
+                right = await client.post(
+                    "/login",
+                    content=f"token={token}&next={address}",
+                    headers={**FORM, "origin": BASE},
+                )
+                assert (right.status_code, right.headers["location"]) == (303, lands)
+            cookie = right.headers["set-cookie"]
+            assert "HttpOnly" in cookie
+            assert "SameSite=Strict" in cookie
+            assert "Secure" not in cookie
+            kept = {"cookie": cookie.partition(";")[0]}
+            client.cookies.clear()
+            assert (await client.get("/", headers=kept)).status_code == 200
+            assert (await client.get("/v1/sessions", headers=kept)).status_code == 200
+            assert (await client.get("/metrics", headers=kept)).status_code == 403
+            for origin in ("http://127.0.0.1:3000", "https://evil.example", "null"):
+                made = await client.post(
+                    "/new", content="label=x", headers={**kept, **FORM, "origin": origin}
+                )
+                assert made.status_code == 403, origin
+            made = await client.post(
+                "/new", content="label=x", headers={**kept, **FORM, "origin": BASE}
+            )
+            assert made.status_code == 303
+            assert (await client.get(made.headers["location"], headers=kept)).status_code == 200
+
+    run(scenario)
+    assert len(store.sessions()) == 1
+
+
+def test_a_cookie_over_https_is_secure(store: SessionStore) -> None:
+    """Behind a proxy that speaks TLS, the cookie never travels in the clear."""
+    token, settings = token_for("ann")
+
+    async def scenario() -> None:
+        async with serving(store, settings, server=HttpSettings(hosts=("c.example",))) as client:
+            answer = await client.post(
+                "/login",
+                content=f"token={token}",
+                headers={**FORM, "origin": "https://c.example", "host": "c.example"},
+            )
+            assert "; Secure" in answer.headers["set-cookie"]
+
+    run(scenario)
+
+
+def test_send_answer_and_retry(store: SessionStore) -> None:
+    """A form sends once however often it is sent; the answer is on the page, and in the tail."""
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            post = {**FORM, "origin": BASE}
+            made = await client.post("/new", content="label=hello", headers=post)
+            here = made.headers["location"]
+            before = (await client.get(here)).text
+            assert "Nothing was said yet" in before
+            last = re.search(r'data-last="([^"]+)"', before)
+            assert last is not None
+            for _again in range(2):
+                sent = await client.post(
+                    f"{here}/send", content="content=hi+there&key=once", headers=post
+                )
+                assert sent.status_code == 303, sent.text
+            for _look in range(600):
+                text = (await client.get(here)).text
+                if "offline model" in text:
+                    break
+                await asyncio.sleep(0.05)
+            assert text.count("hi there") >= 1
+            assert text.count('class="record user"') == 1
+            tail = (await client.get(f"{here}/tail?after={last[1]}")).text
+            assert tail.count('class="record user"') == 1
+            again = re.search(r'data-last="([^"]+)"', tail)
+            assert again is not None
+            rest = await client.get(f"{here}/tail?after={again[1]}")
+            assert 'class="record' not in rest.text
+            assert (await client.post(f"{here}/cancel", headers=post)).status_code == 303
+            inbox = (await client.get("/inbox")).text
+            assert "answered" in inbox
+
+    run(scenario)
+
+
+def test_inbox_retries_and_drops(store: SessionStore) -> None:
+    """The buttons of the inbox do what the API does."""
+    fill(store, "", "words")
+    message = store.queues.messages("inbox", limit=1)[0]
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            post = {**FORM, "origin": BASE}
+            page = (await client.get("/inbox")).text
+            assert f'action="/inbox/{message.id}/retry"' in page
+            answer = await client.post(f"/inbox/{message.id}/retry", headers=post)
+            assert answer.status_code == 303
+            answer = await client.post(
+                f"/inbox/{message.id}/drop", content="reason=enough", headers=post
+            )
+            assert answer.status_code in (303, 409)  # the gateway may have answered it meanwhile
+
+    run(scenario)
+
+
+def test_undo_takes_a_compaction_back(store: SessionStore) -> None:
+    """The page of a compaction can undo it."""
+    key = fill(store, "", "words")
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            here = f"/s/main/{key.session}/compaction"
+            assert 'name="record" value="cut0"' in (await client.get(here)).text
+            answer = await client.post(
+                f"{here}/undo", content="record=cut0", headers={**FORM, "origin": BASE}
+            )
+            assert answer.status_code == 303, answer.text
+
+    run(scenario)
+    assert any(record.kind == "undo" and record.target == "cut0" for record in store.read(key))  # type: ignore[union-attr]
+
+
+class Counter:
+    """Counts the records that a store hands out."""
+
+    def __init__(self) -> None:
+        self.records = 0
+
+
+@contextmanager
+def counted(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter]:
+    """Count records that are read through the store."""
+    counter = Counter()
+    back, last, live = store.back, store.last, store.live
+
+    def count_back(*args: Any, **options: Any) -> Any:
+        for record in back(*args, **options):
+            counter.records += 1
+            yield record
+
+    def count_last(*args: Any, **options: Any) -> Any:
+        found = last(*args, **options)
+        counter.records += len(found)
+        return found
+
+    def count_live(*args: Any, **options: Any) -> Any:
+        found = live(*args, **options)
+        counter.records += len(found.records)
+        return found
+
+    def refuse(*args: Any, **options: Any) -> Any:
+        raise AssertionError("a page reads a whole log")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "back", count_back)
+        patched.setattr(store, "last", count_last)
+        patched.setattr(store, "live", count_live)
+        patched.setattr(store, "read_all", refuse)
+        yield counter
+
+
+def test_a_long_session_costs_what_is_shown(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every page of a long session is small, and reads as many records as one of a tenth of it."""
+    size = 100_000 if is_whole() else 20_000
+    short, long = fill_long(store, size // 10, "short"), fill_long(store, size)
+    found: dict[str, list[int]] = {}
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            with counted(store, monkeypatch) as counter:
+                for key, record in ((short, "v0000003"), (long, "v0000003")):
+                    for address in addresses(store, key):
+                        if not address.startswith("/s/") or "/outputs/" in address:
+                            continue
+                        counter.records = 0
+                        answer = await client.get(address.replace("assistant0", record))
+                        assert answer.status_code == 200, (address, answer.text[-500:])
+                        assert len(answer.content) <= PAGE_BYTES, (address, len(answer.content))
+                        name = address.replace(f"/{key.session}", "/x")
+                        found.setdefault(name, []).append(counter.records)
+
+    run(scenario)
+    assert len(found) >= 8
+    for name, (few, many) in found.items():
+        assert many <= few + 100, (name, few, many)
+
+
+def test_earlier_records_are_reached_by_links(store: SessionStore) -> None:
+    """Following the links from the end, every record is on one page."""
+    key = fill_long(store, 200)
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            address = f"/s/main/{key.session}"
+            seen: list[str] = []
+            while address:
+                text = (await client.get(address)).text
+                seen = re.findall(r'id="r-(\w+)"', text) + seen
+                link = re.search(r'href="([^"]+before=[^"]+)" rel="prev"', text)
+                address = link[1].replace("&amp;", "&") if link else ""
+            wanted = [record.id for record in store.read(key) if record.kind != "session"]
+            assert seen == wanted
+
+    run(scenario)
+
+
+def _numbers(text: str) -> set[str]:
+    return set(re.findall(r"\d+", text.replace("\u202f", "")))
+
+
+async def compare_with_plan(client: httpx2.AsyncClient, store: SessionStore, key: Any) -> None:
+    """The numbers of the pages are those of the plan that the API and the command print."""
+    from holdfast.surfaces.console.plans import terms_now
+
+    window = terms_now(store, key).window
+    plan = prepare_next(store, key, RequestTerms(window=window)).plan
+    base = f"/s/{key.agent}/{key.session}"
+    query = f"?window={window}" if window else ""
+    api = (await client.get(f"/v1/sessions/{key.agent}/{key.session}/context{query}")).json()
+    assert api["tokens"]["total"] == plan.tokens.total
+    assert len(api["ledger"]) == len(plan.ledger)
+    page = (await client.get(f"{base}/context")).text
+    numbers = _numbers(page)
+    for _kind, label, size in categories(plan):
+        assert str(size) in numbers, label
+    assert str(api["tokens"]["total"]) in numbers
+    parts = {kind: size for kind, _label, size in categories(plan)}
+    used = sum(size for kind, size in parts.items() if kind not in ("reply", "reserve"))
+    assert used == api["tokens"]["total"]
+    rows: list[tuple[str, ...]] = []
+    start = 0
+    while start < len(api["ledger"]):
+        text = (await client.get(f"{base}/context/fate?start={start}")).text
+        body = text.partition("<tbody>")[2].partition("</tbody>")[0]
+        rows += [
+            tuple(re.sub(r"<[^>]+>", "", cell).replace("\u202f", "") for cell in cells)
+            for line in body.split("</tr>")[:-1]
+            if (cells := re.findall(r"<td[^>]*>(.*?)</td>", line, re.DOTALL))
+        ]
+        start += 100
+    assert len(rows) == len(api["ledger"])
+    for shown, line in zip(rows, api["ledger"], strict=True):
+        wanted = (line["action"], str(line.get("before") or ""), str(line.get("after") or ""))
+        assert (shown[2], shown[3], shown[4]) == wanted
+
+
+def test_numbers_equal_the_plan(store: SessionStore) -> None:
+    """Every number of the context pages is the one of the API."""
+    small, long = fill(store, "", "some words " * 50), fill_long(store, 500)
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            for key in (small, long):
+                await compare_with_plan(client, store, key)
+
+    run(scenario)
+
+
+def test_numbers_of_real_sessions(store: SessionStore) -> None:
+    """The same for sessions of real agents."""
+    wanted = 50 if is_whole() else 3
+    keys = list(islice(import_real(store), wanted))
+    assert len(keys) == wanted
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            for key in keys:
+                await compare_with_plan(client, store, key)
+
+    run(scenario)
+
+
+def import_real(store: SessionStore) -> Iterator[SessionKey]:
+    """Import transcripts of agents, the smaller ones in an ordinary run."""
+    folder = need_data()
+    lines = (folder / "MANIFEST.jsonl").read_text("utf-8").splitlines()
+    entries = [entry for line in lines if "agents/" in (entry := json.loads(line))["file"]]
+    most = 4_000_000 if is_whole() else 300_000
+    for number, entry in enumerate(entries):
+        if entry.get("raw_bytes", entry["bytes"]) > most or not entry.get("messages"):
+            continue
+        data = (folder / entry["file"]).read_bytes()
+        found = read_transcript(data, entry["file"]) if detect(data, entry["file"]) else []
+        if found and found[0].records:
+            key = SessionKey("main", f"real-{number}")
+            store.create(key)
+            store.append(key, found[0].records, expect=ANY_HEAD)
+            yield key
+
+
+def test_forms_that_make_no_sense(store: SessionStore) -> None:
+    """A wrong value is answered by a page that says so, never by a mistake of ours."""
+    key = fill(store, "", "words")
+    here = f"/s/main/{key.session}"
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            for address, status in (
+                (f"{here}/context/what-if?window=x", 400),
+                (f"{here}/context/what-if?compact=0.1", 400),
+                (f"{here}/context/what-if?window=5", 200),
+                (f"{here}/context/request?dialect=none", 400),
+                (f"{here}?before=nothing", 404),
+                (f"{here}/compaction?record=user0", 404),
+                (f"{here}/compaction?record=none", 404),
+                (f"{here}/records/none", 404),
+                (f"{here}/tail?after=none", 404),
+                ("/?cursor=AAAA", 400),
+                ("/?colour=red", 400),
+                ("/inbox?before=0", 400),
+                ("/memory?citation=../../etc/passwd", 400),
+            ):
+                answer = await client.get(address)
+                assert answer.status_code == status, (address, answer.text[-300:])
+                assert is_html(answer)
+                read(answer.text, of=address)
+            post = {**FORM, "origin": BASE}
+            for content in ("", "content=", "content=x", "colour=x"):
+                answer = await client.post(f"{here}/send", content=content, headers=post)
+                assert answer.status_code == 400, content
+            answer = await client.post(f"{here}/send", json={"content": "x", "key": "k"})
+            assert answer.status_code == 415
+
+    run(scenario)
