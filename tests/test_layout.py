@@ -51,6 +51,8 @@ ACROSS = frozenset(
             "surfaces/cli/test_cli",
             "surfaces/cli/chat/test_terminal",
             "surfaces/mcp/test_conformance",
+            *("surfaces/http/test_owners", "surfaces/http/test_bad_input"),
+            "surfaces/http/test_kills",
         ),
     )
 )

@@ -42,6 +42,8 @@ SLOW_FILES = (
     "test_demo_postgres.py",
     "surfaces/cli/mcp/*.py",
     "surfaces/cli/telegram/*.py",
+    "surfaces/http/test_bad_input.py",
+    "surfaces/http/test_kills.py",
     "surfaces/mcp/*.py",
     "surfaces/telegram/test_api.py",
     "test_docs.py",

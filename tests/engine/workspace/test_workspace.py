@@ -198,10 +198,10 @@ def test_a_compaction_is_applied_and_bounded(store: MemoryStore) -> None:
     assert json.loads(workspace.context.status("work", window=32_000))["window"]["tokens"] == 32_000
     store.leases.acquire(key, "a turn", 60.0)
     busy = json.loads(workspace.context.compact("work", wait=0.0))
-    assert busy["status"] == "error"
+    assert busy["status"] == "conflict"
     assert "turn" in busy["error"]
     small = json.loads(workspace.context.status("work", window=100))
-    assert small["status"] == "error"
+    assert small["status"] == "invalid"
     assert "100" in small["error"]
 
 

@@ -33,9 +33,8 @@ async def serving(
     store: SessionStore, *tokens: TokenSettings, **settings: Any
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """Serve a store, with the offline model, and give a client."""
-    server = build_server(
-        ServeSettings(tokens=tokens, gateway=OPTIONS, **settings), store, "offline"
-    )
+    given = {"gateway": OPTIONS, **settings}
+    server = build_server(ServeSettings(tokens=tokens, **given), store, "offline")
     app = server.app()
     inner = app.inner
     async with inner.router.lifespan_context(inner):

@@ -12,13 +12,18 @@ from holdfast.core.text.cut import cut
 from holdfast.engine.history.request import RequestRefused, sentence_of
 from holdfast.errors import (
     AccessDenied,
+    CannotFit,
     HoldfastError,
     HoldfastWarning,
+    LeaseLost,
+    LogConflict,
     NoSuchNote,
     NoSuchOutput,
     NoSuchRecord,
     NoSuchSession,
+    NoteChanged,
     StoreError,
+    TurnInProgress,
     UsageError,
 )
 
@@ -119,8 +124,10 @@ class AuditedReplies:
             return "forbidden", sentence_of(error)
         if isinstance(error, NoSuchRecord | NoSuchOutput | NoSuchSession | NoSuchNote):
             return "not_found", sentence_of(error)
-        if isinstance(error, UsageError):
+        if isinstance(error, UsageError | CannotFit):
             return "invalid", sentence_of(error)
+        if isinstance(error, TurnInProgress | LogConflict | LeaseLost | NoteChanged):
+            return "conflict", sentence_of(error)
         if self._caller == OPERATOR:
             return "error", sentence_of(error)
         if isinstance(error, HoldfastError) and not isinstance(error, StoreError):

@@ -34,6 +34,8 @@ _HEADERS: Final = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+_LENGTH_DIGITS_MAX: Final = 18
+"""Of a stated size; Python reads no numbers of thousands of digits."""
 _BUCKETS_MAX: Final = 10_000
 """Clients whose rate is remembered."""
 
@@ -93,18 +95,17 @@ class Guard:
 
     def _check(self, scope: Scope) -> None:
         headers = {name.lower(): value for name, value in scope["headers"]}
-        host = _host_name(headers.get(b"host", b"").decode("latin-1"))
-        if host not in self._hosts:
+        asked = headers.get(b"host", b"").decode("latin-1")
+        if _host_name(asked) not in self._hosts:
             raise Problem(
                 421,
-                f"this server does not answer for the host `{host[:100]}`",
+                f"this server does not answer for the host `{asked[:100]}`",
                 hint="use the address that `holdfast serve` printed, or add the name to `hosts` in "
                 "its settings",
             )
         origin = headers.get(b"origin")
         if origin is not None:
-            address = headers.get(b"host", b"").decode("latin-1")
-            self._check_origin(origin.decode("latin-1"), address)
+            self._check_origin(origin.decode("latin-1"), asked)
         elif headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
             raise self._foreign("another site")
         self._check_rate((scope.get("client") or ("",))[0])
@@ -144,7 +145,7 @@ class Guard:
         limit = self._settings.body_bytes_max
         headers = {name.lower(): value for name, value in scope["headers"]}
         stated = headers.get(b"content-length", b"")
-        if stated.isdigit() and int(stated) > limit:
+        if stated.isdigit() and (len(stated) > _LENGTH_DIGITS_MAX or int(stated) > limit):
             raise _too_large(limit)
         parts: list[bytes] = []
         size = 0
@@ -178,11 +179,13 @@ def _too_large(limit: int) -> Problem:
 
 
 def _host_name(host: str) -> str:
-    """Return the name in a `Host` header, without its port."""
+    """Return the name in a `Host` header, without its port; empty where it is more than that."""
     try:
-        return (urlsplit(f"//{host}").hostname or "").casefold()
+        parts = urlsplit(f"//{host}")
+        is_plain = parts.netloc == host and "@" not in host and (parts.port or 1) > 0
     except ValueError:
         return ""
+    return (parts.hostname or "").casefold() if is_plain else ""
 
 
 async def _answer(problem: Problem, send: Send) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
+from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import (
     Given,
     HttpAnswer,
@@ -60,7 +61,12 @@ def _search(call: HttpCall) -> HttpAnswer:
 
 
 def _get(call: HttpCall) -> HttpAnswer:
-    return text_answer(call.workspace.memory.get(call.query.citation))
+    try:
+        return text_answer(call.workspace.memory.get(call.query.citation))
+    except Problem as problem:
+        if problem.status != 400:
+            raise
+        raise Problem(404, problem.detail) from problem
 
 
 def _files(call: HttpCall) -> HttpAnswer:

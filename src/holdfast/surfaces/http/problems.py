@@ -70,7 +70,13 @@ _STATUS: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (UsageError, 400),
     (StoreError, 503),
 )
-REFUSALS: Final[dict[str, int]] = {"forbidden": 404, "not_found": 404, "invalid": 400, "error": 503}
+REFUSALS: Final[dict[str, int]] = {
+    "forbidden": 404,
+    "not_found": 404,
+    "invalid": 400,
+    "conflict": 409,
+    "error": 503,
+}
 """The status of a workspace's refusals. What may not be seen is answered like what is not there."""
 
 

@@ -72,9 +72,9 @@ class HttpCall:
         try:
             found = self.workspace.find(str(asked), to_change=to_change)
         except RequestRefused as refused:
-            if refused.status in ("forbidden", "not_found"):
-                raise no_session() from refused
-            raise refusal(refused.status, refused.error) from refused
+            if refused.status == "error":
+                raise refusal(refused.status, refused.error) from refused
+            raise no_session() from refused  # also where it could be short for several
         if found != asked:
             raise no_session()
         return asked
@@ -119,6 +119,8 @@ class Route:
     is_open: bool = False
     """Answered without a token, too."""
     is_stream: bool = False
+    is_for_operator: bool = False
+    """Shows what belongs to all owners: a token of one owner is refused, whatever its scope."""
     problem_page: ProblemPage | None = None
     """Shows a problem to a person. A route that has it is a page: it takes forms instead of JSON,
     and is no part of the API."""

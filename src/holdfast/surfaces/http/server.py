@@ -17,7 +17,16 @@ from starlette.routing import Route as StarletteRoute
 from holdfast.core.history.access import Access
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError
-from holdfast.surfaces.http import context, events, memory, openapi, sessions, system, turns
+from holdfast.surfaces.http import (
+    context,
+    events,
+    memory,
+    openapi,
+    removal,
+    sessions,
+    system,
+    turns,
+)
 from holdfast.surfaces.http.guard import Guard, GuardSettings
 from holdfast.surfaces.http.identity import LOCAL, TOKEN_COOKIE, Client, find_client
 from holdfast.surfaces.http.metrics import Metrics
@@ -38,6 +47,7 @@ if TYPE_CHECKING:
 ROUTES: Final = (
     *system.ROUTES,
     *sessions.ROUTES,
+    *removal.ROUTES,
     *turns.ROUTES,
     *events.ROUTES,
     *context.ROUTES,
@@ -48,6 +58,8 @@ _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "
 """Methods whose refusal names those that an address takes."""
 _FIELDS_MAX: Final = 100
 """Fields of a form; the largest of ours has ten."""
+_DEPTH_MAX: Final = 64
+"""Levels of arrays and objects in the fields of a body."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -157,7 +169,7 @@ class HttpServer:
             client = self._client(request, route)
             call = await self._call(request, route, client)
             answer = await self._run(route, call)
-            response = _respond(answer)
+            response = _respond(answer, is_head=request.method == "HEAD")
         except Problem as problem:
             response = _respond_failure(route, problem, request)
         except HoldfastError as error:
@@ -210,6 +222,12 @@ class HttpServer:
                 f"the token `{client.name}` has the scope `{client.scope}`, and this takes "
                 f"`{route.scope}`",
                 hint="use a token with that scope",
+            )
+        if route.is_for_operator and not client.is_operator:
+            raise Problem(
+                403,
+                f"the token `{client.name}` is for one owner, and this shows those of all",
+                hint="use a token whose owner is `*`",
             )
         return client
 
@@ -311,7 +329,9 @@ async def _read_body(request: Request, route: Route) -> Any:
             hint="send `Content-Type: application/json`",
         )
     try:
-        return msgspec.json.decode(data, type=route.body)
+        body = msgspec.json.decode(data, type=route.body)
+        _check_depth(body)
+        return body
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         fields = ", ".join(field.encode_name for field in msgspec.structs.fields(route.body))
         raise Problem(
@@ -341,7 +361,24 @@ def _respond_failure(route: Route, problem: Problem, request: Request) -> Respon
     return _respond(route.problem_page(problem, address))
 
 
-def _respond(answer: HttpAnswer) -> Response:
+def _check_depth(body: Any) -> None:
+    """Raise `RecursionError` for JSON that is nested too deeply to be stored and sent."""
+    level = [getattr(body, name) for name in body.__struct_fields__]
+    for _depth in range(_DEPTH_MAX):
+        level = [
+            child
+            for value in level
+            if isinstance(value, dict | list)
+            for child in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    raise RecursionError(f"it is nested more than {_DEPTH_MAX} levels deep")
+
+
+def _respond(answer: HttpAnswer, *, is_head: bool = False) -> Response:
+    if hasattr(answer.value, "__aiter__") and is_head:
+        return Response(None, answer.status, headers=answer.headers, media_type=answer.media_type)
     if hasattr(answer.value, "__aiter__"):
         return StreamingResponse(
             answer.value,

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from holdfast.core.limits import ID_CHARS_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.ports import SessionInfo
 from holdfast.surfaces.http.problems import Problem
@@ -18,7 +19,7 @@ Name = Annotated[
     str,
     msgspec.Meta(
         min_length=1,
-        max_length=128,
+        max_length=ID_CHARS_MAX,
         extra_json_schema={"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*$"},  # `is_name` checks it
     ),
 ]

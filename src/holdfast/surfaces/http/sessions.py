@@ -1,19 +1,16 @@
-"""Routes of sessions: make, list, read, label, fork, rewind, archive, erase."""
+"""Routes of sessions: make, list, read, label, fork, rewind."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from holdfast.core.log.ids import SessionKey, free_key, is_name
 from holdfast.core.log.listing import check_label
 from holdfast.core.log.records import Label
-from holdfast.engine.erasing import erase
 from holdfast.engine.session.opening import find_session, new_key
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
-from holdfast.errors import SessionExists
+from holdfast.errors import AccessDenied, HoldfastError, SessionExists
 from holdfast.ports import ANY_HEAD, SessionInfo
 from holdfast.providers.models import model as find_model
 from holdfast.surfaces.http.problems import Problem
@@ -28,14 +25,12 @@ from holdfast.surfaces.http.session_types import (
     HistoryQuery,
     Labelled,
     NewSession,
-    Removed,
     RewindBody,
     RewoundTo,
     SessionRow,
     SessionsPage,
     SessionsQuery,
     SessionState,
-    Trash,
     UndoBody,
     read_cursor,
     write_cursor,
@@ -126,13 +121,19 @@ def create_session(call: HttpCall) -> HttpAnswer:
     try:
         call.store.create(key, label=check_label(body.label), owner=owner)
     except SessionExists as error:
-        raise Problem(
-            409,
-            f"the id `{key.session}` is taken",
-            hint="choose another, or PUT the address of the session to open it or make it",
-            code=error.code,
-        ) from error
+        raise _id_conflict(key, error) from error
     return HttpAnswer(row_of(call.store.info(key), call, {}), 201)
+
+
+def _id_conflict(key: SessionKey, error: HoldfastError) -> Problem:
+    """The same sentence for an id of one's own and of another owner."""
+    return Problem(
+        409,
+        f"the id `{key.session}` is taken",
+        hint="choose another, or leave `id` out for a new one; PUT the address of a session of "
+        "your own to open it",
+        code="session-exists" if isinstance(error, AccessDenied) else error.code,
+    )
 
 
 def _open(call: HttpCall) -> HttpAnswer:
@@ -144,15 +145,18 @@ def _open(call: HttpCall) -> HttpAnswer:
             400, "an id has letters, digits, `_` and `-`, and begins with a letter or digit"
         )
     owner = "" if call.client.is_operator else call.client.owner
-    key = find_session(
-        call.store,
-        session,
-        agent,
-        create=True,
-        label=check_label(body.label),
-        owner=None if call.client.is_operator else owner,
-        any_owner=call.client.is_operator,
-    )
+    try:
+        key = find_session(
+            call.store,
+            session,
+            agent,
+            create=True,
+            label=check_label(body.label),
+            owner=None if call.client.is_operator else owner,
+            any_owner=call.client.is_operator,
+        )
+    except (AccessDenied, SessionExists) as error:
+        raise _id_conflict(SessionKey(agent, session), error) from error
     return HttpAnswer(row_of(call.store.info(key), call, session_states(call)))
 
 
@@ -187,7 +191,10 @@ def _fork(call: HttpCall) -> HttpAnswer:
     new = SessionKey(key.agent, body.id) if body.id else free_key(key, "fork", taken)
     if not is_name(new.session):
         raise Problem(400, "an id has letters, digits, `_` and `-`")
-    call.store.fork(key, new, at=body.at, label=check_label(body.label))
+    try:
+        call.store.fork(key, new, at=body.at, label=check_label(body.label))
+    except SessionExists as error:
+        raise _id_conflict(new, error) from error
     return HttpAnswer(row_of(call.store.info(new), call, {}), 201)
 
 
@@ -212,31 +219,6 @@ def _quiet_session(call: HttpCall, key: SessionKey) -> Session:
 
 def _undone(undone: Undone) -> HttpAnswer:
     return HttpAnswer(RewoundTo(undone.record, undone.what))
-
-
-def _remove(call: HttpCall) -> HttpAnswer:
-    key = call.session(to_change=True)
-    trashed = call.store.remove(key)
-    return HttpAnswer(Removed(trashed.name, key.agent, key.session, trashed.removed))
-
-
-def _trash(call: HttpCall) -> HttpAnswer:
-    found = [
-        Removed(each.name, each.key.agent, each.key.session, each.removed)
-        for each in call.store.trash()
-    ]
-    return HttpAnswer(Trash(found))
-
-
-def _restore(call: HttpCall) -> HttpAnswer:
-    key = call.store.restore(call.path["name"])
-    return HttpAnswer(row_of(call.store.info(key), call, {}))
-
-
-def _erase(call: HttpCall) -> HttpAnswer:
-    key = call.session(to_change=True)
-    report = erase(call.store, key, owner=None)
-    return HttpAnswer(msgspec.to_builtins(report))
 
 
 def _history(call: HttpCall) -> HttpAnswer:
@@ -302,16 +284,6 @@ ROUTES: Final = (
         problems=(409,),
     ),
     Route(
-        "DELETE",
-        _SESSION,
-        "Move a session to the trash",
-        _remove,
-        Removed,
-        scope="write",
-        action="remove",
-        problems=(409,),
-    ),
-    Route(
         "POST",
         f"{_SESSION}/fork",
         "Copy a session up to a record into a new one",
@@ -346,32 +318,11 @@ ROUTES: Final = (
         problems=(409,),
     ),
     Route(
-        "POST",
-        f"{_SESSION}/erase",
-        "Delete a session so that no file has its words",
-        _erase,
-        JsonObject,
-        scope="admin",
-        action="erase",
-        problems=(409,),
-    ),
-    Route(
         "GET",
         f"{_SESSION}/messages",
         "Read what was said, a page at a time",
         _history,
         JsonObject,
         query=HistoryQuery,
-    ),
-    Route("GET", "/v1/trash", "List removed sessions", _trash, Trash, scope="admin", action="list"),
-    Route(
-        "POST",
-        "/v1/trash/{name}/restore",
-        "Take a session out of the trash",
-        _restore,
-        SessionRow,
-        scope="admin",
-        action="create",
-        problems=(409,),
     ),
 )

@@ -56,6 +56,14 @@ async def run(route: Route, call: HttpCall, server: HttpServer) -> HttpAnswer:
 ROUTES: Final = (
     Route("GET", "/healthz", "The process runs", _health, Health, is_open=True),
     Route("GET", "/readyz", "The store answers", _ready, Health, is_open=True),
-    Route("GET", "/metrics", "Counts for Prometheus", _never, "text/plain", scope="admin"),
+    Route(
+        "GET",
+        "/metrics",
+        "Counts for Prometheus",
+        _never,
+        "text/plain",
+        scope="admin",
+        is_for_operator=True,
+    ),
     Route("GET", "/openapi.json", "This document", _never, JsonObject, is_open=True),
 )

@@ -264,8 +264,8 @@ def _mcp_app(server: HttpServer, workspace_of: Any, settings: ServeSettings) -> 
             raise AccessDenied("a valid token is needed", hint="send `Authorization: Bearer TOKEN`")
         return McpClient(client.caller, is_read_only=not client.may("write"))
 
-    hosts = [f"{host}:*" for host in ("127.0.0.1", "localhost", "[::1]", *settings.server.hosts)]
-    bare = [*hosts, *settings.server.hosts]
+    names = ("127.0.0.1", "localhost", "[::1]", *settings.server.hosts)
+    bare = [*names, *(f"{host}:*" for host in names)]
     origins = [f"http://{host}" for host in bare] + [f"https://{host}" for host in bare]
     return http_app(
         build_server(client_of, workspace_of),
