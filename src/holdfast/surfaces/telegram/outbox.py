@@ -18,7 +18,7 @@ from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import KeyReused
 from holdfast.ports import NewMessage
 from holdfast.surfaces.telegram.api import UNREACHED, TelegramError
-from holdfast.surfaces.telegram.splitting import format_part, split_text
+from holdfast.surfaces.telegram.splitting import split_text
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
@@ -92,7 +92,9 @@ class TelegramOutbox:
         """
         place = {name: to[name] for name in ("chat", "thread") if to.get(name) is not None}
         for number, part in enumerate(split_text(self._masks.text(text))):
-            body: Json = {**place, "text": part}
+            body: Json = {**place, "text": part.text}
+            if part.entities:
+                body["entities"] = part.entities
             if number == 0 and to.get("reply_to"):
                 body["reply_to"] = to["reply_to"]
             message = NewMessage(
@@ -150,7 +152,7 @@ class TelegramOutbox:
         await run_in_thread(lambda: queues.finish(message, "delivered", result=result))
 
     async def _deliver(self, body: Json) -> int:
-        text, entities = format_part(body["text"])
+        text, entities = body["text"], body.get("entities", ())
         about = {"thread": body.get("thread"), "reply_to": body.get("reply_to")}
         try:
             return await self._api.send(body["chat"], text, entities, **about)

@@ -1,11 +1,12 @@
 """Texts as Telegram takes them: parts of bounded size, with code blocks as entities.
 
-Telegram counts in UTF-16 units. A code block that does not fit into one part is closed at its end
-and opened again in the next one, so that every part is whole by itself.
+Telegram counts in UTF-16 units. Entities are offsets, so that nothing that a model writes can make
+a message malformed, and a code block that is split is a whole block in each part.
 """
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.text.cut import scrub
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 
 TEXT_UNITS_MAX: Final = 4_096
 """The longest message that Telegram takes, in UTF-16 units."""
-LIMIT_MIN: Final = 256
-"""Room for the fences of a block and some of its code in every part."""
-_FENCE: Final = lazy_pattern(r" {0,3}(?P<marks>`{3,16}|~{3,16})(?P<info>[^`\n]{0,60})\n?")
-_LANGUAGE: Final = lazy_pattern(r"[\w+#.-]+")
+_FENCE: Final = lazy_pattern(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>[^`\n]*)\n?")
+_LANGUAGE: Final = lazy_pattern(r"\s*(?P<name>[\w+#.-]{1,40})")
 _JOINED: Final = lazy_pattern(
     "[\u0300-\u036f\u200d\ufe00-\ufe0f\u20d0-\u20ff\U0001f3fb-\U0001f3ff]"
 )
@@ -30,28 +29,27 @@ _JOINED_MAX: Final = 16
 """The longest run of them that is kept together: it may be a whole text."""
 
 
-class _Fence(NamedTuple):
-    """The beginning of a code block."""
+class MessagePart(NamedTuple):
+    """A text for one message, without the fences of its code blocks, and their entities."""
 
-    line: str
+    text: str
+    entities: list[Json]
+
+
+class _Block(NamedTuple):
+    """A code block."""
+
+    number: int
+    """Which one of the text: two that follow each other stay two."""
     marks: str
-
-    def is_closed_by(self, line: str) -> bool:
-        found = _FENCE.fullmatch(line)
-        return (
-            found is not None
-            and not found["info"].strip()
-            and found["marks"][0] == self.marks[0]
-            and len(found["marks"]) >= len(self.marks)
-        )
+    language: str
 
 
 class _Line(NamedTuple):
-    """A line, or a piece of a long one, and the code blocks that it begins and ends in."""
+    """A line, or a piece of a long one, and the code block that it is in."""
 
     text: str
-    before: _Fence | None
-    after: _Fence | None
+    block: _Block | None
 
 
 def utf16_units(text: str) -> int:
@@ -59,71 +57,45 @@ def utf16_units(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def split_text(text: str, limit: int = TEXT_UNITS_MAX) -> list[str]:
+def split_text(text: str, limit: int = TEXT_UNITS_MAX) -> list[MessagePart]:
     """Split a text into parts of at most `limit` UTF-16 units, none of them blank.
 
-    A part ends between paragraphs or code blocks where that fills half of it, else between lines,
-    else between words.
+    A part ends between paragraphs or beside a code block where that fills half of it, else between
+    lines, else between words.
     """
-    assert limit >= LIMIT_MIN, f"a part needs at least {LIMIT_MIN} units, not {limit}"
-    lines = list(_read_lines(scrub(text), limit))
-    parts: list[str] = []
+    clean = scrub(text)
+    lines = list(_read_lines(clean, limit))
+    parts: list[MessagePart] = []
     start = 0
     while start < len(lines):
         end = _part_end(lines, start, limit)
         part = _join(lines[start:end])
-        if part.strip():
+        if part.text.strip():
             parts.append(part)
         start = end
+    if not parts and clean.strip():  # code blocks without code
+        return [MessagePart(next(_cut_line(clean.strip(), limit)), [])]
     return parts
 
 
-def format_part(part: str) -> tuple[str, list[Json]]:
-    """Return a part without the fences of its code blocks, and the entities that stand for them."""
-    shown, code = "", ""
-    entities: list[Json] = []
-    opened: _Fence | None = None
-    for line in _read_lines(part, TEXT_UNITS_MAX):
-        if line.before is None and line.after is not None:
-            code, opened = "", line.after
-        elif line.before is not None and line.after is not None:
-            code += line.text
-        elif line.before is not None and opened is not None:
-            code = code.removesuffix("\n")
-            if code.strip():
-                entities.append(_code_entity(utf16_units(shown), code, opened))
-            shown, opened = f"{shown}{code}\n", None
-        else:
-            shown += line.text
-    if opened is not None:  # no block: its end is missing
-        shown += opened.line + code
-    if not shown.strip():
-        return part, []
-    return shown.rstrip("\n"), entities
-
-
-def _code_entity(offset: int, code: str, fence: _Fence) -> Json:
-    entity: Json = {"type": "pre", "offset": offset, "length": utf16_units(code)}
-    language = _LANGUAGE.match(fence.line.strip().strip("`~").strip())
-    return {**entity, "language": language[0]} if language else entity
-
-
 def _read_lines(text: str, limit: int) -> Iterator[_Line]:
-    """Yield lines with their code blocks. Those too long for a part are cut."""
-    fence: _Fence | None = None
+    """Yield lines with their code blocks, without fences. Those too long for a part are cut."""
+    block: _Block | None = None
+    number = 0
     for line in text.splitlines(keepends=True):
-        before, found = fence, _FENCE.fullmatch(line)
-        if fence is not None:
-            fence = None if fence.is_closed_by(line) else fence
-        elif found is not None:
-            fence = _Fence(f"{line.strip()}\n", found["marks"])
-        for piece in _cut_line(line, limit - _overhead(before or fence)):
-            yield _Line(piece, before, fence)
+        fence = _FENCE.fullmatch(line)
+        if fence is not None and block is None:
+            language = _LANGUAGE.match(fence["info"])
+            number += 1
+            block = _Block(number, fence["marks"], language["name"] if language else "")
+        elif fence is not None and block is not None and _closes(block, *fence.groups()):
+            block = None
+        else:
+            yield from (_Line(piece, block) for piece in _cut_line(line, limit))
 
 
-def _overhead(fence: _Fence | None) -> int:
-    """Return the units that a code block needs in a part besides its code."""
-    return 0 if fence is None else utf16_units(fence.line) + len(fence.marks) + 1
+def _closes(block: _Block, marks: str, info: str) -> bool:
+    return marks.startswith(block.marks) and not info.strip()
 
 
 def _cut_line(line: str, room: int) -> Iterator[str]:
@@ -141,49 +113,35 @@ def _cut_line(line: str, room: int) -> Iterator[str]:
 
 def _part_end(lines: list[_Line], start: int, limit: int) -> int:
     """Return the line before which a part ends that begins at `start`."""
-    opened = lines[start].before
-    size = utf16_units(opened.line) if opened is not None else 0
-    end = good = start
-    while end < len(lines):
-        line = lines[end]
-        grown = size + utf16_units(line.text)
-        if end > start and grown + _closing_units(line.after) > limit:
-            break
-        size, end = grown, end + 1
-        if size >= limit // 2 and _is_good_end(lines, end):
-            good = end
-    if end == len(lines) or good == start:
-        return end - 1 if _opens_block(lines, start, end) else end
-    return good
-
-
-def _closing_units(fence: _Fence | None) -> int:
-    return len(fence.marks) + 1 if fence is not None else 0
-
-
-def _opens_block(lines: list[_Line], start: int, end: int) -> bool:
-    """Return True where a part would end with the first line of a code block."""
-    last = lines[end - 1]
-    return start < end - 1 and end < len(lines) and last.before is None and last.after is not None
+    size, good = 0, start
+    for end in range(start, len(lines)):
+        size += utf16_units(lines[end].text)
+        if size > limit:
+            return good if good > start else end
+        if size >= limit // 2 and _is_good_end(lines, end + 1):
+            good = end + 1
+    return len(lines)
 
 
 def _is_good_end(lines: list[_Line], end: int) -> bool:
-    """Return True between two paragraphs, and before and after a code block."""
-    if end >= len(lines) or lines[end].before is not None:
+    """Return True between two paragraphs, and beside a code block."""
+    if end == len(lines):
         return False
     last, following = lines[end - 1], lines[end]
-    return not last.text.strip() or last.before is not None or following.after is not None
+    is_paragraph = following.block is None and not last.text.strip()
+    return is_paragraph or last.block != following.block
 
 
-def _join(lines: list[_Line]) -> str:
-    first, last = lines[0], lines[-1]
-    if first.before is not None and first.after is None:
-        lines = lines[1:]  # the part before has closed this block already
-    text = "".join(line.text for line in lines)
-    if first.before is not None and first.after is not None:
-        text = first.before.line + text
-    else:
-        text = text.lstrip("\n")
-    if last.after is None:
-        return text.rstrip("\n")
-    return f"{text.removesuffix(chr(10))}\n{last.after.marks}"
+def _join(lines: list[_Line]) -> MessagePart:
+    text = ""
+    entities: list[Json] = []
+    for block, group in groupby(lines, key=lambda line: line.block):
+        words = "".join(line.text for line in group)
+        if not text:
+            words = words.lstrip("\n")
+        code = words.rstrip("\n")
+        if block is not None and code.strip():
+            entity = {"type": "pre", "offset": utf16_units(text), "length": utf16_units(code)}
+            entities.append({**entity, "language": block.language} if block.language else entity)
+        text += words
+    return MessagePart(text.rstrip("\n"), entities)

@@ -50,7 +50,7 @@ def wait_for_suspects(store: SessionStore, seconds: float = 60) -> None:
     for the cause and set aside."""
     until = time.monotonic() + seconds
     find = store.queues.messages
-    while any(row.tries >= 4 for row in find("inbox", states=("waiting", "running"))):
+    while any(row.tries >= 4 for row in find("inbox", states=("waiting", "running"), limit=10_000)):
         assert time.monotonic() < until, "a message is stuck"
         time.sleep(0.05)
 
