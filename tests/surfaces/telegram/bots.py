@@ -64,8 +64,11 @@ async def running_bot(
     server: BotApiServer,
     model: AnsweringModel | None = None,
     options: GatewayOptions = FAST,
+    *,
+    does_answer: bool = True,
     **settings: Any,
 ) -> AsyncIterator[RunningBot]:
+    """Without `does_answer`, the answers are left to another gateway."""
     answering = model or AnsweringModel(echo)
 
     async def open_session(key: SessionKey) -> AsyncSession:
@@ -75,7 +78,8 @@ async def running_bot(
     channel = TelegramChannel(
         gateway, make_settings(server, **settings), agent="main", model=answering, options=OPTIONS
     )
-    await gateway.start(is_alone=True)
+    if does_answer:
+        await gateway.start(is_alone=True)
     running = asyncio.create_task(channel.run())
     try:
         yield RunningBot(server, gateway, channel)

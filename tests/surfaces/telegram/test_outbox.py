@@ -12,7 +12,8 @@ from tests.surfaces.telegram.bots import make_settings
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.telegram.api import BotApi, TelegramError
-from holdfast.surfaces.telegram.outbox import TelegramOutbox, next_send, outbox_name
+from holdfast.surfaces.telegram.outbox import TelegramOutbox, next_send
+from holdfast.surfaces.telegram.replies import outbox_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

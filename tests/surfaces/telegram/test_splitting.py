@@ -12,7 +12,7 @@ from tests.support.runs import examples
 
 from holdfast.surfaces.telegram.splitting import (
     TEXT_UNITS_MAX,
-    MessagePart,
+    TelegramPart,
     split_text,
     utf16_units,
 )
@@ -42,7 +42,7 @@ def words_of(text: str) -> str:
     return words
 
 
-def units_of(parts: list[MessagePart]) -> list[int]:
+def units_of(parts: list[TelegramPart]) -> list[int]:
     return [utf16_units(part.text) for part in parts]
 
 
@@ -72,7 +72,7 @@ def test_a_long_reply_with_code_is_split_into_whole_blocks() -> None:
     assert "\n".join(coded(part, entity) for part, entity in entities) == code
 
 
-def coded(part: MessagePart, entity: Json) -> str:
+def coded(part: TelegramPart, entity: Json) -> str:
     """Return the text of an entity."""
     units = part.text.encode("utf-16-le")
     start, end = entity["offset"], entity["offset"] + entity["length"]

@@ -19,17 +19,17 @@ from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.telegram.api import BotApi, TelegramError
 from holdfast.surfaces.telegram.commands import OFFERED, ChatCommands
-from holdfast.surfaces.telegram.intake import CHANNEL, UpdateIntake
+from holdfast.surfaces.telegram.intake import UpdateIntake
 from holdfast.surfaces.telegram.outbox import TelegramOutbox
+from holdfast.surfaces.telegram.replies import CHANNEL
 from holdfast.surfaces.telegram.updates import read_update, update_number
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from holdfast.core.models.replies import Reply
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.session.options import SessionOptions
-    from holdfast.ports import AsyncModel, QueuedMessage
+    from holdfast.ports import AsyncModel
     from holdfast.surfaces.telegram.settings import TelegramSettings
     from holdfast.surfaces.telegram.updates import BotIdentity
 
@@ -67,7 +67,7 @@ class TelegramChannel:
         self.outbox = TelegramOutbox(gateway.store, self._api, settings.bot, gateway.holder, masks)
         commands = ChatCommands(gateway, agent, model, options)
         self._intake = UpdateIntake(gateway, settings, agent, commands, self.outbox)
-        gateway.channels[CHANNEL] = self
+        gateway.channels[CHANNEL] = self.outbox
 
     async def run(self) -> None:
         """Run the bot until it is cancelled. Raises `TelegramError` where it cannot go on: the
@@ -92,19 +92,6 @@ class TelegramChannel:
         """Send what is stored, for at most so long, and close the connection."""
         async with self._api:
             await self.outbox.send_rest(seconds)
-
-    async def on_answer(self, message: QueuedMessage, reply: Reply) -> None:
-        """Store the answer for its chat."""
-        text = reply.text if reply.text.strip() else "(The model answered without words.)"
-        await self._reply(message, f"answer:{message.id}", text)
-
-    async def on_failure(self, message: QueuedMessage, reason: str) -> None:
-        """Store the reason for its chat."""
-        text = f"This message could not be answered: {reason}\n/continue tries it again."
-        await self._reply(message, f"failure:{message.id}:{message.claims}", text)
-
-    async def _reply(self, message: QueuedMessage, key: str, text: str) -> None:
-        await self.outbox.reply(message.body.get("about") or {}, key, text, message.owner)
 
     async def _introduce(self) -> BotIdentity:
         """Ask who the bot is, and tell Telegram its commands, until the server can be reached."""

@@ -22,6 +22,7 @@ from holdfast.errors import KeyReused, TooManyWaiting
 from holdfast.ports import NewMessage
 from holdfast.surfaces.telegram.commands import answer_interrupted, find_command
 from holdfast.surfaces.telegram.names import session_name, session_owner
+from holdfast.surfaces.telegram.replies import CHANNEL
 from holdfast.surfaces.telegram.updates import IncomingUpdate
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from holdfast.surfaces.telegram.outbox import TelegramOutbox
     from holdfast.surfaces.telegram.settings import TelegramSettings
 
-CHANNEL: Final = "telegram"
-"""The name of the channel in the messages of a gateway."""
 _WORKERS_MAX: Final = 32
 """Updates of different sessions that are dealt with at the same time."""
 _CLAIM_SECONDS: Final = 3_600.0

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.queues.retries import RETRY_SECONDS, TRIES_MAX, NextTry
 from holdfast.engine.gateway.worker import QueueWorker
 from holdfast.engine.session.drivers.awaiting import run_in_thread
-from holdfast.errors import KeyReused
-from holdfast.ports import NewMessage
 from holdfast.surfaces.telegram.api import UNREACHED, TelegramError
-from holdfast.surfaces.telegram.splitting import split_text
+from holdfast.surfaces.telegram.replies import TelegramReplies, outbox_name
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
@@ -54,17 +51,15 @@ def next_send(error: TelegramError, tries: int) -> NextTry | None:
     return NextTry(RETRY_SECONDS[min(max(tries, 1), len(RETRY_SECONDS)) - 1])
 
 
-class TelegramOutbox:
+class TelegramOutbox(TelegramReplies):
     """The outgoing messages of a bot, in the order of each chat."""
 
     def __init__(
         self, store: SessionStore, api: BotApi, bot: int, holder: str, masks: Redactor
     ) -> None:
-        """`masks` hides secrets in what is sent."""
-        self._store = store
+        super().__init__(store, masks)
         self._api = api
         self._holder = holder
-        self._masks = masks
         self.queue = outbox_name(bot)
         self.sent = 0
         self.sent_again = 0
@@ -84,34 +79,6 @@ class TelegramOutbox:
 
     def wake(self) -> None:
         self._worker.wake()
-
-    def put(self, to: Json, key: str, text: str, owner: str) -> None:
-        """Store a text for a chat, in as many messages as it needs; once for each key.
-
-        `to` has the bot, the chat, and maybe the thread and the message that is replied to.
-        """
-        place = {name: to[name] for name in ("chat", "thread") if to.get(name) is not None}
-        for number, part in enumerate(split_text(self._masks.text(text))):
-            body: Json = {**place, "text": part.text}
-            if part.entities:
-                body["entities"] = part.entities
-            if number == 0 and to.get("reply_to"):
-                body["reply_to"] = to["reply_to"]
-            message = NewMessage(
-                queue=outbox_name(to["bot"]),
-                lane=str(to["chat"]),
-                key=f"{key}:{number}",
-                body=body,
-                owner=owner,
-                session=to.get("session", ""),
-            )
-            with suppress(KeyReused):  # stored already, in other words
-                self._store.queues.put(message)
-
-    async def reply(self, to: Json, key: str, text: str, owner: str) -> None:
-        """Store a text for a chat, and send it soon."""
-        await run_in_thread(self.put, to, key, text, owner)
-        self.wake()
 
     async def run(self) -> None:
         """Send what is stored, until it is cancelled."""
@@ -177,8 +144,3 @@ class TelegramOutbox:
             )
         )
         asyncio.get_running_loop().call_later(again.seconds, self.wake)
-
-
-def outbox_name(bot: int) -> str:
-    """Return the name of a bot's outbox."""
-    return f"outbox:telegram:{bot}"

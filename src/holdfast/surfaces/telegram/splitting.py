@@ -29,7 +29,7 @@ _JOINED_MAX: Final = 16
 """The longest run of them that is kept together: it may be a whole text."""
 
 
-class MessagePart(NamedTuple):
+class TelegramPart(NamedTuple):
     """A text for one message, without the fences of its code blocks, and their entities."""
 
     text: str
@@ -57,7 +57,7 @@ def utf16_units(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def split_text(text: str, limit: int = TEXT_UNITS_MAX) -> list[MessagePart]:
+def split_text(text: str, limit: int = TEXT_UNITS_MAX) -> list[TelegramPart]:
     """Split a text into parts of at most `limit` UTF-16 units, none of them blank.
 
     A part ends between paragraphs or beside a code block where that fills half of it, else between
@@ -65,7 +65,7 @@ def split_text(text: str, limit: int = TEXT_UNITS_MAX) -> list[MessagePart]:
     """
     clean = scrub(text)
     lines = list(_read_lines(clean, limit))
-    parts: list[MessagePart] = []
+    parts: list[TelegramPart] = []
     start = 0
     while start < len(lines):
         end = _part_end(lines, start, limit)
@@ -74,7 +74,7 @@ def split_text(text: str, limit: int = TEXT_UNITS_MAX) -> list[MessagePart]:
             parts.append(part)
         start = end
     if not parts and clean.strip():  # code blocks without code
-        return [MessagePart(next(_cut_line(clean.strip(), limit)), [])]
+        return [TelegramPart(next(_cut_line(clean.strip(), limit)), [])]
     return parts
 
 
@@ -132,7 +132,7 @@ def _is_good_end(lines: list[_Line], end: int) -> bool:
     return is_paragraph or last.block != following.block
 
 
-def _join(lines: list[_Line]) -> MessagePart:
+def _join(lines: list[_Line]) -> TelegramPart:
     text = ""
     entities: list[Json] = []
     for block, group in groupby(lines, key=lambda line: line.block):
@@ -144,4 +144,4 @@ def _join(lines: list[_Line]) -> MessagePart:
             entity = {"type": "pre", "offset": utf16_units(text), "length": utf16_units(code)}
             entities.append({**entity, "language": block.language} if block.language else entity)
         text += words
-    return MessagePart(text.rstrip("\n"), entities)
+    return TelegramPart(text.rstrip("\n"), entities)

@@ -17,7 +17,7 @@ from holdfast.core.log.keys import key_of
 from holdfast.core.log.records import Assistant, User
 from holdfast.engine.session.opening import follow_continuation
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.surfaces.telegram.outbox import outbox_name
+from holdfast.surfaces.telegram.replies import outbox_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -229,6 +229,7 @@ def build_server(
     from holdfast.surfaces.console.console import console_pages
     from holdfast.surfaces.gateway_agents import GatewayAgents
     from holdfast.surfaces.http.server import HttpServer
+    from holdfast.surfaces.telegram.replies import CHANNEL, TelegramReplies
 
     agents = GatewayAgents(store, settings.agents, model=model, secrets=secrets)
     masks = redactor(secrets or {})
@@ -237,7 +238,13 @@ def build_server(
         return CallerWorkspace(store, caller, redactor=masks)
 
     server = HttpServer(
-        Gateway(store, agents.open, settings.gateway),
+        # A bot that another process runs over this store has its messages answered here, too.
+        Gateway(
+            store,
+            agents.open,
+            settings.gateway,
+            channels={CHANNEL: TelegramReplies(store, masks)},
+        ),
         workspace_of,
         tokens=settings.tokens,
         guard=settings.server.guard(),

@@ -1,0 +1,81 @@
+"""Replies to Telegram chats, stored in the outbox of their bot.
+
+This is all that a gateway needs which answers messages of a bot that another process runs.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.errors import KeyReused
+from holdfast.ports import NewMessage
+from holdfast.surfaces.telegram.splitting import split_text
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.replies import Reply
+    from holdfast.core.secrets.redaction import Redactor
+    from holdfast.ports import QueuedMessage, SessionStore
+
+
+CHANNEL: Final = "telegram"
+"""The name of the channel in the messages of a gateway."""
+
+
+def outbox_name(bot: int) -> str:
+    """Return the name of a bot's outbox."""
+    return f"outbox:telegram:{bot}"
+
+
+class TelegramReplies:
+    """The channel `telegram` of a gateway: stores the outcome of every message for its chat."""
+
+    def __init__(self, store: SessionStore, masks: Redactor) -> None:
+        """`masks` hides secrets in what is stored to be sent."""
+        self._store = store
+        self._masks = masks
+
+    async def on_answer(self, message: QueuedMessage, reply: Reply) -> None:
+        """Store the answer for its chat."""
+        text = reply.text if reply.text.strip() else "(The model answered without words.)"
+        to = message.body.get("about") or {}
+        await self.reply(to, f"answer:{message.id}", text, message.owner)
+
+    async def on_failure(self, message: QueuedMessage, reason: str) -> None:
+        """Store the reason for its chat."""
+        text = f"This message could not be answered: {reason}\n/continue tries it again."
+        to = message.body.get("about") or {}
+        await self.reply(to, f"failure:{message.id}:{message.claims}", text, message.owner)
+
+    async def reply(self, to: Json, key: str, text: str, owner: str) -> None:
+        """Store a text for a chat, and have it sent soon."""
+        await run_in_thread(self.put, to, key, text, owner)
+        self.wake()
+
+    def put(self, to: Json, key: str, text: str, owner: str) -> None:
+        """Store a text for a chat, in as many messages as it needs; once for each key.
+
+        `to` has the bot, the chat, and maybe the thread and the message that is replied to.
+        """
+        place = {name: to[name] for name in ("chat", "thread") if to.get(name) is not None}
+        for number, part in enumerate(split_text(self._masks.text(text))):
+            body: Json = {**place, "text": part.text}
+            if part.entities:
+                body["entities"] = part.entities
+            if number == 0 and to.get("reply_to"):
+                body["reply_to"] = to["reply_to"]
+            message = NewMessage(
+                queue=outbox_name(to["bot"]),
+                lane=str(to["chat"]),
+                key=f"{key}:{number}",
+                body=body,
+                owner=owner,
+                session=to.get("session", ""),
+            )
+            with suppress(KeyReused):  # stored already, in other words
+                self._store.queues.put(message)
+
+    def wake(self) -> None:
+        """Tell whoever sends, where that is this process."""
