@@ -45,13 +45,12 @@ LOOKS: dict[str, dict[str, Any]] = {
 def serve_demo() -> Iterator[str]:
     """Serve the demo session on a free port, and give the address."""
     command = [sys.executable, "-m", "holdfast", "serve", "--demo", "--port", "0", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield str(json.loads(process.stdout.readline())["listening"])
-    finally:
-        process.terminate()
-        process.wait(30)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield str(json.loads(process.stdout.readline())["listening"])
+        finally:
+            process.terminate()
 
 
 @contextmanager

@@ -50,6 +50,7 @@ ACROSS = frozenset(
             "surfaces/test_parity",
             "surfaces/cli/test_cli",
             "surfaces/cli/chat/test_terminal",
+            "surfaces/console/test_browser",
             "surfaces/mcp/test_conformance",
             *("surfaces/http/test_owners", "surfaces/http/test_bad_input"),
             "surfaces/http/test_kills",

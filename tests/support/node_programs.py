@@ -21,6 +21,14 @@ def program(name: str) -> list[str]:
     return [node, str(script.resolve())]
 
 
+def package_file(path: str) -> Path:
+    """A file of a package; skips the test where it is not installed."""
+    found = FOLDER / path
+    if not found.exists():
+        pytest.skip(f"NOT TESTED: `{path}` is not installed; install it with `make node`")
+    return found
+
+
 def _node() -> str | None:
     """Node.js as `make node` installed it, or that of the machine if it is new enough."""
     ours = sorted(FOLDER.glob("node-*/bin/node"))

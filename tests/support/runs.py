@@ -41,6 +41,7 @@ SLOW_FILES = (
     "surfaces/cli/demo/*.py",
     "test_demo_postgres.py",
     "surfaces/cli/mcp/*.py",
+    "surfaces/console/test_browser.py",
     "surfaces/cli/telegram/*.py",
     "surfaces/http/test_bad_input.py",
     "surfaces/http/test_kills.py",

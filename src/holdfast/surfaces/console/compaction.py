@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from holdfast.core.log.records import Assistant, Compaction, Prune, ToolResult, User, text_of
+from holdfast.core.log.records import (
+    Assistant,
+    Compaction,
+    Prune,
+    ToolResult,
+    User,
+    text_of,
+    tool_calls,
+)
 from holdfast.surfaces.console.html import Html, tag
 from holdfast.surfaces.console.layout import (
     facts,
@@ -164,7 +172,8 @@ def _before(call: HttpCall, key: SessionKey, cut: Compaction) -> list[Record]:
 
 def _speech_row(call: HttpCall, key: SessionKey, record: Record) -> Html:
     content = record.content if isinstance(record, User | Assistant | ToolResult) else None
-    words = gist(call.workspace.mask(text_of(content)[:4_000]), 200)
+    calls = "".join(f" → {block.get('name')}" for block in tool_calls(content))
+    words = gist(call.workspace.mask(f"{text_of(content)[:4_000]}{calls}"), 200)
     name = record.name if isinstance(record, ToolResult) else None
     return tag(
         "li",

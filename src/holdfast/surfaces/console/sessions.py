@@ -181,7 +181,7 @@ def _table(lines: list[_Line], *, with_owner: bool) -> Html:
                     f" {line.share:.0%}",
                     href=session_path(line.key, "/context"),
                     title=used,
-                    aria_label=f"Context: {used}",
+                    aria_label=f"Context: {line.share:.0%}, {used}",
                 ),
                 tag("a", line.cost_text, href=session_path(line.key, "/context/time")),
                 tag("a", number(line.compactions), href=session_path(line.key, "/compaction")),

@@ -1,0 +1,184 @@
+"""The console in a real Chromium: five questions, accessibility, no script error, live updates."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import expect
+from scripts.console_screenshots import CHROMIUM, open_browser, serve_demo
+from tests.support.node_programs import package_file
+from tests.support.runs import is_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
+
+pytestmark = [
+    pytest.mark.files_only("the demo is in a folder"),
+    pytest.mark.skipif(
+        not os.path.exists(CHROMIUM),
+        reason="NO CHROMIUM: install it with `apt-get install -y chromium`",
+    ),
+]
+SESSION = "/s/main/demo"
+PAGES = (
+    "/",
+    "/inbox",
+    "/memory",
+    "/memory?q=release",
+    "/login",
+    SESSION,
+    f"{SESSION}/context",
+    f"{SESSION}/context/fate",
+    f"{SESSION}/context/what-if?window=12000",
+    f"{SESSION}/context/time",
+    f"{SESSION}/context/request",
+    f"{SESSION}/compaction",
+)
+DRAWN = ("/", SESSION, f"{SESSION}/context/what-if?window=12000")
+"""Pages that have every part which is drawn; the others have no colour of their own."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[tuple[Browser, str]]:
+    """Chromium, and the address of a server with the demo session; both are started once."""
+    with serve_demo() as url, open_browser() as opened:
+        yield opened, url
+
+
+@pytest.fixture
+def page(browser: tuple[Browser, str]) -> Iterator[Page]:
+    """A page that must not have a script error, nor break the content policy."""
+    opened, url = browser
+    context = opened.new_context(base_url=url)
+    found = context.new_page()
+    mistakes: list[str] = []
+    found.on("pageerror", lambda error: mistakes.append(str(error)))
+    found.on(
+        "console",
+        lambda message: mistakes.append(message.text) if message.type == "error" else None,
+    )
+    found.goto("/")
+    yield found
+    context.close()
+    assert mistakes == []
+
+
+def number_in(text: str) -> int:
+    return int(re.sub("[^0-9]", "", text))
+
+
+def test_five_questions_in_two_clicks(page: Page) -> None:
+    """Each begins at the list of sessions, and takes at most two clicks."""
+    # What has it cost? Without a click.
+    assert "calls without a price" in page.locator("tbody tr").inner_text()
+    # What fills the window now? One click.
+    page.get_by_role("link", name="Context:").click()
+    total = number_in(page.locator("#total").inner_text())
+    assert 0 < total < 24_000
+    assert "carry-over summary" in page.locator("ul.legend").inner_text()
+    assert page.locator("svg.window").is_visible()
+    # What would be sent at half the window? Two clicks.
+    page.get_by_role("link", name="What would be sent at half the window").click()
+    cells = page.locator("#compare-total td").all_inner_texts()
+    assert number_in(cells[1]) == total
+    assert number_in(cells[2]) < 12_000
+    # What was cut last, and why? What was said before it? One click.
+    page.goto("/")
+    page.locator("tbody tr td:nth-last-child(2) a").click()
+    assert "of the budget" in page.locator("#why").inner_text()
+    assert page.locator("ol.said li").count() > 3
+    assert page.get_by_role("heading", name="Before: what was said").is_visible()
+
+
+def test_no_page_has_a_serious_fault_of_access(page: Page) -> None:
+    """axe-core finds nothing serious, in light and in dark, on each page."""
+    script = package_file("axe-core/axe.min.js").read_text("utf-8")
+    faults: list[tuple[str, str, Any]] = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for path in PAGES if scheme == "light" or is_whole() else DRAWN:
+            page.goto(path)
+            page.evaluate(script)  # by the debugger, which no content policy binds
+            found = page.evaluate("axe.run({resultTypes: ['violations']})")
+            faults += [
+                (scheme, path, (fault["id"], [node["html"][:200] for node in fault["nodes"]][:3]))
+                for fault in found["violations"]
+                if fault["impact"] in ("serious", "critical")
+            ]
+    assert faults == []
+
+
+def test_no_page_is_wider_than_a_phone(page: Page) -> None:
+    """Tables scroll in their own frame; the page itself does not."""
+    page.set_viewport_size({"width": 390, "height": 800})
+    for path in PAGES:
+        page.goto(path)
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= 390, (path, width)
+
+
+def test_pages_are_read_without_scripts(browser: tuple[Browser, str]) -> None:
+    """With JavaScript off, links lead everywhere and the numbers are there."""
+    opened, url = browser
+    context = opened.new_context(base_url=url, java_script_enabled=False)
+    page = context.new_page()
+    page.goto(SESSION)
+    assert page.locator("ol.records > li").count() > 10
+    page.get_by_role("link", name="Earlier records").click()
+    assert "before=" in page.url
+    page.goto(f"{SESSION}/context")
+    assert page.locator("#total").is_visible()
+    context.close()
+
+
+def test_a_message_is_answered_on_an_open_page(page: Page) -> None:
+    """Another page sends; this one shows the message and its answer without moving or reloading."""
+    page.get_by_label("Label").fill("live")
+    page.get_by_role("button", name="Make it").click()
+    expect(page.locator("#live-state")).to_have_text("live")
+    page.evaluate("window.isSamePage = true")
+    other = page.context.new_page()
+    other.goto(page.url)
+    for number in range(2):
+        other.get_by_label("Message").fill(f"hello number {number}")
+        other.get_by_role("button", name="Send").click()
+        expect(page.locator("#records > li.assistant")).to_have_count(number + 1, timeout=30_000)
+    ids = page.eval_on_selector_all("#records > li", "items => items.map(item => item.id)")
+    assert len(set(ids)) == len(ids)
+    assert page.locator("#records > li.user").count() == 2
+    assert page.evaluate("window.isSamePage")
+    page.reload()
+    stored = page.eval_on_selector_all("#records > li", "items => items.map(item => item.id)")
+    assert stored[: len(ids)] == ids  # what is recorded after an answer may come meanwhile
+
+
+def test_keys_lead_through_the_console(page: Page) -> None:
+    """`?` shows the keys; `j`, `o`, `c` and `g s` go to a session, its context and back."""
+    page.keyboard.press("?")
+    assert page.get_by_role("dialog").is_visible()
+    page.keyboard.press("Escape")
+    page.goto("/?q=maintenance")
+    page.keyboard.press("j")
+    page.keyboard.press("o")
+    page.wait_for_url("**/s/main/demo")
+    page.keyboard.press("c")
+    page.wait_for_url("**/s/main/demo/context")
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    page.wait_for_url(lambda url: url.endswith("/"))
+
+
+def test_earlier_records_come_above(page: Page) -> None:
+    """The link is replaced by the records before, in order and once."""
+    page.goto(SESSION)
+    before = page.eval_on_selector_all("#records > li[id]", "items => items.map(item => item.id)")
+    page.get_by_role("link", name="Earlier records").click()
+    expect(page.locator("#records > li[id]").nth(len(before))).to_be_attached()
+    after = page.eval_on_selector_all("#records > li[id]", "items => items.map(item => item.id)")
+    assert after[-len(before) :] == before
+    assert len(set(after)) == len(after)
