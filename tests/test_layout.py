@@ -53,7 +53,7 @@ ACROSS = frozenset(
             "surfaces/console/test_browser",
             "surfaces/mcp/test_conformance",
             *("surfaces/http/test_owners", "surfaces/http/test_bad_input"),
-            "surfaces/http/test_kills",
+            *("surfaces/http/test_kills", "surfaces/http/test_schema"),
         ),
     )
 )

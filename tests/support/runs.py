@@ -45,6 +45,7 @@ SLOW_FILES = (
     "surfaces/cli/telegram/*.py",
     "surfaces/http/test_bad_input.py",
     "surfaces/http/test_kills.py",
+    "surfaces/http/test_schema.py",
     "surfaces/mcp/*.py",
     "surfaces/telegram/test_api.py",
     "test_docs.py",

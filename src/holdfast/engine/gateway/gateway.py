@@ -174,14 +174,18 @@ class Gateway:
 
     async def wait(self, message_id: int, seconds: float) -> QueuedMessage | None:
         """Return a message when it is done, or as it is after so many seconds."""
-        until = asyncio.get_running_loop().time() + seconds
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
         with self.live.watch(None) as watcher:
             while True:
                 found = await run_in_thread(self.store.queues.message, message_id)
-                left = until - asyncio.get_running_loop().time()
-                if found is None or found.state in FINISHED or left <= 0:
+                if found is None or found.state in FINISHED or loop.time() >= until:
                     return found
-                await watcher.pieces(min(left, self.options.poll_seconds))
+                look = min(until, loop.time() + self.options.poll_seconds)
+                while loop.time() < look:  # what happens to other messages costs no look
+                    pieces = await watcher.pieces(look - loop.time())
+                    if any(piece.message == message_id for piece in pieces):
+                        break
 
     async def cancel(self, key: SessionKey) -> QueuedMessage | None:
         """Cancel the turn that runs in a session, in whichever process; returns its message."""
@@ -231,7 +235,7 @@ class Gateway:
         while True:
             await asyncio.sleep(min(60.0, max(1.0, self.options.idle_seconds / 4)))
             now = asyncio.get_running_loop().time()
-            with suppress(HoldfastError):  # the next round may work
+            with suppress(HoldfastError, OSError):  # the next round may work
                 await self.sessions.evict()
                 if now - forgot >= _FORGET_SECONDS:
                     forgot = now

@@ -57,6 +57,8 @@ class OpenSessions:
             held.used = asyncio.get_running_loop().time()
             if held.session is None and not held.users:
                 self._held.pop(key, None)
+            elif held.session is not None and not held.users and self._held.get(key) is not held:
+                await held.session.close()  # it was forgotten meanwhile
             await self.evict()
 
     async def forget(self, key: SessionKey) -> None:

@@ -99,7 +99,10 @@ class QueueWorker:
             return await run_in_thread(
                 lambda: queues.claim(self._queue, self._holder, self._claim_seconds, limit=limit)
             )
-        except HoldfastError as error:
-            log.warning("cannot claim messages of `%s`: %s", self._queue, error)
+        except Exception as error:  # also a bug of a driver: nobody else answers messages here
+            is_known = isinstance(error, HoldfastError)
+            log.warning(
+                "cannot claim messages of `%s`: %s", self._queue, error, exc_info=not is_known
+            )
             await asyncio.sleep(self._poll_seconds)
             return []

@@ -58,7 +58,7 @@ class ContextQuery(HttpQuery, frozen=True):
     """Tokens to reserve for the reply."""
     idle: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
     """Seconds since the last call; after five minutes the prompt cache is cold."""
-    prompt: Annotated[str, msgspec.Meta(max_length=20_000)] = ""
+    prompt: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
     """The next message of the user."""
     policy: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
     """A JSON object with thresholds of the policy that are to be other than by default."""

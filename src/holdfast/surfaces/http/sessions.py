@@ -10,7 +10,13 @@ from holdfast.core.log.records import Label
 from holdfast.engine.session.opening import find_session, new_key
 from holdfast.engine.session.options import SessionOptions
 from holdfast.engine.session.session import Session
-from holdfast.errors import AccessDenied, HoldfastError, SessionExists
+from holdfast.errors import (
+    AccessDenied,
+    HoldfastError,
+    NoSuchRecord,
+    SessionExists,
+    UsageError,
+)
 from holdfast.ports import ANY_HEAD, SessionInfo
 from holdfast.providers.models import model as find_model
 from holdfast.surfaces.http.problems import Problem
@@ -202,7 +208,12 @@ def _rewind(call: HttpCall) -> HttpAnswer:
     body: RewindBody = call.body
     key = call.session(to_change=True)
     with _quiet_session(call, key) as session:
-        return _undone(session.rewind(body.to, turns=body.turns, wait=0))
+        try:
+            return _undone(session.rewind(body.to, turns=body.turns, wait=0))
+        except NoSuchRecord:
+            raise
+        except UsageError as error:  # it has fewer turns
+            raise Problem(409, str(error), hint=error.hint, code=error.code) from error
 
 
 def undo_change(call: HttpCall) -> HttpAnswer:

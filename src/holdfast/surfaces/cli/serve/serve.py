@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from holdfast.surfaces.http.server import HttpServer
     from holdfast.surfaces.serve_settings import ServeSettings
 
+_HEAD_BYTES_MAX: Final = 128 * 1024
+"""Of the address and the headers: the longest parameters, each character in twelve bytes."""
 _EXAMPLE: Final = """examples:
   holdfast serve --port 8484
   holdfast serve --config holdfast.toml --json
@@ -190,7 +192,8 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
         limit_concurrency=settings.server.connections_max,
         timeout_graceful_shutdown=max(1, round(settings.gateway.drain_seconds) + 5),
         server_header=False,
-        h11_max_incomplete_event_size=64 * 1024,
+        http="h11",  # it bounds the size of headers
+        h11_max_incomplete_event_size=_HEAD_BYTES_MAX,
         ws="none",
         lifespan="on",
     )

@@ -1,0 +1,66 @@
+"""The OpenAPI document is true: schemathesis sends what it allows and what it does not.
+
+Every check of schemathesis is on: no 5xx, no status, type or body that the document does not have,
+what it allows is taken, what it does not is refused.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.runs import is_whole
+from tests.surfaces.http.real import ServeProcess, request
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SERVER = "[server]\nrequests_burst = 1000000\nrequests_per_second = 100000.0\n"
+KNOWN = """
+[parameters]
+"query.cursor" = ""
+"""
+"""A cursor is a text of ours: another text fits its type, and is refused."""
+WITHIN = """
+"path.agent" = "main"
+"path.session" = "a"
+"query.after" = ""
+"query.around" = ""
+"query.policy" = ""
+"query.dialect" = ""
+"query.window" = 200000
+"query.output" = 1000
+"""
+"""A session that exists, so that the routes do what they are for."""
+LOOSE = ("--exclude-checks", "positive_data_acceptance")
+"""What a session takes depends on what was said in it, which no schema knows."""
+
+
+def run_schemathesis(server: ServeProcess, folder: Path, settings: str, *options: str) -> str:
+    """Return what it reports; empty where all is well."""
+    config = folder / "schemathesis.toml"
+    config.write_text(settings)
+    command = [
+        *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)),
+        *("run", f"{server.url}/openapi.json", "--checks", "all", "--no-color"),
+        *("--exclude-path-regex", "events$|/erase$", "--generation-database", "none"),
+        *options,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    return "" if done.returncode == 0 else f"{done.stdout}\n{done.stderr}"[-6_000:]
+
+
+@pytest.mark.files_only("it starts a process of its own on a folder")
+def test_the_document_is_true(tmp_path: Path) -> None:
+    examples, phases = ("100", "coverage,fuzzing") if is_whole() else ("2", "fuzzing")
+    with ServeProcess(str(tmp_path / "store"), SERVER, tmp_path) as server:
+        made = server.send(request("PUT", "/v1/sessions/main/a", b'{"label": "x"}'))
+        assert made[0] == 200
+        sent = request("POST", "/v1/sessions/main/a/messages?wait=60", b'{"content": "x"}')
+        assert server.send(sent)[0] == 200
+        options = ("-n", examples, "--phases", phases)
+        assert run_schemathesis(server, tmp_path, KNOWN, *options) == ""
+        assert run_schemathesis(server, tmp_path, KNOWN + WITHIN, *options, *LOOSE) == ""
+        assert "Traceback" not in server.log()
