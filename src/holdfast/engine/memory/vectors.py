@@ -11,6 +11,8 @@ from holdfast.providers.embeddings import Vectors, sum_of, widen
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from holdfast.ports.search_index import IndexSource, SearchIndex
     from holdfast.providers.embeddings import Embedder
 
@@ -203,7 +205,7 @@ class _SourceMeans:
         return sources, _units(means - shared), shared
 
 
-def _units(rows: Any) -> Any:
+def _units(rows: NDArray[Any]) -> Any:
     """Vectors of length one."""
     import numpy
 

@@ -11,7 +11,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.message import SessionMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.server.lowlevel.server import Server
@@ -26,21 +26,24 @@ _HOSTS: Final = ("127.0.0.1:*", "localhost:*", "[::1]:*")
 _ORIGINS: Final = tuple(f"http://{host}" for host in _HOSTS)
 
 
-def serve_stdio(server: Server[Any]) -> None:
+def serve_stdio(server: Server[Any], mask: Callable[[Any], Any] = lambda value: value) -> None:
     """Serve one client over stdin and stdout until it closes stdin.
+
+    The SDK's own errors repeat what they were given: `mask` takes the secrets out of that.
 
     The SDK drops what is running at that moment. Requests that came before are answered here, so
     that a pipe works as well: `printf … | holdfast mcp`.
     """
 
     async def serve() -> None:
-        pending = _PendingRequests()
+        pending = _PendingRequests(mask)
         async with stdio_server() as (reading, writing), anyio.create_task_group() as group:
             to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception]()
             to_client, from_server = anyio.create_memory_object_stream[SessionMessage]()
             group.start_soon(pending.pass_requests, reading, to_server)
             group.start_soon(pending.pass_answers, from_server, writing)
-            await server.run(from_client, to_client, server.create_initialization_options())
+            async with from_client, to_client:
+                await server.run(from_client, to_client, server.create_initialization_options())
 
     anyio.run(serve)
 
@@ -48,7 +51,8 @@ def serve_stdio(server: Server[Any]) -> None:
 class _PendingRequests:
     """The requests without an answer; at the end of the input they are waited for."""
 
-    def __init__(self) -> None:
+    def __init__(self, mask: Callable[[Any], Any]) -> None:
+        self._mask = mask
         self._ids: set[types.RequestId] = set()
         self._is_empty = anyio.Event()
 
@@ -57,7 +61,7 @@ class _PendingRequests:
         reading: ReadStream[SessionMessage | Exception],
         to_server: MemoryObjectSendStream[SessionMessage | Exception],
     ) -> None:
-        async with to_server:
+        async with reading, to_server:
             async for item in reading:
                 match getattr(item, "message", None):
                     case types.JSONRPCRequest(id=number):
@@ -77,14 +81,21 @@ class _PendingRequests:
         from_server: MemoryObjectReceiveStream[SessionMessage],
         writing: WriteStream[SessionMessage],
     ) -> None:
-        async with writing:
+        async with writing, from_server:
             async for item in from_server:
-                await writing.send(item)
                 match item.message:
-                    case types.JSONRPCResponse(id=number) | types.JSONRPCError(id=number):
+                    case types.JSONRPCError(id=number, error=error):
+                        error.data, error.message = (
+                            self._mask(error.data),
+                            self._mask(error.message),
+                        )
+                        await writing.send(item)
                         self._forget(number)
-                    case _:
-                        pass  # a notification
+                    case types.JSONRPCResponse(id=number):
+                        await writing.send(item)
+                        self._forget(number)
+                    case _:  # a notification
+                        await writing.send(item)
 
     def _forget(self, number: types.RequestId | None) -> None:
         if number is not None:

@@ -71,7 +71,7 @@ def _mcp(args: argparse.Namespace, app: App) -> int:
             app.store, caller, redactor=masks, embedder=embedder, context=context
         )
 
-    serve_stdio(build_server(lambda _request: client, workspace_of))
+    serve_stdio(build_server(lambda _request: client, workspace_of), masks.value)
     return 0
 
 
