@@ -28,20 +28,21 @@ pytestmark = pytest.mark.files_only("a process of its own uses the folder")
 
 USERS = (99, 98, 97)
 OUTBOX = outbox_name(123456)
-UPDATES = "updates:telegram:123456"
 
 
-def is_quiet(store: SessionStore, server: BotApiServer) -> bool:
-    """Return True where nothing is on its way."""
-    counts = [store.queues.counts(queue) for queue in ("inbox", OUTBOX, UPDATES)]
-    busy = sum(count.get("waiting", 0) + count.get("running", 0) for count in counts)
-    return not server.updates and not busy
+def open_rows(store: SessionStore) -> list[str]:
+    """Return what is on its way, and why it is not done."""
+    rows = store.queues.messages(states=("waiting", "running"), limit=10_000)
+    return [f"{row.queue} {row.key}: {row.state} {row.tries} {row.reason}" for row in rows]
 
 
-def wait_until_quiet(store: SessionStore, server: BotApiServer, seconds: float = 90) -> None:
+def wait_until_quiet(store: SessionStore, server: BotApiServer, seconds: float = 180) -> None:
     until = time.monotonic() + seconds
-    while not is_quiet(store, server):
-        assert time.monotonic() < until, "something is stuck"
+    while True:
+        updates, rows = len(server.updates), open_rows(store)  # in the order of their way
+        if not updates and not rows:
+            return
+        assert time.monotonic() < until, f"{updates} updates; {rows}"
         time.sleep(0.05)
 
 
