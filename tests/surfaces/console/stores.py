@@ -85,7 +85,7 @@ def every_kind(words: str, number: int = 0) -> list[Record]:
         Mode(id=name("mode"), ts=TIME, mode="continue"),
         User(id=name("second"), ts=TIME, content=[{"type": "text", "text": words}]),
         Rewind(id=name("rewind"), ts=TIME, to=name("second"), reason=words),
-        Unknown(id=name("unknown"), ts=TIME, type="surprise", extra={"words": words}),
+        Unknown(id=name("unknown"), ts=TIME, type=words, extra={"words": words}),
     ]
 
 

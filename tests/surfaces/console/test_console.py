@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
+import sys
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from itertools import islice
@@ -21,6 +23,7 @@ from holdfast.importers import detect
 from holdfast.importers import read as read_transcript
 from holdfast.ports import ANY_HEAD
 from holdfast.stores.in_memory import MemoryStore
+from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.serve.serve import build_server
 from holdfast.surfaces.console.console import console_pages
 from holdfast.surfaces.console.context import categories
@@ -30,6 +33,7 @@ from holdfast.surfaces.serve_settings import HttpSettings, ServeSettings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+    from pathlib import Path
 
     import httpx2
 
@@ -229,6 +233,62 @@ def test_two_owners_never_meet(store: SessionStore) -> None:
     run(scenario)
     assert store.head(bobs) == head
     assert store.queues.messages("inbox", owner="bob", limit=10) == messages
+
+
+def test_no_page_shows_a_secret(store: SessionStore) -> None:
+    """A registered value stands in every kind of record, and on no page."""
+    value = "correct-horse-battery-77"
+    key = fill(store, "", value)
+
+    async def scenario() -> None:
+        async with serving(store, secrets={"PASSWORD": value}) as client:
+            base = f"/s/main/{key.session}"
+            names = [record.id for record in store.read(key) if record.kind != "session"]
+            shown = []
+            for address in [
+                *addresses(store, key),
+                "/memory?q=remember",
+                f"{base}/compaction?record=prune0",
+                f"{base}/tail?after=model0",
+                f"{base}/context/what-if?window=20000",
+                *(f"{base}/records/{name}" for name in names),
+            ]:
+                answer = await client.get(address)
+                shown += [address] if value in answer.text else []
+            assert shown == []
+
+    run(scenario)
+
+
+@pytest.mark.files_only("the command reads a folder")
+def test_numbers_equal_the_command(tmp_path: Path) -> None:
+    """`holdfast context --json`, as the page shows it, prints the numbers of the page."""
+    with open_store(str(tmp_path)) as files:
+        key = fill_long(files, 3_000)
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "holdfast", "--root", str(tmp_path), "context"),
+                *(key.session, "--agent", key.agent, "--window", "200000", "--json"),
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        printed = json.loads(done.stdout)
+
+        async def scenario() -> None:
+            async with serving(files) as client:
+                text = (
+                    await client.get(f"/s/main/{key.session}/context/what-if?window=200000")
+                ).text
+                cells = re.search(r'<tr id="compare-total">(.*?)</tr>', text)
+                assert cells is not None
+                assert str(printed["tokens"]["total"]) in _numbers(cells[1])
+                await compare_with_plan(client, files, key)
+                text = (await client.get(f"/s/main/{key.session}/context")).text
+                assert str(printed["tokens"]["total"]) in _numbers(text)
+
+        run(scenario)
 
 
 def test_login_by_form(store: SessionStore) -> None:

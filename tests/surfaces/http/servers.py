@@ -30,11 +30,14 @@ def token_for(owner: str, scope: str = "admin") -> tuple[str, TokenSettings]:
 
 @asynccontextmanager
 async def serving(
-    store: SessionStore, *tokens: TokenSettings, **settings: Any
+    store: SessionStore,
+    *tokens: TokenSettings,
+    secrets: dict[str, str] | None = None,
+    **settings: Any,
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """Serve a store, with the offline model, and give a client."""
     given = {"gateway": OPTIONS, **settings}
-    server = build_server(ServeSettings(tokens=tokens, **given), store, "offline")
+    server = build_server(ServeSettings(tokens=tokens, **given), store, "offline", secrets)
     app = server.app()
     inner = app.inner
     async with inner.router.lifespan_context(inner):

@@ -110,7 +110,7 @@ def _choose(
         return next(iter([*compactions, *cuts]), None)
     found = call.store.find(key, record)
     if not isinstance(found, Compaction | Prune):
-        raise Problem(404, f"the record `{record}` is no cut", hint="it is a " + found.kind)
+        raise Problem(404, f"the record `{record}` is no cut", hint="the page lists the cuts")
     return found
 
 
@@ -177,7 +177,7 @@ def _speech_row(call: HttpCall, key: SessionKey, record: Record) -> Html:
     name = record.name if isinstance(record, ToolResult) else None
     return tag(
         "li",
-        tag("span", f"{record.kind} {gist(name or '', 40)} ", class_="kind"),
+        tag("span", f"{record.kind} {gist(call.workspace.mask(name or ''), 40)} ", class_="kind"),
         tag("a", words or "(no text)", href=session_path(key, f"/records/{record.id}")),
     )
 

@@ -122,7 +122,9 @@ def show_now(call: HttpCall) -> HttpAnswer:
     title, top = heading(call, key, "/context")
     used = plan.tokens
     half = plan.window.tokens // 2
-    source = "as the session recorded it" if terms.window else plan.window.source
+    source = "as the session recorded it"
+    if terms.window is None:
+        source = call.workspace.mask(plan.window.source)
     return page(
         title,
         top,
@@ -147,7 +149,7 @@ def show_now(call: HttpCall) -> HttpAnswer:
             " · ",
             tag("code", command(key, terms.window), data_copy=True),
         ),
-        _next_decisions(plan),
+        _next_decisions(call, plan),
         _warnings(call, plan),
         _largest(call, key, plan),
         _by_tool(call, plan),
@@ -161,11 +163,16 @@ def command(key: SessionKey, window: int | None) -> str:
     return f"holdfast context {key.session} --agent {key.agent}{size} --json"
 
 
-def _next_decisions(plan: Plan) -> Html | None:
+def _next_decisions(call: HttpCall, plan: Plan) -> Html | None:
     if not plan.decisions:
         return None
     said = [f"{record.kind}: {getattr(record, 'reason', '') or ''}" for record in plan.decisions]
-    return tag("p", "The next turn would first decide: ", "; ".join(said), class_="notice")
+    return tag(
+        "p",
+        "The next turn would first decide: ",
+        call.workspace.mask("; ".join(said)),
+        class_="notice",
+    )
 
 
 def _warnings(call: HttpCall, plan: Plan) -> Html | None:
@@ -224,7 +231,7 @@ def _fate_sums(key: SessionKey, plan: Plan) -> Html:
 
 def kind_text(call: HttpCall, line: LedgerLine) -> str:
     """Return the kind of a record, and its tool."""
-    return f"{line.kind} {gist(call.workspace.mask(line.name), 60)}".strip()
+    return gist(call.workspace.mask(f"{line.kind} {line.name}"), 80)
 
 
 def _record_link(key: SessionKey, line: LedgerLine) -> object:

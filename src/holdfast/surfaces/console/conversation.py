@@ -233,7 +233,7 @@ def show_record(call: HttpCall) -> HttpAnswer:
         title,
         top,
         tag("h2", f"Record {record.id}"),
-        tag("p", fate),
+        tag("p", call.workspace.mask(fate)),
         tag(
             "p",
             tag("a", "As JSON", href=api),

@@ -49,7 +49,6 @@ class RecordView:
 
     def __init__(self, call: HttpCall, key: SessionKey, fates: dict[str, LedgerLine]) -> None:
         self._mask = call.workspace.mask
-        self._mask_value = call.workspace.mask_value
         self._key = key
         self._fates = fates
         """Empty where the view is not known; then nothing is dimmed."""
@@ -60,7 +59,7 @@ class RecordView:
         if record.kind in MARKS or record.kind in ("session", "label"):
             return tag(
                 "li",
-                tag("span", record.kind, class_="kind"),
+                tag("span", gist(self._mask(record.kind), 60), class_="kind"),
                 " ",
                 body,
                 " ",
@@ -74,13 +73,18 @@ class RecordView:
             "li",
             tag(
                 "div",
-                tag("span", _WHO.get(record.kind, record.kind), class_="kind"),
+                tag(
+                    "span",
+                    _WHO.get(record.kind) or gist(self._mask(record.kind), 60),
+                    class_="kind",
+                ),
                 self._fate(line, is_out=is_out),
                 self._place(record),
                 class_="who",
             ),
             body,
-            class_=f"record {record.kind}" + (" out" if is_out else ""),
+            class_=f"record {record.kind if record.kind in _WHO else 'other'}"
+            + (" out" if is_out else ""),
             id=f"r-{record.id}",
         )
 
@@ -94,7 +98,7 @@ class RecordView:
         return tag(
             "a",
             "out of view: " if is_out else "",
-            f"{action} ({why})",
+            f"{action} ({self._mask(why)})",
             href=session_path(self._key, "/context/fate", action=action),
             class_="fate",
         )
@@ -132,13 +136,13 @@ class RecordView:
                 size = f", window {tokens(window)}" if window else ""
                 return join(gist(self._mask(model), 80), size)
             case Checkpoint(trigger=trigger):
-                return join(trigger or "asked for")
+                return join(gist(self._mask(trigger or "asked for")))
             case Label(label=label):
                 return join(gist(self._mask(label), 120) or "taken away")
             case Mode(mode=mode, continued_in=other):
-                return join(mode, f", goes on in {other}" if other else "")
+                return join(mode, self._mask(f", goes on in {other}") if other else "")
             case Header(reason=reason, parent_session=parent):
-                return join("began", f" as a {reason} of {parent}" if parent else "")
+                return join("began", self._mask(f" as a {reason} of {parent}") if parent else "")
             case Unknown():
                 return join("a kind of record that this version does not know")
             case _:
@@ -204,7 +208,12 @@ class RecordView:
         shown, link = self._cut(text, record)
         return tag(
             "details",
-            tag("summary", title, " ", tag("span", f"{number(len(text))} chars", class_="dim")),
+            tag(
+                "summary",
+                gist(self._mask(title)),
+                " ",
+                tag("span", f"{number(len(text))} chars", class_="dim"),
+            ),
             tag("pre", shown, tabindex="0"),
             link,
             class_=class_ or None,

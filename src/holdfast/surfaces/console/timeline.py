@@ -93,7 +93,7 @@ def collect_columns(call: HttpCall, key: SessionKey, before: str) -> tuple[list[
             break
         last = record.id
         if mark := _mark(record):
-            marks.append(mark)
+            marks.append(call.workspace.mask(mark))
         column = _column(call, record)
         if column is not None:
             if found and marks:

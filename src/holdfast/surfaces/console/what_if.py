@@ -62,7 +62,7 @@ def show_what_if(call: HttpCall) -> HttpAnswer:
     body: list[object] = [top, tag("h2", "What if"), _form(key, now, query)]
     for name, found in (("Today", before), ("What if", after)):
         if isinstance(found, str):
-            body.append(tag("p", f"{name}: {found}", class_="problem"))
+            body.append(tag("p", call.workspace.mask(f"{name}: {found}"), class_="problem"))
     if not isinstance(before, str) and not isinstance(after, str):
         body.append(_compare(before.plan, after.plan))
         body.append(pattern_sheet())
