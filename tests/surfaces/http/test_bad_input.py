@@ -6,7 +6,10 @@ Servers and clients usually refuse to send such bytes, so that they are written 
 from __future__ import annotations
 
 import json
+import signal
+import socket
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -154,6 +157,20 @@ def test_bad_requests_are_refused_clearly(server: ServeProcess) -> None:
         "/healthz": "ok",
         "/readyz": "ok",
     }
+
+
+@pytest.mark.files_only("it starts a process of its own on a folder")
+def test_a_server_with_open_streams_stops(tmp_path: Any) -> None:
+    """Their clients reconnect to the next one: it does not wait for them to go."""
+    settings = "[gateway]\ndrain_seconds = 3600.0"
+    with ServeProcess(str(tmp_path / "store"), settings, tmp_path) as server, ExitStack() as stack:
+        assert server.send(request("PUT", A, b'{"label": "x"}'))[0] == 200
+        for path in ("/v1/events", f"{A}/events"):
+            opened = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            connection = stack.enter_context(opened)
+            connection.sendall(request("GET", path))
+            assert b"200 OK" in connection.recv(65536)
+        assert server.stop() in (0, -signal.SIGTERM)
 
 
 @pytest.mark.files_only("it starts a process of its own on a folder")

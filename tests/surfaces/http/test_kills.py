@@ -186,6 +186,7 @@ def check(found: dict[str, Any]) -> None:
     print({name: found[name] for name in ("messages", "marks", "repeats", "seconds")})
 
 
+@pytest.mark.timeout(3_000)
 @pytest.mark.files_only("it starts processes of its own on a folder")
 def test_a_killed_gateway_answers_once(tmp_path: Path) -> None:
     """One process on a folder."""
@@ -194,6 +195,7 @@ def test_a_killed_gateway_answers_once(tmp_path: Path) -> None:
     check(run_with_kills(root, tmp_path, processes=1, kills=kills, seed=random.getrandbits(30)))
 
 
+@pytest.mark.timeout(3_000)
 @pytest.mark.files_only("it starts processes of its own on a database")
 def test_one_of_three_killed_gateways_is_followed(tmp_path: Path, postgres_address: str) -> None:
     """Three processes on PostgreSQL; clients ask any of them."""

@@ -31,6 +31,9 @@ class Watcher:
         self._pieces.append(piece)
         self._event.set()
 
+    def wake(self) -> None:
+        self._event.set()
+
     async def pieces(self, seconds: float) -> list[Any]:
         """Return what came, after at most so many seconds."""
         try:
@@ -48,6 +51,8 @@ class LiveFeed:
 
     def __init__(self) -> None:
         self._watchers: dict[SessionKey | None, set[Watcher]] = {}
+        self.is_closed = False
+        """Nothing more comes: those who watch should go."""
 
     @contextmanager
     def watch(self, key: SessionKey | None) -> Iterator[Watcher]:
@@ -65,6 +70,13 @@ class LiveFeed:
     def publish(self, key: SessionKey | None, piece: Any) -> None:
         for watcher in self._watchers.get(key, ()):
             watcher.put(piece)
+
+    def close(self) -> None:
+        """Wake those who watch, so that they end: a server that stops waits for them."""
+        self.is_closed = True
+        for watchers in self._watchers.values():
+            for watcher in watchers:
+                watcher.wake()
 
     def count(self) -> int:
         return sum(map(len, self._watchers.values()))

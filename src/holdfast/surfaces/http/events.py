@@ -88,7 +88,7 @@ class SessionStream:
         gateway, quiet = self._call.gateway, 0.0
         with gateway.live.watch(self._key) as watcher:
             yield b"retry: 1000\n\n"
-            while True:
+            while not gateway.live.is_closed:
                 try:
                     records = await run_in_thread(lambda: list(self._follower.read()))
                 except HoldfastError as error:
@@ -166,7 +166,7 @@ async def _states(call: HttpCall) -> AsyncIterator[bytes]:
     quiet = 0.0
     with call.gateway.live.watch(None) as watcher:
         yield b"retry: 1000\n\n"
-        while True:
+        while not call.gateway.live.is_closed:
             pieces = [
                 piece
                 for piece in await watcher.pieces(_LOOK_SECONDS)

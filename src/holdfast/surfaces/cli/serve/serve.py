@@ -183,6 +183,10 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
                 port = self.servers[0].sockets[0].getsockname()[1]
                 _announce(settings.server.host, port, store, app)
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            server.gateway.live.close()  # streams have no end of their own
+            await super().shutdown(sockets)
+
     config = uvicorn.Config(
         server.app(),
         host=settings.server.host,
