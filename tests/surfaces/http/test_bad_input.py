@@ -160,6 +160,37 @@ def test_bad_requests_are_refused_clearly(server: ServeProcess) -> None:
 
 
 @pytest.mark.files_only("it starts a process of its own on a folder")
+def test_every_name_is_checked(server: ServeProcess) -> None:
+    """Wherever the document has the pattern of a name, another text is refused."""
+    document = read(server, "/openapi.json")
+    schemas = document["components"]["schemas"]
+    taken, count = [], 0
+    for path, operations in document["paths"].items():
+        address = path.replace("{agent}", "main").replace("{session}", "a")
+        for method, operation in operations.items():
+            parts = [each["name"] for each in operation.get("parameters", ()) if is_name_of(each)]
+            sent = [request(method.upper(), f"{address}?{name}=a%20b") for name in parts]
+            for schema in bodies_of(operation, schemas):
+                names = [name for name, each in schema["properties"].items() if is_name_of(each)]
+                bodies = [json.dumps({name: "a b"}).encode() for name in names]
+                sent += [request(method.upper(), address, body) for body in bodies]
+            count += len(sent)
+            taken += [data for data in sent if server.send(data)[0] != 400]
+    assert taken == []
+    assert count >= 4
+
+
+def is_name_of(part: Any) -> bool:
+    return part.get("in") != "path" and "^[A-Za-z0-9]" in json.dumps(part)
+
+
+def bodies_of(operation: Any, schemas: Any) -> list[Any]:
+    content = operation.get("requestBody", {}).get("content", {}).values()
+    found = [each["schema"] for each in content]
+    return [schemas[each["$ref"].rpartition("/")[2]] if "$ref" in each else each for each in found]
+
+
+@pytest.mark.files_only("it starts a process of its own on a folder")
 def test_a_server_with_open_streams_stops(tmp_path: Any) -> None:
     """Their clients reconnect to the next one: it does not wait for them to go."""
     settings = "[gateway]\ndrain_seconds = 3600.0"

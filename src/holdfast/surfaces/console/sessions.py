@@ -26,8 +26,8 @@ from holdfast.surfaces.console.layout import (
     tokens,
 )
 from holdfast.surfaces.console.plans import cost_text, last_call
-from holdfast.surfaces.http.route import JsonBody, Route
-from holdfast.surfaces.http.session_types import LabelText, Name, SessionsQuery
+from holdfast.surfaces.http.route import JsonBody, Name, Route
+from holdfast.surfaces.http.session_types import LabelText, SessionsQuery
 from holdfast.surfaces.http.sessions import create_session, list_sessions
 
 if TYPE_CHECKING:

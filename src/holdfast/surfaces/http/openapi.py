@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast import __version__
-from holdfast.core.limits import ID_CHARS_MAX
 from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.surfaces.http.problems import MEDIA_TYPE, TITLES, ProblemDetails
-from holdfast.surfaces.http.route import JsonObject, NoQuery
+from holdfast.surfaces.http.route import JsonObject, Name, NoQuery
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,12 +22,7 @@ if TYPE_CHECKING:
 _REF: Final = "#/components/schemas/{name}"
 _EVERYWHERE: Final = (400, 401, 403, 404, 405, 413, 421, 429, 503)
 _PATH_ITEM: Final = lazy_pattern(r"{(\w+)(:path)?}")
-_NAME: Final[Json] = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": ID_CHARS_MAX,
-    "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*$",
-}
+_NAME: Final[Json] = msgspec.json.schema(Name)
 _PATH: Final[dict[str, Json]] = {
     "agent": _NAME,
     "session": _NAME,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
+from holdfast.core.limits import ID_CHARS_MAX
 from holdfast.core.log.ids import SessionKey, is_name
 from holdfast.engine.history.request import RequestRefused
 from holdfast.surfaces.http.problems import REFUSALS, Problem
@@ -21,13 +23,42 @@ if TYPE_CHECKING:
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=ID_CHARS_MAX,
+        # As text: msgspec would compile a pattern of its own at every start.
+        extra_json_schema={"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*$"},
+    ),
+]
+"""An id of an agent or a session. `HttpInput` checks its characters."""
 
-class HttpQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+
+class HttpInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Something a client sends. Every field that is a `Name` is checked as one."""
+
+    def __post_init__(self) -> None:
+        for name in _name_fields(type(self)):
+            value = getattr(self, name)
+            if value is not None and not is_name(value):
+                raise ValueError(
+                    f"`{name}` has letters, digits, `_` and `-`, and begins with a letter or digit"
+                )
+
+
+class HttpQuery(HttpInput, frozen=True):
     """Parameters after the question mark."""
 
 
-class JsonBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class JsonBody(HttpInput, frozen=True):
     """A JSON body."""
+
+
+@cache
+def _name_fields(kind: type[HttpInput]) -> tuple[str, ...]:
+    fields = msgspec.structs.fields(kind)
+    return tuple(field.name for field in fields if field.type in (Name, Name | None))
 
 
 class Given(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):

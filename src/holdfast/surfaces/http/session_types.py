@@ -8,21 +8,12 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from holdfast.core.limits import ID_CHARS_MAX
 from holdfast.core.log.ids import SessionKey
 from holdfast.ports import SessionInfo
 from holdfast.surfaces.http.problems import Problem
-from holdfast.surfaces.http.route import Given, HttpQuery, JsonBody
+from holdfast.surfaces.http.route import Given, HttpQuery, JsonBody, Name
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
-Name = Annotated[
-    str,
-    msgspec.Meta(
-        min_length=1,
-        max_length=ID_CHARS_MAX,
-        extra_json_schema={"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*$"},  # `is_name` checks it
-    ),
-]
 LabelText = Annotated[str, msgspec.Meta(max_length=200)]
 RecordName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 

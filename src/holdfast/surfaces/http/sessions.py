@@ -118,12 +118,6 @@ def create_session(call: HttpCall) -> HttpAnswer:
     body: NewSession = call.body
     owner = _owner_for(call, body.owner)
     key = SessionKey(body.agent, body.id) if body.id else new_key(body.agent)
-    if not is_name(key.session) or not is_name(key.agent):
-        raise Problem(
-            400,
-            "an id has letters, digits, `_` and `-`, and begins with a letter or digit",
-            hint="leave `id` out for a new one, and put other names into `label`",
-        )
     try:
         call.store.create(key, label=check_label(body.label), owner=owner)
     except SessionExists as error:
@@ -195,8 +189,6 @@ def _fork(call: HttpCall) -> HttpAnswer:
     body: ForkBody = call.body
     taken = {other.session.casefold() for other in call.store.keys(key.agent)}
     new = SessionKey(key.agent, body.id) if body.id else free_key(key, "fork", taken)
-    if not is_name(new.session):
-        raise Problem(400, "an id has letters, digits, `_` and `-`")
     try:
         call.store.fork(key, new, at=body.at, label=check_label(body.label))
     except SessionExists as error:
