@@ -92,13 +92,15 @@ class TelegramOutbox(TelegramReplies):
         """Send what is stored and due, for at most so long."""
         sending = asyncio.create_task(self.run())
         until = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < until and not sending.done():
-            counts = await run_in_thread(self._store.queues.counts, self.queue)
-            if not counts.get("waiting") and not counts.get("running"):
-                break
-            await asyncio.sleep(0.05)
-        sending.cancel()
-        await asyncio.wait([sending])
+        try:
+            while asyncio.get_running_loop().time() < until and not sending.done():
+                counts = await run_in_thread(self._store.queues.counts, self.queue)
+                if not counts.get("waiting") and not counts.get("running"):
+                    break
+                await asyncio.sleep(0.05)
+        finally:
+            sending.cancel()
+            await asyncio.wait([sending])
 
     async def send(self, message: QueuedMessage) -> None:
         """Send a claimed message, and store how that ended."""
