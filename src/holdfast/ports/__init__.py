@@ -5,19 +5,19 @@ from `SessionStore`, implements its abstract methods and passes `holdfast.testin
 path, handle or seek appears here.
 """
 
-from holdfast.ports.copying import CopiedNotes, CopiedSession, CopyProgress, CopyReport
-from holdfast.ports.erasing import ErasableSession, SessionEraser
-from holdfast.ports.leases import LeaseHolder, Leases, uptime
-from holdfast.ports.models import AsyncModel, Model, OnDelta
-from holdfast.ports.place import StorePlace
-from holdfast.ports.queues import (
+from holdfast.core.queues.messages import (
     FINISHED,
     MESSAGE_STATES,
     MessageState,
     NewMessage,
     QueuedMessage,
-    Queues,
 )
+from holdfast.ports.copying import CopiedNotes, CopiedSession, CopyProgress, CopyReport
+from holdfast.ports.erasing import ErasableSession, SessionEraser
+from holdfast.ports.leases import LeaseHolder, Leases, uptime
+from holdfast.ports.models import AsyncModel, Model, OnDelta
+from holdfast.ports.place import StorePlace
+from holdfast.ports.queues import Queues
 from holdfast.ports.reading import SessionReader
 from holdfast.ports.search_index import (
     FoundPassage,

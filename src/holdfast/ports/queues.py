@@ -9,59 +9,13 @@ message later is refused.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, Protocol
-
-import msgspec
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.log.records import Json
-
-MessageState = Literal["waiting", "running", "answered", "delivered", "failed", "dropped"]
-"""`failed` is set aside after too many tries, `dropped` by a person; both can be tried again."""
-MESSAGE_STATES: Final[tuple[MessageState, ...]] = (
-    *("waiting", "running", "answered", "delivered", "failed", "dropped"),
-)
-FINISHED: Final[tuple[MessageState, ...]] = ("answered", "delivered", "failed", "dropped")
-"""The states in which a message does not hold up its lane."""
-
-
-class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message for a queue."""
-
-    queue: str
-    """`inbox`, or the name of an outbox."""
-    lane: str
-    key: str
-    """Names the message: one with the same key, queue and owner is kept once."""
-    body: Json
-    owner: str = ""
-    session: str = ""
-    """The session that it is about, `agent/id`; an erasure of the session takes it along."""
-
-
-class QueuedMessage(NewMessage, frozen=True, kw_only=True):
-    """A message in a queue, as it was when it was read."""
-
-    id: int
-    """Larger than that of every message before it in its lane."""
-    state: MessageState
-    tries: int
-    """The number of tries since it came, or since a person asked for another."""
-    claims: int
-    """The number of claims ever; it names the newest one."""
-    created: float
-    changed: float
-    due: float
-    """Not tried before this time."""
-    holder: str = ""
-    """The one who works on it, in the words of `claim`."""
-    since: float | None = None
-    """The time of the claim."""
-    reason: str = ""
-    """The reason of the last failure, in a sentence."""
-    result: Json | None = None
+    from holdfast.core.queues.messages import MessageState, NewMessage, QueuedMessage
 
 
 class Queues(Protocol):
@@ -79,7 +33,8 @@ class Queues(Protocol):
     ) -> list[QueuedMessage]:
         """Claim the first message of up to `limit` lanes, those that came first.
 
-        A lane whose first message is claimed, or not due yet, gives none.
+        A lane whose first message is claimed, or not due yet, gives none. A claim is a try; a
+        claim that ran out had no outcome and is a lost claim instead.
         """
 
     def renew(self, message: QueuedMessage, seconds: float) -> bool:
@@ -109,7 +64,10 @@ class Queues(Protocol):
         """
 
     def release_all(self, queue: str) -> int:
-        """Let every claimed message wait again, at once: for the only process that claims."""
+        """Let every claimed message wait again, at once: for the only process that claims.
+
+        Their claims are lost claims. Returns their number.
+        """
 
     def message(self, message_id: int) -> QueuedMessage | None:
         """Return a message."""
@@ -133,7 +91,8 @@ class Queues(Protocol):
         """
 
     def retry(self, message_id: int) -> bool:
-        """Let a failed or dropped message wait again; False where it is in another state."""
+        """Let a failed or dropped message wait again, with nothing counted; False where it is in
+        another state."""
 
     def drop(self, message_id: int, reason: str) -> bool:
         """Set a message aside that is not done; False where it is. Its claim is lost."""

@@ -7,10 +7,10 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.queues.bodies import decode_body, encode_body, is_same
+from holdfast.core.queues.bodies import encode_body, is_same
+from holdfast.core.queues.messages import MESSAGE_COLUMNS, read_message
 from holdfast.core.text.cut import scrub
 from holdfast.errors import KeyReused, StoreUnavailable
-from holdfast.ports.queues import QueuedMessage
 from holdfast.stores.files import explaining_read, open_root
 from holdfast.stores.sqlite_files import IN_MEMORY, SqliteFile, in_use
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from holdfast.core.log.records import Json
-    from holdfast.ports.queues import MessageState, NewMessage
+    from holdfast.core.queues.messages import MessageState, NewMessage, QueuedMessage
 
 FILE_NAME: Final = "queues.sqlite3"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _WAIT_SECONDS: Final = 30.0
 """A change takes about a millisecond; a process that waits longer for others gets an error."""
 _SCHEMA: Final = (
@@ -31,6 +31,7 @@ _SCHEMA: Final = (
         id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, lane TEXT NOT NULL,
         owner TEXT NOT NULL, session TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL,
         state TEXT NOT NULL, tries INTEGER NOT NULL, claims INTEGER NOT NULL,
+        lost_claims INTEGER NOT NULL DEFAULT 0,
         created REAL NOT NULL, changed REAL NOT NULL, due REAL NOT NULL, holder TEXT NOT NULL,
         since REAL, until REAL, reason TEXT NOT NULL,
         result BLOB, UNIQUE (queue, owner, key))""",
@@ -40,8 +41,9 @@ _SCHEMA: Final = (
     "CREATE INDEX IF NOT EXISTS by_lane ON messages (lane, id)",
     "CREATE INDEX IF NOT EXISTS by_session ON messages (session)",
 )
-_COLUMNS: Final = """id, queue, lane, owner, session, key, body, state, tries, claims, created,
-  changed, due, holder, since, reason, result"""
+_SECOND: Final = "ALTER TABLE messages ADD COLUMN lost_claims INTEGER NOT NULL DEFAULT 0"
+"""From version 1 to 2."""
+_COLUMNS: Final = ", ".join(MESSAGE_COLUMNS)
 _PUT: Final = """INSERT INTO messages (queue, lane, owner, session, key, body, state, tries,
   claims, created, changed, due, holder, reason)
   VALUES (?, ?, ?, ?, ?, ?, 'waiting', 0, 0, ?, ?, ?, '', '')
@@ -51,8 +53,8 @@ _FIRST: Final = """SELECT id FROM messages AS m WHERE queue = :queue
   AND NOT EXISTS (SELECT 1 FROM messages AS before WHERE before.queue = m.queue
     AND before.lane = m.lane AND before.id < m.id AND before.state IN ('waiting', 'running'))
   ORDER BY id LIMIT :limit"""
-_CLAIM: Final = f"""UPDATE messages SET state = 'running', tries = tries + 1,
-  claims = claims + 1, holder = :holder,
+_CLAIM: Final = f"""UPDATE messages SET state = 'running', tries = tries + (state = 'waiting'),
+  lost_claims = lost_claims + (state = 'running'), claims = claims + 1, holder = :holder,
   since = :now, until = :now + :seconds, changed = :now WHERE id IN ({_FIRST})
   RETURNING {_COLUMNS}"""  # noqa: S608 - constants only
 _HELD: Final = "WHERE id = ? AND claims = ? AND state = 'running'"
@@ -124,7 +126,7 @@ class _QueueReader(_QueueFile):
             where, values = f"{where} AND id < ?", [*values, before]
         statement = f"SELECT {_COLUMNS} FROM messages WHERE {where} ORDER BY id DESC LIMIT ?"  # noqa: S608
         with self._reading("read messages") as db:
-            return list(map(_read, db.execute(statement, [*values, limit]).fetchall()))
+            return list(map(read_message, db.execute(statement, [*values, limit]).fetchall()))
 
     def counts(
         self, queue: str, *, owner: str | None = None, lane: str | None = None
@@ -137,7 +139,7 @@ class _QueueReader(_QueueFile):
     def _find(self, where: str, *values: object) -> QueuedMessage | None:
         with self._reading("read a message") as db:
             row = _one(db, where, *values)
-        return _read(row) if row is not None else None
+        return read_message(row) if row is not None else None
 
 
 class SqliteQueues(_QueueReader):
@@ -151,7 +153,7 @@ class SqliteQueues(_QueueReader):
         values = (queue, lane, owner, session, key, body, now, now, now)
         with self._writing("keep a message") as db:
             db.execute(_PUT, values)
-            found = _read(_one(db, "queue = ? AND owner = ? AND key = ?", queue, owner, key))
+            found = read_message(_one(db, "queue = ? AND owner = ? AND key = ?", queue, owner, key))
         if not is_same(found, message):
             raise KeyReused(key, found.state)
         return found
@@ -162,7 +164,7 @@ class SqliteQueues(_QueueReader):
         values = {"queue": queue, "holder": holder, "seconds": seconds, "limit": limit}
         with self._writing("claim messages") as db:
             rows = db.execute(_CLAIM, {**values, "now": self._clock()}).fetchall()
-        return sorted(map(_read, rows), key=lambda message: message.id)
+        return sorted(map(read_message, rows), key=lambda message: message.id)
 
     def renew(self, message: QueuedMessage, seconds: float) -> bool:
         now = self._clock()
@@ -194,15 +196,16 @@ class SqliteQueues(_QueueReader):
         return self._change(changes, values, message)
 
     def release_all(self, queue: str) -> int:
-        statement = """UPDATE messages SET state = 'waiting', due = :now, changed = :now
+        statement = """UPDATE messages SET state = 'waiting', due = :now, changed = :now,
+          tries = tries - 1, lost_claims = lost_claims + 1
           WHERE queue = :queue AND state = 'running'"""
         with self._writing("release messages") as db:
             return db.execute(statement, {"queue": queue, "now": self._clock()}).rowcount
 
     def retry(self, message_id: int) -> bool:
         now = self._clock()
-        statement = """UPDATE messages SET state = 'waiting', tries = 0, due = ?, changed = ?
-          WHERE id = ? AND state IN ('failed', 'dropped')"""
+        statement = """UPDATE messages SET state = 'waiting', tries = 0, lost_claims = 0,
+          due = ?, changed = ? WHERE id = ? AND state IN ('failed', 'dropped')"""
         with self._writing("retry a message") as db:
             return db.execute(statement, (now, now, message_id)).rowcount > 0
 
@@ -248,6 +251,8 @@ def _prepare(db: sqlite3.Connection) -> None:
             f"cannot use the queues: a newer version of Holdfast made them (version {version})",
             hint="nothing was changed; use that version",
         )
+    if version == 1:
+        db.execute(_SECOND)
     for statement in _SCHEMA:
         db.execute(statement)
     db.execute(f"PRAGMA user_version = {_VERSION}")
@@ -262,30 +267,6 @@ def _where(**wanted: str | None) -> tuple[str, list[Any]]:
 
 def _one(db: sqlite3.Connection, where: str, *values: object) -> Any:
     return db.execute(f"SELECT {_COLUMNS} FROM messages WHERE {where}", values).fetchone()  # noqa: S608
-
-
-def _read(row: Sequence[Any]) -> QueuedMessage:
-    message_id, queue, lane, owner, session, key, body, state, tries, claims, *rest = row
-    created, changed, due, holder, since, reason, result = rest
-    return QueuedMessage(
-        id=message_id,
-        queue=queue,
-        lane=lane,
-        owner=owner,
-        session=session,
-        key=key,
-        body=decode_body(body),
-        state=state,
-        tries=tries,
-        claims=claims,
-        created=created,
-        changed=changed,
-        due=due,
-        holder=holder,
-        since=since,
-        reason=reason,
-        result=None if result is None else decode_body(result),
-    )
 
 
 def _encode_result(result: Json | None) -> bytes | None:

@@ -19,6 +19,7 @@ from tests.engine.gateway.gateways import (
 
 from holdfast.core.failures.classify import Failure
 from holdfast.core.log.ids import SessionKey
+from holdfast.core.queues.retries import LOST_CLAIMS_MAX
 from holdfast.errors import KeyReused, ModelError, TooManyWaiting, UsageError
 from holdfast.ports import NewMessage
 from holdfast.stores.in_memory import MemoryStore
@@ -186,23 +187,30 @@ def test_a_message_that_cannot_be_answered_is_set_aside(store: SessionStore) -> 
 
 
 def test_a_message_that_ends_its_process_is_set_aside(store: SessionStore) -> None:
-    """After so many claims without an outcome the message is taken for the cause."""
+    """After so many claims without an outcome the message is taken for the cause, and one claim
+    earlier it is not."""
 
     async def scenario() -> None:
         gateway = make_gateway(store)
         poison = await gateway.submit(A, "poison")
-        for _try in range(5):
-            (claimed,) = store.queues.claim("inbox", "killed", 0)
-        assert claimed.tries == 5
+        innocent = await gateway.submit(B, "innocent")
+        for number in range(LOST_CLAIMS_MAX):
+            is_last = number == LOST_CLAIMS_MAX - 1
+            held = store.queues.claim("inbox", "killed", 600, limit=1 if is_last else 2)
+            assert [message.lost_claims for message in held] == [number] * len(held)
+            assert store.queues.release_all("inbox") == len(held)
         async with running_gateway(store) as gateway:
             failed = await done(gateway, poison)
-            assert failed.state == "failed"
-            assert "without an outcome" in failed.reason
+            assert (failed.state, failed.tries, failed.lost_claims) == ("failed", 1, 20)
+            assert failed.reason == "set aside: 20 times the process ended that worked on it"
+            answered = await done(gateway, innocent)
+            assert (answered.state, answered.lost_claims) == ("answered", 19)
             after = await gateway.submit(A, "after")
             assert (await done(gateway, after)).state == "answered"
 
     asyncio.run(scenario())
     assert said(store, A) == ["after", "<re: after"]
+    assert said(store, B) == ["innocent", "<re: innocent"]
 
 
 def test_a_turn_has_a_limit(store: SessionStore) -> None:

@@ -16,7 +16,7 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
 from holdfast.errors import HoldfastError, NotDurable, StoreError, StoreUnavailable, UsageError
 from holdfast.ports import ANY_HEAD
-from holdfast.stores.postgres import appending, connections, failures
+from holdfast.stores.postgres import appending, connections, failures, schema
 from holdfast.stores.postgres.address import read_address
 from holdfast.stores.postgres.prepared import PreparedStatement
 from holdfast.stores.postgres.store import PostgresStore
@@ -154,6 +154,25 @@ def test_a_newer_schema_is_left_alone(store: PostgresStore, postgres_address: st
         PostgresStore(postgres_address)
     assert "newer Holdfast" in str(caught.value.hint)
     assert _texts(store) == ["before", "beside"]
+
+
+def test_a_schema_of_the_first_version_is_brought_up(
+    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it keeps stays, a process of its version goes on beside, and steps run once."""
+    address = f"{postgres_server.address}&schema=first_version"
+    monkeypatch.setattr(schema, "VERSION", 1)
+    monkeypatch.setattr(schema, "STEPS", schema.STEPS[:1])
+    with PostgresStore(address) as old:
+        old.create(KEY)
+        monkeypatch.undo()
+        for text in ("first", "second"):
+            with PostgresStore(address) as new:
+                new.append(KEY, [User(content=text)], expect=ANY_HEAD)
+                assert new.queues.claim("inbox", "w", 600) == []
+        old.append(KEY, [User(content="beside")], expect=ANY_HEAD)
+        assert _texts(old) == ["first", "second", "beside"]
+    _sql(postgres_server, "DROP SCHEMA first_version CASCADE")
 
 
 def test_missing_tables_are_named(store: PostgresStore, postgres_server: PostgresServer) -> None:

@@ -1,8 +1,14 @@
-"""The decision after a turn failed: try the message again, and when, or set it aside."""
+"""The decision after a try of a message: try it again, and when, or set it aside.
+
+A try that ended with an error counts: the message may be wrong. A claim that was lost says that its
+process ended, and most of the messages that a process had are not the cause: so lost claims have a
+larger bound, and a message that lost some is tried beside others of its kind no more. The message
+that ends its process each time is then the only one that goes on losing claims.
+"""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.errors import (
     HoldfastError,
@@ -14,8 +20,20 @@ from holdfast.errors import (
     TurnInProgress,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.queues.messages import QueuedMessage
+
 TRIES_MAX: Final = 5
-"""Tries of one message; a message that makes its process end counts, too."""
+"""Tries of one message that end with an error."""
+LOST_CLAIMS_MAX: Final = 20
+"""Lost claims of one message; a service that is restarted in a loop has its innocent messages
+answered long before, because they are tried one after the other."""
+SUSPECT_LOST_CLAIMS: Final = 3
+"""Lost claims after which a message may be what ends its process."""
+SUSPECT_SECONDS: Final = 1.0
+"""Until a suspect is claimed again that found another one running."""
 RETRY_SECONDS: Final = (5.0, 25.0, 120.0, 600.0)
 """Waits between the tries."""
 _BUSY_SECONDS: Final = 1.0
@@ -47,9 +65,28 @@ def next_try(error: BaseException, tries: int) -> NextTry | None:
     return None
 
 
-def is_exhausted(tries: int) -> bool:
-    """Return whether a message was claimed too often without any outcome: it may be the cause."""
-    return tries > TRIES_MAX
+def reason_to_set_aside(message: QueuedMessage) -> str | None:
+    """Return why a claimed message is not tried again, where its process ended too often."""
+    if message.lost_claims < LOST_CLAIMS_MAX:
+        return None
+    return f"set aside: {message.lost_claims} times the process ended that worked on it"
+
+
+def is_suspect(message: QueuedMessage) -> bool:
+    """Return whether a message may be what ends the processes that work on it."""
+    return message.lost_claims >= SUSPECT_LOST_CLAIMS
+
+
+def choose_suspect(
+    claimed: Sequence[QueuedMessage], *, has_suspect: bool
+) -> tuple[list[QueuedMessage], list[QueuedMessage]]:
+    """Split claimed messages into those to work on and those to give back: one suspect at a time.
+
+    The suspect with the fewest lost claims goes first: what ends its process has the most.
+    """
+    suspects = sorted(filter(is_suspect, claimed), key=lambda message: message.lost_claims)
+    held_back = suspects if has_suspect else suspects[1:]
+    return [message for message in claimed if message not in held_back], held_back
 
 
 def reason_of(error: BaseException) -> str:

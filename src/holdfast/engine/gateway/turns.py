@@ -12,7 +12,7 @@ from holdfast.core.flow.effects import Cancelled
 from holdfast.core.flow.events import SessionReset
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.queues.resets import is_reset_due
-from holdfast.core.queues.retries import is_exhausted, next_try, reason_of
+from holdfast.core.queues.retries import next_try, reason_of, reason_to_set_aside
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError, NoSuchSession
 
@@ -51,8 +51,7 @@ class MessageTurns:
         self._gateway.publish(message)
         limit = asyncio.timeout(self._options.turn_seconds)
         try:
-            if is_exhausted(message.tries):
-                reason = f"set aside: {message.tries - 1} tries ended without an outcome"
+            if reason := reason_to_set_aside(message):
                 await self._fail(message, reason)
                 return
             async with self._keep_claim(message):

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
+from holdfast.core.queues.retries import SUSPECT_SECONDS, choose_suspect, is_suspect
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError
 
@@ -41,7 +42,7 @@ class QueueWorker:
         self._claim_seconds = claim_seconds
         self._poll_seconds = poll_seconds
         self._wake = asyncio.Event()
-        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._tasks: dict[asyncio.Task[None], QueuedMessage] = {}
         self._is_stopping = False
 
     @property
@@ -50,7 +51,7 @@ class QueueWorker:
 
     def is_running(self, lane: str) -> bool:
         """Return whether a message of this lane is worked on here."""
-        return lane in self._tasks.values()
+        return any(message.lane == lane for message in self._tasks.values())
 
     def wake(self) -> None:
         """Look for messages now."""
@@ -62,11 +63,11 @@ class QueueWorker:
             self._wake.clear()
             free = self._limit - len(self._tasks)
             claimed = await self._claim(free) if free > 0 else []
-            for message in claimed:
+            for message in await self._hold_back_suspects(claimed):
                 task = asyncio.create_task(
                     self._work_on(message), name=f"{self._queue}: {message.lane}"
                 )
-                self._tasks[task] = message.lane
+                self._tasks[task] = message
                 task.add_done_callback(self._end)
             if len(claimed) < max(free, 1):
                 with contextlib.suppress(TimeoutError):
@@ -83,6 +84,18 @@ class QueueWorker:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+    async def _hold_back_suspects(self, claimed: list[QueuedMessage]) -> list[QueuedMessage]:
+        """Give back what must not run beside what runs, before anything is begun."""
+        has_suspect = any(map(is_suspect, self._tasks.values()))
+        begun, held_back = choose_suspect(claimed, has_suspect=has_suspect)
+        postpone = self._store.queues.postpone
+        for message in held_back:
+            with contextlib.suppress(HoldfastError):  # its claim runs out
+                await run_in_thread(
+                    postpone, message, SUSPECT_SECONDS, reason=message.reason, is_counted=False
+                )
+        return begun
 
     async def _work_on(self, message: QueuedMessage) -> None:
         await self._work(message)

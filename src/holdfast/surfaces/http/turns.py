@@ -50,6 +50,9 @@ class InboxMessage(Given, frozen=True, rename="camel"):
     owner: str
     state: MessageState
     tries: int
+    """Tries with an outcome, and the one that runs."""
+    lost_claims: int
+    """Claims without an outcome: the process ended that worked on it."""
     created: float
     changed: float
     due: float
@@ -148,6 +151,7 @@ def show(message: QueuedMessage, call: HttpCall, reply: str | None = None) -> In
         owner=message.owner,
         state=message.state,
         tries=message.tries,
+        lost_claims=message.lost_claims,
         created=message.created,
         changed=message.changed,
         due=message.due,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
@@ -63,8 +64,9 @@ class Arguments(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
     is_reading: ClassVar[bool] = True
     is_idempotent: ClassVar[bool] = True
 
+    @abstractmethod
     def call(self, workspace: CallerWorkspace) -> str:
-        raise NotImplementedError
+        """Return the answer, as text for a model."""
 
 
 class SessionSearch(Arguments):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.queues.retries import next_try, reason_of
+from holdfast.core.queues.retries import next_try, reason_of, reason_to_set_aside
 from holdfast.engine.gateway.worker import QueueWorker
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.opening import find_session
@@ -120,6 +120,9 @@ class UpdateIntake:
     async def _deal_with(self, message: QueuedMessage) -> None:
         update = msgspec.convert(message.body, IncomingUpdate)
         queues = self._gateway.store.queues
+        if reason := reason_to_set_aside(message):
+            await run_in_thread(queues.finish, message, "failed", reason=reason)
+            return
         try:
             if update.kind == "command":
                 await self._run_command(message, update)
@@ -180,7 +183,7 @@ class UpdateIntake:
             await run_in_thread(lambda: self._put(update, lane=f"{lane} queued", key=key))
             self._worker.wake()
             return
-        if message.tries > 1:  # a process ended while it ran, and may have done it
+        if message.lost_claims:  # a process ended while it ran, and may have done it
             text = answer_interrupted(update.text)
         else:
             session = await self._session_of(message, update)

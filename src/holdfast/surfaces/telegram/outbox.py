@@ -11,7 +11,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.queues.retries import RETRY_SECONDS, TRIES_MAX, NextTry
+from holdfast.core.queues.retries import (
+    RETRY_SECONDS,
+    TRIES_MAX,
+    NextTry,
+    reason_to_set_aside,
+)
 from holdfast.engine.gateway.worker import QueueWorker
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.surfaces.telegram.api import UNREACHED, TelegramError
@@ -105,11 +110,10 @@ class TelegramOutbox(TelegramReplies):
     async def send(self, message: QueuedMessage) -> None:
         """Send a claimed message, and store how that ended."""
         queues = self._store.queues
-        if message.tries > TRIES_MAX:
-            reason = f"set aside: {message.tries - 1} tries ended without an outcome"
+        if reason := reason_to_set_aside(message):
             await run_in_thread(lambda: queues.finish(message, "failed", reason=reason))
             return
-        if message.claims > 1 and not message.reason:
+        if message.lost_claims and not message.reason:
             self.sent_again += 1  # the process that had it ended, before or after it was sent
         try:
             number = await self._deliver(message.body)

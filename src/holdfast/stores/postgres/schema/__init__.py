@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import StoreUnavailable
 from holdfast.stores.postgres.schema.functions import FUNCTIONS_1
-from holdfast.stores.postgres.schema.tables import TABLES_1
+from holdfast.stores.postgres.schema.tables import TABLES_1, TABLES_2
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.connections import Connection, Connections
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of the tables that this code works with."""
 
 LIVE: Final = 0
@@ -27,7 +27,7 @@ TRASHED: Final = 1
 ERASING: Final = 2
 """The state of a session whose erasure has begun."""
 
-STEPS: Final = (TABLES_1 + FUNCTIONS_1,)
+STEPS: Final = (TABLES_1 + FUNCTIONS_1, TABLES_2)
 """The statements that lead from each version to the next."""
 assert len(STEPS) == VERSION
 

@@ -170,3 +170,8 @@ CREATE INDEX messages_lane ON {s}.messages (md5(lane), id);
 CREATE INDEX messages_session ON {s}.messages (md5(session)) WHERE session <> '';
 """
 """Everything: sessions, payloads, the audit log, summaries, notes, the memory index, queues."""
+
+TABLES_2: Final = """
+ALTER TABLE {s}.messages ADD COLUMN lost_claims integer NOT NULL DEFAULT 0;
+"""
+"""Claims of messages that had no outcome."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.queues.bodies import decode_body, encode_body, is_same
+from holdfast.core.queues.bodies import encode_body, is_same
+from holdfast.core.queues.messages import MESSAGE_COLUMNS, read_message
 from holdfast.errors import KeyReused
-from holdfast.ports.queues import QueuedMessage
 from holdfast.stores.postgres.rows import to_bytes, to_text
 
 if TYPE_CHECKING:
@@ -18,20 +18,16 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from holdfast.core.log.records import Json
-    from holdfast.ports.queues import MessageState, NewMessage
+    from holdfast.core.queues.messages import MessageState, NewMessage, QueuedMessage
     from holdfast.stores.postgres.connections import Connections
 
 _NOW: Final = "clock_timestamp()"
 _LATER: Final = f"{_NOW} + make_interval(secs => %(seconds)s)"
-
-
-def _epoch(column: str) -> str:
-    return f"extract(epoch FROM m.{column})::float8"
-
-
-_COLUMNS: Final = f"""m.id, m.queue, m.lane, m.owner, m.session, m.key, m.body, m.state, m.tries,
-  m.claims, {_epoch("created")}, {_epoch("changed")}, {_epoch("due")}, m.holder, {_epoch("since")},
-  m.reason, m.result"""
+_TIMES: Final = ("created", "changed", "due", "since")
+_COLUMNS: Final = ", ".join(
+    f"extract(epoch FROM m.{name})::float8" if name in _TIMES else f"m.{name}"
+    for name in MESSAGE_COLUMNS
+)
 _SAME_KEY: Final = """m.queue = %(queue)s AND md5(m.owner) = md5(%(owner)s)
   AND md5(m.key) = md5(%(key)s)"""
 _PUT: Final = """WITH locked AS (
@@ -49,15 +45,17 @@ _CLAIM: Final = f"""WITH first AS (
         AND before.state IN ('waiting', 'running'))
     ORDER BY m.id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
   )
-  UPDATE {{s}}.messages AS m SET state = 'running', tries = m.tries + 1,
-    claims = m.claims + 1, holder = %(holder)s,
-    since = {_NOW}, until = {_LATER}, changed = {_NOW}
+  UPDATE {{s}}.messages AS m SET state = 'running',
+    tries = m.tries + (m.state = 'waiting')::int,
+    lost_claims = m.lost_claims + (m.state = 'running')::int, claims = m.claims + 1,
+    holder = %(holder)s, since = {_NOW}, until = {_LATER}, changed = {_NOW}
   FROM first WHERE m.id = first.id RETURNING {_COLUMNS}"""
 _CHANGE: Final = f"""UPDATE {{s}}.messages AS m SET changed = {_NOW}, %s
   WHERE m.id = %%(id)s AND %s RETURNING m.id"""
 _HELD: Final = "m.claims = %(claims)s AND m.state = 'running'"
 _RELEASE_ALL: Final = f"""UPDATE {{s}}.messages AS m SET state = 'waiting', due = {_NOW},
-  changed = {_NOW} WHERE m.queue = %(queue)s AND m.state = 'running' RETURNING m.id"""
+  changed = {_NOW}, tries = m.tries - 1, lost_claims = m.lost_claims + 1
+  WHERE m.queue = %(queue)s AND m.state = 'running' RETURNING m.id"""
 _FORGET: Final = f"""DELETE FROM {{s}}.messages AS m
   WHERE m.changed <= {_NOW} - make_interval(secs => %(seconds)s)
   AND m.state IN ('answered', 'delivered', 'dropped') RETURNING m.id"""
@@ -183,7 +181,7 @@ class PostgresQueues(_QueueReader):
         return len(self._rows("release messages", _RELEASE_ALL, {"queue": queue}))
 
     def retry(self, message_id: int) -> bool:
-        changes = f"state = 'waiting', tries = 0, due = {_NOW}"
+        changes = f"state = 'waiting', tries = 0, lost_claims = 0, due = {_NOW}"
         return self._move(message_id, changes, "m.state IN ('failed', 'dropped')")
 
     def drop(self, message_id: int, reason: str) -> bool:
@@ -223,24 +221,4 @@ def _where(queue: str | None, owner: str | None, lane: str | None) -> tuple[str,
 
 
 def _read(row: Sequence[Any]) -> QueuedMessage:
-    message_id, queue, lane, owner, session, key, body, state, tries, claims, *rest = row
-    created, changed, due, holder, since, reason, result = rest
-    return QueuedMessage(
-        id=message_id,
-        queue=queue,
-        lane=to_text(lane),
-        owner=to_text(owner),
-        session=to_text(session),
-        key=to_text(key),
-        body=decode_body(body),
-        state=state,
-        tries=tries,
-        claims=claims,
-        created=created,
-        changed=changed,
-        due=due,
-        holder=to_text(holder),
-        since=since,
-        reason=to_text(reason),
-        result=None if result is None else decode_body(result),
-    )
+    return read_message(row, to_text)

@@ -107,7 +107,7 @@ def a_claim_that_ran_out_is_taken_over(store: SessionStore) -> None:
     store.queues.put(_new("k1"))
     (old,) = store.queues.claim("inbox", "slow", 0.0)
     (new,) = store.queues.claim("inbox", "next", _LONG)
-    assert (new.id, new.tries, new.holder) == (old.id, 2, "next")
+    assert (new.id, new.tries, new.lost_claims, new.holder) == (old.id, 1, 1, "next")
     assert not store.queues.renew(old, _LONG)
     assert not store.queues.finish(old, "answered")
     assert not store.queues.postpone(old, 0)
@@ -149,9 +149,33 @@ def work_that_was_not_begun_is_no_try(store: SessionStore) -> None:
     (old,) = store.queues.claim("inbox", "w", _LONG)
     assert store.queues.postpone(old, 0, is_counted=False)
     (new,) = store.queues.claim("inbox", "v", _LONG)
-    assert (old.tries, new.tries) == (1, 1)
+    assert (old.tries, new.tries, new.lost_claims) == (1, 1, 0)
     assert not store.queues.finish(old, "answered")
     assert store.queues.finish(new, "answered")
+
+
+def a_claim_without_an_outcome_is_lost(store: SessionStore) -> None:
+    """Tries are those that had an outcome; claims that ran out or were released are apart."""
+    queues = store.queues
+    put = queues.put(_new("a1"))
+    tries = lost = 0
+    for ending in ("postponed", "ran out", "released", "released", "given back", "ran out") * 2:
+        (held,) = queues.claim("inbox", "w", 0.0 if ending == "ran out" else _LONG)
+        assert (held.tries, held.lost_claims) == (tries + 1, lost), ending
+        if ending == "postponed":
+            tries += 1
+            assert queues.postpone(held, 0, reason="overloaded")
+        elif ending == "given back":
+            assert queues.postpone(held, 0, is_counted=False)
+        else:
+            lost += 1
+            assert ending == "ran out" or queues.release_all("inbox") == 1
+    (held,) = queues.claim("inbox", "w", _LONG)
+    assert (held.tries, held.lost_claims) == (tries + 1, lost) == (3, 8)
+    assert queues.finish(held, "failed", reason="no")
+    assert queues.retry(put.id)
+    (held,) = queues.claim("inbox", "w", _LONG)
+    assert (held.tries, held.lost_claims) == (1, 0)
 
 
 def a_message_that_was_set_aside_can_be_tried_again(store: SessionStore) -> None:

@@ -1,0 +1,82 @@
+"""Messages in queues, and the reading of a stored one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from holdfast.core.queues.bodies import decode_body
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.core.log.records import Json
+
+MessageState = Literal["waiting", "running", "answered", "delivered", "failed", "dropped"]
+"""`failed` is set aside after too many tries, `dropped` by a person; both can be tried again."""
+MESSAGE_STATES: Final[tuple[MessageState, ...]] = (
+    *("waiting", "running", "answered", "delivered", "failed", "dropped"),
+)
+FINISHED: Final[tuple[MessageState, ...]] = ("answered", "delivered", "failed", "dropped")
+"""The states in which a message does not hold up its lane."""
+
+
+class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message for a queue."""
+
+    queue: str
+    """`inbox`, or the name of an outbox."""
+    lane: str
+    key: str
+    """Names the message: one with the same key, queue and owner is kept once."""
+    body: Json
+    owner: str = ""
+    session: str = ""
+    """The session that it is about, `agent/id`; an erasure of the session takes it along."""
+
+
+class QueuedMessage(NewMessage, frozen=True, kw_only=True):
+    """A message in a queue, as it was when it was read."""
+
+    id: int
+    """Larger than that of every message before it in its lane."""
+    state: MessageState
+    tries: int
+    """The tries with an outcome since it came, or since a person asked for another; with the
+    one that runs."""
+    lost_claims: int
+    """The claims without an outcome in that time: the process that had it ended, or was stopped
+    for longer than the claim."""
+    claims: int
+    """The number of claims ever; it names the newest one."""
+    created: float
+    changed: float
+    due: float
+    """Not tried before this time."""
+    holder: str = ""
+    """The one who works on it, in the words of `claim`."""
+    since: float | None = None
+    """The time of the claim."""
+    reason: str = ""
+    """The reason of the last failure, in a sentence."""
+    result: Json | None = None
+
+
+MESSAGE_COLUMNS: Final = (
+    *("id", "queue", "lane", "owner", "session", "key", "body", "state", "tries", "lost_claims"),
+    *("claims", "created", "changed", "due", "holder", "since", "reason", "result"),
+)
+"""The columns of a row that `read_message` reads, in their order: stores select them by name."""
+_TEXTS: Final = ("lane", "owner", "session", "key", "holder", "reason")
+_BODIES: Final = ("body", "result")
+
+
+def read_message(row: Sequence[Any], text: Callable[[Any], str] = str) -> QueuedMessage:
+    """Return the message of a row; `text` reads the columns that hold any text."""
+    fields = dict(zip(MESSAGE_COLUMNS, row, strict=True))
+    for name in _TEXTS:
+        fields[name] = text(fields[name])
+    for name in _BODIES:
+        fields[name] = None if fields[name] is None else decode_body(fields[name])
+    return QueuedMessage(**fields)
