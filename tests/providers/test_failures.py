@@ -174,7 +174,7 @@ def test_numbers_survive_the_sdk(server: Server) -> None:
     [
         (502, "<html><head><title>502 Bad Gateway</title></head></html>", "transport"),
         (400, "", "ambiguous"),
-        (413, "", "payload_too_large"),
+        (413, "", "context_overflow"),
         (429, "", "rate_limit"),
         (401, "", "auth"),
         (500, "", "transport"),

@@ -636,7 +636,21 @@ NEAR_MISSES: tuple[Case, ...] = (
         400,
     ),
     # size in bytes
-    Case("payload_too_large", "drop_or_shrink_media_then_shrink_input", "", 413),
+    Case(
+        "payload_too_large",
+        "drop_or_shrink_media_then_shrink_input",
+        "the pictures that have piled up exceed the request size of 30 MB",
+        413,
+    ),
+    Case(
+        "quota_billing", "stop_and_tell_user", "Endpoint paused: its inference limit is used", 503
+    ),
+    Case(
+        "invalid_request",
+        "fix_parameters",
+        "give only one of max_tokens and max_completion_tokens",
+        400,
+    ),
     Case(
         "payload_too_large",
         "drop_or_shrink_media_then_shrink_input",
@@ -1463,6 +1477,10 @@ PROBES: tuple[Probe, ...] = (
 )
 
 LEARNED_OVERFLOWS: tuple[Case, ...] = (
+    overflow("this turn would exceed session max length", 500),
+    overflow("max tokens of 65,536 exceeded", limit=65_536),
+    overflow("cannot truncate the prompt to 4096 tokens: 5120 required", limit=4_096, sent=5_120),
+    overflow("too many total text bytes in the messages"),
     overflow("Your prompt is too long: max tokens allowed is 300, got 412", limit=300, sent=412),
     overflow(
         "12010 input tokens were passed and 0 output tokens requested, but the context length is "

@@ -18,6 +18,7 @@ from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.view import ProjectionCache
+from holdfast.core.turn.facts import judge
 from holdfast.core.turn.recovery import Recovery, Remedy, Tries, final_error, is_smaller, remedy
 from holdfast.core.turn.run import Bounds, RunOptions, RunSettings, RunState
 from holdfast.errors import ContextOverflow, ModelError
@@ -122,11 +123,10 @@ def test_a_refusal_without_a_word_is_judged_by_our_own_count() -> None:
     mute = Failure(kind="ambiguous", action="decide_by_own_estimate")
     assert after(mute).step == "give-up"
     full = msgspec.structs.replace(PLAN, window=Window(PLAN.tokens.total))
-    found = remedy(mute, full, Bounds(), Tries(), OPTIONS)
-    assert found.step == "shrink"
-    error = final_error(FailedCall(mute), full, "x")
+    judged = judge(mute, full)
+    assert remedy(judged, full, Bounds(), Tries(), OPTIONS).step == "shrink"
+    error = final_error(FailedCall(judged), full, "x")
     assert isinstance(error, ContextOverflow)
-    assert error.failure is mute
     assert error.parts["request"] == error.parts["window"] == PLAN.tokens.total
 
 

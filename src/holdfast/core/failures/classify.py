@@ -119,6 +119,8 @@ def learned_window(failure: Failure) -> int | None:
     if failure.kind != "context_overflow" or failure.action not in _FIX_INPUT:
         return None
     limit = failure.limit
+    if _IN_BYTES.search(failure.message.casefold()):
+        return None
     if limit is None or not WINDOW_TOKENS_LEARNED_MIN <= limit <= WINDOW_TOKENS_LEARNED_MAX:
         return None
     return limit
@@ -194,6 +196,8 @@ def _read_quantities(rule: Rule, seen: _Seen) -> Quantities:
     limit, given, output = seen.counts
     if rule.kind == "output_limit":
         return Quantities(limit, None, given if output is None else output)
+    if rule.action == "shrink_input" and limit and given and output is None and given < limit:
+        return Quantities(given, limit)  # whichever came first: too much is more than the limit
     return Quantities(limit, given, output)
 
 
@@ -214,4 +218,6 @@ def _without_codes(text: str, code: str) -> str:
 
 _SO_FAR: Final = r"\bcurrent(?:ly)?\W+\d"
 """Wordings that sum the requests of a minute; the sum says nothing about this request."""
+_IN_BYTES: Final = lazy_pattern(r"\A(?!.*\btokens?\b).*\b(?:bytes|characters|chars)\b", re.DOTALL)
+"""A text that counts, but no tokens."""
 _SAID_CODE: Final = lazy_pattern(r"<[45]\d\d>|\(2013\)|^\W*[45]\d\d\b")

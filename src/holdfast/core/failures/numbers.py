@@ -70,6 +70,7 @@ after_output:
         (?:completion|output|response|generat|reply|answer)
     ^ ?(?:{output_name}|(?:output|completion|new) tokens?|generated)\b
 after_limit:
+    ^ (?:was |is |has been )?exceeded\W*(?:$|by\b)
     ^\W*(?:tokens? )?(?:max(?:imum)?\b|limit|token limit|token context|context|allowed|\
         window|is the max|以内)
 after_input:
@@ -102,7 +103,7 @@ input_words:
     \bcontain(?:s|ed|ing)?|\bha[sd]|\bhave|\bgot|\bgiven|\breceived|\bresult(?:s|ed)? in|\binputs?
     \bprompts?|\bmessages?|\bcount|\blength|\bn_keep|\bn_prompt_tokens|\bvalue|\bactual|\bsent
     \btoo (?:long|large|big|many)(?: tokens)?|\bsize|\bconversation|\brequest|\bhistory|\btokens
-    \byours|\bprovided|\bestimated|\bconsum\w+|\bneeds?|\brequires?|\bcame to|\bcurrent(?:ly)?
+    \byours|\bprovided|\bestimated|\bconsum\w+|\bneeds?|\brequire[sd]?|\bcame to|\bcurrent(?:ly)?
     \bpassed|\bfound|\bcontext|\btranscript|\bis
 before_input: {input_words}{glue}
 before_chinese_input: (?:输入|提示|长度|当前|请求|实际|消息|上下文|共)[\u4e00-\u9fff:, ]{0,10}$
@@ -181,6 +182,9 @@ def _settle(numbers: list[_Number]) -> Quantities:
     limits = [number.value for number in numbers if number.role == "limit"]
     if given is None and len(limits) == 2 and limits[0] > limits[1]:
         given, limit = limits  # "the context length (40000) is above the maximum (32768)"
+    inputs = [number.value for number in numbers if number.role == "input" and number.value]
+    if limit is None and output is None and len(set(inputs)) == len(inputs) == 2:
+        limit, given = sorted(inputs)  # "cannot truncate the prompt to 4096, it needs 5120"
     if total is not None and output is not None and total > output:
         given = total - output
     open_ends = [number.value for number in numbers if not number.role and number.value >= OPEN_MIN]

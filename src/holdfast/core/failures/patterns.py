@@ -42,6 +42,7 @@ plan:
     \b(?:session|usage|weekly|daily|monthly|5-?hour|five-?hour|plan|message|\
         opus) limits?\b(?!ed)(?! (?:is |of )?\d+ tokens)
     limit.{0,30}\bresets?\b|quota will reset|regain access|\ballowance\b
+    \binference limits?\b|\b(?:service|endpoint|deployment) (?:is |was |has been )?paused\b
     使用上限|(?:限额|额度|用量).{0,24}重置
 money:
     \bcredits?\b|\bbilling\b|\bpayment\b|\bafford\b
@@ -110,7 +111,10 @@ output_cap_plainly:
     maximum value for {max_output}
     supports? (?:at most|up to) \d+ (?:completion|output) tokens
 sent: \b(?:prompt|inputs?|messages|conversation|context|history)
+# Of a context: the cap on a reply is a parameter, and has its name or its value beside it.
+context_cap: \bmax(?:imum)? tokens? of \d+ (?:was |is |has been )?exceeded
 not_output_cap:
+    {context_cap}
     context[-_ ](?:length|window|size|limit)|max_model_len|n_ctx|上下文
     input length and|(?:inputs?|prompt)(?: tokens?| token count| length)? ?(?:\+|plus|and|or)[ ]
     in the (?:messages|prompt)|in your prompt|\b(?:input|prompt)[_ ]tokens|prompt length
@@ -119,6 +123,8 @@ not_output_cap:
     \bstream(?:ing)?\b|budget_tokens|thinking
     unsupported parameter|not supported|unknown parameter|unrecogni[sz]ed
     at least 1\b|(?:an|valid) integer|below min|positive|is required|null
+two_caps:
+    max_tokens\b.{0,60}max_completion_tokens|max_completion_tokens\b.{0,60}max_tokens
 # What is left for the reply was worked out, and is less than nothing.
 no_room: {max_output}.{0,40}?(?:at least|positive|greater|less than|below|>=?).{0,30}?-\d{2,}
 empty_reply: too long|exceed|truncat|empty
@@ -204,7 +210,8 @@ window:
     context[-_ ]?(?:length|window|size|limits?|capacity|len|budget)
     n(?:um)?_ctx\w*|max(?:imum)? context\b
     max_(?:model_len|seq_len\w*|input_\w+|prompt_\w+|position_\w+|context_\w+)
-    max(?:imum)?(?: allowed| supported)? (?:model|sequence|input|prompt|context)[- ]?\
+    (?:model|session|sequence|input|prompt|context|total) max(?:imum)? (?:length|len|size|tokens?)
+    max(?:imum)?(?: allowed| supported)? (?:model|session|sequence|input|prompt|context)[- ]?\
         (?:sequence )?(?:token )?(?:lengths?|len|size|tokens?|limit)
     (?:input|prompt|model)(?:[- ]tokens?)?[- ](?:length[- ])?limits?
     position embeddings
@@ -214,7 +221,7 @@ over:
     \bbeyond\b|\babove\b|\bover the\b|\bout of\b
     (?:does|do|did|can|could|will|would) ?(?:not|nt) (?:be )?(?:fit|accommodate)
     cannot (?:fit|be longer|accommodate)
-    no (?:more )?(?:room|space)|not enough (?:room|space)|insufficient
+    (?:no|no more|not enough|out of|insufficient) (?:room|space)|insufficient
     \breached\b|\bis full\b|\bexhausted\b|\bhit the\b
     >=?|≥
 input: inputs?|prompts?|messages|conversation|context|history|transcript|dialog(?:ue)?
@@ -252,10 +259,9 @@ overflow:
     {window}(?: (?:for|of) (?:this|the) model)? (?:is|of|=|:)? ?(?:only )?\d+.{0,120}?\
         (?:requested|request|resulted|contains?|has|have|got|prompt|input|messages|however|but|\
         tokens)
-    \d+ (?:token )?max(?:imum)? context
     context(?: is| was)? (?:too (?:long|large|big)|exceed\w*|overflow\w*|full\b)
-    (?:only (?:supports?|allows?|accepts?|has)|(?:supports?|allows?|accepts?|limited to|has)\
-        (?: only| up to| at most| a maximum of)+) \d+ ?[km]?(?: tokens?)?(?: of)? context
+    (?:(?:only|up to|at most|maximum of|limited to)(?: (?:supports?|allows?|accepts?|has))? \
+        \d+ ?[km]?(?: tokens?)?(?: of)?|\d+ (?:token )?max(?:imum)?) context
     (?:larger|longer|bigger)[- ]context model
     # A prompt, and that it is too long.
     \bprompts?(?: tokens?| token count| size| length| text| is| was| are){0,2} (?:\(?[\d~ ]+\
@@ -291,7 +297,8 @@ overflow:
     (?:prompt|input) ?(?:\+|plus|and) ?(?:completion|output|generation).{0,60}(?:exceed|over|larger)
     # What the length must be.
     inputs? (?:must|should|can) (?:only )?(?:have|be|contain) (?:less|fewer|at most|no more|shorter)
-    range of (?:input|total) length|max(?:imum)? input characters|model max length exceeded
+    range of (?:input|total) length|max(?:imum)? input characters
+    {context_cap}|cannot truncate.{0,40}\d.{0,30}\b(?:required?|needs?|needed)\b
     max(?:imum)? (?:prompt|input) (?:length|size|tokens?|characters?)(?: is| of|:)? \d+
     # What to do about it.
     {shorten} (?:the |your )?(?:length of |size of )?(?:the |your |either )?(?:messages|prompt|\
@@ -302,14 +309,14 @@ overflow:
     find (?:a )?(?:memory|kv) slot|{chinese_overflow}|{other_tongues}
 # Wordings that a server which is merely busy uses too: its status decides first.
 loose_overflow:
-    \binput (?:text )?(?:is |was )?too (?:long|large|big)
-    too many (?:input |prompt |total )?tokens
+    \b(?:{input}|request|sequence)(?: text| history)?(?: is| are| was| has become)? too \
+        (?:long|large|big)
+    too many (?:input |prompt |total |text ){0,2}(?:tokens|bytes|characters)
     token[-_ ]?limit(?: has been| was| is)? ?(?:exceeded|reached|hit)
     exceed\w*.{0,30}token[-_ ]?limit
     exceed\w*.{0,30}\d+ tokens|\d+ tokens.{0,30}exceed
     tokens? exceed\w*
     exceed\w* (?:the )?(?:maximum|max|allowed|limit)(?: number)?(?: of)? tokens
-    request (?:is )?too long|messages? (?:are|history is) too (?:long|large)
     (?:input|request|sequence|text) (?:token )?length .{0,40}exceed
     over(?: the)? (?:token|context) limit|context limit
 plus_output:

@@ -94,6 +94,8 @@ class Rule(msgspec.Struct, frozen=True):
 _Outcome: TypeAlias = tuple[Kind, Action, str]
 _CONFIG: _Outcome = ("config_error", "stop_and_tell_user", "config")
 _OVERFLOW: _Outcome = ("context_overflow", "shrink_input", "input")
+_MUTE_OVERFLOW: _Outcome = ("context_overflow", "shrink_input", "no_body")
+_UNSPECIFIC: _Outcome = ("invalid_request", "fix_parameters", "unspecific")
 _PARAMETER: _Outcome = ("invalid_request", "fix_parameters", "parameter")
 _WITH_OUTPUT: _Outcome = ("context_overflow", "lower_output_then_shrink_input", "input_plus_output")
 _RATE: _Outcome = ("rate_limit", "wait_and_retry", "transient")
@@ -206,6 +208,13 @@ _ROWS: Final[tuple[Rule, ...]] = (
     Rule("credentials", *_AUTH, text="{auth}", unless="{overflow}"),
     # The cap on the output.
     Rule("no room for output", *_WITH_OUTPUT, text="{no_room}"),
+    Rule(
+        "two caps",
+        *_PARAMETER,
+        text="{two_caps}",
+        also=r"both|together|same time|only one|one of|either|instead|mutually|conflict",
+        unless="{over}",
+    ),
     Rule("output cap, plainly", *_OUTPUT_CAP, text="{output_cap_plainly}"),
     Rule("output cap", *_OUTPUT_CAP, text="{output_cap}", unless="{not_output_cap}"),
     # Requests that are wrong whatever their length.
@@ -214,6 +223,14 @@ _ROWS: Final[tuple[Rule, ...]] = (
     Rule("one long text", *_LONG_STRING, text="{long_content}"),
     Rule("one long string", *_PARAMETER, text="{long_string}"),
     Rule("tools", "invalid_request", "reduce_tools", "tools", text="{tools}"),
+    Rule(
+        "media, too large",
+        *_PAYLOAD,
+        status=(413,),
+        text="{media}",
+        also=r"\b(?:images|pictures|photos|pages|documents|attachments|media|total|accumulat\w+)\b",
+        unless="{not_media}|\bpixels\b|\bdimension",
+    ),
     Rule("media", *_MEDIA, text="{media}", unless="{not_media}"),
     Rule("thinking", *_THINKING, text="{thinking}"),
     Rule("thought signature", *_SIGNATURE, text=r"thought[-_ ]?signature"),
@@ -233,6 +250,7 @@ _ROWS: Final[tuple[Rule, ...]] = (
     Rule("no such model, by code", *_CONFIG, marks=r"modelnotfound|deploymentnotfound"),
     # Overflows.
     Rule("warning line", *_LOG_WARNING, text="{warning}"),
+    Rule("overflow of a context, by its cap", *_OVERFLOW, text="{context_cap}"),
     Rule(
         "overflow with output",
         *_WITH_OUTPUT,
@@ -257,6 +275,7 @@ _ROWS: Final[tuple[Rule, ...]] = (
         is_html=False,
     ),
     Rule("overflow, loosely", *_OVERFLOW, text="{loose_overflow}", is_html=False),
+    Rule("too large, nothing said", *_MUTE_OVERFLOW, status=(413,), text="{nothing}"),
     Rule("payload, by status", *_PAYLOAD, status=(413,)),
     Rule("payload, by code", *_PAYLOAD, marks=r"(?:request|payload|entity|content|body)toolarge"),
     Rule("credentials, by code", *_AUTH, marks="{auth_code}"),
@@ -273,9 +292,9 @@ _ROWS: Final[tuple[Rule, ...]] = (
     Rule("server, by status", *_SERVER, status=_SERVER_STATUS),
     # Everything else.
     Rule("nothing said", *_NO_BODY, status=(400,), text="{nothing}"),
-    Rule("refused", *_PARAMETER, status=(*range(400, 500),)),
-    Rule("refused, by code", *_PARAMETER, marks="{refused_code}"),
-    Rule("refused, loosely", *_PARAMETER, text="{refused}"),
+    Rule("refused", *_UNSPECIFIC, status=(*range(400, 500),)),
+    Rule("refused, by code", *_UNSPECIFIC, marks="{refused_code}"),
+    Rule("refused, loosely", *_UNSPECIFIC, text="{refused}"),
     Rule("server, by code", *_SERVER, marks=r"servererror|internalerror|apierror\b"),
 )
 """In order. A `{name}` in a pattern is an entry of the table in `patterns`."""

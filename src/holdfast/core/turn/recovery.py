@@ -2,7 +2,7 @@
 
 Every step makes the next request smaller in the dimension that was refused, or waits, or gives up
 with one clear error. Rate limits, billing and authentication never touch the history; an unknown
-failure is not an overflow.
+failure is not an overflow, unless the facts say so (`facts.judge`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core.failures.classify import WINDOW_TOKENS_LEARNED_MIN, learned_window
-from holdfast.core.models.messages import Image, Thinking, ToolAnswer
+from holdfast.core.models.messages import Image, Thinking
+from holdfast.core.turn.facts import blocks_of, judge
 from holdfast.core.turn.run import Bounds
 from holdfast.errors import CannotFit, ContextOverflow, HoldfastError, ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from holdfast.core.failures.classify import Failure
     from holdfast.core.flow.effects import FailedCall
-    from holdfast.core.models.messages import Block
     from holdfast.core.projection.project import Plan
     from holdfast.core.turn.run import RunOptions, RunState
 
@@ -45,8 +43,6 @@ _OUTPUT_MIN: Final = 512
 """The shortest output limit that is worth a request, in tokens."""
 _WAIT_SECONDS: Final = 2.0
 """The first wait where the provider states none; each further one is twice as long."""
-_FULL: Final = 0.8
-"""Share of the window from which an unexplained refusal counts as an overflow."""
 
 _MESSAGE_CHARS: Final = 300
 """Of a provider's error message, for ours."""
@@ -84,11 +80,11 @@ def remedy(
         return Remedy("give-up", bounds, f"after {tries.recoveries} smaller requests")
     if failure.kind == "output_limit":
         return _lower_output(plan, bounds, failure.limit or plan.budget.output_reserve // 2)
-    if failure.kind in _OVERFLOWS or _looks_full(failure, plan):
+    if failure.kind in _OVERFLOWS:
         return _overflow(failure, plan, bounds, tries)
     if failure.kind == "payload_too_large" or failure.action == "shrink_or_drop_images":
         return _fewer_bytes(plan, bounds, tries)
-    if failure.action == "strip_or_restore_thinking_and_retry_once" and _has(plan, Thinking):
+    if failure.action == "strip_or_restore_thinking_and_retry_once" and blocks_of(plan, Thinking):
         target = bounds.target or plan.target
         dialect = msgspec.structs.replace(target.dialect, replays_thinking=False)
         plain = msgspec.structs.replace(target, dialect=dialect)
@@ -146,6 +142,11 @@ class Recovery:
         plan, failed = self._refused
         return final_error(failed, plan, f"no smaller request is possible: {error}")
 
+    def judge(self, plan: Plan, failed: FailedCall) -> FailedCall:
+        """Return a failure as the request and what was answered before explain it."""
+        failure = judge(failed.failure, plan, self._run.answered)
+        return msgspec.structs.replace(failed, failure=failure)
+
     def take(self, plan: Plan, failed: FailedCall) -> Remedy:
         """Decide the next step after a failure, and apply what it taught."""
         found = remedy(failed.failure, plan, self.bounds, self._tries, self._run.options)
@@ -172,8 +173,8 @@ def is_smaller(plan: Plan, refused: Plan) -> bool:
     return (
         plan.tokens.total <= _MARGIN * refused.tokens.total
         or plan.prompt.output_tokens < refused.prompt.output_tokens
-        or len(_blocks(plan, Image)) < len(_blocks(refused, Image))
-        or len(_blocks(plan, Thinking)) < len(_blocks(refused, Thinking))
+        or len(blocks_of(plan, Image)) < len(blocks_of(refused, Image))
+        or len(blocks_of(plan, Thinking)) < len(blocks_of(refused, Thinking))
     )
 
 
@@ -181,7 +182,7 @@ def final_error(failed: FailedCall, plan: Plan, detail: str) -> ModelError:
     """The one clear error to raise when recovery ends."""
     failure = failed.failure
     where = plan.target.model or plan.target.provider or plan.target.dialect.full_name
-    if failure.kind in _OVERFLOWS or _looks_full(failure, plan):
+    if failure.kind in _OVERFLOWS:
         total, window = plan.tokens.total, plan.window
         return ContextOverflow(
             f"`{where}` refused a request of {total:,} tokens by our count as too large "
@@ -270,7 +271,7 @@ def _lower_output(plan: Plan, bounds: Bounds, tokens: int) -> Remedy:
 
 def _fewer_bytes(plan: Plan, bounds: Bounds, tries: Tries) -> Remedy:
     """Fewer bytes, not fewer tokens: drop pictures first, the oldest of them."""
-    pictures = len(_blocks(plan, Image))
+    pictures = len(blocks_of(plan, Image))
     target = bounds.target or plan.target
     if pictures:
         kept = pictures // 2
@@ -281,27 +282,5 @@ def _fewer_bytes(plan: Plan, bounds: Bounds, tries: Tries) -> Remedy:
     return Remedy("shrink", _with(bounds, at_most=most), f"to at most {most:,} tokens")
 
 
-def _looks_full(failure: Failure, plan: Plan) -> bool:
-    """Take an unexplained refusal for an overflow if our own estimate says so."""
-    is_unexplained = failure.action == "decide_by_own_estimate"
-    return is_unexplained and plan.tokens.total > _FULL * plan.window.tokens
-
-
 def _with(bounds: Bounds, **changes: object) -> Bounds:
     return msgspec.structs.replace(bounds, **changes)
-
-
-def _has(plan: Plan, kind: type[Block]) -> bool:
-    return bool(_blocks(plan, kind))
-
-
-def _blocks(plan: Plan, kind: type[Block]) -> list[Block]:
-    return [block for block in _all_blocks(plan) if isinstance(block, kind)]
-
-
-def _all_blocks(plan: Plan) -> Iterator[Block]:
-    for message in plan.prompt.messages:
-        for block in message.blocks:
-            yield block
-            if isinstance(block, ToolAnswer):
-                yield from block.content

@@ -132,6 +132,7 @@ def _fit(run: RunState, recovery: Recovery) -> Flow[tuple[Plan, str]]:
 
 def _recover(recovery: Recovery, plan: Plan, failed: FailedCall) -> Flow[None]:
     """Learn from a failure, wait where that helps, or give up with one clear error."""
+    failed = recovery.judge(plan, failed)
     found = recovery.take(plan, failed)
     yield Emit(CallFailed("turn", failed.failure, found.step, found.detail, found.seconds))
     if found.step == "give-up":
