@@ -8,7 +8,7 @@
 | `HOLDFAST_MODEL`   | the model that `holdfast chat` talks to         | `offline`   |
 | `HOLDFAST_SECRETS` | names of variables whose values are secrets,    | none        |
 |                    | with commas between them                        |             |
-| `TELEGRAM_BOT_TOKEN` | the bot that `holdfast telegram` runs        | none        |
+| `TELEGRAM_BOT_TOKEN` | the bot that `telegram` and `serve` run      | none        |
 | `NO_COLOR`         | no colours in the terminal, whatever its value  | unset       |
 """
 
@@ -43,7 +43,7 @@ class Settings:
     """The address of other blobs than the store's own."""
 
     telegram_token: str = field(default="", repr=False)
-    """The token of the bot that `holdfast telegram` runs; never written anywhere."""
+    """The token of the bot that `holdfast telegram` and `serve` run; never written anywhere."""
 
     def __post_init__(self) -> None:
         check_name("agent", self.agent)

@@ -13,7 +13,7 @@ import pytest
 from holdfast.core.projection.policy import Policy
 from holdfast.errors import BadSetting
 from holdfast.surfaces.request_preview import policy_from
-from holdfast.surfaces.serve_settings import ServeSettings, load_settings, load_tools
+from holdfast.surfaces.serve_settings import ServeSettings, TelegramTable, load_settings, load_tools
 
 PAGE = Path(__file__).parents[2] / "docs" / "gateway.md"
 
@@ -52,6 +52,7 @@ def test_every_key_is_documented() -> None:
         assert set(given[table]) == _keys(kind), table
     agent = next(f.type for f in msgspec.structs.fields(ServeSettings) if f.name == "agents")
     assert set(given["agents"]["main"]) == _keys(agent.__args__[1])
+    assert set(given["telegram"]) == _keys(TelegramTable)
     token = next(f.type for f in msgspec.structs.fields(ServeSettings) if f.name == "tokens")
     assert set(given["tokens"][0]) == _keys(token.__args__[0])
 
@@ -66,6 +67,9 @@ def test_every_key_is_documented() -> None:
         ("[agents.main]\npolicy = {x = 1}", "threshold `x`"),
         ("[agents.main]\npolicy = {compact = 'x'}", "compact"),
         ("[gateway]\nturn_max = 1", "turn_max"),
+        ("[telegram]\ntoken = 'x'", "token"),
+        ("[telegram]\nallow = ['bob']", "allow"),
+        ("[telegram]\ndm_scope = 'x'", "dm_scope"),
         ("[server", "not TOML"),
         ("[agents.main]\nsteps = 'many'", "steps"),
     ],

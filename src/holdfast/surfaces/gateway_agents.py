@@ -65,6 +65,10 @@ class GatewayAgents:
         """Return the name of the model that answers for an agent."""
         return self._agents.get(agent, self._agents[""]).model or self._default
 
+    def model(self, agent: str) -> AsyncModel:
+        """Return the model that answers for an agent."""
+        return self._model(self.model_name(agent))
+
     def options(self, agent: str) -> SessionOptions:
         """Return the terms of an agent's sessions."""
         return self._options.get(agent, self._options[""])
@@ -77,7 +81,7 @@ class GatewayAgents:
             AsyncSession,
             self._store,
             key,
-            self._model(self.model_name(key.agent)),
+            self.model(key.agent),
             self.options(key.agent),
             summariser=summariser,
         )

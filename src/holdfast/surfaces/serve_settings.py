@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from holdfast.core.log.ids import check_name
 from holdfast.engine.gateway.options import GatewayOptions
 from holdfast.errors import BadSetting
 from holdfast.surfaces.http.guard import LOOPBACK, GuardSettings, check_address
 from holdfast.surfaces.http.identity import TokenSettings  # noqa: TC001 - read from the file
 from holdfast.surfaces.request_preview import policy_from
+from holdfast.surfaces.telegram.names import DmScope  # noqa: TC001 - read from the file
+from holdfast.surfaces.telegram.settings import API_BASE, TOKEN_VARIABLE, TelegramSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +69,32 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         )
 
 
+class TelegramTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The bot that the server runs. Its token is not in the file."""
+
+    agent: str = "main"
+    """The agent whose sessions the chats are."""
+    allow: tuple[int, ...] = ()
+    """Ids of people and groups whose messages are answered. Nobody's, where it is empty."""
+    dm_scope: DmScope = "per-channel-peer"
+    api_base: str = API_BASE
+
+    def settings(self, token: str) -> TelegramSettings:
+        """Return the settings of the bot. Raises `BadSetting` without its token."""
+        check_name("agent", self.agent)
+        if not token:
+            raise BadSetting(
+                f"the settings have a table `telegram`, and {TOKEN_VARIABLE} is not set",
+                hint="set it to the token that @BotFather gives, or take the table out",
+            )
+        return TelegramSettings(
+            token=token,
+            allow=frozenset(self.allow),
+            dm_scope=self.dm_scope,
+            api_base=self.api_base,
+        )
+
+
 class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything in the file."""
 
@@ -73,6 +102,8 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     gateway: GatewayOptions = GatewayOptions()
     agents: dict[str, AgentSettings] = msgspec.field(default_factory=dict)
     tokens: tuple[TokenSettings, ...] = ()
+    telegram: TelegramTable | None = None
+    """Without this table, the server runs no bot."""
 
     def check(self) -> None:
         """Raise where the settings contradict each other."""

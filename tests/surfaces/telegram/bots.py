@@ -33,10 +33,24 @@ def echo(text: str) -> str:
 class RunningBot:
     """A bot that runs in the event loop of a test."""
 
-    def __init__(self, server: BotApiServer, gateway: Gateway, channel: TelegramChannel) -> None:
+    def __init__(
+        self,
+        server: BotApiServer,
+        gateway: Gateway,
+        channel: TelegramChannel,
+        running: asyncio.Task[None],
+    ) -> None:
         self.server = server
         self.gateway = gateway
         self.channel = channel
+        self.running = running
+
+    async def stop(self) -> None:
+        """Stop it, as an operator does."""
+        self.running.cancel()
+        await asyncio.wait([self.running])
+        await self.gateway.stop()
+        await self.channel.close(0)
 
     async def until(self, is_met: Callable[[], Any], seconds: float = 30.0) -> None:
         """Wait until a condition about the server holds."""
@@ -81,11 +95,9 @@ async def running_bot(
     if does_answer:
         await gateway.start(is_alone=True)
     running = asyncio.create_task(channel.run())
+    bot = RunningBot(server, gateway, channel, running)
     try:
-        yield RunningBot(server, gateway, channel)
-        assert not running.done() or running.result() is None
+        yield bot
+        assert running.cancelled() or not running.done() or running.result() is None
     finally:
-        running.cancel()
-        await asyncio.wait([running])
-        await gateway.stop()
-        await channel.close(0)
+        await bot.stop()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Content, Json
     from holdfast.core.models.replies import Reply
+    from holdfast.engine.gateway.services import Service
     from holdfast.engine.session.async_session import AsyncSession
     from holdfast.ports import Clock, QueuedMessage, SessionStore
 
@@ -83,6 +84,8 @@ class Gateway:
         self.store = store
         self.options = options or GatewayOptions()
         self.channels: dict[str, Channel] = dict(channels or {})
+        self.services: list[Service] = []
+        """Started and stopped with the gateway."""
         self.live = LiveFeed()
         self.sessions = OpenSessions(
             open_session,
@@ -111,14 +114,20 @@ class Gateway:
             asyncio.create_task(self._worker.run(), name="holdfast-inbox"),
             asyncio.create_task(self._tidy(), name="holdfast-tidy"),
         ]
+        for service in self.services:
+            await service.start()
 
     async def stop(self) -> None:
         """Let running turns end, for a while; what is left is for the next process."""
+        for service in self.services:
+            await service.stop()
         await self._worker.stop(self.options.drain_seconds)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
+        for service in self.services:
+            await service.close()
         await self.sessions.close()
 
     async def submit(

@@ -147,6 +147,11 @@ def _health(call: HttpCall) -> Html:
     pairs: list[tuple[str, object]] = [("version", __version__), ("store", state)]
     if call.client.is_operator:
         pairs.append(("sessions are in", call.workspace.mask(call.store.describe())))
+        for service in call.gateway.services:
+            status = service.status
+            told = [tag("span", status.state, class_=f"state {status.state}")]
+            said = call.workspace.mask(status.detail)
+            pairs.append((status.name, [*told, " since ", moment(status.since), f" {said}"]))
         pairs.append(("metrics", tag("a", "/metrics", href="/metrics")))
         pairs.append(("API", tag("a", "/openapi.json", href="/openapi.json")))
     if caveat := call.store.caveat:

@@ -74,4 +74,12 @@ class Metrics:
         ]
         for state, number in sorted(gateway.store.queues.counts("inbox").items()):
             lines.append(f'holdfast_messages{{queue="inbox",state="{state}"}} {number}')
+        lines += [
+            "# HELP holdfast_service_up Services of this process that receive messages.",
+            "# TYPE holdfast_service_up gauge",
+        ]
+        for service in gateway.services:
+            found = service.status
+            is_up = int(found.state == "running")
+            lines.append(f'holdfast_service_up{{service="{found.name}"}} {is_up}')
         return "\n".join(lines) + "\n"

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.secrets.vault import Vault
 from holdfast.engine.gateway.gateway import INBOX
+from holdfast.engine.gateway.services import ServiceStatus
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.telegram.api import BotApi, TelegramError
 from holdfast.surfaces.telegram.commands import OFFERED, ChatCommands
 from holdfast.surfaces.telegram.intake import UpdateIntake
 from holdfast.surfaces.telegram.outbox import TelegramOutbox
+from holdfast.surfaces.telegram.poller import PollingRight
 from holdfast.surfaces.telegram.replies import CHANNEL
 from holdfast.surfaces.telegram.updates import read_update, update_number
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from holdfast.engine.gateway.gateway import Gateway
+    from holdfast.engine.gateway.services import ServiceState
     from holdfast.engine.session.options import SessionOptions
     from holdfast.ports import AsyncModel
     from holdfast.surfaces.telegram.settings import TelegramSettings
@@ -63,6 +66,9 @@ class TelegramChannel:
         self._settings = settings
         self._on_ready = on_ready
         self._api = BotApi(settings)
+        self.status = ServiceStatus(CHANNEL, "starting", since=gateway.now())
+        claim_seconds = gateway.options.claim_seconds
+        self._right = PollingRight(gateway.store, settings.bot, gateway.holder, claim_seconds)
         masks = Redactor(Vault(options.secrets).redactor_secrets)
         self.outbox = TelegramOutbox(gateway.store, self._api, settings.bot, gateway.holder, masks)
         commands = ChatCommands(gateway, agent, model, options)
@@ -71,16 +77,45 @@ class TelegramChannel:
 
     async def run(self) -> None:
         """Run the bot until it is cancelled. Raises `TelegramError` where it cannot go on: the
-        token is wrong, or another program receives its messages."""
+        token is wrong, or another program receives its messages.
+
+        While another process over the same store receives them, this one waits to take over. Until
+        then it touches nothing that the other has claimed.
+        """
+        self._set_state("starting")
         bot = await self._introduce()
+        if self._gateway.store.local_folder is not None:  # held by this process alone
+            await self._right.take_over()
+        while True:
+            await self._right.acquire(self._stand_by)
+            try:
+                await self._receive(bot)
+            except TelegramError:
+                await self._right.release()
+                raise
+            log.warning("another process receives the messages of @%s now", bot.username)
+
+    async def close(self, seconds: float) -> None:
+        """Send what is stored, for at most so long, and close the connection."""
+        async with self._api:
+            with suppress(HoldfastError):
+                if seconds and await self._right.is_held():  # else another process sends it
+                    await self.outbox.send_rest(seconds)
+            await self._right.release()
+
+    async def _receive(self, bot: BotIdentity) -> None:
+        """Receive messages and send answers, until another process has taken over."""
         for queue in (self._intake.queue, self.outbox.queue):
             await run_in_thread(self._gateway.store.queues.release_all, queue)
         loops: tuple[Awaitable[None], ...] = (
             *(self._poll(bot), self._intake.run(), self.outbox.run(), self._type()),
+            self._right.keep(),
         )
         tasks = [asyncio.ensure_future(loop) for loop in loops]
+        self._set_state("running", f"@{bot.username} is listening")
+        self._on_ready(bot)
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
@@ -88,10 +123,13 @@ class TelegramChannel:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def close(self, seconds: float) -> None:
-        """Send what is stored, for at most so long, and close the connection."""
-        async with self._api:
-            await self.outbox.send_rest(seconds)
+    def _stand_by(self, holder: str) -> None:
+        text = f"the process {holder} receives this bot's messages; this one waits to take over"
+        log.warning("%s", text)
+        self._set_state("standby", text)
+
+    def _set_state(self, state: ServiceState, detail: str = "") -> None:
+        self.status = ServiceStatus(CHANNEL, state, detail, self._gateway.now())
 
     async def _introduce(self) -> BotIdentity:
         """Ask who the bot is, and tell Telegram its commands, until the server can be reached."""
@@ -104,9 +142,9 @@ class TelegramChannel:
                 if error.status in _BAD_TOKEN:
                     raise
                 log.warning("%s", error)
+                self._set_state("failed", str(error))
                 await asyncio.sleep(_delay(error, failures))
             else:
-                self._on_ready(bot)
                 return bot
         raise AssertionError("the loop does not end")
 
@@ -124,10 +162,14 @@ class TelegramChannel:
                 is_over = clock() - (conflict_since or clock()) >= self._settings.conflict_seconds
                 if error.status in _BAD_TOKEN or is_over:
                     raise
-                log.warning("%s (%s)", error, error.hint or "it is tried again")
+                text = f"{error} ({error.hint or 'it is tried again'})"
+                log.warning("%s", text)
+                self._set_state("failed", text)
                 await asyncio.sleep(_delay(error, failures))
                 failures += 1
                 continue
+            if failures:
+                self._set_state("running", f"@{bot.username} is listening")
             failures, conflict_since = 0, None
             await self._store(updates, bot)
             numbers = [number for number in map(update_number, updates) if number is not None]

@@ -67,10 +67,13 @@ class UpdateIntake:
         self.queue = f"updates:telegram:{settings.bot}"
         self.has_message = asyncio.Event()
         """Set where a message has gone to the inbox."""
-        self._worker = QueueWorker(
-            gateway.store,
+        self._worker = self._new_worker()
+
+    def _new_worker(self) -> QueueWorker:
+        return QueueWorker(
+            self._gateway.store,
             self.queue,
-            gateway.holder,
+            self._gateway.holder,
             self._deal_with,
             limit=_WORKERS_MAX,
             claim_seconds=_CLAIM_SECONDS,
@@ -79,6 +82,7 @@ class UpdateIntake:
 
     async def run(self) -> None:
         """Deal with what is stored, until it is cancelled."""
+        self._worker = self._new_worker()
         try:
             await self._worker.run()
         finally:

@@ -11,6 +11,7 @@ from holdfast.errors import BadSetting
 from holdfast.surfaces.telegram.names import DmScope
 
 API_BASE: Final = "https://api.telegram.org"
+TOKEN_VARIABLE: Final = "TELEGRAM_BOT_TOKEN"  # noqa: S105 - the name of a variable
 _TOKEN: Final = lazy_pattern(r"[0-9]{1,20}:[A-Za-z0-9_-]{8,200}")
 _BASE: Final = lazy_pattern(r"https?://[^\s/?#]+(?:/[^\s?#]*)?")
 

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.bot_api import TOKEN, BotApiServer
 from tests.support.cli import run_in_process
 
 from holdfast.stores import open_store
@@ -62,3 +63,26 @@ def test_a_store_that_cannot_be_written_is_a_problem(
     (tmp_path / "root").write_text("a file", "utf-8")
     done = run_in_process(["doctor", "--json"], capfd)
     assert done.status == 1
+
+
+def test_a_bot_is_checked(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The token and the server are tried; a problem says what to do, and never shows the token."""
+    file = tmp_path / "holdfast.toml"
+    monkeypatch.delenv("TELEGRAM_BOT_TOKEN", raising=False)
+    with BotApiServer() as server:
+        file.write_text(f'[telegram]\napi_base = "{server.url}"\n', "utf-8")
+        for token, outcome, words in (
+            ("", "problem", "TELEGRAM_BOT_TOKEN is not set"),
+            (f"{TOKEN}x", "problem", "401"),
+            (TOKEN, "ok", "@loopback_bot"),
+        ):
+            monkeypatch.setenv("TELEGRAM_BOT_TOKEN", token)
+            done = run_in_process(["doctor", "--config", str(file), "--json"], capfd)
+            rows = {row["check"]: row for row in done.json["findings"]}
+            assert rows["telegram"]["outcome"] == outcome
+            assert words in rows["telegram"]["found"]
+            assert TOKEN.partition(":")[2] not in done.out + done.err
+            assert done.status == int(outcome == "problem")
+    assert rows["telegram allow"]["outcome"] == "note"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.surfaces.formatting import Tone
+    from holdfast.surfaces.serve_settings import TelegramTable
 
 Outcome = Literal["ok", "note", "problem"]
 _TONES: Final[dict[Outcome, Tone]] = {"ok": "good", "note": "dim", "problem": "bad"}
@@ -30,6 +32,7 @@ _EXTRAS: Final = {
     "gemini": "google.genai",
     "mcp": "mcp",
     "serve": "uvicorn",
+    "telegram": "httpx2",
     "postgres": "psycopg",
     "s3": "obstore",
     "vectors": "onnxruntime",
@@ -151,6 +154,8 @@ def _settings(path: str, app: App) -> Iterator[CheckResult]:
     except HoldfastError as error:
         yield _problem("settings", error)
         return
+    if settings.telegram is not None:
+        yield from _bot(settings.telegram, app.settings.telegram_token)
     agents = ", ".join(sorted(settings.agents)) or "none named"
     tokens = f"{len(settings.tokens)} tokens" if settings.tokens else "no tokens"
     yield CheckResult("settings", "ok", f"agents: {agents}; {tokens}")
@@ -160,6 +165,31 @@ def _settings(path: str, app: App) -> Iterator[CheckResult]:
             "note",
             "whoever reaches the loopback address is the operator",
             "on a shared machine, make tokens: `holdfast serve --new-token NAME`",
+        )
+
+
+def _bot(table: TelegramTable, token: str) -> Iterator[CheckResult]:
+    """Ask Telegram for the bot; it may run meanwhile."""
+    try:
+        from holdfast.surfaces.telegram.api import BotApi
+    except ImportError as error:
+        found = f"a package is not installed: {error.name or error}"
+        yield CheckResult("telegram", "problem", found, "pip install 'holdfast[telegram]'")
+        return
+    try:
+        settings = table.settings(token)
+
+        async def ask() -> str:
+            async with BotApi(settings) as api:
+                return (await api.me()).username
+
+        yield CheckResult("telegram", "ok", f"the bot is @{asyncio.run(ask())}")
+    except HoldfastError as error:
+        yield _problem("telegram", error)
+        return
+    if not settings.allow:
+        yield CheckResult(
+            "telegram allow", "note", "the bot answers nobody", "list ids in `allow`: it tells them"
         )
 
 

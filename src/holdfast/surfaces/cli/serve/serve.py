@@ -19,13 +19,17 @@ from holdfast.surfaces.cli.app import App, Verb
 if TYPE_CHECKING:
     import argparse
     import socket
+    from collections.abc import Callable
 
     from holdfast.core.history.access import Caller
+    from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.workspace.workspace import CallerWorkspace
     from holdfast.ports import SessionStore
     from holdfast.surfaces.cli.terminal import Output
+    from holdfast.surfaces.gateway_agents import GatewayAgents
     from holdfast.surfaces.http.server import HttpServer
     from holdfast.surfaces.serve_settings import ServeSettings
+    from holdfast.surfaces.telegram.settings import TelegramSettings
 
 _HEAD_BYTES_MAX: Final = 128 * 1024
 """Of the address and the headers: the longest parameters, each character in twelve bytes."""
@@ -78,7 +82,11 @@ def _serve(args: argparse.Namespace, app: App) -> int:
     settings.check()
     _start_log(args.log, app)
     with ExitStack() as stack:
-        store = _demo_store(stack, app) if args.demo else app.store
+        store = app.store
+        if args.demo:
+            store = _demo_store(stack, app)
+            # What people wrote to a bot would be lost with the temporary folder.
+            settings = msgspec.structs.replace(settings, telegram=None)
         _listen(settings, store, args.model or app.settings.model, app)
     return 0
 
@@ -172,7 +180,14 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
 
     from holdfast.engine.gateway.alone import only_gateway
 
-    server = build_server(settings, store, model, app.settings.secrets)
+    server = build_server(
+        settings,
+        store,
+        model,
+        app.settings.secrets,
+        telegram_token=app.settings.telegram_token,
+        on_bot=lambda name: app.out.note(f"telegram: @{name} is listening"),
+    )
 
     class Announcing(uvicorn.Server):
         """Says where it listens when it does."""
@@ -227,9 +242,15 @@ def _announce(host: str, port: int, store: SessionStore, app: App) -> None:
 
 
 def build_server(
-    settings: ServeSettings, store: SessionStore, model: str, secrets: Any = None
+    settings: ServeSettings,
+    store: SessionStore,
+    model: str,
+    secrets: Any = None,
+    *,
+    telegram_token: str = "",
+    on_bot: Callable[[str], None] = lambda _name: None,
 ) -> HttpServer:
-    """Put the gateway, the routes, the console and MCP together."""
+    """Put the gateway, the routes, the console, MCP and the bot together."""
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.redactor import redactor
     from holdfast.engine.workspace.workspace import CallerWorkspace
@@ -237,7 +258,11 @@ def build_server(
     from holdfast.surfaces.gateway_agents import GatewayAgents
     from holdfast.surfaces.http.server import HttpServer
     from holdfast.surfaces.telegram.replies import CHANNEL, TelegramReplies
+    from holdfast.surfaces.telegram.settings import TOKEN_VARIABLE
 
+    bot = settings.telegram.settings(telegram_token) if settings.telegram is not None else None
+    if bot is not None:
+        secrets = {**(secrets or {}), TOKEN_VARIABLE: bot.token}
     agents = GatewayAgents(store, settings.agents, model=model, secrets=secrets)
     masks = redactor(secrets or {})
 
@@ -256,11 +281,40 @@ def build_server(
         tokens=settings.tokens,
         guard=settings.server.guard(),
     )
+    if settings.telegram is not None and bot is not None:
+        _add_bot(server.gateway, agents, settings.telegram.agent, bot, on_bot)
     server.add_pages(console_pages(server))
     mcp = _mcp_app(server, workspace_of, settings)
     if mcp is not None:
         server.mount(mcp)
     return server
+
+
+def _add_bot(
+    gateway: Gateway,
+    agents: GatewayAgents,
+    agent: str,
+    settings: TelegramSettings,
+    on_bot: Callable[[str], None],
+) -> None:
+    """Let the gateway run a Telegram bot."""
+    try:
+        from holdfast.surfaces.telegram.channel import TelegramChannel
+        from holdfast.surfaces.telegram.service import TelegramService
+    except ImportError as error:
+        raise UsageError(
+            f"the table `telegram` needs a package that is not installed: {error.name or error}",
+            hint="pip install 'holdfast[telegram]'",
+        ) from error
+    channel = TelegramChannel(
+        gateway,
+        settings,
+        agent=agent,
+        model=agents.model(agent),
+        options=agents.options(agent),
+        on_ready=lambda bot: on_bot(bot.username),
+    )
+    gateway.services.append(TelegramService(channel))
 
 
 def _mcp_app(server: HttpServer, workspace_of: Any, settings: ServeSettings) -> Any:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from holdfast.errors import UsageError
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.telegram.names import DmScope
-from holdfast.surfaces.telegram.settings import API_BASE, TelegramSettings, read_ids
+from holdfast.surfaces.telegram.settings import (
+    API_BASE,
+    TOKEN_VARIABLE,
+    TelegramSettings,
+    read_ids,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -18,11 +23,8 @@ if TYPE_CHECKING:
     from holdfast.engine.session.async_session import AsyncSession
     from holdfast.surfaces.telegram.updates import BotIdentity
 
-TOKEN: Final = "TELEGRAM_BOT_TOKEN"  # noqa: S105 - the name of a variable
-_CLOSE_SECONDS: Final = 5.0
-"""For answers that are stored and not sent when the bot is stopped."""
 _EXAMPLE: Final = f"""examples:
-  export {TOKEN}=…                        from @BotFather
+  export {TOKEN_VARIABLE}=…                        from @BotFather
   holdfast telegram --allow 123456789 --model anthropic:claude-sonnet-4-6
   holdfast telegram                       tells everyone who writes their id, and answers nobody"""
 
@@ -61,8 +63,8 @@ def _telegram(args: argparse.Namespace, app: App) -> int:
     if not token:
         raise UsageError(
             "no bot: it needs its token",
-            hint=f"set {TOKEN} to the token that @BotFather gives; it is not taken as an argument, "
-            "which other users of the machine could read",
+            hint=f"set {TOKEN_VARIABLE} to the token that @BotFather gives; it is not taken as an "
+            "argument, which other users of the machine could read",
         )
     if app.owner is not None:
         raise UsageError(
@@ -96,10 +98,11 @@ async def _run(args: argparse.Namespace, app: App, settings: TelegramSettings) -
     from holdfast.engine.session.options import SessionOptions, check_window
     from holdfast.providers.models import async_model
     from holdfast.surfaces.telegram.channel import TelegramChannel
+    from holdfast.surfaces.telegram.service import TelegramService
 
     store, agent = app.store, app.settings.agent
     model = async_model(args.model or app.settings.model)
-    secrets = {**app.settings.secrets, TOKEN: settings.token}
+    secrets = {**app.settings.secrets, TOKEN_VARIABLE: settings.token}
     options = SessionOptions(system=args.system, window=args.window, secrets=secrets)
     check_window(options, model)
 
@@ -115,19 +118,19 @@ async def _run(args: argparse.Namespace, app: App, settings: TelegramSettings) -
         options=options,
         on_ready=lambda bot: _announce(app, settings, bot),
     )
+    service = TelegramService(channel, retry_seconds=None)
+    gateway.services.append(service)
     await gateway.start(is_alone=store.local_folder is not None)
-    running = asyncio.create_task(channel.run())
+    ended = asyncio.create_task(service.wait())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, running.cancel)
+        loop.add_signal_handler(number, ended.cancel)
     try:
-        await asyncio.wait([running])
+        await asyncio.wait([ended])
     finally:
         await gateway.stop()
-        is_well = running.cancelled()
-        await channel.close(_CLOSE_SECONDS if is_well else 0)
-    if not is_well:
-        running.result()
+    if not ended.cancelled():
+        ended.result()
 
 
 def _announce(app: App, settings: TelegramSettings, bot: BotIdentity) -> None:
