@@ -72,7 +72,15 @@ ORDER: dict[str, tuple[str, ...]] = {
         "store",
     ),
     "providers": (
-        *("wire", "provider", "anthropic", "openai_chat", "openai_responses", "gemini"),
+        *(
+            "known_models",
+            "wire",
+            "provider",
+            "anthropic",
+            "openai_chat",
+            "openai_responses",
+            "gemini",
+        ),
         *("registry", "requests", "replies", "failures", "tokenizers", "embeddings", "callables"),
         *("clients", "offline", "local", "models"),
     ),
@@ -107,7 +115,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "surfaces.cli": (
         *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "copy"),
-        *("mcp", "telegram", "serve", "doctor", "verbs"),
+        *("mcp", "telegram", "serve", "doctor", "models", "verbs"),
     ),
     "testing.conformance": (
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),

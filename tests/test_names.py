@@ -14,7 +14,6 @@ LONG_MODULES: dict[str, int] = {
     "core/compaction/summary_check.py": 438,
     "core/history/sanitise.py": 421,
     "core/log/records.py": 522,
-    "core/projection/inspection.py": 417,
     "core/projection/steps.py": 433,
     "engine/memory/anthropic_tool.py": 407,
     "importers/agents/claude_code.py": 430,

@@ -18,10 +18,8 @@ from holdfast.core.models.messages import (
     read_pieces as read_pieces,
 )
 from holdfast.core.models.prices import (
-    DEFAULT_MODEL as DEFAULT_MODEL,
     Price as Price,
-    default_price as default_price,
-    price_of as price_of,
+    PriceTier as PriceTier,
 )
 from holdfast.core.models.replies import (
     Delta as Delta,
@@ -40,6 +38,12 @@ from holdfast.ports import (
     Model as Model,
 )
 from holdfast.providers.callables import from_callable as from_callable
+from holdfast.providers.known_models.lookup import (
+    DEFAULT_MODEL as DEFAULT_MODEL,
+    default_price as default_price,
+    price_of as price_of,
+    window_of as window_of,
+)
 from holdfast.providers.models import (
     async_model as async_model,
     model as model,

@@ -18,9 +18,10 @@ from tests.support.runs import examples
 from holdfast import AsyncSession, Session, User, async_model, model
 from holdfast.core.flow.events import CompactionFinished
 from holdfast.core.models.dialects import Target, dialect
-from holdfast.core.models.prices import Price, price_of
+from holdfast.core.models.prices import Price
 from holdfast.errors import BadSetting, CannotFit, NoSuchSession, UsageError
 from holdfast.events import TurnFinished, TurnStarted, TurnWaiting
+from holdfast.providers.known_models.lookup import price_of
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing import ScriptedModel, calls
 

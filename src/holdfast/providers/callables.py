@@ -6,9 +6,9 @@ import inspect
 import threading
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.models.catalog import window_of
 from holdfast.core.models.window import Window
 from holdfast.errors import BadSetting
+from holdfast.providers.known_models.lookup import window_of
 from holdfast.providers.replies import read_reply, read_reply_async
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def window_for(target: Target, window: int | Window | None) -> Window:
     """The window a caller stated, or what is known of the target's model."""
     if isinstance(window, Window):
         return window
-    return window_of(target.model) if window is None else Window(window)
+    return window_of(target.model, target.provider) if window is None else Window(window)
 
 
 class CallableModel:

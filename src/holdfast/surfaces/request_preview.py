@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import Assistant, Header, ModelChange, User
 from holdfast.core.log.refs import restore
-from holdfast.core.models.catalog import family_of, window_of
+from holdfast.core.models.catalog import family_of
 from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache
@@ -18,6 +18,7 @@ from holdfast.core.projection.steps import MEANING
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.prepare import Prepared, prepare
 from holdfast.errors import BadSetting
+from holdfast.providers.known_models.lookup import window_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.models.catalog import FAMILIES, family_of, window_of
+from holdfast.core.models.catalog import FAMILIES, family_of
 from holdfast.core.models.window import Window, budget_for
 from holdfast.errors import BadSetting, CannotFit
 
@@ -61,28 +61,6 @@ def test_anchored_budgets_are_larger() -> None:
     """Calibration earns a ratio closer to one."""
     measured = budget_for(Window(100_000), is_anchored=True)
     assert measured.tokens > budget_for(Window(100_000)).tokens
-
-
-@pytest.mark.parametrize(
-    ("model", "tokens", "confidence"),
-    [
-        ("claude-sonnet-4-5-20250929", 200_000, "known"),
-        ("claude-sonnet-4-5[1m]", 1_000_000, "known"),
-        ("gpt-4o-mini", 128_000, "known"),
-        ("gpt-4.1", 1_047_576, "known"),
-        ("openai/gpt-5-mini", 400_000, "known"),
-        ("o3", 200_000, "known"),
-        ("gemini-2.5-pro", 1_048_576, "known"),
-        ("my-own-model", 128_000, "assumed"),
-        ("", 128_000, "assumed"),
-    ],
-)
-def test_window_of_a_model_says_where_it_comes_from(
-    model: str, tokens: int, confidence: str
-) -> None:
-    window = window_of(model)
-    assert (window.tokens, window.confidence) == (tokens, confidence)
-    assert window.source
 
 
 def test_every_family_is_found_by_a_name_of_its_own() -> None:

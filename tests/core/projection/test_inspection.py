@@ -56,7 +56,10 @@ def a_session() -> list[Record]:
 
 
 def inspected(records: list[Record], price: Price | None = None, top: int = 10) -> Inspection:
-    return inspect(records, scale=Scale(), system=SYSTEM, tools=TOOLS, price=price, top=top)
+    def price_for(_model: str, _provider: str, _at: float) -> Price | None:
+        return price
+
+    return inspect(records, scale=Scale(), system=SYSTEM, tools=TOOLS, price_for=price_for, top=top)
 
 
 def test_every_token_is_of_one_kind() -> None:

@@ -10,11 +10,11 @@ from tests.conversations import said
 
 from holdfast.core.log.records import Mode, ModelChange
 from holdfast.core.models.dialects import target
-from holdfast.core.models.prices import Price
+from holdfast.core.models.prices import Price, cost_of
 from holdfast.core.models.usage import Usage
 from holdfast.core.models.window import Window
 from holdfast.core.projection.view import ProjectionCache
-from holdfast.core.turn.run import RunSettings, RunState, cost_of
+from holdfast.core.turn.run import RunSettings, RunState
 from holdfast.errors import BadSetting
 
 TARGET = target("anthropic", provider="anthropic", model="m")

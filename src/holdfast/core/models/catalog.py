@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core.models.window import Window
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -186,13 +185,15 @@ class Family(msgspec.Struct, frozen=True):
     dialect: str
     output_max: int = 0
     """The most a reply may take, where that is less than what we would ask for; 0 where not."""
+    is_exact: bool = False
+    """The window is part of the name, and no catalog knows better."""
 
 
 FAMILIES: Final = (
     Family(r"claude", 200_000, "anthropic", "anthropic"),
     Family(r"claude-3-(opus|sonnet|haiku)", 200_000, "anthropic", "anthropic", 4_096),
     Family(r"claude-3-5-(sonnet|haiku)", 200_000, "anthropic", "anthropic", 8_192),
-    Family(r"claude.{0,100}\[1m\]", 1_000_000, "anthropic", "anthropic"),
+    Family(r"claude.{0,100}\[1m\]", 1_000_000, "anthropic", "anthropic", is_exact=True),
     Family(r"gpt-3\.5", 16_385, "openai", "openai-chat"),
     Family(r"gpt-4$|gpt-4-(0|32k)", 8_192, "openai", "openai-chat"),
     Family(r"gpt-4-turbo", 128_000, "openai", "openai-chat", 4_096),
@@ -210,9 +211,10 @@ FAMILIES: Final = (
     Family(r"llama-?[34]", 131_072, "meta", "openai-chat:local"),
     Family(r"glm-?[45]", 131_072, "zhipu", "openai-chat:local"),
     Family(r"grok", 131_072, "xai", "openai-chat"),
-    Family(r"^offline$", 32_000, "holdfast", "anthropic"),
+    Family(r"^offline$", 32_000, "holdfast", "anthropic", is_exact=True),
 )
-"""Public figures as of November 2026; hosts may give less."""
+"""APIs and output limits of models by name, and windows for models that the catalog in
+`providers/known_models` does not have. Public figures as of November 2026; hosts may give less."""
 
 _TABLE: Final = tuple((lazy_pattern(family.pattern), family) for family in FAMILIES)
 
@@ -222,15 +224,6 @@ def family_of(model: str) -> Family | None:
     name = model.lower()
     found = [(match.end() - match.start(), index) for index, match in _matches(name)]
     return _TABLE[max(found)[1]][1] if found else None
-
-
-def window_of(model: str) -> Window:
-    """The window of a model: known where its family is, else assumed."""
-    family = family_of(model)
-    if family is None:
-        source = f"no window is known for `{model}`" if model else "no model was named"
-        return Window(ASSUMED_WINDOW_TOKENS, source, "assumed")
-    return Window(family.window, f"known for `{model}`", "known")
 
 
 def _matches(name: str) -> list[tuple[int, re.Match[str]]]:

@@ -1,17 +1,30 @@
-"""Public list prices for a million tokens, each with the date it was known.
+"""The price of a call: dollars for a million tokens, by kind of token and size of the prompt.
 
-Prices change and differ by contract, region and size of the request. These are for comparing
-policies with each other, not for checking a bill: verify them, or give your own.
+List prices change and differ by contract and region. They are for comparing policies and for
+seeing where money goes, not for checking a bill.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast.errors import BadSetting
+
+if TYPE_CHECKING:
+    from holdfast.core.models.usage import Usage
+
+
+class PriceTier(msgspec.Struct, frozen=True):
+    """The prices of a call whose whole prompt has more tokens than `above`."""
+
+    above: int
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+    cache_write_hour: float | None = None
 
 
 class Price(msgspec.Struct, frozen=True):
@@ -25,8 +38,10 @@ class Price(msgspec.Struct, frozen=True):
     cache_write_hour: float | None = None
     """To keep it for an hour, where that can be bought."""
     as_of: str = ""
-    """When it was last looked up, year and month."""
+    """The date of the list that it is from."""
     source: str = "given"
+    tiers: tuple[PriceTier, ...] = ()
+    """The prices of larger prompts, the smallest first. A tier holds for all tokens of the call."""
 
     def __post_init__(self) -> None:
         if self.input <= 0 or min(self.output, self.cache_read, self.cache_write) < 0:
@@ -44,56 +59,35 @@ class Price(msgspec.Struct, frozen=True):
             return "prices as given"
         return f"{self.source}, list price as of {self.as_of}; verify before you rely on it"
 
+    def rates(self, prompt: int) -> Price | PriceTier:
+        """Return the prices of a call with a prompt of this size."""
+        above = (tier for tier in reversed(self.tiers) if prompt > tier.above)
+        return next(above, self)
 
-def _anthropic(plain: float, output: float, as_of: str) -> Price:
-    return Price(
-        input=plain,
-        output=output,
-        cache_read=round(plain * 0.1, 4),
-        cache_write=round(plain * 1.25, 4),
-        cache_write_hour=round(plain * 2, 4),
-        as_of=as_of,
-        source="Anthropic",
+
+def cost_of(usage: Usage | None, price: Price | None, prompt: int | None = None) -> float | None:
+    """The cost of a call in dollars, by list price; None where its size or its price is unknown.
+
+    For the sum of several calls, `prompt` is the size of the prompt of each.
+    """
+    if usage is None or price is None:
+        return None
+    return _dollars(usage, price.rates(usage.prompt if prompt is None else prompt))
+
+
+def cost_without_cache(usage: Usage, price: Price) -> float:
+    """The cost of the same call if the provider had no prompt cache."""
+    rates = price.rates(usage.prompt)
+    return (usage.prompt * rates.input + (usage.output or 0) * rates.output) / 1_000_000
+
+
+def _dollars(usage: Usage, rates: Price | PriceTier) -> float:
+    hourly = rates.cache_write_hour if rates.cache_write_hour is not None else rates.cache_write
+    tokens = (
+        usage.plain_input * rates.input
+        + usage.cached_read * rates.cache_read
+        + (usage.cached_write - usage.cached_write_1h) * rates.cache_write
+        + usage.cached_write_1h * hourly
+        + (usage.output or 0) * rates.output
     )
-
-
-def _automatic(source: str, plain: float, output: float, cached: float, as_of: str) -> Price:
-    """Caching that nobody has to ask for: a write costs what plain input costs."""
-    return Price(plain, output, cached, plain, as_of=as_of, source=source)
-
-
-_TABLE: Final[tuple[tuple[str, Price], ...]] = (
-    (r"claude-opus-4-[5-9]", _anthropic(5.0, 25.0, "2025-11")),
-    (r"claude-(opus-4|3-opus)", _anthropic(15.0, 75.0, "2025-08")),
-    (r"claude-haiku-4", _anthropic(1.0, 5.0, "2025-10")),
-    (r"claude-3-5-haiku", _anthropic(0.8, 4.0, "2025-08")),
-    (r"claude-(sonnet|3-[57]-sonnet|3-sonnet)", _anthropic(3.0, 15.0, "2025-09")),
-    (r"gpt-5(\.\d)?-nano", _automatic("OpenAI", 0.05, 0.4, 0.005, "2025-08")),
-    (r"gpt-5(\.\d)?-mini", _automatic("OpenAI", 0.25, 2.0, 0.025, "2025-08")),
-    (r"gpt-5", _automatic("OpenAI", 1.25, 10.0, 0.125, "2025-08")),
-    (r"gpt-4\.1-nano", _automatic("OpenAI", 0.1, 0.4, 0.025, "2025-04")),
-    (r"gpt-4\.1-mini", _automatic("OpenAI", 0.4, 1.6, 0.1, "2025-04")),
-    (r"gpt-4\.1", _automatic("OpenAI", 2.0, 8.0, 0.5, "2025-04")),
-    (r"gpt-4o-mini", _automatic("OpenAI", 0.15, 0.6, 0.075, "2024-10")),
-    (r"gpt-4o", _automatic("OpenAI", 2.5, 10.0, 1.25, "2024-10")),
-    (r"gemini-2\.5-flash-lite", _automatic("Google", 0.1, 0.4, 0.025, "2025-07")),
-    (r"gemini-2\.5-flash", _automatic("Google", 0.3, 2.5, 0.075, "2025-06")),
-    (r"gemini-2\.5-pro", _automatic("Google", 1.25, 10.0, 0.31, "2025-06")),
-)
-"""The first pattern that is found in a model's name decides."""
-
-DEFAULT_MODEL: Final = "claude-opus-4-5"
-"""Whose price stands in where no other is known."""
-
-
-def price_of(model: str | None) -> Price | None:
-    """The list price of a model, or None where the table has none."""
-    name = (model or "").lower()
-    return next((price for pattern, price in _TABLE if re.search(pattern, name)), None)
-
-
-def default_price() -> Price:
-    """A price to compare with where the model's own is not known."""
-    price = price_of(DEFAULT_MODEL)
-    assert price is not None, "the table has the default model"
-    return price
+    return tokens / 1_000_000

@@ -5,7 +5,7 @@ They hold no prices, so that they can be kept beside a log whatever a token cost
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 import msgspec
 
@@ -31,6 +31,25 @@ from holdfast.core.models.usage import Usage, read_usage
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
+
+
+PROMPT_SIZES: Final = (512_000, 272_000, 256_000, 200_000, 128_000, 100_000)
+"""Sizes of prompts above which models have other prices, the largest first. Calls above one are
+added up apart, so that they can be priced later."""
+
+_SIZE_MARK: Final = "\x1f"
+
+
+def totals_key(model: str, prompt: int) -> str:
+    """Return the key of the calls to a model with prompts of about this size."""
+    above = next((size for size in PROMPT_SIZES if prompt > size), 0)
+    return f"{model}{_SIZE_MARK}{above}" if above else model
+
+
+def read_totals_key(key: str) -> tuple[str, int]:
+    """Return the model of a key, and a size of prompts by which its calls are priced."""
+    model, mark, above = key.rpartition(_SIZE_MARK)
+    return (model, int(above) + 1) if mark and above.isdecimal() else (key, 0)
 
 
 class ModelTotals(msgspec.Struct):
@@ -80,9 +99,9 @@ class SessionTotals(msgspec.Struct):
     stated_cost: float = 0.0
     """Dollars that records state themselves."""
     replies: dict[str, ModelTotals] = msgspec.field(default_factory=dict)
-    """Calls for replies, by model; under an empty name where the record has none."""
+    """Calls for replies, by `totals_key`; under an empty name where the record has none."""
     helpers: dict[str, ModelTotals] = msgspec.field(default_factory=dict)
-    """Calls for summaries and notes, by model; under an empty name where the record has none."""
+    """Calls for summaries and notes, by `totals_key`."""
 
     @property
     def cache_share(self) -> float | None:
@@ -134,4 +153,4 @@ class SessionTotals(msgspec.Struct):
         if cost is not None:
             self.stated_cost += cost
         else:
-            models.setdefault(model or "", ModelTotals()).add(usage)
+            models.setdefault(totals_key(model or "", usage.prompt), ModelTotals()).add(usage)

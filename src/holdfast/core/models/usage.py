@@ -72,6 +72,24 @@ def read_usage(raw: object, provider: str = "") -> Usage | None:
     return None
 
 
+def read_billed(raw: object, provider: str = "") -> list[Usage]:
+    """The usages that a report was billed for: one, or one for each round trip that it lists.
+
+    The sums of several round trips are in their list; the size of the context is in the last.
+    """
+    inner = _innermost(raw) if isinstance(raw, dict) else None
+    rounds = inner.get("iterations") if inner is not None else None
+    reports = rounds if isinstance(rounds, list) and len(rounds) > 1 else [raw]
+    found = (read_usage(report, provider) for report in reports)
+    return [usage for usage in found if usage is not None]
+
+
+def _innermost(raw: Mapping[str, Any], depth: int = 3) -> Mapping[str, Any]:
+    """The object with the counts, inside of larger ones."""
+    inner = next((raw[name] for name in _INNER if isinstance(raw.get(name), dict)), None)
+    return _innermost(inner, depth - 1) if inner is not None and depth else raw
+
+
 def _single_call(raw: Mapping[str, Any], depth: int = 3) -> Mapping[str, Any] | None:
     """The part of an object that is about one call; None where all is about several."""
     iterations = raw.get("iterations")

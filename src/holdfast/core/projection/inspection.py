@@ -19,6 +19,7 @@ from holdfast.core.models.messages import (
     ToolCall,
     text_of_blocks,
 )
+from holdfast.core.models.spending import Spent, calls_before_cuts, sum_spending
 from holdfast.core.models.usage import read_usage
 from holdfast.core.projection.sizes import Correction, Scale, Weight
 from holdfast.core.projection.steps import Thread, ViewRepair
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block, Tool
-    from holdfast.core.models.prices import Price
+    from holdfast.core.models.spending import CallCost, PriceFor
     from holdfast.core.projection.units import ContextUnit, MessagePart
 
 KINDS: Final = (
@@ -81,20 +82,9 @@ class InspectedCall(msgspec.Struct, frozen=True):
     seen: int
     """Tokens of the messages before it."""
     reported: int | None = None
-    """Prompt tokens, as the provider counted them."""
-
-
-class Spent(msgspec.Struct, frozen=True):
-    """The usage reported over all calls, and its cost."""
-
-    calls: int = 0
-    prompt: int = 0
-    cached_read: int = 0
-    cached_write: int = 0
-    output: int = 0
+    """Prompt tokens, as the provider counted them; None where it did not say."""
     cost: float | None = None
-    without_cache: float | None = None
-    price: str = ""
+    """Dollars; None where its size or its price is unknown."""
 
 
 class Inspection(msgspec.Struct, frozen=True):
@@ -121,6 +111,8 @@ class Inspection(msgspec.Struct, frozen=True):
     repairs: tuple[ViewRepair, ...]
     calls: tuple[InspectedCall, ...]
     spent: Spent
+    cuts: tuple[int, ...] = ()
+    """The number of calls that were made before each compaction."""
 
     @property
     def doubled_tokens(self) -> int:
@@ -143,13 +135,14 @@ def inspect(
     scale: Scale,
     system: str = "",
     tools: Sequence[Tool] = (),
-    price: Price | None = None,
+    price_for: PriceFor | None = None,
     top: int = 10,
 ) -> Inspection:
     """Look at a whole conversation, cuts that were made in it left aside."""
     thread = Thread()
     for record in records:
         thread.feed(record)
+    spending = sum_spending(records, price_for)
     units = thread.units()
     models = dict.fromkeys(
         item.model for item in records if isinstance(item, Assistant) and item.model is not None
@@ -177,8 +170,9 @@ def inspect(
         biggest=_biggest(units, sizes, top),
         doubles=_doubles(units, sizes),
         repairs=tuple(thread.all_repairs()),
-        calls=_calls(records, units, sizes),
-        spent=_sum_spent(records, price),
+        calls=_calls(records, units, sizes, spending.calls),
+        spent=spending.total(),
+        cuts=calls_before_cuts(records),
     )
 
 
@@ -352,43 +346,24 @@ def _doubles(units: Iterable[ContextUnit], sizes: _Sizes) -> tuple[Double, ...]:
 
 
 def _calls(
-    records: Sequence[Record], units: Sequence[ContextUnit], sizes: _Sizes
+    records: Sequence[Record],
+    units: Sequence[ContextUnit],
+    sizes: _Sizes,
+    costs: Iterable[CallCost],
 ) -> tuple[InspectedCall, ...]:
     """The size of the history before each reply, beside what the provider reported."""
     by_id = {item.id: item for item in records if isinstance(item, Assistant)}
+    cost = {each.record: each.cost for each in costs}
     calls: list[InspectedCall] = []
     seen = 0
     for unit in units:
         record = by_id.get(unit.first)
         if record is not None:
             usage = read_usage(record.usage, record.provider or "")
-            calls.append(InspectedCall(record.id, record.ts, seen, usage.prompt if usage else None))
+            reported = usage.prompt if usage else None
+            calls.append(InspectedCall(record.id, record.ts, seen, reported, cost.get(record.id)))
         seen += sizes.unit(unit)
     return tuple(calls)
-
-
-def _sum_spent(records: Iterable[Record], price: Price | None) -> Spent:
-    calls = prompt = read = write = write_hour = output = 0
-    for record in records:
-        if not isinstance(record, Assistant):
-            continue
-        usage = read_usage(record.usage, record.provider or "")
-        if usage is None:
-            continue
-        calls += 1
-        prompt += usage.prompt
-        read += usage.cached_read
-        write += usage.cached_write
-        write_hour += usage.cached_write_1h
-        output += usage.output or 0
-    if price is None or not calls:
-        return Spent(calls, prompt, read, write, output)
-    hourly = price.cache_write_hour or price.cache_write
-    plain = prompt - read - write
-    cost = plain * price.input + read * price.cache_read + output * price.output
-    cost += (write - write_hour) * price.cache_write + write_hour * hourly
-    bare = prompt * price.input + output * price.output
-    return Spent(calls, prompt, read, write, output, cost / 1_000_000, bare / 1_000_000, price.note)
 
 
 def _parts(units: Iterable[ContextUnit]) -> Iterable[MessagePart]:

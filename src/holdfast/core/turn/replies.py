@@ -17,12 +17,12 @@ from holdfast.core.flow.events import (
     WindowLearned,
 )
 from holdfast.core.log.records import Assistant
+from holdfast.core.models.prices import cost_of
 from holdfast.core.models.replies import Reply
 from holdfast.core.models.usage import read_usage
 from holdfast.core.tokens.calibration import Prediction, margin, was_cut
 from holdfast.core.turn.compact import fit
 from holdfast.core.turn.recovery import Recovery, final_error
-from holdfast.core.turn.run import cost_of
 from holdfast.core.turn.secrets import append_one
 from holdfast.errors import CallDenied, CannotFit
 

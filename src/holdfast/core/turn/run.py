@@ -9,7 +9,6 @@ import msgspec
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import Assistant, Compaction, Mode, ModelChange
 from holdfast.core.log.refs import holds_outputs
-from holdfast.core.models.prices import price_of
 from holdfast.core.models.usage import read_usage
 from holdfast.core.models.window import Window, budget_for, output_reserve
 from holdfast.core.outputs.offload import room_for
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool
     from holdfast.core.models.prices import Price
-    from holdfast.core.models.usage import Usage
     from holdfast.core.outputs.offload import Room
     from holdfast.core.projection.project import Plan
     from holdfast.core.projection.request import Pressure
@@ -91,13 +89,15 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     floor: int = WINDOW_FLOOR_TOKENS
     """The smallest window to accept."""
     price: Price | None = None
+    list_price: Callable[[str], Price | None] = lambda _model: None
+    """The list price of any other model by name."""
     summary_target: Target | None = None
     summary_window: Window | None = None
     """The target and window of another model for summaries; None for the session's own."""
 
     def price_for(self, model: str) -> Price | None:
         """The price of a model: the stated one for the session's own, list prices for others."""
-        return self.price if model == self.target.model else price_of(model)
+        return self.price if model == self.target.model else self.list_price(model)
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -309,18 +309,3 @@ def _none(_records: Sequence[Record]) -> Sequence[tuple[str, str]]:
 def cut_in(plan: Plan) -> Compaction | None:
     """The compaction among a plan's decisions, if there is one."""
     return next((made for made in plan.decisions if isinstance(made, Compaction)), None)
-
-
-def cost_of(usage: Usage | None, price: Price | None) -> float | None:
-    """The cost of a call in dollars, by list price."""
-    if usage is None or price is None:
-        return None
-    hourly = price.cache_write_hour if price.cache_write_hour is not None else price.cache_write
-    tokens = (
-        usage.plain_input * price.input
-        + usage.cached_read * price.cache_read
-        + (usage.cached_write - usage.cached_write_1h) * price.cache_write
-        + usage.cached_write_1h * hourly
-        + (usage.output or 0) * price.output
-    )
-    return tokens / 1_000_000

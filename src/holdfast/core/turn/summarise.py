@@ -13,9 +13,9 @@ from holdfast.core.flow.effects import CallModel, Cancelled, Deny, Emit, FailedC
 from holdfast.core.flow.events import CallFailed, CallFinished, CallStarted
 from holdfast.core.memory import notes
 from holdfast.core.models.messages import Message, Prompt, Text
+from holdfast.core.models.prices import cost_of
 from holdfast.core.models.usage import add_up, read_usage
 from holdfast.core.tokens.counting import count_prompt
-from holdfast.core.turn.run import cost_of
 from holdfast.errors import CannotFit
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
 
 from holdfast.core.flow.arguments import check_callable, shorten
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
-from holdfast.core.models.prices import price_of
 from holdfast.core.models.window import Window, check_floor
 from holdfast.core.projection.policy import Policy
 from holdfast.core.secrets.found import FoundSecrets
@@ -15,6 +14,7 @@ from holdfast.core.secrets.vault import Vault
 from holdfast.core.turn.run import RunOptions, RunSettings
 from holdfast.engine.tools import make_tools
 from holdfast.errors import BadSetting
+from holdfast.providers.known_models.lookup import price_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -183,7 +183,8 @@ def run_settings(
         tools=tools,
         output_tool=output_tool,
         floor=floor,
-        price=options.price or price_of(model.target.model),
+        price=options.price or price_of(model.target.model, model.target.provider),
+        list_price=price_of,
         summary_target=summariser.target if summariser is not None else None,
         summary_window=summariser.window if summariser is not None else None,
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.core.turn.run import cost_of
+from holdfast.core.models.prices import cost_of
+from holdfast.core.models.totals import read_totals_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,12 +32,13 @@ def price_calls(
 ) -> tuple[float, int]:
     """The same by prices alone; the defaults stand where a record names no model."""
     cost, unpriced = totals.stated_cost, totals.unknown
-    sums: list[tuple[str, ModelTotals]] = [
-        *((model or model_default, calls) for model, calls in totals.replies.items()),
-        *((model or helper_default, calls) for model, calls in totals.helpers.items()),
+    sums: list[tuple[str, str, ModelTotals]] = [
+        *((key, model_default, calls) for key, calls in totals.replies.items()),
+        *((key, helper_default, calls) for key, calls in totals.helpers.items()),
     ]
-    for model, calls in sums:
-        dollars = cost_of(calls.usage, price_for(model))
+    for key, default, calls in sums:
+        model, prompt = read_totals_key(key)
+        dollars = cost_of(calls.usage, price_for(model or default), prompt)
         if dollars is None:
             unpriced += calls.calls
         else:

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.models.prices import Price, default_price, price_of
 from holdfast.core.models.window import Window, budget_for
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.simulation.policies import Terms
 from holdfast.engine.simulation.prompt_cache import CacheRules, SimulatedPromptCache
 from holdfast.engine.simulation.transcripts import Transcript
+from holdfast.providers.known_models.lookup import default_price, price_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.core.log.records import Record
+    from holdfast.core.models.prices import Price
     from holdfast.core.tokens.counting import Counter
     from holdfast.engine.simulation.policies import Plays, PolicyRequest
     from holdfast.engine.simulation.transcripts import ReplayCall, TranscriptPiece

@@ -11,13 +11,13 @@ from holdfast.core.checkpoint.render import render
 from holdfast.core.history.page import NOTICE
 from holdfast.core.limits import CHECKPOINT_CHARS, RESEED_CHARS, TURN_WAIT_SECONDS
 from holdfast.core.log.records import Assistant, ModelChange
-from holdfast.core.models.catalog import window_of
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.reseed import reseed
 from holdfast.engine.session import checkpoints
 from holdfast.engine.session.options import SessionOptions, check_window
 from holdfast.engine.session.session import Session
 from holdfast.engine.workspace.base import camel
+from holdfast.providers.known_models.lookup import window_of
 from holdfast.providers.models import model as find_model
 
 if TYPE_CHECKING:

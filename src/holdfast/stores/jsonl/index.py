@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from holdfast.ports import SessionInfo
     from holdfast.stores.changes import Changes
 
-_VERSION: Final = 5
+_VERSION: Final = 6
 _WAIT_SECONDS: Final = 2.0
 """A listing that waits longer for another process reads the logs instead."""
 _BAD_SQL: Final = 1

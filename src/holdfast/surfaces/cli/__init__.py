@@ -72,6 +72,9 @@ COMMANDS: Final = {
     "holdfast.surfaces.cli.verbs.simulate": {
         "simulate": "Replay transcripts under several policies, without a model",
     },
+    "holdfast.surfaces.cli.models.models": {
+        "models": "Show what is believed about a model, and why: window, price, API",
+    },
     "holdfast.surfaces.cli.verbs.maintenance": {
         "verify": "Read everything, change nothing, report damage",
         "repair": "Write a repaired copy of a damaged session beside it",

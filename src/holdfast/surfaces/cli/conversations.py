@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.log.replay import with_ids
-from holdfast.core.models.catalog import window_of
 from holdfast.core.models.messages import Tool, read_tools
 from holdfast.core.models.window import Window
 from holdfast.errors import NoSuchSession, UsageError
+from holdfast.providers.known_models.lookup import window_of
 from holdfast.surfaces.request_preview import model_in, session_records
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.log.records import Assistant, ModelChange
-from holdfast.core.models.catalog import window_of
-from holdfast.core.models.prices import price_of
 from holdfast.core.models.usage import read_usage
 from holdfast.engine.session.totals import price_calls
 from holdfast.errors import CannotFit
+from holdfast.providers.known_models.lookup import price_of, window_of
 from holdfast.surfaces.console.charts import small_bar
 from holdfast.surfaces.console.html import join, tag
 from holdfast.surfaces.console.layout import (

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.models.prices import price_of
 from holdfast.engine.session.totals import price_calls
+from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.charts import small_bar
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from holdfast.core.log.records import Assistant, Compaction, ModelChange, Prune, Rewind
-from holdfast.core.models.prices import price_of
+from holdfast.core.models.prices import cost_of
 from holdfast.core.models.usage import Usage, read_usage
-from holdfast.core.turn.run import cost_of
+from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.charts import WIDTH, legend, pattern_sheet
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
@@ -131,7 +131,7 @@ def _column(call: HttpCall, record: Record) -> CallColumn | None:
         ts=record.ts,
         model=call.workspace.mask(record.model or ""),
         usage=usage,
-        cost=cost_of(usage, price_of(record.model)),
+        cost=cost_of(usage, price_of(record.model, record.provider, record.ts)),
     )
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from holdfast.core.models.prices import price_of
+from holdfast.core.models.prices import cost_of
 from holdfast.core.models.usage import Usage
 from holdfast.core.projection.ledger import totals
-from holdfast.core.turn.run import cost_of
+from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.charts import pattern_sheet
 from holdfast.surfaces.console.context import kind_text, window_picture
 from holdfast.surfaces.console.html import Html, tag
@@ -159,7 +159,7 @@ def _pair(name: str, before: int, after: int, id: str | None = None) -> Html:  #
 
 
 def _cost(plan: Plan) -> str:
-    dollars = cost_of(Usage(plan.tokens.total), price_of(plan.target.model))
+    dollars = cost_of(Usage(plan.tokens.total), price_of(plan.target.model, plan.target.provider))
     return "no price known" if dollars is None else money(dollars)
 
 

@@ -8,9 +8,10 @@ import msgspec
 
 from holdfast.core.log.ids import is_name
 from holdfast.core.log.refs import restore
-from holdfast.core.models.catalog import DIALECTS, window_of
+from holdfast.core.models.catalog import DIALECTS
 from holdfast.core.projection.policy import Policy
 from holdfast.engine.outputs import payload_of
+from holdfast.providers.known_models.lookup import window_of
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import (
     HttpAnswer,

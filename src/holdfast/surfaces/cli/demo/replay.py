@@ -25,13 +25,13 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.dialects import target
-from holdfast.core.models.prices import price_of
 from holdfast.core.models.replies import Reply
 from holdfast.core.models.window import Window
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.session.session import Session
 from holdfast.engine.tool_values import ToolOutput
 from holdfast.engine.tools import ToolFunction
+from holdfast.providers.known_models.lookup import price_of
 from holdfast.providers.offline.measuring import Meter, PromptTooLong, count_request
 from holdfast.providers.offline.model import OfflineModel
 from holdfast.stores.opening import open_store

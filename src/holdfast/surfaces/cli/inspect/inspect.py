@@ -10,12 +10,12 @@ import msgspec
 
 from holdfast.core.log.records import Compaction
 from holdfast.core.models.dialects import target
-from holdfast.core.models.prices import price_of
 from holdfast.core.models.window import Window
 from holdfast.core.projection.inspection import KINDS, Group, InspectedItem, Inspection, inspect
 from holdfast.core.projection.steps import MEANING
 from holdfast.engine.session.prepare import cache_for
 from holdfast.errors import UsageError
+from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.conversations import (
@@ -32,6 +32,8 @@ from holdfast.surfaces.request_preview import default_dialect
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+
+    from holdfast.core.models.spending import PriceFor
 
 
 WINDOWS = (16_000, 32_000, 64_000, 128_000, 200_000, 1_000_000)
@@ -93,7 +95,7 @@ def _report(
         scale=cache.scale,
         system=system,
         tools=tools,
-        price=price_of(model),
+        price_for=_price_for(args.model, model),
         top=args.top,
     )
     # Ignore the compactions of other tools, to show what Holdfast would keep of the whole.
@@ -103,6 +105,13 @@ def _report(
         for size in windows
     ]
     return InspectReport(found.name, found.source, looked, kept)
+
+
+def _price_for(asked: str | None, fallback: str) -> PriceFor:
+    """Price each call by its own model; all by the one that was asked for, if one was."""
+    if asked:
+        return lambda _model, _provider, at: price_of(asked, at=at)
+    return lambda model, provider, at: price_of(model or fallback, provider, at)
 
 
 def _as_json(report: InspectReport) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.models.prices import Price, default_price, price_of
+from holdfast.core.models.prices import Price
 from holdfast.engine.simulation.policies import (
     ClearResults,
     Compact,
@@ -19,6 +19,7 @@ from holdfast.engine.simulation.policies import (
 from holdfast.engine.simulation.simulate import STATIC_TOKENS, Run, simulate
 from holdfast.engine.simulation.transcripts import Transcript
 from holdfast.errors import UsageError
+from holdfast.providers.known_models.lookup import default_price, price_of
 from holdfast.providers.tokenizers import counter_for
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
