@@ -115,3 +115,16 @@ def test_listing_sessions_loads_the_store_and_no_more(tmp_path: Path) -> None:
     unused = ("core.projection", "core.extract", "core.turn", "engine", "providers")
     assert rooms.isdisjoint(unused), sorted(rooms)
     assert loaded & (_NEVER - {"sqlite3"}) == set()  # the index of sessions is a database
+
+
+def test_a_server_loads_mcp_when_a_client_asks_for_it() -> None:
+    """Its package takes longer to import than everything else that a server needs."""
+    script = """
+from holdfast.stores import MemoryStore
+from holdfast.surfaces.cli.serve.serve import build_server
+from holdfast.surfaces.serve_settings import ServeSettings
+build_server(ServeSettings(), MemoryStore(), "offline").app()
+"""
+    loaded = set(_output(script + _LOADED).split())
+    assert "holdfast.surfaces.http.server" in loaded
+    assert loaded.isdisjoint(("mcp", "mcp_types", "pydantic"))

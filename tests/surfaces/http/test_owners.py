@@ -298,9 +298,11 @@ def test_a_taken_id_tells_no_more_than_that() -> None:
     asyncio.run(scenario())
 
 
-async def follow(app: Any, path: str, token: str, until: asyncio.Event) -> tuple[int, str]:
+async def follow(
+    app: Any, path: str, token: str, until: asyncio.Event, parts: list[bytes]
+) -> tuple[int, str]:
     """Read a stream until something happened, as a client that then goes away."""
-    status, parts, asked = 0, [b""], False
+    status, asked = 0, False
 
     async def receive() -> Any:
         nonlocal asked
@@ -349,10 +351,13 @@ async def feeds_of_ann() -> dict[str, tuple[int, str]]:
         async with serving(store, ANN_SETTINGS, BOB_SETTINGS) as client:
             app, until = client._transport.app, asyncio.Event()  # type: ignore[attr-defined]
             await settle(store)
+            parts: dict[str, list[bytes]] = {path: [] for path in paths}
             tasks = {
-                path: asyncio.create_task(follow(app, path, ANN_TOKEN, until)) for path in paths
+                path: asyncio.create_task(follow(app, path, ANN_TOKEN, until, parts[path]))
+                for path in paths
             }
-            await asyncio.sleep(0.1)
+            while not all(map(any, parts.values())):  # every stream is open, or refused
+                await asyncio.sleep(0.005)
             for name, token, word in [("bob", BOB_TOKEN, THEIRS), ("ann", ANN_TOKEN, "panda")]:
                 sent = await client.post(
                     f"/v1/sessions/main/{name}-work/messages?wait=30",
@@ -360,7 +365,9 @@ async def feeds_of_ann() -> dict[str, tuple[int, str]]:
                     headers={"Authorization": f"Bearer {token}"},
                 )
                 assert sent.json()["state"] == "answered", sent.text
-            await asyncio.sleep(0.1)
+            own = [parts["/v1/events"], parts["/v1/sessions/main/ann-work/events"]]
+            while not all(b'"state":"answered"' in b"".join(feed) for feed in own):
+                await asyncio.sleep(0.005)
             until.set()
             return {path: await task for path, task in tasks.items()}
 

@@ -52,6 +52,11 @@ class RunningBot:
         await self.gateway.stop()
         await self.channel.close(0)
 
+    async def ended(self, seconds: float = 30.0) -> None:
+        """Wait until the bot has given up."""
+        done, _ = await asyncio.wait([self.running], timeout=seconds)
+        assert done, "the bot goes on"
+
     async def until(self, is_met: Callable[[], Any], seconds: float = 30.0) -> None:
         """Wait until a condition about the server holds."""
         await asyncio.to_thread(self.server.wait_for, is_met, seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import subprocess
@@ -318,28 +319,35 @@ def _add_bot(
 
 
 def _mcp_app(server: HttpServer, workspace_of: Any, settings: ServeSettings) -> Any:
-    """MCP over HTTP, where its package is installed."""
-    try:
-        from holdfast.surfaces.mcp.server import McpClient, build_server
-        from holdfast.surfaces.mcp.transports import http_app
-    except ImportError:
+    """MCP over HTTP, where its package is installed; it is imported when a client asks for it."""
+    if importlib.util.find_spec("mcp_types") is None:
         return None
     from holdfast.errors import AccessDenied
-
-    def client_of(request: Any) -> McpClient:
-        client = server.find_client(request)
-        if client is None:
-            raise AccessDenied("a valid token is needed", hint="send `Authorization: Bearer TOKEN`")
-        return McpClient(client.caller, is_read_only=not client.may("write"))
+    from holdfast.surfaces.cli.serve.late_app import late_app
 
     names = ("127.0.0.1", "localhost", "[::1]", *settings.server.hosts)
     bare = [*names, *(f"{host}:*" for host in names)]
     origins = [f"http://{host}" for host in bare] + [f"https://{host}" for host in bare]
-    return http_app(
-        build_server(client_of, workspace_of),
-        hosts=bare,
-        origins=[*origins, *settings.server.origins],
-    )
+
+    def make() -> Any:
+        from holdfast.surfaces.mcp.server import McpClient, build_server
+        from holdfast.surfaces.mcp.transports import http_app
+
+        def client_of(request: Any) -> McpClient:
+            client = server.find_client(request)
+            if client is None:
+                raise AccessDenied(
+                    "a valid token is needed", hint="send `Authorization: Bearer TOKEN`"
+                )
+            return McpClient(client.caller, is_read_only=not client.may("write"))
+
+        return http_app(
+            build_server(client_of, workspace_of),
+            hosts=bare,
+            origins=[*origins, *settings.server.origins],
+        )
+
+    return late_app("/mcp", make)
 
 
 VERBS = {"serve": Verb(_add_serve, _serve, _EXAMPLE)}
