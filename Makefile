@@ -10,6 +10,8 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 VENV := .venv-$(or $(VERSION),$(error PYTHON=$(PYTHON) does not run))
 endif
 BIN := $(VENV)/bin
+# Each worker begins with its half of the files: a server that a file starts is started once.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 CLIENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 \
   @mariozechner/pi-coding-agent@0.73.1 @google/gemini-cli@0.61.0 @qwen-code/qwen-code@0.15.10
 UV := .tools/bin/uv
@@ -50,12 +52,12 @@ quick: $(VENV)/.stamp $(VENV)/.weights ## An answer within a minute: lint, types
 	@$(MAKE) --no-print-directory check sample
 
 sample: $(VENV)/.stamp $(VENV)/.weights ## The quick tests alone, for another version: PYTHON=python3.13
-	@HOLDFAST_TESTS=quick $(BIN)/python -m pytest -n 2
+	@HOLDFAST_TESTS=quick $(PYTEST)
 
 test: $(VENV)/.stamp $(VENV)/.weights ## Check format, lint and types, then run the tests
 	@$(MAKE) --no-print-directory node || echo "no npm packages: the MCP conformance suite will be skipped"
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/python -m pytest -n 2
+	@$(PYTEST)
 
 node: $(NODE) ## Install programs of Node.js that the tests run, and Node.js itself (needs npm)
 
@@ -94,10 +96,10 @@ recording: $(VENV)/.stamp ## Record the session of the demo anew
 	@$(BIN)/python -m holdfast.testing.recorder --out src/holdfast/surfaces/cli/demo/recording.jsonl.gz
 
 nightly: $(VENV)/.stamp $(VENV)/.weights ## Everything whole: 1,000 kills, deep fuzzing, all transcripts
-	@HOLDFAST_TESTS=nightly $(BIN)/python -m pytest -n 2 -m 'nightly or not nightly' --timeout 14400
+	@HOLDFAST_TESTS=nightly $(PYTEST) -m 'nightly or not nightly' --timeout 14400
 
 coverage: $(VENV)/.stamp $(VENV)/.weights ## Which lines and branches no test reaches; fails below a share
-	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
+	@$(PYTEST) --cov --cov-report=term-missing:skip-covered
 
 bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp ## Measure, beside the peers
 	@.venv-bench/bin/python benchmarks/store.py

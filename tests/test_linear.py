@@ -251,13 +251,17 @@ def _refuse(event: str, _arguments: object) -> None:
         raise PermissionError(event)
 
 
-sys.addaudithook(_refuse)
+@cache
+def _watch() -> None:
+    """Hear of every act of this process from now on: there is no way to stop that."""
+    sys.addaudithook(_refuse)
 
 
 @contextmanager
 def shut() -> Iterator[None]:
     """Nothing that is called inside can write a file, start a process or open a connection."""
     global _is_shut
+    _watch()
     _is_shut = True
     try:
         yield

@@ -104,7 +104,7 @@ def check_files(check: Callable[[dict[str, Any]], None], *datasets: str) -> None
     need_data()
     entries = [one for one in manifest() if one["dataset"] in datasets or not datasets]
     chosen = sample(
-        entries, share=1 / 3, name=lambda entry: str(entry["file"]), kind=lambda e: e["dataset"]
+        entries, share=1 / 6, name=lambda entry: str(entry["file"]), kind=lambda e: e["dataset"]
     )
     check_all(chosen, check, name=lambda entry: str(entry["file"]))
 

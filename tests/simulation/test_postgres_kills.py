@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 KEY = SessionKey("main", "s")
-KILLS = 200 if is_whole() else 4
+KILLS = 200 if is_whole() else 2
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def _assert_batches_are_whole(by_writer: dict[str, list[list[int]]]) -> None:
             assert sum(place[0] == turn for place in places) == sizes[turn]
 
 
-SESSIONS, MESSAGES = (200, 10) if is_whole() else (6, 4)
+SESSIONS, MESSAGES = (200, 10) if is_whole() else (4, 3)
 LEASE_SECONDS, SHORT_SECONDS = 5.0, 0.1
 """Of a turn that ends in time on any machine, and of one that is to outlive its lease."""
 

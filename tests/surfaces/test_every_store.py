@@ -121,7 +121,7 @@ def test_a_command_does_the_same_in_files_and_in_memory(
 @pytest.mark.files_only("it opens a store of each kind itself")
 @pytest.mark.parametrize(
     ("name", "more"),
-    sample([(name, more) for name in NAMES for more in MODES], share=0.25),
+    sample([(name, more) for name in NAMES for more in MODES], share=1 / 8),
     ids=repr,
 )
 def test_a_command_does_the_same_in_a_database(

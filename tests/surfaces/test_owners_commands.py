@@ -229,6 +229,7 @@ def differences(with_other: Answers, alone: Answers) -> dict[str, tuple[str, str
     }
 
 
+@pytest.mark.sampled(1 / 2, "kind")
 @pytest.mark.parametrize(("surface", "audience"), SETS)
 @pytest.mark.parametrize("kind", ["memory", "folder"])
 def test_no_answer_depends_on_another_owner(

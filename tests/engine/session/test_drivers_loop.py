@@ -48,6 +48,7 @@ async def calls_on_loop(session: AsyncSession, text: str) -> int:
     return count
 
 
+@pytest.mark.sampled(1 / 2, "count")
 @pytest.mark.parametrize("count", [400, 1_000])
 def test_first_cut_leaves_the_loop_to_others(count: int) -> None:
     """What the loop has to do for a turn does not depend on what the turn has to cut."""

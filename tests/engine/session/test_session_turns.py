@@ -41,7 +41,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {"say": ("hello",), "stream": ("hello",)
 
 
 SESSION = SessionKey("main", "s")
-MESSAGES = {"quick": 3, "test": 20, "nightly": 500}
+MESSAGES = {"quick": 3, "test": 12, "nightly": 500}
 """Messages of each process."""
 
 

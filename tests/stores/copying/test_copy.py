@@ -33,6 +33,7 @@ def states(report: CopyReport) -> dict[str, str]:
     return {str(session.key): session.state for session in report.sessions}
 
 
+@pytest.mark.sampled(1 / 3, "other")
 @pytest.mark.parametrize(("kind", "other"), PAIRS)
 def test_a_copy_is_its_source(kind: str, other: str, tmp_path: Path, postgres_address: str) -> None:
     """Everything that can be seen of the target is what the source shows, down to each byte."""
@@ -68,6 +69,7 @@ def test_a_copy_is_its_source(kind: str, other: str, tmp_path: Path, postgres_ad
         assert view_of(target, DAMAGED)["path"] == view_of(source, DAMAGED)["path"]
 
 
+@pytest.mark.sampled(1 / 3, "other")
 @pytest.mark.parametrize(("kind", "other"), PAIRS)
 def test_what_has_grown_is_brought_up_to_date(
     kind: str, other: str, tmp_path: Path, postgres_address: str
@@ -136,6 +138,7 @@ def test_one_owner_can_be_copied_alone(tmp_path: Path) -> None:
         assert [note.text for note in target.notes("helper").notes()] == []
 
 
+@pytest.mark.sampled(1 / 3, "other")
 @pytest.mark.parametrize(("kind", "other"), PAIRS)
 def test_notes_of_every_owner_are_copied(
     kind: str, other: str, tmp_path: Path, postgres_address: str

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-EVERY = {"folder": 13, "postgres": 17}
+EVERY = {"folder": 29, "postgres": 37}
 """In `make test`, a kill at every so many steps."""
 
 
@@ -218,7 +218,7 @@ def test_a_process_that_is_killed_loses_nothing(
         assert source.info(big).bytes > 2 * log_pieces.PIECE_BYTES
     command = [sys.executable, "-m", "holdfast", "copy", str(tmp_path / "here"), target, "--json"]
     kills = 0  # it may be done before it is killed
-    for _number in range(40 if is_whole() else 2):
+    for _number in range(40 if is_whole() else 1):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         time.sleep(rng.uniform(0.2, 2.0))
         process.send_signal(signal.SIGKILL)

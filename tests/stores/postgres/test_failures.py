@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from tests.support.cases import check_all
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import User
@@ -416,34 +417,42 @@ def _use(store: PostgresStore, method: str) -> None:
         next(result)
 
 
-@pytest.mark.parametrize("method", _methods())
+ERRORS: list[Exception] = [
+    psycopg.OperationalError("server closed the connection unexpectedly"),
+    psycopg.errors.DiskFull("could not extend file"),
+    psycopg.errors.UndefinedTable("no such table"),
+    psycopg.errors.InternalError_("a bug"),
+    psycopg.InterfaceError("the connection is closed"),
+]
+
+
 def test_every_error_of_the_driver_is_one_of_ours(
-    store: PostgresStore, method: str, monkeypatch: pytest.MonkeyPatch
+    postgres_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the server says to whichever method: our error, with a next step."""
-    errors: list[Exception] = [
-        psycopg.OperationalError("server closed the connection unexpectedly"),
-        psycopg.errors.DiskFull("could not extend file"),
-        psycopg.errors.UndefinedTable("no such table"),
-        psycopg.errors.InternalError_("a bug"),
-        psycopg.InterfaceError("the connection is closed"),
-    ]
-    for error in errors:
 
-        def execute(*_: Any, fault: Exception = error, **__: Any) -> Any:
-            raise fault
+    def check(case: tuple[str, Exception]) -> None:
+        method, error = case
 
-        with monkeypatch.context() as patch:
+        def execute(*_: Any, **__: Any) -> Any:
+            raise error
+
+        with monkeypatch.context() as patch, PostgresStore(postgres_address) as store:
             patch.setattr(psycopg.Connection, "execute", execute)
             patch.setattr(psycopg.Cursor, "copy", execute)
             patch.setattr(PreparedStatement, "run", execute)
             if method in QUIET:
                 _use(store, method)
-                continue
+                return
             with pytest.raises(StoreError) as caught:
                 _use(store, method)
         assert isinstance(caught.value, HoldfastError)
         assert caught.value.hint
+
+    with PostgresStore(postgres_address) as store:
+        store.create(KEY)
+        store.append(KEY, [User(content="before")], expect=ANY_HEAD)
+    check_all([(method, error) for method in _methods() for error in ERRORS], check)
 
 
 def test_every_sentence_about_the_server_fits_its_schema() -> None:

@@ -264,7 +264,7 @@ def test_no_page_shows_a_secret(store: SessionStore) -> None:
 def test_numbers_equal_the_command(tmp_path: Path) -> None:
     """`holdfast context --json`, as the page shows it, prints the numbers of the page."""
     with open_store(str(tmp_path)) as files:
-        key = fill_long(files, 3_000)
+        key = fill_long(files, 3_000 if is_whole() else 600)
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "holdfast", "--root", str(tmp_path), "context"),
@@ -469,9 +469,9 @@ def counted(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Co
 def test_a_long_session_costs_what_is_shown(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every page of a long session is small, and reads as many records as one of a tenth of it."""
-    size = 100_000 if is_whole() else 20_000
-    short, long = fill_long(store, size // 10, "short"), fill_long(store, size)
+    """Every page of a long session is small, and reads as many records as a quarter of it."""
+    size = 100_000 if is_whole() else 10_000
+    short, long = fill_long(store, size // 4, "short"), fill_long(store, size)
     found: dict[str, list[int]] = {}
 
     async def scenario() -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.files_only("a process of its own reads the folder")
+@pytest.mark.sampled(1 / 2, "mode")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_client_starts_it(tmp_path: Path, mode: Any) -> None:
     """The SDK's client starts the command, finds its owner's session and none of another's."""
