@@ -21,7 +21,7 @@ NODE := .tools/node/.stamp
 # the package and the SDKs again, which was a third of the test run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help node clients pyright package api demo demo-postgres recording quick sample test check format nightly bench coverage mutants promises lock clean
+.PHONY: help node clients peers pyright package api demo demo-postgres recording quick sample test check format nightly bench coverage mutants promises lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -91,6 +91,16 @@ clients: $(VENV)/.stamp ## Run the real agents (needs Node.js, installs about 2 
 	@$(UV) pip install --quiet --python .venv-clients/bin/python --no-deps -e .
 	@npm install --no-audit --no-fund --silent --prefix .clients $(CLIENTS)
 	@.venv-clients/bin/python -m pytest tests/integrations/test_real_agents.py -n 0 -rs --timeout 600
+
+# The frameworks pin other releases than our lock, so they have an environment of their own.
+.venv-peers/.stamp: requirements-peers.txt pyproject.toml | $(UV)
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-peers
+	@$(UV) pip install --quiet --python .venv-peers/bin/python -e '.[anthropic,cli,openai,postgres]' -r $<
+	@touch $@
+
+peers: .venv-peers/.stamp ## Run the adapters in their frameworks, and the frameworks' own tests over them
+	@HOLDFAST_TESTS=nightly .venv-peers/bin/python -m pytest tests/integrations tests/test_docs.py -k 'integrations or adapters' \
+	  -m 'nightly or not nightly' -n 2 -rs -p no:asyncio --timeout 900
 
 recording: $(VENV)/.stamp ## Record the session of the demo anew
 	@$(BIN)/python -m holdfast.testing.recorder --out src/holdfast/surfaces/cli/demo/recording.jsonl.gz

@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "importers": _STORED,
     "engine": _ENGINE | {"_public"},
     "surfaces": _ENGINE | {"engine", "importers", "holdfast"},
-    "integrations": _STORED | {"config", "engine", "importers", "holdfast"},
+    "integrations": _STORED | {"config", "providers", "engine", "importers", "holdfast"},
     "testing": _ENGINE | {"engine", "importers", "holdfast"},
     # The package itself and its public modules offer names of the rooms below the surfaces, and
     # `commands` those of the slash commands; `__main__` is a way in.
@@ -89,7 +89,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "engine": (
         *("safe_regex", "redactor", "tool_values", "tools", "outputs", "simulation", "memory"),
-        *("history", "erasing", "session", "gateway", "workspace"),
+        *("history", "erasing", "session", "gateway", "workspace", "adapters"),
     ),
     "engine.session": (
         *("prepare", "session_log", "drivers", "options", "opening", "checkpoints", "side_files"),
@@ -117,6 +117,7 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "copy"),
         *("mcp", "telegram", "serve", "doctor", "models", "verbs"),
     ),
+    "integrations": ("common", "claude_agent", "openai_agents", "opentelemetry"),
     "testing.conformance": (
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),
         *("listing", "following", "trash", "erasing", "maintenance", "side_stores", "processes"),

@@ -4,6 +4,8 @@ HoldfastError
 ├── UsageError              the caller asked for something impossible
 │   ├── BadId               an id outside the allow-list
 │   ├── BadRecord           a record that cannot be stored
+│   │   └── BadItem         an item of another framework that cannot be stored
+│   ├── AdapterClosed       an adapter was used after `close`
 │   ├── NoSuchSession       nothing by that name; the nearest names are given
 │   ├── NoSuchRecord        no such record in this session
 │   ├── NoSuchOutput        a ref that this session does not hold
@@ -96,6 +98,14 @@ class BadId(UsageError):
 
 class BadRecord(UsageError):
     """A record that cannot be stored as it is."""
+
+
+class BadItem(BadRecord, TypeError):
+    """An item of another framework that JSON cannot hold. A `TypeError` too, as these raise it."""
+
+
+class AdapterClosed(UsageError, RuntimeError):
+    """An adapter was used after `close`. A `RuntimeError` too, as other frameworks raise it."""
 
 
 class BadSetting(UsageError):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.ports import SessionStore
     from holdfast.testing.servers import PostgresServer
 
-SUITES: Final = ("engine", "surfaces")
+SUITES: Final = ("engine", "integrations", "surfaces")
 """Folders of tests that run on every kind of store."""
 SHARE: Final = 1 / 25
 """Of the tests over PostgreSQL, those of `make test`."""

@@ -88,6 +88,22 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
         """The units that are in the request."""
         return self._draft.units[self._draft.start :]
 
+    @property
+    def is_cut(self) -> bool:
+        """True where the request begins after a cut, made now or earlier."""
+        return self._draft.summary is not None or self._draft.view.boundary is not None
+
+    @property
+    def opening_units(self) -> list[ContextUnit]:
+        """The units that stand for what was cut, as they are sent."""
+        return self._draft.shown()[: len(self._draft.opening)]
+
+    @property
+    def units_sent(self) -> list[ContextUnit]:
+        """`units_kept` as they are sent: some may be shortened."""
+        first = len(self._draft.opening)
+        return self._draft.shown()[first : first + len(self.units_kept)]
+
     @functools.cached_property
     def ledger(self) -> tuple[LedgerLine, ...]:
         """A line for every record, and for every text that was added beside them."""

@@ -63,6 +63,7 @@ def _doctor(args: argparse.Namespace, app: App) -> int:
         *_models(args.model or app.settings.model),
         *(_settings(args.config, app) if args.config else ()),
         _extras(),
+        *_integrations(),
     ]
     if app.out.is_json:
         app.out.json({"findings": [finding._asdict() for finding in findings]})
@@ -194,7 +195,7 @@ def _bot(table: TelegramTable, token: str) -> Iterator[CheckResult]:
 
 
 def _extras() -> CheckResult:
-    present = [name for name, module in _EXTRAS.items() if _is_installed(module)]
+    present = [name for name, module in _EXTRAS.items() if _is_release_of(module)]
     missing = [name for name in _EXTRAS if name not in present]
     step = f"pip install 'holdfast[{missing[0]}]' and so on, as needed" if missing else ""
     text = f"installed: {', '.join(present) or 'none'}"
@@ -203,7 +204,20 @@ def _extras() -> CheckResult:
     )
 
 
-def _is_installed(module: str) -> bool:
+def _integrations() -> Iterator[CheckResult]:
+    """Yield the frameworks that are installed here and have an adapter."""
+    from holdfast.engine.adapters import integrations
+
+    for found in integrations():
+        if found.installed is None:
+            continue
+        text = f"{found.package} {found.installed}, tested with {found.range}"
+        step = "" if found.is_tested else f"pip install '{found.package}=={found.newest}'"
+        outcome: Outcome = "ok" if found.is_tested else "note"
+        yield CheckResult(f"adapter {found.name}", outcome, text, step)
+
+
+def _is_release_of(module: str) -> bool:
     package, _, rest = module.partition(".")
     if find_spec(package) is None:
         return False

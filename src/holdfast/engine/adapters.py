@@ -1,0 +1,89 @@
+"""The frameworks that there are adapters for, and the releases that these were tested with."""
+
+from __future__ import annotations
+
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+import msgspec
+
+from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.errors import BadSetting, HoldfastWarning
+
+_NUMBERS: Final = lazy_pattern(r"\d+")
+_warned: Final[set[str]] = set()
+
+
+class Integration(msgspec.Struct, frozen=True):
+    """An adapter, its framework, and which release of that is here."""
+
+    name: str
+    """The module, in `holdfast.integrations`."""
+    package: str
+    """The distribution to install."""
+    lowest: str
+    """The lowest release that the adapter was tested with."""
+    newest: str
+    """The newest release that it was tested with."""
+    installed: str | None = None
+    """The release that is installed here; None where there is none."""
+
+    @property
+    def is_tested(self) -> bool:
+        """True where the installed release is in the tested range."""
+        if self.installed is None:
+            return False
+        return _numbers(self.lowest) <= _numbers(self.installed) <= _numbers(self.newest)
+
+    @property
+    def range(self) -> str:
+        """The tested range in words."""
+        return self.lowest if self.lowest == self.newest else f"{self.lowest} to {self.newest}"
+
+
+_KNOWN: Final = (
+    Integration("claude_agent", "claude-agent-sdk", "0.2.182", "0.2.182"),
+    Integration("openai_agents", "openai-agents", "0.24.0", "0.24.0"),
+    Integration("opentelemetry", "opentelemetry-api", "1.45.2", "1.45.2"),
+)
+
+
+def integrations() -> tuple[Integration, ...]:
+    """Return every adapter, with the release of its framework that is installed here."""
+    return tuple(
+        msgspec.structs.replace(known, installed=_release_of(known.package)) for known in _KNOWN
+    )
+
+
+def require(name: str) -> None:
+    """Raise `BadSetting` where an adapter's framework is missing.
+
+    Warns once about a release that the adapter was not tested with.
+    """
+    found = next(known for known in integrations() if known.name == name)
+    if found.installed is None:
+        raise BadSetting(
+            f"the adapter `{name}` needs the package {found.package}",
+            hint=f"pip install '{found.package}>={found.lowest}'",
+        )
+    if not found.is_tested and name not in _warned:
+        _warned.add(name)
+        warnings.warn(
+            f"{found.package} {found.installed} is here; the adapter was tested with {found.range}",
+            HoldfastWarning,
+            stacklevel=3,
+        )
+
+
+def _release_of(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    """Return the first four numbers of a release; those that it has not are zero."""
+    found = [int(number) for number in _NUMBERS.findall(release)]
+    return tuple([*found, 0, 0, 0, 0][:4])

@@ -1,0 +1,1 @@
+"""Parts that every adapter uses: names, the store, originals, versions, blocking calls."""

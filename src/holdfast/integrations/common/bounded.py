@@ -1,0 +1,182 @@
+"""Keeps the messages of another framework's loop within a window.
+
+The framework sends a growing list; a request must fit. Its messages become records, Holdfast
+projects them, and what is left alone goes out as the framework had it. A cut is remembered while
+the list goes on, so that the prefix of the next request is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, OrderedDict
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.log.records import Compaction, Prune
+from holdfast.core.models.window import Window
+from holdfast.core.projection.policy import Policy
+from holdfast.core.projection.project import Plan, project
+from holdfast.core.projection.request import ProjectionRequest
+from holdfast.engine.session.prepare import cache_for
+from holdfast.providers.known_models.lookup import window_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.messages import Tool
+    from holdfast.core.projection.units import ContextUnit, MessagePart
+
+_CONVERSATIONS_MAX: Final = 64
+"""Conversations whose cuts are remembered; an older one is cut again, and misses the cache once."""
+_HARMLESS: Final = frozenset(
+    (
+        *("merged-roles", "no-opening", "no-question", "interrupted-call", "foreign-thinking"),
+        *("moved-result", "empty-message", "empty-result"),
+    )
+)
+"""Repairs of a view that leave the record they name as it was."""
+
+_Decision = tuple[str, "Record"]
+"""The record after which something was decided, and the decision."""
+
+
+class BoundedView(msgspec.Struct, frozen=True):
+    """A list of messages that fits."""
+
+    plan: Plan
+    opening: tuple[ContextUnit, ...]
+    """Units that take the place of the messages before `start`: the carry-over of a cut."""
+    start: int
+    """The first message that is kept."""
+    changed: dict[str, tuple[MessagePart, ...]]
+    """The parts of kept messages that are sent shortened or repaired, by record; a record without
+    parts is left out."""
+    added: dict[str, tuple[MessagePart, ...]]
+    """Parts to send after a record: the answers of interrupted calls."""
+
+    @property
+    def is_unchanged(self) -> bool:
+        """True where the list can be sent as it is."""
+        return not self.start and not self.changed and not self.added and not self.opening
+
+
+class ListBounds:
+    """Fits lists of messages into a window, one conversation after the other or at once."""
+
+    def __init__(
+        self, target: Target, *, window: int | None = None, policy: Policy | None = None
+    ) -> None:
+        self._target = target
+        self._window = window_of(target.model) if window is None else Window(window)
+        self._policy = policy or Policy()
+        self._decided: OrderedDict[str, list[_Decision]] = OrderedDict()
+
+    @property
+    def window(self) -> Window:
+        """The window that requests are fitted into."""
+        return self._window
+
+    def fit(
+        self,
+        records: Sequence[Record],
+        *,
+        system: str = "",
+        tools: Sequence[Tool] = (),
+        output_tokens: int | None = None,
+        at_most: int | None = None,
+    ) -> BoundedView:
+        """Return a view of records, which have ids of `name_records`, that fits.
+
+        With `at_most`, one of at most so many tokens: a larger one was refused. Raises
+        `CannotFit`.
+        """
+        conversation = records[0].id if records else ""
+        known = self._decided.get(conversation, [])
+        path, standing = _insert(records, known)
+        request = ProjectionRequest(
+            records=path,
+            window=self._window,
+            target=self._target,
+            system=system,
+            tools=tools,
+            output_tokens=output_tokens,
+            policy=self._policy,
+            floor=0,
+            at_most=at_most,
+        )
+        plan = project(request, cache_for(self._target))
+        fresh = [
+            (records[-1].id, _with_id(decision, number))
+            for number, decision in enumerate(plan.decisions, len(standing))
+        ]
+        self._decided[conversation] = [*standing, *fresh]
+        self._decided.move_to_end(conversation)
+        while len(self._decided) > _CONVERSATIONS_MAX:
+            self._decided.popitem(last=False)
+        return _view(plan, records)
+
+
+def name_records(records: Sequence[Record], spelled: Sequence[str]) -> list[Record]:
+    """Return records with ids made from their contents: the same in the next, longer list."""
+    seen: Counter[str] = Counter()
+    named = []
+    for record, text in zip(records, spelled, strict=True):
+        digest = hashlib.sha256(text.encode()).hexdigest()[:20]
+        seen[digest] += 1
+        named.append(msgspec.structs.replace(record, id=f"m{digest}-{seen[digest]}", ts=1.0))
+    return named
+
+
+def _insert(
+    records: Sequence[Record], known: Sequence[_Decision]
+) -> tuple[list[Record], list[_Decision]]:
+    """Return records with the decisions among them; those about other messages are dropped."""
+    ids = {record.id for record in records}
+    standing: list[_Decision] = []
+    for after, decision in known:
+        if after not in ids or not _names(decision) <= ids:
+            break
+        standing.append((after, decision))
+    path: list[Record] = []
+    for record in records:
+        path.append(record)
+        path += [decision for after, decision in standing if after == record.id]
+    return path, standing
+
+
+def _names(decision: Record) -> set[str]:
+    """Return the records that a decision is about."""
+    if isinstance(decision, Compaction):
+        return {*(decision.covers or ()), *filter(None, [decision.first_kept])}
+    if isinstance(decision, Prune):
+        return {pruned.record for pruned in decision.decisions}
+    return set()
+
+
+def _with_id(decision: Record, number: int) -> Record:
+    return msgspec.structs.replace(decision, id=f"d{number}", ts=1.0)
+
+
+def _view(plan: Plan, records: Sequence[Record]) -> BoundedView:
+    places = {record.id: place for place, record in enumerate(records)}
+    first = next((unit.first for unit in plan.units_kept if unit.first in places), None)
+    start = 0
+    if plan.is_cut:
+        start = len(records) if first is None else places[first]
+    mended = {repair.record for repair in plan.repairs if repair.flaw not in _HARMLESS}
+    changed: dict[str, tuple[MessagePart, ...]] = dict.fromkeys(mended & places.keys(), ())
+    added: dict[str, tuple[MessagePart, ...]] = {}
+    for unit, shown in zip(plan.units_kept, plan.units_sent, strict=True):
+        is_mended = any(part.record in mended for part in unit.parts)
+        before = ""
+        for part, sent in zip(unit.parts, shown.parts, strict=True):
+            if part.record not in places:
+                added[before] = (*added.get(before, ()), sent)
+                continue
+            before = part.record
+            if is_mended or sent != part:
+                changed[before] = (*changed.get(before, ()), sent)
+    return BoundedView(plan, tuple(plan.opening_units), start, changed, added)

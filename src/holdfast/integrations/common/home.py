@@ -1,0 +1,117 @@
+"""The store behind an adapter: sessions by the names of a framework."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from holdfast.core.limits import LABEL_CHARS_MAX
+from holdfast.core.log.batch import new_header
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.text.cut import cut, ellipsis, scrub
+from holdfast.engine.erasing import erase
+from holdfast.engine.session.opening import check_owner, choose_store, session_exists
+from holdfast.errors import AdapterClosed, BadSetting, NoSuchSession, SessionExists
+from holdfast.integrations.common.names import (
+    NAME_FIELD,
+    PeerName,
+    read_name,
+    session_id_for,
+    spell_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.ports import Clock, SessionStore
+
+Delete = Literal["trash", "erase"]
+"""`trash`: a deleted session can be restored. `erase`: it is gone, with everything made from it."""
+
+
+class PeerHome:
+    """Opens a store for an adapter, and finds its sessions by the names of a framework."""
+
+    def __init__(
+        self,
+        who: str,
+        *,
+        root: str | None,
+        store: SessionStore | None,
+        agent: str | None,
+        owner: str = "",
+        delete: Delete = "trash",
+        clock: Clock = time.time,
+    ) -> None:
+        if root is not None and store is not None:
+            raise BadSetting("`root` and `store` exclude each other", hint="pass one of them")
+        if delete not in ("trash", "erase"):
+            raise BadSetting(
+                f"`delete` is {delete!r}", hint="pass `trash` (can be restored) or `erase`"
+            )
+        self._who = who
+        self._store, self.agent, self._is_ours = choose_store(store, root, agent)
+        self.owner = scrub(owner)
+        self._delete = delete
+        self._clock = clock
+        self._is_closed = False
+
+    @property
+    def store(self) -> SessionStore:
+        """The open store. Raises `AdapterClosed`."""
+        if self._is_closed:
+            raise AdapterClosed(f"{self._who} is closed", hint="make a new one")
+        return self._store
+
+    def key_for(self, name: PeerName) -> SessionKey:
+        """Return the key of the session with a name, whether or not it exists."""
+        return SessionKey(self.agent, session_id_for(name))
+
+    def exists(self, key: SessionKey) -> bool:
+        """Return whether there is such a session, of this owner. Raises `AccessDenied`."""
+        if not session_exists(self.store, key):
+            return False
+        check_owner(self.store, key, self.owner)
+        return True
+
+    def ensure(self, name: PeerName) -> SessionKey:
+        """Return the key of the session with a name, which is made where there is none."""
+        key = self.key_for(name)
+        if not self.exists(key):
+            text = " / ".join(name)
+            label = "" if text == key.session else cut(text, LABEL_CHARS_MAX, marker=ellipsis).text
+            header = new_header(key, now=self._clock(), label=label, owner=self.owner)
+            header = msgspec.structs.replace(header, extra={NAME_FIELD: spell_name(name)})
+            with suppress(SessionExists):  # made by another process a moment ago
+                self.store.create_log(key, [header])
+            check_owner(self.store, key, self.owner)
+        return key
+
+    def names(self) -> Iterator[tuple[PeerName, SessionKey]]:
+        """Yield the names of the owner's sessions that frameworks made, with their keys."""
+        for key in list(self.store.keys(self.agent)):
+            with suppress(NoSuchSession):  # removed meanwhile
+                header = self.store.header(key)
+                name = read_name(header)
+                if name is not None and header.owner == self.owner and self.key_for(name) == key:
+                    yield name, key
+
+    def remove(self, key: SessionKey) -> None:
+        """Move a session to the trash, or erase it. Does nothing where there is none."""
+        if not self.exists(key):
+            return
+        with suppress(NoSuchSession):  # removed by another process meanwhile
+            if self._delete == "erase":
+                erase(self.store, key)
+            else:
+                self.store.remove(key)
+
+    def close(self) -> None:
+        """Close the store, if it was opened here. Using the adapter afterwards is an error."""
+        if not self._is_closed:
+            self._is_closed = True
+            if self._is_ours:
+                self._store.close()

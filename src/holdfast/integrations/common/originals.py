@@ -1,0 +1,81 @@
+"""The exact item of another framework, kept beside the record that has its meaning.
+
+A record is what every reader of Holdfast understands. Where the framework's item cannot be made
+from it again, to the last byte of its JSON, the record keeps that JSON too.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.log.damage import Flaw
+from holdfast.core.log.records import Unknown, decode, encode
+from holdfast.errors import BadItem, BadRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.core.log.records import Json, Record
+
+ORIGINAL_FIELD: Final = "original"
+"""The field of a record that holds the item, as `{"format": …, "json": …}`."""
+ITEM_TYPE: Final = "peer_item"
+"""The type of a record for an item that has no counterpart among ours."""
+
+
+def spell_item(item: object) -> str:
+    """Return the JSON of an item. Raises `BadItem`."""
+    try:
+        return json.dumps(item, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadItem(
+            f"cannot store an item: {error}",
+            hint="items hold texts, numbers, lists and objects; nothing was stored",
+        ) from error
+
+
+def keep_original(
+    record: Record | None, spelled: str, form: str, rebuild: Callable[[Record], Sequence[Json]]
+) -> Record:
+    """Return a record that gives an item back exactly.
+
+    `spelled` is the item's JSON and `form` the name of its format; `rebuild` makes items from a
+    record's own fields. None for `record`: the item has no counterpart, and is a record of its own.
+    """
+    stored = None if record is None else _as_stored(record)
+    if record is None or stored is None:
+        record = Unknown(type=ITEM_TYPE)
+    elif _spell_all(rebuild(stored)) == [spelled]:
+        return record
+    original = {"format": form, "json": spelled}
+    return msgspec.structs.replace(record, extra={**record.extra, ORIGINAL_FIELD: original})
+
+
+def original_of(record: Record, form: str) -> Any:
+    """Return the item that a record keeps in a format; None where it keeps none."""
+    kept = record.extra.get(ORIGINAL_FIELD)
+    if not isinstance(kept, dict) or kept.get("format") != form:
+        return None
+    try:
+        return json.loads(kept["json"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _as_stored(record: Record) -> Record | None:
+    """Return a record as the log gives it back; None where the log cannot hold it.
+
+    Lone surrogates, NaN and the like do not come back as they went in.
+    """
+    try:
+        stored = decode(encode(record))
+    except BadRecord:
+        return None
+    return None if isinstance(stored, Flaw) else stored
+
+
+def _spell_all(items: Sequence[Json]) -> list[str]:
+    return [json.dumps(item, separators=(",", ":")) for item in items]

@@ -1,0 +1,147 @@
+"""`recover_overflow`: a model of the OpenAI Agents SDK that survives refused requests."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.failures.classify import learned_window
+from holdfast.engine.adapters import require
+from holdfast.errors import CannotFit
+from holdfast.integrations.openai_agents.bounded_input import BoundedInput, read_tools
+from holdfast.providers.failures import name_failure
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from holdfast.core.projection.policy import Policy
+
+_TRIES_MAX: Final = 5
+"""Each is at most seven tenths of the one before: five are a sixth of the first."""
+_SHARE: Final = 0.7
+"""Of a refused size, for the next try, where the provider states no limit."""
+_MARGIN: Final = 0.9
+"""Of a stated limit: our count and the provider's differ by a few per cent."""
+_INPUT: Final = 1
+"""The place of the input among the arguments of a model call."""
+
+
+def recover_overflow(model: Any, *, window: int | None = None, policy: Policy | None = None) -> Any:
+    """Return a model that sends a request again, smaller, when the provider refuses its size.
+
+        Agent(name="helper", model=recover_overflow(OpenAIResponsesModel("gpt-5", client)))
+
+    At most five times; then, or where nothing smaller can be sent, the provider's own error is
+    raised. A stream is sent again only while nothing of it was delivered. Conversations that the
+    provider keeps (`conversation_id`, `previous_response_id`) are passed through as they are.
+    """
+    require("openai_agents")
+    return _model_class()(model, BoundedInput(_name_of(model), window=window, policy=policy))
+
+
+class Retry:
+    """The requests for one reply, each smaller than the one that was refused."""
+
+    def __init__(self, bounds: BoundedInput, arguments: tuple[Any, ...], options: Any) -> None:
+        self._bounds = bounds
+        self.arguments = arguments
+        self._tries = 0
+        is_kept_there = options.get("conversation_id") or options.get("previous_response_id")
+        self._can_shrink = isinstance(arguments[_INPUT], list) and not is_kept_there
+
+    async def shrink(self, error: Exception) -> bool:
+        """Make the request smaller; False where that would not help, or is impossible."""
+        failure = name_failure(error)
+        self._tries += 1
+        if not failure.is_overflow or not self._can_shrink or self._tries > _TRIES_MAX:
+            return False
+        try:
+            items = await asyncio.to_thread(self._fit, learned_window(failure))
+        except CannotFit:
+            return False
+        if items == self.arguments[_INPUT]:
+            return False
+        self.arguments = (self.arguments[0], items, *self.arguments[2:])
+        return True
+
+    def _fit(self, limit: int | None) -> list[Any]:
+        system, items, settings, tools = self.arguments[:4]
+        output = getattr(settings, "max_tokens", None)
+        about: dict[str, Any] = {
+            "system": system or "",
+            "tools": read_tools(tools),
+            "output_tokens": output if isinstance(output, int) else None,
+        }
+        self._bounds.fit(items, **about)  # for the size of what was refused
+        assert self._bounds.plan is not None
+        refused = self._bounds.plan.tokens.total
+        at_most = int(_SHARE * refused)
+        if limit is not None:
+            at_most = min(
+                int(_MARGIN * refused), int(_MARGIN * limit) - (about["output_tokens"] or 0)
+            )
+        return self._bounds.fit(items, **about, at_most=at_most)
+
+
+@cache
+def _model_class() -> type:
+    """Return the class, made on first use: its base is a class of the SDK."""
+    from agents.models.interface import Model
+
+    class RecoveringModel(Model):  # type: ignore[misc, unused-ignore]
+        """A model of the SDK that survives refused requests."""
+
+        def __init__(self, model: Any, bounds: BoundedInput) -> None:
+            self._model = model
+            self._bounds = bounds
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._model, name)
+
+        async def close(self) -> None:
+            await self._model.close()
+
+        def get_retry_advice(self, request: Any) -> Any:
+            return self._model.get_retry_advice(request)
+
+        async def get_response(self, *args: Any, **options: Any) -> Any:
+            retry = Retry(self._bounds, *_arguments(args, options))
+            while True:
+                try:
+                    return await self._model.get_response(*retry.arguments, **options)
+                except Exception as error:
+                    if not await retry.shrink(error):
+                        raise
+
+        async def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
+            retry = Retry(self._bounds, *_arguments(args, options))
+            while True:
+                has_begun = False
+                try:
+                    async for event in self._model.stream_response(*retry.arguments, **options):
+                        has_begun = True
+                        yield event
+                    return
+                except Exception as error:
+                    if has_begun or not await retry.shrink(error):
+                        raise
+
+    return RecoveringModel
+
+
+_NAMES: Final = (
+    *("system_instructions", "input", "model_settings", "tools", "output_schema", "handoffs"),
+    "tracing",
+)
+
+
+def _arguments(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+    """Return the positional arguments of a model call, also of those given by name."""
+    named = [options.pop(name) for name in _NAMES[len(args) :]]
+    return (*args, *named), options
+
+
+def _name_of(model: Any) -> str:
+    name = getattr(model, "model", "")
+    return name if isinstance(name, str) else ""

@@ -1,0 +1,186 @@
+"""`HoldfastSession`: a session of the OpenAI Agents SDK.
+
+An item of the SDK is a record of the log, and comes back exactly as it went in. `pop_item` and
+`clear_session` move the head of the log: what they take away stays on a branch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.limits import BATCH_RECORDS_MAX
+from holdfast.core.log.records import Rewind
+from holdfast.engine.adapters import require
+from holdfast.errors import LogConflict
+from holdfast.integrations.common.blocking import read_in_thread, write_in_thread
+from holdfast.integrations.common.home import PeerHome
+from holdfast.integrations.common.responses_items import (
+    items_from_record,
+    records_from_items,
+)
+from holdfast.ports import ANY_HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Record
+    from holdfast.ports import SessionStore
+
+
+class HoldfastSession:
+    """A `Session` of the SDK over any store. It also is the session of that name elsewhere.
+
+    `root` is the address of a store, `store` an open one. `session_settings` are the SDK's.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        root: str | None = None,
+        store: SessionStore | None = None,
+        agent: str | None = None,
+        owner: str = "",
+        session_settings: Any = None,
+    ) -> None:
+        require("openai_agents")
+        from agents.memory.session_settings import SessionSettings, coerce_session_settings
+
+        self.session_id = session_id
+        self.session_settings = (
+            SessionSettings()
+            if session_settings is None
+            else coerce_session_settings(session_settings)
+        )
+        self._home = PeerHome(type(self).__name__, root=root, store=store, agent=agent, owner=owner)
+        self._name = (session_id,)
+
+    @property
+    def key(self) -> SessionKey:
+        """The key of the session in its store."""
+        return self._home.key_for(self._name)
+
+    async def get_items(self, limit: int | None = None, *, wrapper: Any = None) -> list[Any]:
+        """Return the newest `limit` items, oldest first; all where no limit is set or it is
+        negative."""
+        del wrapper
+        if limit is None:
+            limit = self.session_settings.limit
+        return await read_in_thread(lambda: self._read(limit))
+
+    async def add_items(self, items: list[Any], *, wrapper: Any = None) -> None:
+        """Store items durably, all or none. Raises `BadItem` for one that JSON cannot hold."""
+        del wrapper
+        store = self._home.store  # refuses a closed session, also for an empty list
+        records = records_from_items(items)
+        if records:
+            await write_in_thread(lambda: self._append(store, records))
+
+    async def pop_item(self, *, wrapper: Any = None) -> Any:
+        """Take the newest item back and return it; None where there is none.
+
+        The log keeps it, on a branch: `holdfast rewind` leads back to it.
+        """
+        del wrapper
+        return await write_in_thread(self._pop)
+
+    async def clear_session(self, *, wrapper: Any = None) -> None:
+        """Begin again without items. The log keeps the old ones, on a branch."""
+        del wrapper
+        await write_in_thread(self._clear)
+
+    def close(self) -> None:
+        """Release the store. Using the session afterwards is a `RuntimeError`."""
+        self._home.close()
+
+    async def _get_compaction_snapshot(
+        self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None
+    ) -> Any:
+        """Return the newest items and a way to replace the last of them, for the SDK's
+        `OpenAIResponsesCompactionSession`. Nothing is pruned: a log keeps everything."""
+        del prune_prefix
+        from agents.memory.session import _CompactionSnapshot
+
+        newest = await read_in_thread(lambda: self._read(limit + 1))
+        items = newest[-limit:] if limit > 0 else []
+
+        async def replace_suffix(start: int, output: list[Any]) -> bool:
+            expected = items[start:]
+            if not expected:
+                return False
+            records = records_from_items(output)
+            return await write_in_thread(lambda: self._replace(expected, records))
+
+        return _CompactionSnapshot(items, len(newest) <= limit, replace_suffix)
+
+    def _read(self, limit: int | None) -> list[Any]:
+        store, key = self._home.store, self.key
+        if limit == 0 or not self._home.exists(key):
+            return []
+        if limit is None or limit < 0:
+            return [item for record in store.read(key) for item in items_from_record(record)]
+        newest: list[Any] = []
+        for record in store.back(key):
+            newest += reversed(items_from_record(record))
+            if len(newest) >= limit:
+                break
+        return newest[:limit][::-1]
+
+    def _append(self, store: SessionStore, records: list[Record]) -> None:
+        key = self._home.ensure(self._name)
+        if len(records) <= BATCH_RECORDS_MAX:
+            store.append(key, records, expect=ANY_HEAD)
+        else:
+            store.append_each(key, records)
+
+    def _pop(self) -> Any:
+        while True:
+            ends = self._newest(1)
+            if ends is None:
+                return None
+            items, before, head = ends
+            if self._move(before, head, records_from_items(items[:-1])):
+                return items[-1]
+
+    def _clear(self) -> None:
+        store, key = self._home.store, self.key
+        while (ends := self._newest(1)) is not None:
+            (root,) = deque(store.back(key), maxlen=1)
+            if self._move(root.id, ends[2], []):
+                return
+
+    def _replace(self, expected: list[Any], records: list[Record]) -> bool:
+        """Put records in the place of the newest items, if these still are the newest."""
+        ends = self._newest(len(expected))
+        if ends is None:
+            return False
+        items, before, head = ends
+        kept = len(items) - len(expected)
+        if items[kept:] != expected:
+            return False
+        return self._move(before, head, [*records_from_items(items[:kept]), *records])
+
+    def _newest(self, count: int) -> tuple[list[Any], str, str] | None:
+        """Return at least the newest `count` items, the record before them, and the head; None
+        where there are fewer."""
+        store, key = self._home.store, self.key
+        if not self._home.exists(key):
+            return None
+        found: list[Any] = []
+        head = ""
+        for record in store.back(key):
+            head = head or record.id
+            if len(found) >= count:
+                return found[::-1], record.id, head
+            found += reversed(items_from_record(record))
+        return None
+
+    def _move(self, to: str, head: str, records: list[Record]) -> bool:
+        """Move the head, and append; False where another writer was faster."""
+        try:
+            self._home.store.append(self.key, [Rewind(to=to), *records], expect=head)
+        except LogConflict:
+            return False
+        return True

@@ -1,0 +1,47 @@
+"""Which frameworks are here, and which releases the adapters were tested with."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from pathlib import Path
+
+import pytest
+
+from holdfast import integrations
+from holdfast.engine import adapters
+from holdfast.errors import BadSetting, HoldfastWarning
+
+
+def test_every_adapter_is_listed() -> None:
+    folder = Path(integrations.__file__).parent
+    found = {path.stem for path in folder.iterdir() if not path.stem.startswith("_")} - {"common"}
+    assert {known.name for known in integrations.list()} == found
+    for known in integrations.list():
+        importlib.import_module(f"holdfast.integrations.{known.name}")  # without its framework
+
+
+def test_missing_framework_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapters, "_release_of", lambda _package: None)
+    with pytest.raises(BadSetting) as missing:
+        adapters.require("openai_agents")
+    assert "pip install 'openai-agents>=" in (missing.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("installed", "is_tested"),
+    [("0.24.0", True), ("0.24", True), ("0.24.1", False), ("0.0.1", False), ("99.0", False)],
+)
+def test_release_outside_the_tested_range_warns_once(
+    installed: str, is_tested: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapters, "_release_of", lambda _package: installed)
+    monkeypatch.setattr(adapters, "_warned", set())
+    found = next(known for known in integrations.list() if known.name == "openai_agents")
+    assert found.is_tested == is_tested
+    if not is_tested:
+        with pytest.warns(HoldfastWarning, match=f"{installed} is here; .* tested with 0.24.0"):
+            adapters.require("openai_agents")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        adapters.require("openai_agents")

@@ -1,0 +1,71 @@
+"""The store behind an adapter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast.errors import AccessDenied, AdapterClosed, BadSetting
+from holdfast.integrations.common.home import Delete, PeerHome
+from holdfast.stores import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def home(root: Path, *, owner: str = "", delete: Delete = "trash") -> PeerHome:
+    return PeerHome("It", root=str(root), store=None, agent=None, owner=owner, delete=delete)
+
+
+def test_names_come_back_from_the_store(tmp_path: Path) -> None:
+    names = {("thread-1",), ("Thread-1",), ("app", "user", "s"), ("", ""), ("x" * 9000,)}
+    first = home(tmp_path)
+    keys = {first.ensure(name) for name in names}
+    assert len(keys) == len(names)
+    first.close()
+    again = home(tmp_path)
+    assert {name for name, _key in again.names()} == names
+    assert {again.ensure(name) for name in names} == keys
+    again.close()
+
+
+def test_deleted_session_is_in_the_trash_or_gone(tmp_path: Path) -> None:
+    for delete, left in (("trash", 1), ("erase", 0)):
+        home_of = home(tmp_path / delete, delete=delete)  # type: ignore[arg-type]
+        key = home_of.ensure(("thread-1",))
+        home_of.remove(key)
+        home_of.remove(key)
+        assert not home_of.exists(key)
+        assert len(home_of.store.trash()) == left
+        home_of.close()
+
+
+def test_session_of_another_owner_is_refused(tmp_path: Path) -> None:
+    ann, bob = home(tmp_path, owner="ann"), home(tmp_path, owner="bob")
+    key = ann.ensure(("thread-1",))
+    for use in (lambda: bob.ensure(("thread-1",)), lambda: bob.remove(key)):
+        with pytest.raises(AccessDenied):
+            use()
+    assert list(bob.names()) == []
+    ann.close()
+    bob.close()
+
+
+def test_open_store_stays_open_and_a_closed_adapter_says_so(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        given = PeerHome("HoldfastSession", root=None, store=store, agent=None)
+        key = given.ensure(("thread-1",))
+        given.close()
+        given.close()
+        assert store.head(key)
+        with pytest.raises(RuntimeError, match="HoldfastSession is closed") as refused:
+            given.ensure(("thread-1",))
+        assert isinstance(refused.value, AdapterClosed)
+
+
+def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store, pytest.raises(BadSetting):
+        PeerHome("It", root=str(tmp_path), store=store, agent=None)
+    with pytest.raises(BadSetting):
+        home(tmp_path, delete="burn")  # type: ignore[arg-type]
