@@ -387,6 +387,19 @@ def _langchain(*, is_dumped: bool) -> bytes:
 
 _RESULT = _result(tool_use_id="t1")
 
+
+def _tau2() -> list[dict[str, Any]]:
+    """Calls without `function`, and results whose id is that of their call."""
+    messages: list[dict[str, Any]] = []
+    for message in _chat():
+        calls = [{"id": call["id"], **call["function"]} for call in message.get("tool_calls") or ()]
+        changed = {**message, **({"tool_calls": calls} if calls else {})}
+        if message["role"] == "tool":
+            changed["id"] = changed.pop("tool_call_id")
+        messages.append(changed)
+    return messages
+
+
 CONVERSATIONS: dict[str, tuple[str, bytes]] = {
     "claude-code": (
         "claude-code",
@@ -456,6 +469,8 @@ CONVERSATIONS: dict[str, tuple[str, bytes]] = {
         document({"eval": {"task": "t"}, "samples": [{"id": 1, "messages": _chat()}]}),
     ),
     "tau-bench": ("tau-bench", document([{"task_id": 1, "trial": 0, "traj": _chat()}])),
+    "tau2-bench": ("tau2-bench", document({"simulations": [{"messages": _tau2()}]})),
+    "history": ("history", document({"history": _chat()})),
     "toolbench": (
         "toolbench",
         document(

@@ -277,6 +277,19 @@ SAMPLES: dict[str, tuple[str, bytes]] = {
         "results.json",
         document([{"task_id": 3, "trial": 0, "traj": [{"role": "user", "content": "Hi"}]}]),
     ),
+    "tau2-bench": (
+        "results.json",
+        document(
+            {
+                "info": {"agent_info": {"llm": "m"}},
+                "simulations": [{"task_id": "3", "messages": [{"role": "user", "content": "Hi"}]}],
+            }
+        ),
+    ),
+    "history": (
+        "group.json",
+        document({"history": [{"role": "user", "name": "Ann", "content": "Hi"}]}),
+    ),
     "toolbench": (
         "answer.json",
         document(

@@ -43,9 +43,10 @@ _ALL: Final = (
     *event_logs.IMPORTERS,
     opencode.IMPORTER,
     *(gemini.CLI, coding_agents.MINI, coding_agents.SWE, coding_agents.OPENHANDS),
-    *(traces.SPANS, traces.INSPECT, traces.TAU, traces.TOOLBENCH),
+    *(traces.SPANS, traces.INSPECT, traces.TAU, traces.TAU2, traces.TOOLBENCH),
     *dialogues.IMPORTERS,
     *web_chats.IMPORTERS,
+    chat.HISTORY,
     *(own.IMPORTER, codex.IMPORTER, aider.IMPORTER),
     *(responses.IMPORTER, gemini.IMPORTER, anthropic.IMPORTER, chat.IMPORTER),
 )

@@ -413,3 +413,34 @@ def test_sharegpt_voices() -> None:
     assert shape(first.records) == [("user", "Hi"), ("assistant", "Hello.")]
     assert (first.system, first.name, second.name) == ("Be brief.", "7", "7-2")
     assert skipped(first) == {"message with the role 'ghost'": 1}
+
+
+def test_the_tools_of_a_simulated_user_are_left_out() -> None:
+    """The agent never saw them; what the user said is carried."""
+    messages = [
+        {"role": "assistant", "content": "What does the screen say?"},
+        {"role": "user", "tool_calls": [{"id": "u1", "name": "look", "requestor": "user"}]},
+        {"role": "tool", "id": "u1", "content": "no signal", "requestor": "user"},
+        {"role": "user", "content": "No signal."},
+        {"role": "assistant", "tool_calls": [{"id": "t1", "name": "reset", "arguments": {}}]},
+        {"role": "tool", "tool_messages": [{"role": "tool", "id": "t1", "content": "done"}]},
+    ]
+    found = only(document({"simulations": [{"task_id": "7", "trial": 1, "messages": messages}]}))
+    assert found.name.endswith("task7-trial1")
+    kinds = [type(record).__name__ for record in found.records]
+    assert kinds == ["Assistant", "User", "Assistant", "ToolResult"]
+    assert found.records[-1].tool_use_id == "t1"  # type: ignore[union-attr]
+    assert skipped(found) == {"call of the simulated user": 1, "result for the simulated user": 1}
+
+
+def test_agents_of_a_conversation_keep_their_names() -> None:
+    history = [
+        {"role": "human", "content": "Find it."},
+        {"role": "Orchestrator (to Searcher)", "content": "Search."},
+        {"role": "assistant", "name": "Searcher", "content": "Found."},
+    ]
+    found = only(document({"id": "g1", "history": history}))
+    kinds = [type(record).__name__ for record in found.records]
+    assert kinds == ["User", "Assistant", "Assistant"]
+    names = [record.extra.get("name") for record in found.records[1:]]
+    assert names == ["Orchestrator (to Searcher)", "Searcher"]

@@ -112,9 +112,11 @@ def _carry_assistant(draft: Draft, message: Json, about: dict[str, Any]) -> None
     usage = mapping(message.get("usage")) or mapping(reply.get("usage"))
     stop = message.get("finish_reason") or message.get("stop_reason")
     is_plain = isinstance(content, str) and said == [blocks.text(content)]
+    name = text_or_empty(message.get("name"))
     draft.assistant(
         content if is_plain else blocks.with_ids(draft, said),
         **about,
+        extra={"name": name} if name else {},
         usage=usage or None,
         stop_reason=text_or_empty(stop) or None,
     )
@@ -222,4 +224,50 @@ def read(source: Source) -> list[Imported]:
 
 IMPORTER: Final = Importer(
     "openai-chat", "OpenAI Chat message lists, request bodies, or one message a line", detect, read
+)
+
+
+# Several agents in one conversation: `history` with a role and a name for each message.
+
+
+def detect_history(source: Source) -> bool:
+    return any(_histories(source, is_head=True))
+
+
+def _histories(source: Source, *, is_head: bool = False) -> list[Json]:
+    value = source.value
+    items = [value] if isinstance(value, dict) else mappings(value)
+    items = items or (source.head if is_head else [line.value for line in source.lines])
+    found = (item for item in items if isinstance(item, dict))
+    return [item for item in found if _is_history(mappings(item.get("history")))]
+
+
+def _is_history(messages: list[Json]) -> bool:
+    said = [message for message in messages if is_text(message.get("role"))]
+    return bool(said) and all("content" in message for message in said)
+
+
+def read_history(source: Source) -> list[Imported]:
+    found = _histories(source)
+    sessions: list[tuple[str, Draft]] = []
+    for body, name in zip(found, names_for(source.stem, len(found)), strict=True):
+        draft = Draft()
+        draft.tools = tools_of(body.get("tools") or body.get("functions"))
+        carry_messages(draft, map(_with_known_role, listing(body["history"])))
+        sessions.append((text_or_empty(body.get("session_id") or body.get("id")) or name, draft))
+    return finish(source, "history", sessions)
+
+
+def _with_known_role(message: object) -> object:
+    """An agent may be named by its role: what it says is a reply."""
+    if not isinstance(message, dict) or message.get("role") in (*_ROLES, "human", "ai", "model"):
+        return message
+    return {**message, "role": "assistant", "name": message.get("name") or message.get("role")}
+
+
+HISTORY: Final = Importer(
+    "history",
+    "conversations of several agents: `history` with `role`, `name` and `content`",
+    detect_history,
+    read_history,
 )

@@ -235,6 +235,52 @@ TAU: Final = Importer(
 )
 
 
+# tau2-bench: the simulated user has tools of its own, which the agent does not see.
+
+
+def detect_tau2(source: Source) -> bool:
+    runs = mappings(mapping(source.value).get("simulations"))
+    return any(isinstance(run.get("messages"), list) for run in runs[:8])
+
+
+def read_tau2(source: Source) -> list[Imported]:
+    value = mapping(source.value)
+    about = mapping(mapping(value.get("info")).get("agent_info"))
+    model = text_or_empty(about.get("llm")) or None
+    runs = mappings(value.get("simulations"))
+    sessions: list[tuple[str, Draft]] = []
+    for run, name in zip(runs, names_for(source.stem, len(runs)), strict=True):
+        draft = Draft()
+        for message in _tau2_messages(draft, mappings(run.get("messages"))):
+            carry_message(draft, message, model=model)
+        if "task_id" in run:
+            name = f"{source.stem}-task{run['task_id']}-trial{run.get('trial', 0)}"
+        sessions.append((name, draft))
+    return finish(source, "tau2-bench", sessions)
+
+
+def _tau2_messages(draft: Draft, messages: list[Json]) -> Iterator[Json]:
+    for message in messages:
+        if message.get("role") != "tool":
+            calls = len(mappings(message.get("tool_calls")))
+            if message.get("role") == "user" and calls:
+                draft.skip("call of the simulated user", "the agent does not see it", calls)
+            if message.get("role") != "user" or not calls or message.get("content"):
+                yield message
+            continue
+        for result in mappings(message.get("tool_messages")) or [message]:
+            if result.get("requestor") == "user":
+                draft.skip("result for the simulated user", "the agent does not see it")
+            else:
+                rest = {name: item for name, item in result.items() if name != "id"}
+                yield {**rest, "role": "tool", "tool_call_id": result.get("id")}
+
+
+TAU2: Final = Importer(
+    "tau2-bench", "tau2-bench results (`simulations` with `messages`)", detect_tau2, read_tau2
+)
+
+
 # ToolBench
 
 
