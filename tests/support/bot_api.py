@@ -54,8 +54,16 @@ class Fault(NamedTuple):
     """True where the server does what was asked, and the answer is lost."""
 
 
-_JSON = frozenset({"commands", "entities", "allowed_updates", "reply_parameters", "scope"})
+_JSON = frozenset(
+    {"commands", "entities", "allowed_updates", "reply_parameters", "reply_markup", "scope"}
+)
 """Parameters that are JSON in a form."""
+
+
+def buttons(message: Sent) -> list[str]:
+    """Return the data of the buttons below a message."""
+    rows = (message.fields.get("reply_markup") or {}).get("inline_keyboard", [])
+    return [button["callback_data"] for row in rows for button in row]
 
 
 def units(text: str) -> int:
@@ -78,6 +86,7 @@ class BotApiServer:
         self.calls: list[str] = []
         self.faults: dict[str, list[Fault]] = defaultdict(list)
         self.callbacks: set[str] = set()
+        """Presses of buttons that nobody acknowledged."""
         self.offsets: list[int] = []
         """Those of all polls; 0 for none."""
         self._poll = 0
@@ -115,6 +124,37 @@ class BotApiServer:
             **fields,
         }
         return self.push({"message": message})
+
+    def press(self, data: str, *, user: int = 99, chat: int | None = None) -> int:
+        """Press the button of the newest message that has one with this data."""
+        place = user if chat is None else chat
+        with self.changed:
+            shown = next(
+                message
+                for message in reversed(self.sent)
+                if message.chat == place and data in buttons(message)
+            )
+            query = f"press-{self.new_message()}"
+            self.callbacks.add(query)
+        message = {
+            "message_id": shown.id,
+            "date": 1_700_000_000,
+            "chat": {"id": place, "type": "private" if place > 0 else "supergroup"},
+            "from": BOT,
+            "text": shown.text,
+        }
+        person = {"id": user, "is_bot": False, "first_name": f"P{user}"}
+        return self.push(
+            {
+                "callback_query": {
+                    "id": query,
+                    "from": person,
+                    "message": message,
+                    "chat_instance": "1",
+                    "data": data,
+                }
+            }
+        )
 
     def push(self, update: dict[str, Any]) -> int:
         """Let the bot have an update, with the number that it has, or the next."""
@@ -217,6 +257,10 @@ class BotApiServer:
         for entity in asked.get("entities") or []:
             if entity["offset"] < 0 or entity["offset"] + entity["length"] > units(text):
                 raise Refused(400, "Bad Request: ENTITY_BOUNDS_INVALID")
+        for row in (asked.get("reply_markup") or {}).get("inline_keyboard", []):
+            for button in row:
+                if not button["text"] or not 1 <= len(button["callback_data"].encode()) <= 64:
+                    raise Refused(400, "Bad Request: BUTTON_DATA_INVALID")
         self._next_message += 1
         self.sent.append(Sent(chat, text, self._next_message, asked))
         return {
@@ -254,6 +298,7 @@ class BotApiServer:
                 400,
                 "Bad Request: query is too old and response timeout expired or query ID is invalid",
             )
+        self.callbacks.discard(str(asked["callback_query_id"]))
         return True
 
 

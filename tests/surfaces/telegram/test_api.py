@@ -49,11 +49,17 @@ def test_the_library_is_served(server: BotApiServer) -> None:
         assert (sent.text, sent.chat.id) == ("hi [there]", 99)
         assert await bot.send_chat_action(99, "typing")
         assert await bot.set_my_commands([("start", "begin")])
-        server.callbacks.add("1")
-        assert await bot.answer_callback_query("1")
+        button = telegram.InlineKeyboardButton("Status", callback_data="/status")
+        await bot.send_message(99, "menu", reply_markup=telegram.InlineKeyboardMarkup([[button]]))
+        pressed = server.press("/status")
+        (update,) = await bot.get_updates(offset=pressed, timeout=0)
+        assert update.callback_query is not None
+        assert (update.callback_query.data, update.callback_query.from_user.id) == ("/status", 99)
+        assert await update.callback_query.answer()
+        assert not server.callbacks
 
     run_client(server, scenario)
-    assert server.texts() == ["hi [there]"]
+    assert server.texts() == ["hi [there]", "menu"]
     assert server.actions == [(99, "typing")]
     assert server.commands == [{"command": "start", "description": "begin"}]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from tests.engine.gateway.gateways import FAST, AnsweringModel, said
-from tests.support.bot_api import TOKEN, BotApiServer, Fault
+from tests.support.bot_api import TOKEN, BotApiServer, Fault, buttons
 from tests.surfaces.telegram.bots import echo, running_bot
 
 from holdfast.core.log.ids import SessionKey
@@ -223,6 +223,36 @@ def test_every_command_is_answered_once(store: SessionStore, server: BotApiServe
 
     asyncio.run(scenario())
     assert len(server.texts()) == 1 + len(COMMANDS) + 4 + 1
+
+
+def test_a_button_of_the_menu_is_a_command(store: SessionStore, server: BotApiServer) -> None:
+    """The menu has a button for every command. Each press is run once, however often its update
+    comes, also after a restart, in the session of whoever pressed it."""
+    names = [f"/{command.name}" for command in OFFERED if command.name not in ("start", "menu")]
+
+    async def scenario() -> None:
+        async with running_bot(store, server) as bot:
+            await bot.ask("hello")
+            await bot.ask("/menu")
+            assert buttons(server.sent[-1]) == names
+            for count, name in enumerate(names, start=3):
+                server.press(name)
+                answer = (await bot.texts(count))[-1]
+                assert COMMANDS[name[1:]] in answer, name
+            assert await bot.ask("/menu@loopback_bot", user=5, chat=-100)
+            server.press("/status", user=6, chat=-100)
+            assert "tg_chat-100_6" in (await bot.texts(2, chat=-100))[-1]
+            await bot.until(lambda: not server.callbacks and not server.updates)
+            with server.changed:
+                server.press("/new")
+                pressed = server.updates[-1]
+            await bot.texts(len(names) + 3)
+        server.push(pressed)
+        async with running_bot(store, server) as bot:
+            assert await bot.ask("hello again") == "re: hello again"
+
+    asyncio.run(scenario())
+    assert len(server.texts()) == len(names) + 4, "the press that came again was not run again"
 
 
 def test_the_name_stays_with_the_chat(store: SessionStore, server: BotApiServer) -> None:

@@ -32,6 +32,14 @@ def update(text: str = "", *, user: int = 99, chat: int = 0, **fields: Any) -> d
     return {"update_id": 1, kind: message}
 
 
+def press(data: str, user: int = 99, chat: int = 0, **fields: Any) -> dict[str, Any]:
+    """A button of a message of the bot is pressed."""
+    message = update("Commands", user=user, chat=chat, sender={"id": 7, "is_bot": True})["message"]
+    person = {"id": user, "is_bot": fields.pop("is_bot", False)}
+    query = {"id": "q", "from": person, "message": message, "data": data, **fields}
+    return {"update_id": 1, "callback_query": query}
+
+
 def kind_of(given: object, settings: TelegramSettings = OPEN) -> tuple[str, str]:
     found = read_update(given, ME, settings)
     return (found.kind, found.text) if found is not None else ("", "")
@@ -57,6 +65,13 @@ def kind_of(given: object, settings: TelegramSettings = OPEN) -> tuple[str, str]
         (update("", photo=[{}], caption="look"), "message", "look"),
         (update("", new_chat_members=[{}]), "", ""),
         (update("hi", sender={"id": 5, "is_bot": True}), "", ""),
+        (press("/status"), "command", "/status"),
+        (press("/status", chat=-100), "command", "/status"),
+        (press("/status", user=98), "", ""),
+        (press("hello"), "", ""),
+        (press(""), "", ""),
+        (press("/status", message=None), "", ""),
+        (press("/status", is_bot=True), "", ""),
         ({"update_id": 3, "poll": {}}, "", ""),
         ({"update_id": 3, "message": {"message_id": "x"}}, "", ""),
     ],

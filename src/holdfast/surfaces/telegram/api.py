@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 30.0
 """For an answer of the server, beyond the time that a request asks it to wait."""
+_PRESS_SECONDS: Final = 5.0
+"""For the press of a button, whose command waits meanwhile."""
 _DESCRIPTION_CHARS: Final = 300
 UNREACHED: Final = 0
 """The code of a failure without an answer."""
@@ -105,8 +107,9 @@ class BotApi:
         *,
         thread: int | None = None,
         reply_to: int | None = None,
+        buttons: Sequence[Sequence[Json]] = (),
     ) -> int:
-        """Send a message, and return its id."""
+        """Send a message, with rows of buttons below it, and return its id."""
         asked: Json = {"chat_id": chat, "text": text}
         asked |= {"entities": entities} if entities else {}
         asked |= {"message_thread_id": thread} if thread is not None else {}
@@ -115,6 +118,7 @@ class BotApi:
                 "message_id": reply_to,
                 "allow_sending_without_reply": True,
             }
+        asked |= {"reply_markup": {"inline_keyboard": buttons}} if buttons else {}
         sent = await self._call("sendMessage", asked)
         return int(sent.get("message_id", 0))
 
@@ -123,6 +127,10 @@ class BotApi:
         asked: Json = {"chat_id": chat, "action": "typing"}
         asked |= {"message_thread_id": thread} if thread is not None else {}
         await self._call("sendChatAction", asked)
+
+    async def acknowledge(self, press: str) -> None:
+        """Tell that the press of a button arrived. The app shows that it waits until then."""
+        await self._call("answerCallbackQuery", {"callback_query_id": press}, _PRESS_SECONDS)
 
     async def set_commands(self, commands: Iterable[tuple[str, str]]) -> None:
         """Set the commands that the apps offer: their names and descriptions."""

@@ -18,6 +18,7 @@ from holdfast.surfaces.slash_commands import commands_for, find
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Json
     from holdfast.engine.gateway.gateway import Gateway
     from holdfast.engine.session.options import SessionOptions
     from holdfast.ports import AsyncModel
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 OFFERED: Final = commands_for("messenger", "guest")
 """The commands of a bot."""
+_WITH_BUTTONS: Final = ("start", "menu")
+_ROW_BUTTONS: Final = 3
+"""Buttons in a row: a phone shows the longest name in a third of its width."""
 _CANCEL_SECONDS: Final = 30.0
 """For the store to note that a message is dropped."""
 
@@ -33,6 +37,19 @@ _CANCEL_SECONDS: Final = 30.0
 def find_command(text: str) -> SlashCommand | None:
     """Return the command that a text begins with, where a bot has it."""
     return find(text.split(maxsplit=1)[0], OFFERED)
+
+
+def buttons_of(text: str) -> list[list[Json]]:
+    """Return the rows of buttons below the answer to a command: those of the menu, or none.
+
+    A button is a command that a press sends as if it were typed.
+    """
+    command = find_command(text)
+    if command is None or command.name not in _WITH_BUTTONS:
+        return []
+    offered = [each for each in OFFERED if each.name not in _WITH_BUTTONS]
+    buttons = [{"text": f"/{each.name}", "callback_data": f"/{each.name}"} for each in offered]
+    return [buttons[at : at + _ROW_BUTTONS] for at in range(0, len(buttons), _ROW_BUTTONS)]
 
 
 def answer_interrupted(text: str) -> str:

@@ -20,7 +20,7 @@ from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.opening import find_session
 from holdfast.errors import KeyReused, TooManyWaiting
 from holdfast.ports import NewMessage
-from holdfast.surfaces.telegram.commands import answer_interrupted, find_command
+from holdfast.surfaces.telegram.commands import answer_interrupted, buttons_of, find_command
 from holdfast.surfaces.telegram.names import session_name, session_owner
 from holdfast.surfaces.telegram.replies import CHANNEL
 from holdfast.surfaces.telegram.updates import IncomingUpdate
@@ -182,6 +182,9 @@ class UpdateIntake:
 
     async def _run_command(self, message: QueuedMessage, update: IncomingUpdate) -> None:
         command, lane = find_command(update.text), self._name_of(update)
+        if update.press:
+            await self._outbox.acknowledge(update.press)
+            update = msgspec.structs.replace(update, press="")
         if command is not None and command.during_turn == "queued" and message.lane == lane:
             key = f"{_number(update)}:queued"
             await run_in_thread(lambda: self._put(update, lane=f"{lane} queued", key=key))
@@ -193,7 +196,8 @@ class UpdateIntake:
             session = await self._session_of(message, update)
             text = await self._commands.run(update.text, session, message.owner)
         key = f"command:{_number(update)}"
-        await self._outbox.reply(_address(update), key, text, message.owner)
+        buttons = buttons_of(update.text)
+        await self._outbox.reply(_address(update), key, text, message.owner, buttons)
 
 
 def _number(update: IncomingUpdate) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.queues.retries import (
     RETRY_SECONDS,
@@ -124,9 +125,15 @@ class TelegramOutbox(TelegramReplies):
         result = {"message_id": number}
         await run_in_thread(lambda: queues.finish(message, "delivered", result=result))
 
+    async def acknowledge(self, press: str) -> None:
+        """Tell Telegram that the press of a button arrived. Nothing depends on it."""
+        with suppress(TelegramError):
+            await self._api.acknowledge(press)
+
     async def _deliver(self, body: Json) -> int:
         text, entities = body["text"], body.get("entities", ())
-        about = {"thread": body.get("thread"), "reply_to": body.get("reply_to")}
+        about: dict[str, Any] = {name: body.get(name) for name in ("thread", "reply_to")}
+        about["buttons"] = body.get("buttons") or ()
         try:
             return await self._api.send(body["chat"], text, entities, **about)
         except TelegramError as error:

@@ -14,6 +14,8 @@ from holdfast.ports import NewMessage
 from holdfast.surfaces.telegram.splitting import split_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.core.log.records import Json
     from holdfast.core.models.replies import Reply
     from holdfast.core.secrets.redaction import Redactor
@@ -49,23 +51,31 @@ class TelegramReplies:
         to = message.body.get("about") or {}
         await self.reply(to, f"failure:{message.id}:{message.claims}", text, message.owner)
 
-    async def reply(self, to: Json, key: str, text: str, owner: str) -> None:
+    async def reply(
+        self, to: Json, key: str, text: str, owner: str, buttons: Sequence[Sequence[Json]] = ()
+    ) -> None:
         """Store a text for a chat, and have it sent soon."""
-        await run_in_thread(self.put, to, key, text, owner)
+        await run_in_thread(self.put, to, key, text, owner, buttons)
         self.wake()
 
-    def put(self, to: Json, key: str, text: str, owner: str) -> None:
+    def put(
+        self, to: Json, key: str, text: str, owner: str, buttons: Sequence[Sequence[Json]] = ()
+    ) -> None:
         """Store a text for a chat, in as many messages as it needs; once for each key.
 
         `to` has the bot, the chat, and maybe the thread and the message that is replied to.
+        `buttons` are rows, below the last message.
         """
         place = {name: to[name] for name in ("chat", "thread") if to.get(name) is not None}
-        for number, part in enumerate(split_text(self._masks.text(text))):
+        parts = list(split_text(self._masks.text(text)))
+        for number, part in enumerate(parts):
             body: Json = {**place, "text": part.text}
             if part.entities:
                 body["entities"] = part.entities
             if number == 0 and to.get("reply_to"):
                 body["reply_to"] = to["reply_to"]
+            if buttons and number == len(parts) - 1:
+                body["buttons"] = list(buttons)
             message = NewMessage(
                 queue=outbox_name(to["bot"]),
                 lane=str(to["chat"]),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.surfaces.telegram.settings import TelegramSettings
 
-ALLOWED_UPDATES: Final = ("message", "edited_message")
+ALLOWED_UPDATES: Final = ("message", "edited_message", "callback_query")
 """The kinds of updates that a bot asks for."""
 _UNREAD: Final = (
     *("photo", "sticker", "voice", "video", "animation", "audio", "document", "video_note"),
@@ -52,6 +52,8 @@ class IncomingUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """The kind of a notice. A chat gets one of a kind a minute; that to strangers, one a day."""
     unread: str = ""
     """The part of a message that is not read, such as `photo`."""
+    press: str = ""
+    """The id of the press of a button, which Telegram wants to have acknowledged."""
 
 
 class _Person(msgspec.Struct):
@@ -81,8 +83,16 @@ class _Message(msgspec.Struct):
     reply_to_message: _Replied | None = None
 
 
+class _Press(msgspec.Struct):
+    id: str
+    from_: _Person = msgspec.field(name="from")
+    message: _Message | None = None
+    data: str = ""
+
+
 class _Update(msgspec.Struct):
     update_id: int
+    callback_query: _Press | None = None
     message: _Message | None = None
     edited_message: _Message | None = None
 
@@ -101,6 +111,8 @@ def read_update(
         read = msgspec.convert(update, _Update)
     except msgspec.ValidationError:
         return None  # a kind of update that Telegram has added
+    if read.callback_query is not None:
+        return _read_press(read.update_id, read.callback_query, bot, settings)
     message = read.message or read.edited_message
     place = _place_of(message, bot) if message is not None else None
     if message is None or place is None:
@@ -132,6 +144,30 @@ def read_update(
     if is_command(words) and not is_goodbye(words):
         return incoming("command", words)
     return incoming("message", as_message(words), unread=unread)
+
+
+def _read_press(
+    number: int, press: _Press, bot: BotIdentity, settings: TelegramSettings
+) -> IncomingUpdate | None:
+    """Return the command of a button. Whoever presses it runs it, in their own session."""
+    message = press.message
+    if message is None or press.from_.is_bot or not is_command(press.data):
+        return None
+    is_private = message.chat.type == "private"
+    topic = message.message_thread_id if message.is_topic_message else None
+    place = ChatPlace(bot.id, message.chat.id, press.from_.id, topic, is_private)
+    if not settings.allow & {place.user, place.chat}:
+        return None
+    return IncomingUpdate(
+        update=number,
+        kind="command",
+        text=press.data,
+        place=place,
+        thread=topic,
+        message=message.message_id,
+        date=message.date,
+        press=press.id,
+    )
 
 
 def _place_of(message: _Message, bot: BotIdentity) -> ChatPlace | None:
