@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+import time
 import warnings
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -23,9 +25,9 @@ ONLY_THE_LIBRARY = "EZ" + "AK" + made("easypost", "abcdefghijkLMNOP0123456789", 
 @pytest.fixture
 def without_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, "kingfisher_sdk", None)
-    redacting._scanner.cache_clear()
+    redacting._loaded.clear()
     yield
-    redacting._scanner.cache_clear()
+    redacting._loaded.clear()
 
 
 def test_library_finds_what_our_shapes_do_not_know() -> None:
@@ -83,7 +85,7 @@ def test_library_that_fails_does_not_hurt(monkeypatch: pytest.MonkeyPatch) -> No
 
     library = SimpleNamespace(Scanner=Scanner, Rules=lambda cache_dir: None)
     monkeypatch.setitem(sys.modules, "kingfisher_sdk", library)
-    redacting._scanner.cache_clear()
+    redacting._loaded.clear()
     try:
         words, hidden = "this will fail now", "this will not, but is hidden"
         with pytest.warns(HoldfastWarning, match="Kingfisher failed on a text"):
@@ -93,4 +95,35 @@ def test_library_that_fails_does_not_hurt(monkeypatch: pytest.MonkeyPatch) -> No
         assert redactor().text(hidden) is hidden
         assert TOKENS["GitHub"] not in redactor().text(f"{hidden} {TOKENS['GitHub']}")
     finally:
-        redacting._scanner.cache_clear()
+        redacting._loaded.clear()
+
+
+def test_threads_load_the_library_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server whose first requests come together: loading takes seconds and much memory."""
+    loads: list[int] = []
+    begun = threading.Barrier(4, timeout=20)
+
+    class Scanner:
+        def __init__(self, _rules: object) -> None:
+            loads.append(1)
+            time.sleep(0.05)  # as the real one, it lets other threads run
+
+        def scan(self, _data: bytes) -> list[object]:
+            return []
+
+    def ask() -> None:
+        begun.wait()
+        redactor().text("a text that is long enough")
+
+    library = SimpleNamespace(Scanner=Scanner, Rules=lambda cache_dir: None)
+    monkeypatch.setitem(sys.modules, "kingfisher_sdk", library)
+    redacting._loaded.clear()
+    try:
+        threads = [threading.Thread(target=ask) for _number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        redacting._loaded.clear()
+    assert len(loads) == 1

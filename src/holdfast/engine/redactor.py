@@ -8,8 +8,8 @@ own shapes still work. What it costs and finds: docs/secrets.md.
 from __future__ import annotations
 
 import os
+import threading
 import warnings
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.secrets.redaction import Redactor
@@ -61,9 +61,26 @@ def _characters(data: bytes, text: str, place: int) -> int:
     return place if len(data) == len(text) else len(data[:place].decode(errors="ignore"))
 
 
-@lru_cache(maxsize=1)
+_loaded: Final[list[Any]] = []
+_loading: Final = threading.Lock()
+"""Loading takes seconds and much memory: threads that ask at once wait for the first of them."""
+
+
+def load_library() -> None:
+    """Load Kingfisher now, where it is installed, and not with the first text."""
+    _scanner()
+
+
 def _scanner() -> Any:
     """The library, loaded once; None where it is not installed or does not start."""
+    if not _loaded:
+        with _loading:
+            if not _loaded:
+                _loaded.append(_load())
+    return _loaded[0]
+
+
+def _load() -> Any:
     try:
         import kingfisher_sdk
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.core.queues.bodies import encode_body, is_same
 from holdfast.core.queues.messages import MESSAGE_COLUMNS, read_message
 from holdfast.core.text.cut import scrub
 from holdfast.errors import KeyReused, StoreUnavailable
 from holdfast.stores.files import explaining_read, open_root
-from holdfast.stores.sqlite_files import IN_MEMORY, SqliteFile, in_use
+from holdfast.stores.sqlite_files import IN_MEMORY, SharedTransactions, SqliteFile, in_use
 
 if TYPE_CHECKING:
     import sqlite3
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.queues.messages import MessageState, NewMessage, QueuedMessage
 
+T = TypeVar("T")
 FILE_NAME: Final = "queues.sqlite3"
 _VERSION: Final = 2
 _WAIT_SECONDS: Final = 30.0
@@ -61,36 +62,52 @@ _HELD: Final = "WHERE id = ? AND claims = ? AND state = 'running'"
 
 
 class _QueueFile:
-    """The file of the queues, and its errors in our words."""
+    """The file of the queues, and its errors in our words.
+
+    Readers have a connection of their own: they do not wait for the sync of a change.
+    """
 
     def __init__(self, path: str | None, *, clock: Callable[[], float]) -> None:
         """`path` is the file, made on first use; without one the queues are in memory."""
         self._path = path
         self._file = SqliteFile(path or IN_MEMORY, _prepare, wait_seconds=_WAIT_SECONDS)
-        self._mutex = threading.RLock()
+        self._writes = SharedTransactions(self._file)
+        self._reader = SqliteFile(path or IN_MEMORY, _prepare, wait_seconds=_WAIT_SECONDS)
+        self._mutex = threading.Lock()
+        """For the connection of readers."""
         self._clock = clock
 
     def close(self) -> None:
         """Close the file; the next call opens it again. In memory, everything is gone."""
-        with self._mutex:
+        with self._mutex, self._writes.alone():
+            self._reader.close()
             self._file.close()
 
-    @contextmanager
-    def _writing(self, doing: str) -> Iterator[sqlite3.Connection]:
-        with self._reading(doing), self._file.transaction() as db:
-            yield db
+    def _write(self, doing: str, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Change messages; durable when it returns."""
+        with self._explaining(doing):
+            return self._writes.run(work)
+
+    def _read(self, doing: str, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._path is None:  # another connection would have another memory
+            return self._write(doing, work)
+        with self._explaining(doing), self._mutex:
+            try:
+                return work(self._reader.connect())
+            except BaseException:
+                self._reader.close()
+                raise
 
     @contextmanager
-    def _reading(self, doing: str) -> Iterator[sqlite3.Connection]:
+    def _explaining(self, doing: str) -> Iterator[None]:
         import sqlite3
 
-        with self._mutex, explaining_read("the queues"):
+        with explaining_read("the queues"):
             try:
-                if self._path is not None and not self._file.is_open:
+                if self._path is not None and not (self._file.is_open or self._reader.is_open):
                     os.close(open_root(os.path.dirname(self._path), create=True))
-                yield self._file.connect()
+                yield
             except (sqlite3.Error, UnicodeDecodeError) as error:
-                self._file.close()
                 raise StoreUnavailable(
                     f"cannot {doing} in `{self._file.path}`: {error}",
                     hint="nothing was changed; check the disk and other programs that use the "
@@ -125,20 +142,22 @@ class _QueueReader(_QueueFile):
         if before is not None:
             where, values = f"{where} AND id < ?", [*values, before]
         statement = f"SELECT {_COLUMNS} FROM messages WHERE {where} ORDER BY id DESC LIMIT ?"  # noqa: S608
-        with self._reading("read messages") as db:
-            return list(map(read_message, db.execute(statement, [*values, limit]).fetchall()))
+        rows = self._read(
+            "read messages", lambda db: db.execute(statement, [*values, limit]).fetchall()
+        )
+        return list(map(read_message, rows))
 
     def counts(
         self, queue: str, *, owner: str | None = None, lane: str | None = None
     ) -> dict[MessageState, int]:
         where, values = _where(queue=queue, owner=owner, lane=lane)
         statement = f"SELECT state, count(*) FROM messages WHERE {where} GROUP BY state"  # noqa: S608
-        with self._reading("count messages") as db:
-            return dict(db.execute(statement, values).fetchall())
+        return dict(
+            self._read("count messages", lambda db: db.execute(statement, values).fetchall())
+        )
 
     def _find(self, where: str, *values: object) -> QueuedMessage | None:
-        with self._reading("read a message") as db:
-            row = _one(db, where, *values)
+        row = self._read("read a message", lambda db: _one(db, where, *values))
         return read_message(row) if row is not None else None
 
 
@@ -151,9 +170,12 @@ class SqliteQueues(_QueueReader):
         queue, lane, key = scrub(message.queue), scrub(message.lane), scrub(message.key)
         owner, session = scrub(message.owner), scrub(message.session)
         values = (queue, lane, owner, session, key, body, now, now, now)
-        with self._writing("keep a message") as db:
+
+        def put(db: sqlite3.Connection) -> Any:
             db.execute(_PUT, values)
-            found = read_message(_one(db, "queue = ? AND owner = ? AND key = ?", queue, owner, key))
+            return _one(db, "queue = ? AND owner = ? AND key = ?", queue, owner, key)
+
+        found = read_message(self._write("keep a message", put))
         if not is_same(found, message):
             raise KeyReused(key, found.state)
         return found
@@ -161,9 +183,9 @@ class SqliteQueues(_QueueReader):
     def claim(
         self, queue: str, holder: str, seconds: float, *, limit: int = 1
     ) -> list[QueuedMessage]:
-        values = {"queue": queue, "holder": holder, "seconds": seconds, "limit": limit}
-        with self._writing("claim messages") as db:
-            rows = db.execute(_CLAIM, {**values, "now": self._clock()}).fetchall()
+        values: Json = {"queue": queue, "holder": holder, "seconds": seconds, "limit": limit}
+        values["now"] = self._clock()
+        rows = self._write("claim messages", lambda db: db.execute(_CLAIM, values).fetchall())
         return sorted(map(read_message, rows), key=lambda message: message.id)
 
     def renew(self, message: QueuedMessage, seconds: float) -> bool:
@@ -199,47 +221,45 @@ class SqliteQueues(_QueueReader):
         statement = """UPDATE messages SET state = 'waiting', due = :now, changed = :now,
           tries = tries - 1, lost_claims = lost_claims + 1
           WHERE queue = :queue AND state = 'running'"""
-        with self._writing("release messages") as db:
-            return db.execute(statement, {"queue": queue, "now": self._clock()}).rowcount
+        return self._execute("release messages", statement, {"queue": queue, "now": self._clock()})
 
     def retry(self, message_id: int) -> bool:
         now = self._clock()
         statement = """UPDATE messages SET state = 'waiting', tries = 0, lost_claims = 0,
           due = ?, changed = ? WHERE id = ? AND state IN ('failed', 'dropped')"""
-        with self._writing("retry a message") as db:
-            return db.execute(statement, (now, now, message_id)).rowcount > 0
+        return self._execute("retry a message", statement, (now, now, message_id)) > 0
 
     def drop(self, message_id: int, reason: str) -> bool:
         statement = """UPDATE messages SET state = 'dropped', reason = ?, changed = ?
           WHERE id = ? AND state IN ('waiting', 'running', 'failed')"""
-        with self._writing("drop a message") as db:
-            values = (scrub(reason), self._clock(), message_id)
-            return db.execute(statement, values).rowcount > 0
+        values = (scrub(reason), self._clock(), message_id)
+        return self._execute("drop a message", statement, values) > 0
 
     def forget(self, *, older_than_seconds: float) -> int:
         statement = """DELETE FROM messages WHERE changed <= ?
           AND state IN ('answered', 'delivered', 'dropped')"""
-        with self._writing("forget messages") as db:
-            return db.execute(statement, (self._clock() - older_than_seconds,)).rowcount
+        before = self._clock() - older_than_seconds
+        return self._execute("forget messages", statement, (before,))
 
     def erase(self, *, session: str | None = None, owner: str | None = None) -> int:
         if self._path is not None and not os.path.lexists(self._path):
             return 0
         values = {"session": session, "owner": owner}
-        with self._writing("erase messages") as db:
-            number = db.execute(
-                "DELETE FROM messages WHERE session = :session OR owner = :owner", values
-            ).rowcount
-        with self._reading("erase messages"):
+        statement = "DELETE FROM messages WHERE session = :session OR owner = :owner"
+        number = self._execute("erase messages", statement, values)
+        with self._explaining("erase messages"), self._mutex, self._writes.alone():
             if number and self._path is not None and not self._file.compact():
                 raise in_use(self._path, "another process is reading it")
         return number
 
     def _change(self, changes: str, values: Sequence[object], message: QueuedMessage) -> bool:
         """Change a message whose claim is still the one that was made."""
-        with self._writing("change a message") as db:
-            held = (*values, message.id, message.claims)
-            return db.execute(f"UPDATE messages SET {changes} {_HELD}", held).rowcount > 0  # noqa: S608
+        held = (*values, message.id, message.claims)
+        return self._execute("change a message", f"UPDATE messages SET {changes} {_HELD}", held) > 0  # noqa: S608
+
+    def _execute(self, doing: str, statement: str, values: Any) -> int:
+        """Change messages, and return the number of those that it met."""
+        return self._write(doing, lambda db: db.execute(statement, values).rowcount)
 
 
 def _prepare(db: sqlite3.Connection) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
+from collections import deque
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from holdfast.errors import PathRejected, StoreUnavailable
 from holdfast.stores.files import FILE_MODE
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator
 
+T = TypeVar("T")
 IN_MEMORY: Final = ":memory:"
 _INHERITED: Final[list[sqlite3.Connection]] = []
 """Connections of a parent process, which only the parent may close."""
@@ -110,6 +113,76 @@ class SqliteFile:
         with suppress(FileExistsError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             os.close(os.open(self.path, flags, FILE_MODE))
+
+
+class _Write:
+    """A change that waits for its transaction."""
+
+    def __init__(self, work: Callable[[sqlite3.Connection], Any]) -> None:
+        self.work = work
+        self.is_done = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class SharedTransactions:
+    """Changes of several threads to one file. Those that wait at the same time share a transaction,
+    and so one sync.
+
+    No change waits for others to come: one of the threads that wait makes all of their changes.
+    Where that fails, nothing of it was stored, and each is made by itself: an error is its own.
+    """
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+        self._turn = threading.Lock()
+        self._waiting: deque[_Write] = deque()
+
+    def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a change, which may be run twice; it is durable when this returns its result."""
+        write = _Write(work)
+        self._waiting.append(write)
+        with self._turn:
+            if not write.is_done:
+                self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
+        if write.error is not None:
+            raise write.error
+        result: T = write.result
+        return result
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep changes away from the file while the block runs."""
+        with self._turn:
+            yield
+
+    def _commit(self, writes: list[_Write]) -> None:
+        try:
+            self._make(writes)
+        except Exception as error:
+            if len(writes) == 1:
+                writes[0].error = error
+            for write in writes if len(writes) > 1 else ():
+                self._commit([write])
+        except BaseException:  # Ctrl-C in this thread: those of the others were not made
+            for write in writes:
+                write.error = InterruptedError("the thread that stores was interrupted")
+            raise
+        finally:
+            for write in writes:
+                write.is_done = True
+
+    def _make(self, writes: list[_Write]) -> None:
+        import sqlite3
+
+        try:
+            with self._file.transaction() as db:
+                for write in writes:
+                    write.result = write.work(db)
+        except sqlite3.Error:
+            if self._file.path != IN_MEMORY:
+                self._file.close()  # the next change has a fresh connection
+            raise
 
 
 class SqliteCache(SqliteFile):

@@ -185,15 +185,15 @@ class Gateway:
         """Return a message when it is done, or as it is after so many seconds."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        with self.live.watch(None) as watcher:
+        with self.live.watch(message_id) as watcher:
             while True:
                 found = await run_in_thread(self.store.queues.message, message_id)
                 if found is None or found.state in FINISHED or loop.time() >= until:
                     return found
                 look = min(until, loop.time() + self.options.poll_seconds)
-                while loop.time() < look:  # what happens to other messages costs no look
-                    pieces = await watcher.pieces(look - loop.time())
-                    if any(piece.message == message_id for piece in pieces):
+                while (left := look - loop.time()) > 0:  # that it runs now costs no look
+                    pieces = await watcher.pieces(left)
+                    if any(piece.state in FINISHED for piece in pieces):
                         break
 
     async def cancel(self, key: SessionKey) -> QueuedMessage | None:
@@ -233,6 +233,7 @@ class Gateway:
         )
         self.live.publish(None, piece)
         self.live.publish(session_key(message), piece)
+        self.live.publish(message.id, piece)
 
     def now(self) -> float:
         return self._clock()

@@ -50,13 +50,13 @@ class LiveFeed:
     """The watchers of all sessions of a process. To be used on its event loop."""
 
     def __init__(self) -> None:
-        self._watchers: dict[SessionKey | None, set[Watcher]] = {}
+        self._watchers: dict[SessionKey | int | None, set[Watcher]] = {}
         self.is_closed = False
         """Nothing more comes: those who watch should go."""
 
     @contextmanager
-    def watch(self, key: SessionKey | None) -> Iterator[Watcher]:
-        """Watch a session, or with None every change of state of any session."""
+    def watch(self, key: SessionKey | int | None) -> Iterator[Watcher]:
+        """Watch a session, the states of a message by its id, or with None those of all."""
         watcher = Watcher()
         self._watchers.setdefault(key, set()).add(watcher)
         try:
@@ -67,7 +67,7 @@ class LiveFeed:
             if not watchers:
                 del self._watchers[key]
 
-    def publish(self, key: SessionKey | None, piece: Any) -> None:
+    def publish(self, key: SessionKey | int | None, piece: Any) -> None:
         for watcher in self._watchers.get(key, ()):
             watcher.put(piece)
 

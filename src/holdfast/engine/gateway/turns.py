@@ -8,6 +8,8 @@ import logging
 import random
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from holdfast.core.flow.effects import Cancelled
 from holdfast.core.flow.events import SessionReset
 from holdfast.core.log.ids import SessionKey
@@ -165,8 +167,10 @@ class MessageTurns:
         assert state in ("answered", "failed", "dropped")
         result = {"record": record} if record else None
         queues = self._gateway.store.queues
-        await run_in_thread(lambda: queues.finish(message, state, reason=reason, result=result))
-        await self._publish_state(message)
+        if await run_in_thread(queues.finish, message, state, reason=reason, result=result):
+            self._gateway.publish(msgspec.structs.replace(message, state=state, reason=reason))
+        else:
+            await self._publish_state(message)
 
     async def _fail(self, message: QueuedMessage, reason: str) -> None:
         log.warning("message %d of %s failed: %s", message.id, message.session, reason)

@@ -17,6 +17,7 @@ from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import Given, HttpAnswer, HttpQuery, JsonBody, Route
 
 if TYPE_CHECKING:
+    from holdfast.core.log.ids import SessionKey
     from holdfast.ports import QueuedMessage
     from holdfast.surfaces.http.route import HttpCall
 
@@ -101,10 +102,9 @@ class DropBody(JsonBody, frozen=True):
 async def send_message(call: HttpCall) -> HttpAnswer:
     """The message is durable when this answers. The same `Idempotency-Key` again, with the same
     body, is the same message, however old it is; another body under it is refused."""
-    key = await run_in_thread(call.session, to_change=True)
+    key, owner = await run_in_thread(_session_and_owner, call)
     body: MessageBody = call.body
     check_message(body.content)
-    owner = await run_in_thread(lambda: call.store.header(key).owner)
     message = await call.gateway.submit(
         key,
         body.content,
@@ -116,6 +116,11 @@ async def send_message(call: HttpCall) -> HttpAnswer:
         message = await call.gateway.wait(message.id, call.query.wait) or message
     reply = await run_in_thread(_reply_text, call, message) if call.query.wait else None
     return HttpAnswer(show(message, call, reply), 200 if message.state == "answered" else 202)
+
+
+def _session_and_owner(call: HttpCall) -> tuple[SessionKey, str]:
+    key = call.session(to_change=True)
+    return key, call.store.header(key).owner
 
 
 def _reply_text(call: HttpCall, message: QueuedMessage) -> str | None:

@@ -52,7 +52,7 @@ def wait_until_quiet(store: SessionStore, server: BotApiServer, seconds: float =
 def test_killed_at_any_moment(tmp_path: Path) -> None:
     """Every message that was sent is answered once in the log and arrives at least once; whatever
     arrives twice was on its way when the process was killed."""
-    kills = 20 if is_whole() else 2
+    kills = 100 if is_whole() else 2
     luck = random.Random(7)
     asked: dict[int, list[int]] = {user: [] for user in USERS}
     with BotApiServer() as server, JsonlStore(tmp_path) as store:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -180,6 +181,7 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
     import uvicorn
 
     from holdfast.engine.gateway.alone import only_gateway
+    from holdfast.engine.redactor import load_library
 
     server = build_server(
         settings,
@@ -219,6 +221,8 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
     )
     with only_gateway(store.local_folder):
         uvicorn_server = Announcing(config)
+        # It takes seconds, which the first request would wait for.
+        threading.Thread(target=load_library, name="holdfast-secrets", daemon=True).start()
         try:
             uvicorn_server.run()
         except SystemExit as error:
