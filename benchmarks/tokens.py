@@ -147,6 +147,7 @@ def corpora() -> list[Corpus]:
         _code(),
         _json(),
         _logs(),
+        _coloured_logs(),
         _base64(),
         _hex(),
         _emoji(),
@@ -361,6 +362,28 @@ def _logs() -> Corpus:
         if os.access(path, os.R_OK):
             documents += _chunks(path.name, _read(path)[:100_000])
     return Corpus("logs", "five formats made up; this machine's /var/log", documents)
+
+
+def _coloured_logs() -> Corpus:
+    """What tools print to a terminal: the escapes are nearly half of the tokens."""
+    documents = []
+    for number in range(80):
+        dice = random.Random(f"{SEED} coloured {number}")
+        style = dice.randrange(5)
+        lines = [_coloured(_log_line(dice, style), dice) for _ in range(120)]
+        documents.append(Document(f"made {number}", "\n".join(lines)))
+    return Corpus("coloured logs", "the same formats with the escapes of a terminal", documents)
+
+
+def _coloured(line: str, dice: random.Random) -> str:
+    begins = ("\x1b[31m", "\x1b[1;32m", "\x1b[2m", "\x1b[38;5;208m", "\x1b[90m", "\x1b[1m")
+    words = [
+        f"{dice.choice(begins)}{word}{dice.choice((chr(27) + '[0m', chr(27) + '[39m'))}"
+        if dice.random() < 0.3
+        else word
+        for word in line.split(" ")
+    ]
+    return " ".join(words) + ("\x1b[K" if dice.random() < 0.1 else "")
 
 
 def _log_line(dice: random.Random, style: int) -> str:

@@ -84,6 +84,8 @@ def test_a_piece_is_worth_its_weights(text: str) -> None:
         ("def main(argv: list[str]) -> int:\n    return len(argv) + 1\n", 19),
         ('{"id": 123456, "name": "Ada", "tags": ["a", "b"], "ok": true}', 27),
         ("2026-11-15 20:35:29,123 ERROR [db.pool] timeout after 30s", 24),
+        ("\x1b[2m10:05:00\x1b[0m \x1b[1;32mINFO\x1b[0m \x1b[1mserver\x1b[0m: up", 34),
+        ("\x1b[2K\x1b[1G\x08\x08\x00", 11),
         ("d41d8cd98f00b204e9800998ecf8427e", 19),
         ("我们明天下午三点在图书馆见面，请带上你的笔记本。", 20),
         ("明日の午後三時に図書館で会いましょう。ノートを持ってきてください。", 24),
@@ -134,6 +136,11 @@ def test_estimate_is_in_sight_of_the_exact_count(text: str, exact: int) -> None:
         ("aaaaaaaaa", 3_000),
         ("=" * 48, 1_000),
         ("=" * 49, 2_000),
+        # What terminals are told: a token for each character, and for each number.
+        ("\x1b[38;5;208m", 8_000),
+        (" \x1b[0m", 5_000),
+        ("\x08\x08\x08", 3_000),
+        (":\x07", 2_000),
         # Other scripts, short and long.
         ("我", 1_036),
         ("我们明天", 2_907),

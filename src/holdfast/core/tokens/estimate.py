@@ -30,16 +30,20 @@ _FOREIGN: Final = (
 _TAIL: Final = "(?:'(?:[stmd]|re|ve|ll))?"
 _SPACES: Final = r"\s{0,128}[\r\n]{1,16}|\s{1,128}(?!\S)|\s{1,128}"
 
+_ESCAPE: Final = r" ?\x1b(?:\[[0-9;]{0,16}[A-Za-z])?"
+"""A colour of a terminal: tokens of one character each, and numbers. Its last letter is hardly ever
+one token with the word that follows, so it is a piece of its own."""
 _ASCII_PIECES: Final = lazy_pattern(
-    rf"[^\r\nA-Za-z0-9]?(?:[A-Z]{{0,16}}[a-z]{{1,48}}|[A-Z]{{1,48}}){_TAIL}"
-    rf"|[0-9]{{1,3}}| ?[^\sA-Za-z0-9]{{1,64}}[\r\n/]{{0,16}}|{_SPACES}"
+    rf"{_ESCAPE}|[^\r\nA-Za-z0-9]?(?:[A-Z]{{0,16}}[a-z]{{1,48}}|[A-Z]{{1,48}}){_TAIL}"
+    rf"|[0-9]{{1,3}}| ?[^\s\x1bA-Za-z0-9]{{1,64}}[\r\n/]{{0,16}}|{_SPACES}"
 )
 _KNOWN: Final = f"0-9{_UPPER}{_LOWER}{_FOREIGN}"
 _WIDE_PIECES: Final = lazy_pattern(
-    rf"[^\r\n{_KNOWN}]?(?:[{_UPPER}]{{0,16}}[{_LOWER}]{{1,48}}|[{_UPPER}]{{1,48}}){_TAIL}"
+    rf"{_ESCAPE}|[^\r\n{_KNOWN}]?(?:[{_UPPER}]{{0,16}}[{_LOWER}]{{1,48}}|[{_UPPER}]{{1,48}}){_TAIL}"
     rf"|[0-9]{{1,3}}|[^\r\n{_KNOWN}]?[{_FOREIGN}]{{1,48}}"
-    rf"| ?[^\s{_KNOWN}]{{1,64}}[\r\n/]{{0,16}}|{_SPACES}"
+    rf"| ?[^\s\x1b{_KNOWN}]{{1,64}}[\r\n/]{{0,16}}|{_SPACES}"
 )
+_ESCAPE_PARTS: Final = lazy_pattern(r"[0-9]{1,3}|.", re.S)
 _WORD: Final = lazy_pattern(rf"([^{_UPPER}{_LOWER}]?)([{_UPPER}{_LOWER}]+)(.*)", re.S)
 
 # The places of the weights. A word has one for its case, what stands before it and its length,
@@ -143,6 +147,8 @@ _LONG_CHARS: Final = 64_000
 """Texts up to here are remembered, of each length 8 million characters at most: a long tool result
 is counted for every request that it is in. Still longer ones are few, and would take up memory."""
 _REMEMBERED: Final = 8_192_000
+_CONTROLS: Final = dict.fromkeys((*range(9), *range(14, 32), 127))
+"""ASCII characters that no token joins with others, such as the escapes of coloured output."""
 LETTER_RUN: Final = 4
 MARK_RUN: Final = 48
 """Repetitions of one letter or mark inside one token, on the safe side."""
@@ -181,6 +187,11 @@ def thousandths(piece: str) -> int:
     """The guess for one piece, in thousandths of a token."""
     if is_weighed(piece):
         return min(max(1_000, _weight(piece)), 4_000 * len(piece))
+    if _has_controls(piece):
+        if "\x1b" in piece:
+            return 1_000 * len(_ESCAPE_PARTS.findall(piece))
+        rest = piece.translate(_CONTROLS)
+        return 1_000 * (len(piece) - len(rest)) + (thousandths(rest) if rest else 0)
     if len(piece) <= LETTER_RUN or piece.isspace():
         return 1_000
     return 1_000 * math.ceil(len(piece) / (LETTER_RUN if piece.isalpha() else MARK_RUN))
@@ -200,12 +211,19 @@ def is_weighed(piece: str) -> bool:
     """Return whether a piece needs guessing.
 
     Up to three digits are one token, and so is white space of the lengths that are cut here; of a
-    run of one ASCII character it is known how much of it a token takes.
+    run of one ASCII character it is known how much of it a token takes. Control characters are
+    tokens of their own.
     """
+    if _has_controls(piece):
+        return False
     if not piece.isascii():
         return True
     is_run = len(piece) == 1 or (len(piece) > LETTER_RUN and piece == piece[0] * len(piece))
     return not (is_run or piece.isdigit() or piece.isspace())
+
+
+def _has_controls(piece: str) -> bool:
+    return not piece.isprintable() and len(piece.translate(_CONTROLS)) < len(piece)
 
 
 def features(piece: str) -> list[int]:
