@@ -85,7 +85,16 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("clients", "offline", "local", "models"),
     ),
     "importers": (
-        *("common", "apis", "agents", "benchmarks", "checkpoints", "export_messages", "files"),
+        *(
+            "common",
+            "apis",
+            "agents",
+            "benchmarks",
+            "checkpoints",
+            "export_messages",
+            "files",
+            "places",
+        ),
     ),
     "engine": (
         *("safe_regex", "redactor", "tool_values", "tools", "outputs", "simulation", "memory"),

@@ -22,7 +22,7 @@ from holdfast.core.log.ids import check_name
 from holdfast.errors import BadSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 ROOT_DEFAULT = ".sessions"
 AGENT_DEFAULT = "main"
@@ -79,6 +79,13 @@ def _secrets(environ: Mapping[str, str]) -> dict[str, str]:
                 hint="set it, or take its name out of HOLDFAST_SECRETS",
             )
     return {name: environ[name] for name in names}
+
+
+def agent_homes(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variables with these names by which other agents are told where their files are,
+    and this user's home folder as `HOME`."""
+    homes = {name: environ[name] for name in names if environ.get(name)}
+    return {**homes, "HOME": os.path.expanduser("~")}
 
 
 def wants_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from holdfast.errors import UsageError
 from holdfast.importers.agents import (
     aider,
@@ -22,6 +24,7 @@ from holdfast.importers.agents import (
 from holdfast.importers.apis import anthropic, chat, gemini, own, responses
 from holdfast.importers.benchmarks import coding_agents, dialogues, traces
 from holdfast.importers.common.base import Imported, Importer, Skipped, Source, names_for
+from holdfast.importers.common.project import folder_in
 
 __all__ = [
     "FORMATS",
@@ -79,6 +82,10 @@ def read_source(source: Source, known: str | None = None) -> list[Imported]:
         raise UsageError(
             f"`{source.name or 'the input'}` is no transcript that can be recognised: "
             f"{source.describe()}",
-            hint=f"say what it is with --format; known are: {', '.join(FORMATS)}",
+            hint=f"say which format it has (`--format NAME`); known are: {', '.join(FORMATS)}",
         )
-    return FORMATS[found].read(source)
+    folder = folder_in(source.head)
+    sessions = FORMATS[found].read(source)
+    return (
+        [msgspec.structs.replace(each, folder=folder) for each in sessions] if folder else sessions
+    )

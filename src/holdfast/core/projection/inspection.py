@@ -24,6 +24,7 @@ from holdfast.core.models.usage import read_usage
 from holdfast.core.projection.sizes import Correction, Scale, Weight
 from holdfast.core.projection.steps import Thread, ViewRepair
 from holdfast.core.projection.view import turns_of
+from holdfast.core.secrets.plain_reading import plain_reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -389,4 +390,6 @@ def _says(part: MessagePart) -> str:
                 texts.append(f"[{kind or 'image'}]")
             case _:
                 pass  # thinking and unknown blocks make no title
-    return title_of("  ".join(text[:400] for text in texts))
+    said = "  ".join(text[:400] for text in texts)
+    reading = plain_reading(said)  # without the colours of a terminal
+    return title_of(reading.text if reading is not None else said)

@@ -73,6 +73,8 @@ class Imported(msgspec.Struct, frozen=True):
     """The system prompt: no record, but part of every request that was made."""
     tools: list[Json] = []
     """The tools that were offered: `name`, `description`, `parameters` (a JSON schema)."""
+    folder: str = ""
+    """The working directory, where the source tells it."""
 
 
 class Importer(msgspec.Struct, frozen=True):

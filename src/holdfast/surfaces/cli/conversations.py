@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,11 +34,23 @@ class Conversation(msgspec.Struct, frozen=True):
     provider: str = ""
     model: str = ""
     source: str = "session"
+    path: str = ""
+    """The file it was read from; empty for a session of the store."""
+    folder: str = ""
+    """The agent's working directory, where the source tells it."""
+    label: str = ""
+
+    @property
+    def address(self) -> str:
+        """Return the name by which other commands find it."""
+        return f"{self.path}#{self.name}" if self.path else self.name
 
 
-def conversation(app: App, name: str, *, window: int | None = None) -> Conversation:
+def conversation(
+    app: App, name: str, *, window: int | None = None, format_: str | None = None
+) -> Conversation:
     """Find the one conversation with this session name or file path."""
-    found = conversations(app, name, window=window)
+    found = conversations(app, name, window=window, format_=format_)
     if len(found) > 1:
         shown = ", ".join(f"`{each.name}`" for each in found[:5])
         raise UsageError(
@@ -47,35 +60,48 @@ def conversation(app: App, name: str, *, window: int | None = None) -> Conversat
     return found[0]
 
 
-def conversations(app: App, name: str, *, window: int | None = None) -> list[Conversation]:
+def conversations(
+    app: App,
+    name: str,
+    *,
+    window: int | None = None,
+    format_: str | None = None,
+    newest: int | None = None,
+) -> list[Conversation]:
     """Find the conversations in a file or folder, or the session with this name."""
     path, _, wanted = name.partition("#")
     if not Path(path).exists():
         return [_of_session(app, name, window)]
-    found = _in_folder(app, path) if Path(path).is_dir() else _in_file(app, path)
+    if Path(path).is_dir():
+        found = _in_folder(app, path, format_, newest)
+    else:
+        found = _in_file(app, path, format_)
     chosen = [each for each in found if not wanted or each.name == wanted]
     if not chosen and wanted:
         raise NoSuchSession(wanted, [each.name for each in found])
-    return list(map(_of_import, chosen))
+    return chosen
 
 
-def _in_file(app: App, path: str) -> list[Imported]:
+def _in_file(app: App, path: str, format_: str | None) -> list[Conversation]:
     from holdfast.importers import read
     from holdfast.importers.files import load
 
     with app.out.busy(f"reading {path}"):
-        return read(load(path), path)
+        return [_of_import(each, path) for each in read(load(path), path, format=format_)]
 
 
-def _in_folder(app: App, path: str) -> list[Imported]:
+def _in_folder(app: App, path: str, format_: str | None, newest: int | None) -> list[Conversation]:
     """Read the transcripts in a folder; other files are counted."""
     from holdfast.importers.files import find
 
-    found: list[Imported] = []
+    found: list[Conversation] = []
     others = 0
-    for file in find(path):
+    files = list(find(path))
+    if newest is not None:
+        files = sorted(files, key=os.path.getmtime, reverse=True)[:newest]
+    for file in files:
         try:
-            found += _in_file(app, file)
+            found += _in_file(app, file, format_)
         except UsageError:
             others += 1
     if not found:
@@ -100,11 +126,15 @@ def _of_session(app: App, name: str, window: int | None) -> Conversation:
     return Conversation(str(key), records, provider=provider, model=model)
 
 
-def _of_import(found: Imported) -> Conversation:
+def _of_import(found: Imported, path: str) -> Conversation:
     records = with_ids(found.records)
     provider, model = model_in(records)
     return Conversation(
-        found.name, records, found.system, read_tools(found.tools), provider, model, found.format
+        *(found.name, records, found.system, read_tools(found.tools), provider, model),
+        source=found.format,
+        path=path,
+        folder=found.folder,
+        label=found.label,
     )
 
 
@@ -113,6 +143,12 @@ def window_from(args: argparse.Namespace, model: str) -> Window:
     if args.window is not None:
         return Window(args.window, "--window", "stated")
     return window_of(model)
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format", metavar="NAME", help="the format of the files (default: recognised)"
+    )
 
 
 def add_window(parser: argparse.ArgumentParser) -> None:

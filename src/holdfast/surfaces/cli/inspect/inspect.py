@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core.log.records import Compaction
 from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
-from holdfast.core.projection.inspection import KINDS, Group, InspectedItem, Inspection, inspect
+from holdfast.core.projection.inspection import InspectedItem, Inspection, inspect
 from holdfast.core.projection.steps import MEANING
 from holdfast.engine.session.prepare import cache_for
 from holdfast.errors import UsageError
@@ -20,13 +20,17 @@ from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.conversations import (
     Conversation,
+    add_format,
     add_window,
     conversations,
     system_and_tools,
 )
+from holdfast.surfaces.cli.inspect.discovery import offer_transcripts
+from holdfast.surfaces.cli.inspect.overview import by_cost, show_overview
 from holdfast.surfaces.cli.inspect.page import page
 from holdfast.surfaces.cli.inspect.reports import InspectReport, WindowFit, fit_window
-from holdfast.surfaces.formatting import bar, local_time
+from holdfast.surfaces.cli.inspect.tables import BAR_CHARS, bars
+from holdfast.surfaces.formatting import bar, count, local_time
 from holdfast.surfaces.request_preview import default_dialect
 
 if TYPE_CHECKING:
@@ -37,18 +41,31 @@ if TYPE_CHECKING:
 
 
 WINDOWS = (16_000, 32_000, 64_000, 128_000, 200_000, 1_000_000)
+CUT_NOTE = (
+    "would send: the first request right after a cut to that window; it grows again with each step"
+)
+_CHART_CHARS = 72
+"""Columns of a chart, in a terminal of 80."""
 _MANY = 5
 """With more conversations than this, each has a line instead of tables."""
-_BAR_CHARS = 32
-"""A bar leaves room for the figures in a terminal of 80 columns."""
 _EXAMPLE = """examples:
+  holdfast inspect
   holdfast inspect ~/.claude/projects/my-project/session.jsonl
   holdfast inspect my-project --window 32000 --html report.html"""
 
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", metavar="FILE|FOLDER|SESSION", nargs="+")
+    parser.add_argument(
+        "what",
+        metavar="FILE|FOLDER|SESSION",
+        nargs="*",
+        help="without one, the newest transcripts of the agents on this machine",
+    )
     add_window(parser)
+    add_format(parser)
+    parser.add_argument(
+        "--newest", type=int, metavar="N", help="only the N files that were changed last"
+    )
     parser.add_argument(
         "--system", metavar="FILE", help="a file with the system prompt, to include it in the count"
     )
@@ -62,7 +79,12 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
 def _inspect(args: argparse.Namespace, app: App) -> int:
     if args.top < 1:
         raise UsageError(f"--top {args.top} shows nothing", hint="pass 1 or more")
-    found = [each for name in args.what for each in conversations(app, name)]
+    names = args.what or offer_transcripts(app, args.newest)
+    found = [
+        each
+        for name in names
+        for each in conversations(app, name, format_=args.format, newest=args.newest)
+    ]
     is_many = len(found) > _MANY
     windows = (args.window,) if args.window else () if is_many else WINDOWS
     reports = []
@@ -74,12 +96,12 @@ def _inspect(args: argparse.Namespace, app: App) -> int:
         _write_page(args.html, reports, app)
     if app.out.is_json:
         shown = [_as_json(report) for report in reports]
-        app.out.json(shown[0] if len(shown) == 1 else shown)
+        app.out.json(shown[0] if len(shown) == 1 and args.what else shown)
         return 0
     for report in () if is_many else reports:
         _show(report, app, args.top)
     if len(reports) > 1:
-        _show_all(reports, app)
+        show_overview(reports, app)
     return 0
 
 
@@ -104,7 +126,12 @@ def _report(
         fit_window(whole, Window(size, "asked for"), aim, system=system, tools=tools, cache=cache)
         for size in windows
     ]
-    return InspectReport(found.name, found.source, looked, kept)
+    return InspectReport(
+        *(found.name, found.source, looked, kept),
+        address=found.address,
+        folder=found.folder,
+        label=found.label,
+    )
 
 
 def _price_for(asked: str | None, fallback: str) -> PriceFor:
@@ -119,15 +146,24 @@ def _as_json(report: InspectReport) -> dict[str, Any]:
     looked["doubled_tokens"] = report.inspection.doubled_tokens
     looked["unseen_static"] = report.inspection.unseen_static
     kept = msgspec.to_builtins(report.kept)
-    return {"name": report.name, "source": report.source, **looked, "kept": kept}
+    return {
+        "name": report.name,
+        "source": report.source,
+        "address": report.address,
+        "project": report.project,
+        "title": report.title,
+        "waste": {"what": report.waste[0], "tokens": report.waste[1]},
+        **looked,
+        "kept": kept,
+    }
 
 
 def _write_page(path: str, reports: list[InspectReport], app: App) -> None:
     try:
-        Path(path).write_text(app.out.mask(page(reports)), "utf-8")
+        Path(path).write_text(app.out.mask(page(by_cost(reports))), "utf-8")
     except OSError as error:
         raise UsageError(f"cannot write `{path}`: {error}", hint="choose another file") from error
-    app.out.note(f"wrote {path}")
+    app.out.note(f"wrote {Path(path).resolve()}")
 
 
 def _show(report: InspectReport, app: App, top: int) -> None:
@@ -141,17 +177,25 @@ def _show(report: InspectReport, app: App, top: int) -> None:
     out.line(f"{looked.records:,} records, {looked.turns:,} turns, {looked.steps:,} steps, {span}")
     if looked.models:
         out.line(f"models: {', '.join(looked.models)}")
+    if looked.compactions:
+        places = ", ".join(f"{calls:,}" for calls in looked.cuts)
+        out.line(f"{count(looked.compactions, 'compaction')}, after call {places}")
     out.line(
         f"{looked.tokens:,} tokens in all, counted by {looked.counter}"
         + (f" × {looked.factor:g}" if looked.factor != 1 else "")
     )
     out.line()
-    out.table(("tokens by kind", ">tokens", ">share", ""), _bars(looked.kinds, looked.tokens))
+    out.table(("tokens by kind", ">tokens", ">share", ""), bars(looked.kinds, looked.tokens))
     _show_groups(report, app, top)
     _show_items(looked, app, top)
     _show_calls(looked, app)
     _show_trouble(looked, app)
     fit_table(app, report.kept)
+    if report.kept:
+        out.note(CUT_NOTE)
+    if looked.biggest:
+        where = f" --session '{report.address}'" if report.source != "session" else ""
+        out.note(f"see a record in full: holdfast show {looked.biggest[0].record}{where}")
     out.line()
 
 
@@ -160,19 +204,6 @@ def fit_table(app: App, kept: Sequence[WindowFit]) -> None:
         (">window", ">would send", "", ">kept", ">trimmed", ">cleared", ">summarised"),
         list(map(_fit_row, kept)),
     )
-
-
-def _bars(groups: tuple[Group, ...], total: int) -> list[Row]:
-    return [
-        (
-            group.name,
-            f"{group.tokens:,}",
-            f"{group.tokens / total:.1%}" if total else "",
-            Cell(bar(group.tokens / total if total else 0, _BAR_CHARS), "name"),
-        )
-        for group in groups
-        if group.tokens
-    ]
 
 
 def _show_groups(report: InspectReport, app: App, top: int) -> None:
@@ -185,7 +216,7 @@ def _show_groups(report: InspectReport, app: App, top: int) -> None:
                 (
                     *(group.name, f"{group.count:,}", f"{group.tokens:,}", f"{group.largest:,}"),
                     str(group.errors or ""),
-                    Cell(bar(group.tokens / max(looked.tokens, 1), _BAR_CHARS), "name"),
+                    Cell(bar(group.tokens / max(looked.tokens, 1), BAR_CHARS), "name"),
                 )
                 for group in looked.tools[:top]
             ],
@@ -223,11 +254,14 @@ def _item_row(item: InspectedItem) -> Row:
 
 def _show_calls(looked: Inspection, app: App) -> None:
     out, spent = app.out, looked.spent
-    reported = [call.reported for call in looked.calls if call.reported is not None]
-    if not reported:
+    reported = [call.reported for call in looked.calls]
+    sizes = [size for size in reported if size is not None]
+    if not sizes:
         return
-    out.line(f"context at each call, as reported (largest {max(reported):,} tokens):")
+    out.line(f"context at each call, as reported (largest {max(sizes):,} tokens):")
     out.line(skyline(reported))
+    if looked.cuts:
+        out.line(cut_marks(looked.cuts, len(reported)))
     if looked.unseen_static:
         out.line(f"of it, {looked.unseen_static:,} were in the first request and not in the log")
     share = spent.cached_read / spent.prompt if spent.prompt else 0
@@ -235,19 +269,41 @@ def _show_calls(looked: Inspection, app: App) -> None:
         f"{spent.calls:,} calls: {spent.prompt:,} tokens in, {share:.1%} of them from the cache; "
         f"{spent.output:,} out"
     )
+    if spent.unknown:
+        out.line(f"{count(spent.unknown, 'call')} more without a reported usage: not in any sum")
+    for each in spent.models if len(spent.models) > 1 or spent.unpriced else ():
+        cost = "price unknown" if each.cost is None else f"${each.cost:,.2f}"
+        out.line(f"  {each.model or 'no model named'}: {count(each.calls, 'call')}, {cost}")
     if spent.cost is not None:
         out.line(f"cost ${spent.cost:,.2f}; without a cache ${spent.without_cache:,.2f}")
         out.note(spent.price)
     out.line()
 
 
-def skyline(values: list[int], width: int = 72) -> str:
-    """Draw numbers as a row of blocks, scaled to the largest."""
-    if len(values) > width:
-        step = len(values) / width
-        values = [max(values[int(i * step) : int((i + 1) * step) or 1]) for i in range(width)]
-    top = max(max(values), 1)
-    return "".join("▁▂▃▄▅▆▇█"[min(7, value * 8 // (top + 1))] for value in values)
+def skyline(values: Sequence[int | None], width: int = _CHART_CHARS) -> str:
+    """Draw numbers as a row of blocks, scaled to the largest; what is not known is a gap."""
+    columns = min(len(values), width)
+    parts = [
+        values[_place(i, columns, len(values)) : _place(i + 1, columns, len(values))]
+        for i in range(columns)
+    ]
+    highest = [max((value for value in part if value is not None), default=None) for part in parts]
+    top = max((value for value in highest if value is not None), default=1) or 1
+    return "".join(
+        "·" if value is None else "▁▂▃▄▅▆▇█"[min(7, value * 8 // (top + 1))] for value in highest
+    )
+
+
+def cut_marks(cuts: Sequence[int], calls: int, width: int = _CHART_CHARS) -> str:
+    """Draw a mark below a skyline for each compaction."""
+    columns = min(calls, width)
+    marked = {min(cut * columns // max(calls, 1), columns - 1) for cut in cuts}
+    line = "".join("✂" if place in marked else " " for place in range(columns))
+    return f"{line.rstrip()}  compactions"
+
+
+def _place(column: int, columns: int, values: int) -> int:
+    return column * values // columns
 
 
 def _show_trouble(looked: Inspection, app: App) -> None:
@@ -271,41 +327,6 @@ def _fit_row(fit: WindowFit) -> Row:
         Cell(bar(fit.tokens / fit.window, 16), "name"),
         *(f"{count:,}" if count else "" for count in counts),
     )
-
-
-def _show_all(reports: list[InspectReport], app: App) -> None:
-    """Show many conversations in one table, with their totals."""
-    looked = [report.inspection for report in reports]
-    total = sum(each.tokens for each in looked)
-    kinds = [
-        Group(name, sum(each.kinds[place].tokens for each in looked))
-        for place, name in enumerate(KINDS)
-    ]
-    app.out.table(("all, by kind", ">tokens", ">share", ""), _bars(tuple(kinds), total))
-    app.out.line()
-    rows: list[Row] = [
-        (
-            report.name,
-            f"{report.inspection.turns:,}",
-            f"{report.inspection.steps:,}",
-            f"{report.inspection.tokens:,}",
-            Cell(bar(report.inspection.tokens / max(total, 1), 16), "name"),
-            f"{_results_share(report.inspection):.0%}",
-            f"{report.inspection.doubled_tokens:,}",
-            f"${report.inspection.spent.cost:,.2f}" if report.inspection.spent.cost else "",
-        )
-        for report in sorted(reports, key=lambda report: -report.inspection.tokens)
-    ]
-    heads = (">turns", ">steps", ">tokens", "", ">tool results", ">doubled", ">cost")
-    app.out.table(("conversation", *heads), rows)
-    spent = [each.spent.cost for each in looked if each.spent.cost is not None]
-    paid = f", ${sum(spent):,.2f} as far as it was reported" if spent else ""
-    app.out.line(f"{len(reports):,} conversations, {total:,} tokens{paid}")
-
-
-def _results_share(looked: Inspection) -> float:
-    results = next(kind.tokens for kind in looked.kinds if kind.name == "tool results")
-    return results / looked.tokens if looked.tokens else 0.0
 
 
 VERBS = {

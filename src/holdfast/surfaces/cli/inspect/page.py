@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
-from typing import TYPE_CHECKING
+import html
+from typing import TYPE_CHECKING, Final
 
-from holdfast.surfaces.formatting import local_time
+from holdfast.core.secrets.plain_reading import plain_reading
+from holdfast.surfaces.cli.inspect.index_page import index_part
+from holdfast.surfaces.formatting import count, local_time, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,8 +34,10 @@ _ACTIONS = {
     "dropped": "#dc2626",
     "injected": "#16a34a",
 }
+_PARTS_MAX: Final = 100
+"""Conversations with a part of their own: more would make a page that no browser likes."""
 _STYLE = """
-:root { color-scheme: light dark; --ink: #18181b; --dim: #71717a; --line: #e4e4e7; --back: #fff; }
+:root { color-scheme: light dark; --ink: #18181b; --dim: #5f5f68; --line: #e4e4e7; --back: #fff; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #f4f4f5; --dim: #a1a1aa; --line: #3f3f46; --back: #18181b; }
 }
@@ -49,6 +53,9 @@ th.num { text-align: right; }
 td, th { padding: .28rem .6rem .28rem 0; border-bottom: 1px solid var(--line);
          vertical-align: top; overflow-wrap: anywhere; }
 .says { color: var(--dim); }
+.wide { overflow-x: auto; } .wide:focus-visible { outline: 2px solid #2563eb; }
+.day { white-space: nowrap; } code { font-size: .85em; overflow-wrap: anywhere; }
+a { color: inherit; } section { border-top: 1px solid var(--line); margin-top: 2.5rem; }
 .track { background: var(--line); border-radius: 3px; min-width: 140px; height: .75rem; }
 .fill { display: block; height: .75rem; border-radius: 3px; }
 .legend span { display: inline-block; margin-right: 1rem; white-space: nowrap; font-size: .85rem; }
@@ -61,22 +68,33 @@ svg { width: 100%; height: auto; display: block; } svg text { fill: var(--dim); 
 """
 
 
+def escape(text: str) -> str:
+    """Return a text for a page, without the colours and controls of a terminal."""
+    reading = plain_reading(text) if "\x1b" in text else None
+    return html.escape(printable(reading.text if reading is not None else text, " "))
+
+
 def page(reports: Sequence[InspectReport]) -> str:
     """Return the page for one or several conversations."""
     title = reports[0].name if len(reports) == 1 else f"{len(reports)} conversations"
-    body = "\n".join(_report(report) for report in reports)
+    shown = reports[:_PARTS_MAX]
+    body = "\n".join(_report(report, place) for place, report in enumerate(shown))
+    if len(reports) > 1:
+        body = index_part(reports, len(shown), escape) + body
     return (
         "<!doctype html>\n<html lang=en><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
         f"<title>{escape(title)}: where the context went</title><style>{_STYLE}</style>"
-        f"<body>{body}<p class=dim>Made by holdfast inspect.</p></body></html>\n"
+        f"<body><main>{body}</main><footer class=dim>Made by holdfast inspect.</footer>"
+        "</body></html>\n"
     )
 
 
-def _report(report: InspectReport) -> str:
+def _report(report: InspectReport, place: int) -> str:
     looked = report.inspection
+    title = escape(report.title or report.name)
     parts = [
-        f"<h1>{escape(report.name)}</h1>",
+        f"<h1 id=c{place}>{title}</h1>",
         f"<div class=dim>{escape(_about(report))}</div>",
         _cards(looked),
         "<h2>Tokens by kind</h2>",
@@ -84,25 +102,66 @@ def _report(report: InspectReport) -> str:
             [(kind.name, kind.tokens, _COLOURS[kind.name]) for kind in looked.kinds if kind.tokens]
         ),
         _calls(looked),
-        "<h2>What Holdfast would send</h2>" + _fits(report.kept) if report.kept else "",
+        _models(looked),
+        _windows(report),
         _groups("Tools", ("tool", "results", "tokens", "largest"), looked.tools, looked.tokens),
         _groups("Files", ("file", "times", "tokens", "largest"), looked.files, looked.tokens),
-        _items(looked),
+        _items(report),
     ]
-    return "\n".join(parts)
+    return "<section>" + "\n".join(parts) + "</section>"
+
+
+def _windows(report: InspectReport) -> str:
+    if not report.kept:
+        return ""
+    note = "The first request right after a cut to each window; it grows again with each step."
+    return f"<h2>What Holdfast would send</h2><p class=dim>{note}</p>{_fits(report.kept)}"
+
+
+def _models(looked: Inspection) -> str:
+    """Show the cost by model, and the calls of unknown cost."""
+    spent = looked.spent
+    if not spent.models:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(each.model or 'no model named')}<td class=num>{each.calls:,}"
+        f"<td class=num>{each.prompt:,}<td class=num>{each.output:,}<td class=num>"
+        + ("unknown" if each.cost is None else f"${each.cost:,.2f}")
+        for each in spent.models
+    )
+    heads = "".join(
+        f"<th scope=col{'' if place == 0 else ' class=num'}>{head}"
+        for place, head in enumerate(("model", "calls", "tokens in", "out", "cost"))
+    )
+    gap = f"{count(spent.unknown, 'call')} without a reported usage." if spent.unknown else ""
+    return (
+        f"<h2>Cost by model</h2>{_wide('Cost by model', heads, rows)}"
+        f"<p class=dim>{escape(spent.price)}. {gap}</p>"
+    )
+
+
+def _wide(name: str, heads: str, rows: str) -> str:
+    """Return a table that scrolls by itself where the screen is narrow."""
+    label = html.escape(name, quote=True)
+    return (
+        f"<div class=wide tabindex=0 role=region aria-label='{label}'>"
+        f"<table><tr>{heads}{rows}</table></div>"
+    )
 
 
 def _about(report: InspectReport) -> str:
     looked = report.inspection
     span = f", {local_time(looked.started)} to {local_time(looked.ended)}" if looked.started else ""
     models = f", {', '.join(looked.models)}" if looked.models else ""
-    return f"{report.source}{span}{models}"
+    project = f", {report.folder}" if report.folder else ""
+    return f"{report.name}, {report.source}{span}{models}{project}"
 
 
 def _cards(looked: Inspection) -> str:
     cards = [
         ("tokens in all", f"{looked.tokens:,}"),
         ("turns", f"{looked.turns:,}"),
+        ("compactions", f"{looked.compactions:,}"),
         ("steps", f"{looked.steps:,}"),
         ("doubled tokens", f"{looked.doubled_tokens:,}"),
         ("repairs", f"{len(looked.repairs):,}"),
@@ -132,7 +191,10 @@ def _stack(shares: Sequence[tuple[str, int, str]]) -> str:
             f"({tokens / total:.1%})</span>"
         )
         left += width
-    picture = f"<svg viewBox='0 0 1000 34' role=img>{''.join(rects)}</svg>"
+    said = ", ".join(f"{name} {tokens / total:.0%}" for name, tokens, _colour in shares)
+    picture = (
+        f"<svg viewBox='0 0 1000 34' role=img aria-label='{escape(said)}'>{''.join(rects)}</svg>"
+    )
     return f"{picture}<div class=legend>{''.join(legend)}</div>"
 
 
@@ -140,11 +202,18 @@ def _calls(looked: Inspection) -> str:
     """Draw the context at each call: as reported, and the whole history as we count it."""
     if len(looked.calls) < 2:
         return ""
-    reported = [call.reported or 0 for call in looked.calls]
+    reported = [call.reported for call in looked.calls]
+    known = [size for size in reported if size is not None]
     seen = [call.seen for call in looked.calls]
-    top = max(*reported, *seen, 1)
+    top = max(*known, *seen, 1)
     lines = [_line(seen, top, "#a1a1aa", "the whole history, never cut")]
-    if any(reported):
+    lines += [
+        f"<line x1={x:.1f} x2={x:.1f} y1=16 y2=220 stroke='#7c3aed' stroke-width=2 "
+        f"stroke-dasharray='5 4'><title>compaction after call {cut:,}</title></line>"
+        for cut in looked.cuts
+        for x in [1000 * min(cut, len(seen) - 1) / (len(seen) - 1)]
+    ]
+    if known:
         lines.append(_line(reported, top, "#ea580c", "reported by the provider"))
     marks = "".join(
         f"<line x1=0 x2=1000 y1={y} y2={y} stroke='#8884' />"
@@ -152,25 +221,37 @@ def _calls(looked: Inspection) -> str:
         for y in (20, 70, 120, 170)
     )
     legend = "<span><i style='background:#a1a1aa'></i>the whole history, never cut</span>"
-    if any(reported):
+    if looked.cuts:
+        legend += "<span><i style='background:#7c3aed'></i>compaction</span>"
+    if known:
         legend += "<span><i style='background:#ea580c'></i>as the provider reported it</span>"
+    said = (
+        f"{len(seen):,} calls, the largest with {max(known, default=0):,} reported tokens, "
+        f"{count(len(looked.cuts), 'compaction')}"
+    )
     return (
         "<h2>Context at each call</h2>"
-        f"<svg viewBox='0 0 1000 230' role=img>{marks}{''.join(lines)}"
+        f"<svg viewBox='0 0 1000 230' role=img aria-label='{said}'>{marks}{''.join(lines)}"
         f"<text x=1000 y=228 text-anchor=end>{len(looked.calls):,} calls</text></svg>"
         f"<div class=legend>{legend}</div>"
     )
 
 
-def _line(values: Sequence[int], top: int, colour: str, name: str) -> str:
+def _line(values: Sequence[int | None], top: int, colour: str, name: str) -> str:
+    """Draw a line that is broken where a value is not known."""
     last = max(len(values) - 1, 1)
-    points = " ".join(
-        f"{1000 * place / last:.1f},{220 - 200 * value / top:.1f}"
-        for place, value in enumerate(values)
-    )
-    return (
-        f"<polyline points='{points}' fill=none stroke='{colour}' stroke-width=2>"
+    pieces: list[list[str]] = [[]]
+    for place, value in enumerate(values):
+        if value is None:
+            pieces.append([])
+        else:
+            pieces[-1].append(f"{1000 * place / last:.1f},{220 - 200 * value / top:.1f}")
+    return "".join(
+        f"<polyline points='{' '.join(points if len(points) > 1 else points * 2)}' fill=none "
+        f"stroke='{colour}' stroke-width=2 stroke-linecap=round>"
         f"<title>{escape(name)}</title></polyline>"
+        for points in pieces
+        if points
     )
 
 
@@ -191,8 +272,8 @@ def _fits(fits: Iterable[WindowFit]) -> str:
             f"<tr><td class=num>{fit.window:,}<td class=num>{fit.tokens:,}"
             f"<td>{fills}<div class=says>{escape(counts)}</div>"
         )
-    head = "<tr><th class=num>window<th class=num>would send<th>of the window"
-    return f"<table>{head}{''.join(rows)}</table>"
+    heads = "<th scope=col class=num>window<th scope=col class=num>would send<th scope=col>of it"
+    return _wide("What Holdfast would send", heads, "".join(rows))
 
 
 def _fills(shares: Sequence[tuple[str, int, str]], whole: int) -> str:
@@ -214,29 +295,40 @@ def _groups(title: str, heads: Sequence[str], groups: Sequence[Group], total: in
         for group in groups[:20]
     )
     names = "".join(
-        f"<th{'' if place == 0 else ' class=num'}>{escape(head)}"
+        f"<th scope=col{'' if place == 0 else ' class=num'}>{escape(head)}"
         for place, head in enumerate(heads)
     )
-    return f"<h2>{escape(title)}</h2><table><tr>{names}<th>{rows}</table>"
+    return f"<h2>{escape(title)}</h2>" + _wide(title, f"{names}<th scope=col>share", rows)
 
 
-def _items(looked: Inspection) -> str:
+def _items(report: InspectReport) -> str:
+    looked = report.inspection
     turns = sorted(looked.by_turn, key=lambda item: -item.tokens)[:10]
     tables = []
     for title, items in (("Biggest records", looked.biggest), ("Biggest turns", turns)):
         rows = "".join(
-            f"<tr><td>{escape(item.record)}<td>{escape(f'{item.kind} {item.name}'.strip())}"
+            f"<tr><td><code>{escape(item.record)}</code>"
+            f"<td>{escape(f'{item.kind} {item.name}'.strip())}"
             f"<td class=num>{item.tokens:,}<td class=says>{escape(item.says)}"
             for item in items
         )
-        head = "<tr><th>record<th>what<th class=num>tokens<th>says"
-        tables.append(f"<h2>{title}</h2><table>{head}{rows}</table>")
+        heads = (
+            "<th scope=col>record<th scope=col>what<th scope=col class=num>tokens<th scope=col>says"
+        )
+        tables.append(f"<h2>{title}</h2>" + _wide(title, heads, rows))
+    if looked.biggest:
+        where = f" --session '{report.address}'" if report.source != "session" else ""
+        command = f"holdfast show {looked.biggest[0].record}{where}"
+        tables.append(f"<p class=dim>A record in full: <code>{escape(command)}</code></p>")
     if looked.doubles:
         rows = "".join(
             f"<tr><td>{escape(item.name or '?')}<td class=num>{item.copies}"
             f"<td class=num>{item.tokens:,}<td class=says>{escape(item.says)}"
             for item in looked.doubles[:10]
         )
-        head = "<tr><th>tool<th class=num>copies<th class=num>wasted tokens<th>says"
-        tables.append(f"<h2>The same result again</h2><table>{head}{rows}</table>")
+        heads = (
+            "<th scope=col>tool<th scope=col class=num>copies"
+            "<th scope=col class=num>wasted tokens<th scope=col>says"
+        )
+        tables.append("<h2>The same result again</h2>" + _wide("Repeated results", heads, rows))
     return "".join(tables)

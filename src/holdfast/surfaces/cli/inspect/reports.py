@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -39,6 +40,37 @@ class InspectReport(msgspec.Struct, frozen=True):
     source: str
     inspection: Inspection
     kept: list[WindowFit]
+    address: str = ""
+    """The name by which other commands find it."""
+    folder: str = ""
+    """The agent's working directory, where the source tells it."""
+    label: str = ""
+
+    @property
+    def project(self) -> str:
+        """Return the last part of the working directory."""
+        return PurePosixPath(self.folder.replace("\\", "/")).name
+
+    @property
+    def title(self) -> str:
+        """Return the title, or else the first words of the user that are no command or tag."""
+        words = [turn.says for turn in self.inspection.by_turn if turn.says]
+        spoken = (text for text in words if not text.startswith(("<", "/")))
+        return self.label or next(spoken, words[0] if words else "")
+
+    @property
+    def waste(self) -> tuple[str, int]:
+        """Return the largest thing that could be spared: repeated results, or one huge result."""
+        looked = self.inspection
+        found = [
+            (f"the same {copy.name or 'result'} again", copy.tokens) for copy in looked.doubles
+        ]
+        found += [
+            (f"one {item.name or 'tool'} result", item.tokens)
+            for item in looked.biggest
+            if item.kind == "tool_result"
+        ]
+        return max(found, key=lambda each: each[1], default=("", 0))
 
 
 def fit_window(

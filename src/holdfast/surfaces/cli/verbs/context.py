@@ -14,6 +14,7 @@ from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.conversations import (
     Conversation,
+    add_format,
     add_window,
     conversation,
     system_and_tools,
@@ -46,6 +47,7 @@ _EXAMPLE = """example:
 def _add_context(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION|FILE")
     add_window(parser)
+    add_format(parser)
     parser.add_argument(
         "--dialect",
         metavar="NAME",
@@ -75,7 +77,7 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
 
 
 def _context(args: argparse.Namespace, app: App) -> int:
-    found = conversation(app, args.session, window=args.window)
+    found = conversation(app, args.session, window=args.window, format_=args.format)
     prepared = _prepare(args, found, app)
     if app.out.is_json:
         app.out.json(as_json(prepared))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -29,6 +30,7 @@ from holdfast.core.log.views import LogEntry
 from holdfast.errors import AmbiguousName, NoSuchRecord, UsageError
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.conversations import conversations
 from holdfast.surfaces.formatting import Tone, local_time
 
 if TYPE_CHECKING:
@@ -135,19 +137,42 @@ def _log_line(entry: LogEntry, out: Output) -> tuple[Cell | str, ...]:
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("record", metavar="RECORD", help="a record id, or a unique prefix of one")
-    parser.add_argument("--session", "-s", metavar="SESSION", help="search only this session")
+    parser.add_argument(
+        "--session", "-s", metavar="SESSION|FILE", help="search only this session or transcript"
+    )
     parser.add_argument("--raw", action="store_true", help="do not mask secrets")
 
 
 def _show(args: argparse.Namespace, app: App) -> int:
-    key, record = _find(args, app)
+    if args.session and Path(args.session.partition("#")[0]).exists():
+        name, record = _find_in_file(args, app)
+        place: dict[str, Any] = {"file": name}
+    else:
+        key, record = _find(args, app)
+        name, place = str(key), {"session": key.session, "agent": key.agent}
     if app.out.is_json:
-        app.out.json({"session": key.session, "agent": key.agent, "record": to_json(record)})
+        app.out.json({**place, "record": to_json(record)})
         return 0
-    app.out.note(f"{key}  {record.kind}  {local_time(record.ts)}")
+    app.out.note(f"{name}  {record.kind}  {local_time(record.ts)}")
     shown = encode(record) if args.raw else msgspec.json.encode(app.out.mask_value(to_json(record)))
     app.out.line(msgspec.json.format(shown, indent=2).decode())
     return 0
+
+
+def _find_in_file(args: argparse.Namespace, app: App) -> tuple[str, Record]:
+    """Find a record in a transcript that was not imported, by the ids that `inspect` prints."""
+    found = [
+        (each.address, record)
+        for each in conversations(app, args.session)
+        for record in each.records
+        if record.id.startswith(args.record)
+    ]
+    if not found:
+        raise NoSuchRecord(args.record, args.session)
+    exact = [each for each in found if each[1].id == args.record]
+    if len(found) > 1 and len(exact) != 1:
+        raise AmbiguousName("record", args.record, sorted({record.id for _name, record in found}))
+    return (exact or found)[0]
 
 
 def _find(args: argparse.Namespace, app: App) -> tuple[SessionKey, Record]:

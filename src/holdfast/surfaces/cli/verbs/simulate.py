@@ -23,7 +23,12 @@ from holdfast.providers.known_models.lookup import default_price, price_of
 from holdfast.providers.tokenizers import counter_for
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
-from holdfast.surfaces.cli.conversations import Conversation, add_window, conversations
+from holdfast.surfaces.cli.conversations import (
+    Conversation,
+    add_format,
+    add_window,
+    conversations,
+)
 from holdfast.surfaces.formatting import bar, count
 
 if TYPE_CHECKING:
@@ -47,6 +52,7 @@ _EXAMPLE = """examples:
 def _add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|FOLDER|SESSION", nargs="+")
     add_window(parser)
+    add_format(parser)
     parser.add_argument(
         "--policy",
         action="append",
@@ -77,7 +83,12 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
 
 
 def _simulate(args: argparse.Namespace, app: App) -> int:
-    found = [each for name in args.what for each in conversations(app, name) if each.records]
+    found = [
+        each
+        for name in args.what
+        for each in conversations(app, name, format_=args.format)
+        if each.records
+    ]
     if not found:
         raise UsageError(
             "nothing to replay: the transcripts have no records", hint="pass other files"

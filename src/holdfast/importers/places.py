@@ -1,0 +1,106 @@
+"""The folders in which agents keep their transcripts on this machine."""
+
+from __future__ import annotations
+
+import os
+from glob import escape, glob
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class _Habit(msgspec.Struct, frozen=True):
+    """The folders of an agent with transcripts, in its home folder."""
+
+    agent: str
+    patterns: tuple[str, ...]
+    endings: tuple[str, ...] = (".jsonl",)
+    variable: str = ""
+    """The variable that names another home folder."""
+    home: str = ""
+    """Its folder by default, in the user's."""
+
+
+_HABITS: Final = (
+    _Habit("Claude Code", ("projects",), variable="CLAUDE_CONFIG_DIR", home=".claude"),
+    _Habit("Claude Code", ("projects",), home=".config/claude"),
+    _Habit("Codex", ("sessions", "archived_sessions"), variable="CODEX_HOME", home=".codex"),
+    _Habit("Gemini CLI", ("tmp/*/chats",), (".json", ".jsonl"), home=".gemini"),
+    _Habit("pi", ("sessions",), variable="PI_CODING_AGENT_DIR", home=".pi/agent"),
+    _Habit("OpenClaw", ("agents/*/sessions",), variable="OPENCLAW_STATE_DIR", home=".openclaw"),
+    _Habit("OpenClaw", ("agents/*/sessions",), home=".clawdbot"),
+    _Habit("Qwen Code", ("projects/*/chats", "tmp/*/chats"), (".json", ".jsonl"), home=".qwen"),
+    _Habit("OpenCode", ("storage",), (".json",), home=".local/share/opencode"),
+    _Habit("Kimi CLI", ("sessions",), home=".kimi"),
+    _Habit("Copilot CLI", ("session-state",), home=".copilot"),
+    _Habit("Droid", ("sessions",), home=".factory"),
+)
+AGENTS: Final = tuple(dict.fromkeys(habit.agent for habit in _HABITS))
+"""The agents whose transcripts are looked for."""
+VARIABLES: Final = tuple(habit.variable for habit in _HABITS if habit.variable)
+"""The variables that name another home folder of an agent."""
+
+
+class TranscriptFolder(msgspec.Struct, frozen=True):
+    """A folder with transcripts of one agent."""
+
+    agent: str
+    path: str
+    files: int
+    bytes: int
+    newest: float
+    """When one of them was last changed, in seconds since 1970."""
+
+
+def find_transcripts(homes: Mapping[str, str]) -> list[TranscriptFolder]:
+    """Return the folders with transcripts, the one used last first. Files are not opened.
+
+    `homes` has the user's home folder as `HOME`, and other homes of agents by `VARIABLES`.
+    """
+    found: dict[str, TranscriptFolder] = {}
+    for habit in _HABITS:
+        base = homes.get(habit.variable) or os.path.join(homes["HOME"], habit.home)
+        for pattern in habit.patterns:
+            for path in glob(os.path.join(escape(base), pattern)):
+                folder = _look(habit, path)
+                if folder.files:
+                    found.setdefault(os.path.realpath(path), folder)
+    return sorted(found.values(), key=lambda folder: -folder.newest)
+
+
+def newest_files(folder: TranscriptFolder) -> list[tuple[float, str]]:
+    """Return the files of a folder with their times, the newest first."""
+    if folder.agent == "OpenCode":
+        return [(folder.newest, folder.path)]  # a folder that is one transcript
+    endings = tuple(
+        ending for habit in _HABITS if habit.agent == folder.agent for ending in habit.endings
+    )
+    return sorted(
+        ((stat.st_mtime, path) for path, stat in _files(folder.path, endings)), reverse=True
+    )
+
+
+def _look(habit: _Habit, path: str) -> TranscriptFolder:
+    stats = [stat for _path, stat in _files(path, habit.endings)]
+    return TranscriptFolder(
+        agent=habit.agent,
+        path=path,
+        files=len(stats),
+        bytes=sum(stat.st_size for stat in stats),
+        newest=max((stat.st_mtime for stat in stats), default=0.0),
+    )
+
+
+def _files(path: str, endings: tuple[str, ...]) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the files in a folder, with their sizes; what cannot be read is passed over."""
+    for place, _folders, names in os.walk(path):
+        for name in names:
+            if name.endswith(endings):
+                file = os.path.join(place, name)
+                try:
+                    yield file, os.stat(file)
+                except OSError:
+                    continue
