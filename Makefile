@@ -92,10 +92,12 @@ clients: $(VENV)/.stamp ## Run the real agents (needs Node.js, installs about 2 
 	@npm install --no-audit --no-fund --silent --prefix .clients $(CLIENTS)
 	@.venv-clients/bin/python -m pytest tests/integrations/test_real_agents.py -n 0 -rs --timeout 600
 
-# The frameworks pin other releases than our lock, so they have an environment of their own.
+# The frameworks pin other releases than our lock, so they have an environment of their own. The
+# source archive of claude-agent-sdk comes without Claude Code, which is 366 MB.
 .venv-peers/.stamp: requirements-peers.txt pyproject.toml | $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-peers
-	@$(UV) pip install --quiet --python .venv-peers/bin/python -e '.[anthropic,cli,openai,postgres]' -r $<
+	@$(UV) pip install --quiet --python .venv-peers/bin/python --no-binary claude-agent-sdk \
+	  -e '.[anthropic,cli,openai,postgres]' -r $<
 	@touch $@
 
 peers: .venv-peers/.stamp ## Run the adapters in their frameworks, and the frameworks' own tests over them

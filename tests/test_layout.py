@@ -37,6 +37,7 @@ ACROSS = frozenset(
         *("importers/test_same_conversation", "importers/agents/test_trees"),
         *("importers/agents/test_compactions", "engine/session/test_sent"),
         *("integrations/test_real_agents", "integrations/test_outside_suites"),
+        "integrations/test_round_trips",
         *("importers/apis/test_lists_of_messages", "importers/benchmarks/test_runs_and_dialogues"),
         *("stores/test_conformance", "stores/test_corpus", "stores/test_safety"),
         *("stores/test_power_cut", "stores/test_read_errors"),

@@ -77,13 +77,23 @@ class PeerHome:
         check_owner(self.store, key, self.owner)
         return True
 
-    def ensure(self, name: PeerName) -> SessionKey:
-        """Return the key of the session with a name, which is made where there is none."""
+    def ensure(self, name: PeerName, *, spawned_by: SessionKey | None = None) -> SessionKey:
+        """Return the key of the session with a name, which is made where there is none.
+
+        `spawned_by` is the session that it works for.
+        """
         key = self.key_for(name)
         if not self.exists(key):
             text = " / ".join(name)
             label = "" if text == key.session else cut(text, LABEL_CHARS_MAX, marker=ellipsis).text
-            header = new_header(key, now=self._clock(), label=label, owner=self.owner)
+            header = new_header(
+                key,
+                now=self._clock(),
+                label=label,
+                owner=self.owner,
+                parent_session=None if spawned_by is None else str(spawned_by),
+                reason=None if spawned_by is None else "spawn",
+            )
             header = msgspec.structs.replace(header, extra={NAME_FIELD: spell_name(name)})
             with suppress(SessionExists):  # made by another process a moment ago
                 self.store.create_log(key, [header])

@@ -54,14 +54,35 @@ def keep_original(
     return msgspec.structs.replace(record, extra={**record.extra, ORIGINAL_FIELD: original})
 
 
-def original_of(record: Record, form: str) -> Any:
-    """Return the item that a record keeps in a format; None where it keeps none."""
+def keep_originals(records: Sequence[Record], spelled: str, form: str) -> list[Record]:
+    """Return records of one item, the first of which gives it back; the others give back nothing.
+
+    Without records, or where the log cannot hold one, the item is a record of its own.
+    """
+    if not records or any(_as_stored(record) is None for record in records):
+        records = [Unknown(type=ITEM_TYPE)]
+    kept: list[dict[str, str]] = [{"format": form, "json": spelled}]
+    kept += [{"format": form, "json": ""} for _record in records[1:]]
+    return [
+        msgspec.structs.replace(record, extra={**record.extra, ORIGINAL_FIELD: original})
+        for record, original in zip(records, kept, strict=True)
+    ]
+
+
+def original_of(record: Record, form: str) -> list[Any] | None:
+    """Return the item that a record keeps in a format, in a list; None where it keeps none.
+
+    The list is empty for a record whose item is kept by the one before it.
+    """
     kept = record.extra.get(ORIGINAL_FIELD)
     if not isinstance(kept, dict) or kept.get("format") != form:
         return None
+    spelled: Any = kept.get("json")
+    if spelled == "":
+        return []
     try:
-        return json.loads(kept["json"])
-    except (KeyError, TypeError, ValueError):
+        return [json.loads(spelled)]
+    except (TypeError, ValueError):
         return None
 
 

@@ -48,7 +48,7 @@ def records_from_items(items: Sequence[Any]) -> list[Record]:
 def items_from_record(record: Record) -> list[Any]:
     """Return the items of a record: exactly those that were stored, else those it amounts to."""
     original = original_of(record, FORMAT_NAME)
-    return rebuild_items(record) if original is None else [original]
+    return rebuild_items(record) if original is None else original
 
 
 def rebuild_items(record: Record) -> list[Json]:

@@ -1,0 +1,14 @@
+"""The Claude Agent SDK: transcripts kept by Holdfast, and hooks.
+
+    from claude_agent_sdk import ClaudeAgentOptions
+    from holdfast.integrations.claude_agent import HoldfastSessionStore
+
+    options = ClaudeAgentOptions(session_store=HoldfastSessionStore(root=".sessions"))
+
+`CompactionHook` gives the model the state of its work after a compaction.
+"""
+
+from holdfast.integrations.claude_agent.compaction_hook import EVENTS, CompactionHook
+from holdfast.integrations.claude_agent.session_store import HoldfastSessionStore
+
+__all__ = ["EVENTS", "CompactionHook", "HoldfastSessionStore"]

@@ -1,0 +1,154 @@
+"""Real transcripts through the adapters' codecs: in and out, with and without the originals."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from tests.shared_data import DATA, need_data
+from tests.support.cases import check_all
+from tests.support.runs import is_whole, sample
+
+from holdfast.core.log.damage import Flaw
+from holdfast.core.log.records import (
+    Assistant,
+    Record,
+    ToolResult,
+    User,
+    decode,
+    encode,
+    text_of,
+    tool_calls,
+)
+from holdfast.importers import detect, read
+from holdfast.importers.common.base import Source
+from holdfast.integrations.claude_agent.entries import entries_from_records, records_from_entry
+from holdfast.integrations.common.originals import ORIGINAL_FIELD
+from holdfast.integrations.common.responses_items import (
+    items_from_record,
+    rebuild_items,
+    records_from_items,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+MESSAGES_MAX: Final = None if is_whole() else 150
+"""Lines or messages of a transcript."""
+
+
+@cache
+def manifest() -> list[dict[str, Any]]:
+    if not DATA.is_dir():
+        return []
+    lines = (DATA / "MANIFEST.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def check_files(check: Callable[[str], None], *, only: str = "") -> None:
+    """Check the transcripts of agents; in the ordinary run, a few of each dataset."""
+    need_data()
+    entries = [
+        entry
+        for entry in manifest()
+        if entry["file"].startswith("agents/") and only in entry["dataset"]
+    ]
+    chosen = sample(
+        entries, share=1 / 20, name=lambda entry: str(entry["file"]), kind=lambda e: e["dataset"]
+    )
+    check_all([entry["file"] for entry in chosen], check, name=str)
+
+
+def stored(record: Record) -> Record:
+    found = decode(encode(msgspec.structs.replace(record, id="r")))
+    assert not isinstance(found, Flaw)
+    return found
+
+
+def without_original(record: Record) -> Record:
+    extra = {name: value for name, value in record.extra.items() if name != ORIGINAL_FIELD}
+    return msgspec.structs.replace(record, extra=extra)
+
+
+def meaning(records: Iterable[Record]) -> list[tuple[str, ...]]:
+    """Roles, texts and call pairs in order; texts of one reply are together."""
+    found: list[tuple[str, ...]] = []
+    for record in records:
+        if isinstance(record, ToolResult):
+            found.append(("result", record.tool_use_id, text_of(record.content).strip()))
+        elif isinstance(record, User | Assistant):
+            calls = tool_calls(record.content)
+            words = "".join(text_of(record.content).split())
+            if words:
+                found.append((record.kind, words))
+            found += [("call", call["id"], call["name"]) for call in calls]
+    return found
+
+
+def test_items_of_the_responses_api_come_back_and_mean_the_same() -> None:
+    """A session of any agent, read as items, stored again as an SDK would, read again."""
+
+    def check(file: str) -> None:
+        data = (need_data() / file).read_bytes()
+        if detect(data, file) is None:
+            return  # beside a transcript
+        for session in islice(read(data, file), 3):
+            records = [
+                record
+                for record in session.records[:MESSAGES_MAX]
+                if isinstance(record, User | Assistant | ToolResult)
+            ]
+            items = [item for record in records for item in rebuild_items(record)]
+            again = [stored(record) for record in records_from_items(items)]
+            back = [item for record in again for item in items_from_record(record)]
+            assert json.dumps(back) == json.dumps(items)
+            assert merged(meaning(map(without_original, again))) == merged(meaning(records))
+
+    check_files(check)
+
+
+def merged(found: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Texts of one speaker in a row are one text."""
+    joined: list[tuple[str, ...]] = []
+    for part in found:
+        if joined and part[0] in ("user", "assistant") and joined[-1][0] == part[0]:
+            joined[-1] = (part[0], joined[-1][1] + part[1])
+        else:
+            joined.append(part)
+    return joined
+
+
+def test_lines_of_claude_code_come_back_and_mean_the_same() -> None:
+    def check(file: str) -> None:
+        source = Source((need_data() / file).read_bytes(), file)
+        lines = [line.value for line in islice(source.lines, MESSAGES_MAX)]
+        records = [stored(record) for line in lines for record in records_from_entry(line)]
+        assert json.dumps(entries_from_records(records, "s")) == json.dumps(lines)
+        calls = {
+            block["id"]
+            for line in lines
+            for block in blocks(line, "tool_use")
+            if line.get("type") == "assistant" and not line.get("isApiErrorMessage")
+        }
+        results = [
+            block["tool_use_id"]
+            for line in lines
+            for block in blocks(line, "tool_result")
+            if line.get("type") == "user"
+        ]
+        bare = [without_original(record) for record in records]
+        told = meaning(bare)
+        assert {part[1] for part in told if part[0] == "call"} == calls
+        assert [part[1] for part in told if part[0] == "result"] == results
+
+    check_files(check, only="claude-code")
+
+
+def blocks(line: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    message = line.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    found = content if isinstance(content, list) else []
+    return [block for block in found if isinstance(block, dict) and block.get("type") == kind]
