@@ -19,7 +19,7 @@ from tests.support.databases import (
     postgres_schemas,
     pytest_generate_tests,
 )
-from tests.support.processes import forked_processes
+from tests.support.processes import forked_processes, spare_commands
 from tests.support.runs import EXAMPLES, RUN, SLOW_FILES, sample
 from tests.support.servers import (
     empty_postgres_address,
@@ -85,6 +85,12 @@ gc.set_threshold(50_000, 20, 20)
 def pytest_collection_finish() -> None:
     """Leave what is there for all of the run to itself."""
     gc.freeze()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    is_worker, workers = hasattr(config, "workerinput"), config.getoption("numprocesses", None)
+    if is_worker or not workers:  # workers inherit the environment, and run the tests themselves
+        spare_commands()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

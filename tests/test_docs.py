@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support import peers
 from tests.support.cli import run_in_process
+from tests.support.processes import COMMAND_ENVIRONMENT
 from tests.support.runs import is_whole, sample
 
 from holdfast import config, errors
@@ -108,7 +109,7 @@ def test_console_examples_run(
     def bash(command: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
             ["bash", "-o", "pipefail", "-c", command],
-            env={"PATH": f"{shim.parent}:/usr/bin:/bin"},
+            env={"PATH": f"{shim.parent}:/usr/bin:/bin", **COMMAND_ENVIRONMENT},
             capture_output=True,
         )
 

@@ -16,6 +16,8 @@ import termios
 import time
 from typing import TYPE_CHECKING
 
+from tests.support.processes import COMMAND_ENVIRONMENT
+
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
@@ -50,6 +52,7 @@ class Terminal:
             env={
                 "PATH": "/usr/bin:/bin",
                 "TERM": "xterm-256color",
+                **COMMAND_ENVIRONMENT,
                 **self._environment,
             },
         )

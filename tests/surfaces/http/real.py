@@ -12,11 +12,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from tests.support.processes import WITHOUT_EXTRAS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _REPOSITORY = Path(__file__).parents[3]
-_PLACES = (str(_REPOSITORY / "src"), str(_REPOSITORY))
+_PLACES = (*filter(None, [WITHOUT_EXTRAS]), str(_REPOSITORY / "src"), str(_REPOSITORY))
 
 
 class ServeProcess:

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.processes import COMMAND_ENVIRONMENT
 from tests.surfaces.chats import Seat
 
 from holdfast.core.flow.events import TurnWaiting
@@ -46,7 +47,7 @@ def test_words_in_a_pipe_are_answered_plainly(tmp_path: Path) -> None:
         input=b"hi\n",
         cwd=tmp_path,
         capture_output=True,
-        env={"PATH": os.defpath},
+        env={"PATH": os.defpath, **COMMAND_ENVIRONMENT},
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode().startswith(ABOUT)

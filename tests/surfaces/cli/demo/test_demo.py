@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.support.cli import run_in_process
+from tests.support.processes import COMMAND_ENVIRONMENT
 
 from holdfast.core.log.records import ToolResult, decode
 from holdfast.core.tokens.counting import Estimator
@@ -136,7 +137,7 @@ def run_in_pipe(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "holdfast", "demo"],
         cwd=folder,
-        env={"TMPDIR": str(folder), "PATH": os.defpath},
+        env={"TMPDIR": str(folder), "PATH": os.defpath, **COMMAND_ENVIRONMENT},
         capture_output=True,
         text=True,
     )
