@@ -36,6 +36,7 @@ def open_rows(store: SessionStore) -> list[str]:
     return [
         f"{row.queue} {row.key}: {row.state} {row.tries}+{row.lost_claims} {row.reason}"
         for row in rows
+        if not row.queue.startswith("poller:")  # it stands for the right to receive
     ]
 
 
