@@ -6,6 +6,7 @@
 # isort: skip_file
 from holdfast.core.log.records import (
     Assistant as Assistant,
+    CallFailure as CallFailure,
     Checkpoint as Checkpoint,
     Compaction as Compaction,
     Flush as Flush,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from holdfast.core.models.dialects import target
 from holdfast.core.models.messages import Message, Prompt, Text
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from holdfast.core.models.catalog import DialectName
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.messages import Tool
-    from holdfast.testing import Loopback
 
 TARGETS: dict[str, Target] = {
     "anthropic": target("anthropic", provider="anthropic", model="claude-opus-4-5"),
@@ -49,6 +48,15 @@ STREAMS = [way for way in BLOCKING if way.is_streamed]
 WHOLES = [way for way in BLOCKING if not way.is_streamed]
 
 
+class Addressed(Protocol):
+    """A loopback, or a proxy in front of it."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def openai_url(self) -> str: ...
+
+
 class Got(NamedTuple):
     """A reply as the SDK gave it, in one shape."""
 
@@ -71,13 +79,13 @@ def body_of(way: Way | DialectName, prompt: Prompt, **changes: Any) -> Json:
     return {**render(prompt, TARGETS[dialect]), **changes}
 
 
-def ask(loopback: Loopback, way: Way, prompt: Prompt | str = "Hello", **changes: Any) -> Got:
+def ask(loopback: Addressed, way: Way, prompt: Prompt | str = "Hello", **changes: Any) -> Got:
     """Send a prompt through the SDK. No retries, so that each fault is seen."""
     prompt = said(prompt) if isinstance(prompt, str) else prompt
     return send(loopback, way, body_of(way, prompt, **changes))
 
 
-def send(loopback: Loopback, way: Way, body: Json, *, timeout: float = 20.0) -> Got:
+def send(loopback: Addressed, way: Way, body: Json, *, timeout: float = 20.0) -> Got:
     if way.dialect == "openai-chat" and way.is_streamed:
         body = {**body, "stream_options": {"include_usage": True}}
     if way.is_awaited:
@@ -101,7 +109,7 @@ def send(loopback: Loopback, way: Way, body: Json, *, timeout: float = 20.0) -> 
                 return _read_response_events(list(stream))
 
 
-async def _send_awaited(loopback: Loopback, way: Way, body: Json) -> Got:
+async def _send_awaited(loopback: Addressed, way: Way, body: Json) -> Got:
     address = _address(loopback, way)
     async with _async_class(way.dialect)(
         api_key="any", base_url=address, max_retries=0, timeout=20.0
@@ -141,7 +149,7 @@ def message_of(error: Any, dialect: DialectName) -> str:
     return str(error.body["message"])
 
 
-def _address(loopback: Loopback, way: Way) -> str:
+def _address(loopback: Addressed, way: Way) -> str:
     return loopback.url if way.dialect == "anthropic" else loopback.openai_url
 
 

@@ -39,6 +39,11 @@ class Accumulator:
         return self._stream.take(read) if isinstance(read, dict) else []
 
     @property
+    def is_complete(self) -> bool:
+        """True if the provider has said that this was all."""
+        return self._stream.is_complete
+
+    @property
     def partial(self) -> Reply:
         """Return the reply so far: its text is kept, an incomplete call is left out."""
         body = self._stream.body()

@@ -96,3 +96,17 @@ def preview(data: bytes) -> str:
     shown = data[:DAMAGE_PREVIEW_BYTES].decode("utf-8", "backslashreplace")
     printable = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown)
     return f"{printable}…" if len(data) > DAMAGE_PREVIEW_BYTES else printable
+
+
+def flaw_in_bytes(line: bytes, seal: int) -> Flaw | None:
+    """Why bytes can be no JSON text: sealed, with NUL bytes, or not UTF-8."""
+    if line and line[-1] == seal:
+        return Flaw("torn", f"{len(line) - 1} bytes of an append that never completed")
+    nuls = line.count(0)
+    if nuls:
+        return Flaw("nul", f"{nuls} NUL bytes in a line of {len(line)}")
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return Flaw("utf-8", f"byte {error.start} of the line: {error.reason}")
+    return None

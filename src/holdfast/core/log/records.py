@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get
 import msgspec
 
 from holdfast.core.limits import RECORD_NESTING_MAX
-from holdfast.core.log.damage import Flaw
+from holdfast.core.log.damage import Flaw, flaw_in_bytes
 from holdfast.core.text.cut import scrub_deep
 from holdfast.core.text.nesting import is_too_deep
 from holdfast.errors import BadRecord
@@ -220,6 +220,15 @@ class ModelChange(_Record, frozen=True, tag="model", kw_only=True):
     window: int | None = None
 
 
+class CallFailure(_Record, frozen=True, tag="failure", kw_only=True):
+    """A call that brought no reply, and why."""
+
+    cause: str
+    failure: str | None = None
+    """The name of the failure, as `holdfast classify` gives it."""
+    status: int | None = None
+
+
 class Mode(_Record, frozen=True, tag="mode", kw_only=True):
     """The mode of a session: each turn in the same log, or each in a fresh session."""
 
@@ -253,6 +262,7 @@ _Known: TypeAlias = (
     | Flush
     | Label
     | ModelChange
+    | CallFailure
     | Mode
 )
 Record: TypeAlias = _Known | Unknown
@@ -485,7 +495,7 @@ def _decode_carefully(line: bytes) -> Record | Flaw:
 
 def _decode_leniently(line: bytes) -> Record | Flaw:
     """Decode what the strict parser refuses: other writers leave lone surrogates and NaN."""
-    flaw = _flaw_in_bytes(line)
+    flaw = flaw_in_bytes(line, SEAL)
     if flaw is not None:
         return flaw
     try:
@@ -495,19 +505,6 @@ def _decode_leniently(line: bytes) -> Record | Flaw:
         return _TOO_DEEP
     except ValueError as error:
         return Flaw("garbage", f"not JSON: {error}")
-
-
-def _flaw_in_bytes(line: bytes) -> Flaw | None:
-    if line and line[-1] == SEAL:
-        return Flaw("torn", f"{len(line) - 1} bytes of an append that never completed")
-    nuls = line.count(0)
-    if nuls:
-        return Flaw("nul", f"{nuls} NUL bytes in a line of {len(line)}")
-    try:
-        line.decode()
-    except UnicodeDecodeError as error:
-        return Flaw("utf-8", f"byte {error.start} of the line: {error.reason}")
-    return None
 
 
 def _unknown(kind: str, value: Json) -> Unknown:

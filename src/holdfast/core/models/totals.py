@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.core.log.records import (
     Assistant,
+    CallFailure,
     Checkpoint,
     Compaction,
     Flush,
@@ -130,7 +131,7 @@ class SessionTotals(msgspec.Struct):
                 self.prunes += 1
             case Header() | ToolUse() | Rewind() | Undo() | Checkpoint() | Label():
                 pass  # costs nothing
-            case ModelChange() | Mode() | InjectedContext() | Unknown():
+            case ModelChange() | CallFailure() | Mode() | InjectedContext() | Unknown():
                 pass  # costs nothing
             case _:
                 assert_never(record)

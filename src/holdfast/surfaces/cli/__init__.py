@@ -89,6 +89,9 @@ COMMANDS: Final = {
     "holdfast.surfaces.cli.serve.serve": {
         "serve": "Serve sessions over HTTP: messages that are answered once, and a console",
     },
+    "holdfast.surfaces.cli.proxy.proxy": {
+        "proxy": "Pass an agent's requests on to its provider, with a durable log and a window",
+    },
     "holdfast.surfaces.cli.mcp.mcp": {
         "mcp": "Serve sessions, outputs and memory to an MCP client, over stdin and stdout",
     },

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.core.log.records import (
     Assistant,
+    CallFailure,
     Checkpoint,
     Compaction,
     Content,
@@ -135,6 +136,8 @@ class RecordView:
             case ModelChange(model=model, window=window):
                 size = f", window {tokens(window)}" if window else ""
                 return join(gist(self._mask(model), 80), size)
+            case CallFailure(cause=cause):
+                return join("no reply: ", gist(self._mask(cause), 200))
             case Checkpoint(trigger=trigger):
                 return join(gist(self._mask(trigger or "asked for")))
             case Label(label=label):

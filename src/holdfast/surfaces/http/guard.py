@@ -78,8 +78,8 @@ class Guard:
             await send(message)
 
         try:
-            self._check(scope)
-            body = await self._read(scope, receive)
+            self.check(scope)
+            body = await self.read(scope, receive)
         except Problem as problem:
             await _answer(problem, send_guarded)
             return
@@ -93,15 +93,15 @@ class Guard:
 
         await self.inner(scope, receive_read, send_guarded)
 
-    def _check(self, scope: Scope) -> None:
+    def check(self, scope: Scope) -> None:
+        """Raise for a request that must not get in: of another host, page, or too often."""
         headers = {name.lower(): value for name, value in scope["headers"]}
         asked = headers.get(b"host", b"").decode("latin-1")
         if _host_name(asked) not in self._hosts:
             raise Problem(
                 421,
                 f"this server does not answer for the host `{asked[:100]}`",
-                hint="use the address that `holdfast serve` printed, or add the name to `hosts` in "
-                "its settings",
+                hint="use the address that the server printed, or add the name to its `hosts`",
             )
         origin = headers.get(b"origin")
         if origin is not None:
@@ -141,7 +141,8 @@ class Guard:
                 headers={"Retry-After": "1"},
             )
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+    async def read(self, scope: Scope, receive: Receive) -> bytes | None:
+        """Read the body, within the limits; None where the client went away."""
         limit = self._settings.body_bytes_max
         headers = {name.lower(): value for name, value in scope["headers"]}
         stated = headers.get(b"content-length", b"")

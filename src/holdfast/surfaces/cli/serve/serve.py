@@ -20,7 +20,6 @@ from holdfast.surfaces.cli.app import App, Verb
 
 if TYPE_CHECKING:
     import argparse
-    import socket
     from collections.abc import Callable
 
     from holdfast.core.history.access import Caller
@@ -82,7 +81,7 @@ def _serve(args: argparse.Namespace, app: App) -> int:
         settings, server=msgspec.structs.replace(settings.server, **given)
     )
     settings.check()
-    _start_log(args.log, app)
+    start_log(args.log, app)
     with ExitStack() as stack:
         store = app.store
         if args.demo:
@@ -150,7 +149,8 @@ class _TextLines(logging.Formatter):
         return self._out.mask(super().format(record))
 
 
-def _start_log(kind: str, app: App) -> None:
+def start_log(kind: str, app: App) -> None:
+    """Log to stderr: warnings as text, every request as JSON, or nothing."""
     log = logging.getLogger("holdfast")
     if kind == "off":
         log.disabled = True
@@ -182,6 +182,7 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
 
     from holdfast.engine.gateway.alone import only_gateway
     from holdfast.engine.redactor import load_library
+    from holdfast.surfaces.listening import AnnouncingServer
 
     server = build_server(
         settings,
@@ -191,19 +192,6 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
         telegram_token=app.settings.telegram_token,
         on_bot=lambda name: app.out.note(f"telegram: @{name} is listening"),
     )
-
-    class Announcing(uvicorn.Server):
-        """Says where it listens when it does."""
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                port = self.servers[0].sockets[0].getsockname()[1]
-                _announce(settings.server.host, port, store, app)
-
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            server.gateway.live.close()  # streams have no end of their own
-            await super().shutdown(sockets)
 
     config = uvicorn.Config(
         server.app(),
@@ -220,7 +208,11 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
         lifespan="on",
     )
     with only_gateway(store.local_folder):
-        uvicorn_server = Announcing(config)
+        uvicorn_server = AnnouncingServer(
+            config,
+            lambda url: _announce(url, store, app),
+            server.gateway.live.close,  # streams have no end of their own
+        )
         # It takes seconds, which the first request would wait for.
         threading.Thread(target=load_library, name="holdfast-secrets", daemon=True).start()
         try:
@@ -234,9 +226,7 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
             raise HoldfastError("the gateway did not start", hint="its log says why")
 
 
-def _announce(host: str, port: int, store: SessionStore, app: App) -> None:
-    shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{port}"
+def _announce(url: str, store: SessionStore, app: App) -> None:
     if app.out.is_json:
         app.out.json({"listening": url, "store": store.describe(), "pid": os.getpid()})
         sys.stdout.flush()

@@ -1,0 +1,137 @@
+"""The branches of a proxied session: which record a conversation was at, by its hash chain.
+
+Records that the proxy logs have the chain of the conversation that ends with them. A request is
+compared with these chains, so that its new part is found, and a history that the client rewrote
+becomes a branch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.log.records import (
+    Assistant,
+    Compaction,
+    Header,
+    ModelChange,
+    Prune,
+    ToolResult,
+    User,
+)
+from holdfast.core.models.usage import read_usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from holdfast.core.log.records import Record
+
+CHAIN_FIELD: Final = "chain"
+"""The field of a record that holds its chains, in hex. A reply has a second one, without the last
+message before it: some clients end each request with a message that the next one does not have."""
+TERMS_FIELD: Final = "terms"
+"""The field of a `model` record that holds digests of the system prompt and the tools."""
+
+
+class ChainPlace(msgspec.Struct):
+    """A point of a conversation in the log."""
+
+    tip: str
+    """The record that the next one follows: the message, or a decision after it."""
+    is_reply: bool = False
+    is_answered: bool = False
+    """True where a whole reply follows."""
+    cut_window: int = 0
+    """The largest window for which something on the path was cut; 0 where nothing was."""
+    tokens: int = 0
+    """The size up to here as the provider measured it; 0 where it did not."""
+
+
+class Branches:
+    """The places of one session. Grows by one record at a time."""
+
+    def __init__(self) -> None:
+        self.head = ""
+        self.root = ""
+        self.terms: dict[str, str] = {}
+        """The digest of each term that was logged last."""
+        self.windows: dict[str, int] = {}
+        """Windows that providers stated, by model."""
+        self._places: dict[str, ChainPlace] = {}
+        self._at_tip: dict[str, ChainPlace] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._places
+
+    def add(self, record: Record, parent: str = "") -> None:
+        """Take a record that was appended after `parent`, or after the record before it."""
+        before = record.parent or parent or self.head
+        self.head = record.id
+        place = self._at_tip.get(before)
+        match record:
+            case Header():
+                self.root = record.id
+                self._at_tip[record.id] = ChainPlace(record.id)
+            case User() | Assistant() | ToolResult():
+                self._add_message(record, place)
+            case _:  # decisions, terms and failures say nothing, and stand on the way
+                if isinstance(record, ModelChange):
+                    self._add_terms(record)
+                # The record is on the way to what follows, so it is the new tip.
+                if place is not None:
+                    del self._at_tip[before]
+                    place.tip = record.id
+                    self._at_tip[record.id] = place
+                    if isinstance(record, Compaction | Prune):
+                        place.cut_window = max(place.cut_window, record.window or 0)
+
+    def _add_message(
+        self, record: User | Assistant | ToolResult, before: ChainPlace | None
+    ) -> None:
+        place = ChainPlace(record.id, is_reply=isinstance(record, Assistant))
+        if before is not None:
+            place.cut_window = before.cut_window
+        usage = None
+        if isinstance(record, Assistant):
+            usage = read_usage(record.usage, record.provider or "")
+            is_whole = not record.extra.get("cause")
+            if before is not None and is_whole:
+                before.is_answered = True
+        if usage is not None:
+            place.tokens = usage.prompt + (usage.output or 0)
+        self._at_tip[record.id] = place
+        for chain in chains_of(record):
+            self._places[chain] = place
+
+    def _add_terms(self, record: ModelChange) -> None:
+        terms = record.extra.get(TERMS_FIELD)
+        if isinstance(terms, dict):
+            self.terms.update({name: str(digest) for name, digest in terms.items()})
+        if record.window is not None:
+            self.windows[record.model] = record.window
+
+    def find(self, chains: Sequence[bytes]) -> tuple[int, ChainPlace]:
+        """The longest prefix that is known: its length, and its place. The root is that of none."""
+        for length in range(len(chains), 0, -1):
+            place = self._places.get(chains[length - 1].hex())
+            if place is not None:
+                return length, place
+        return 0, self._at_tip.get(self.root) or ChainPlace(self.root)
+
+    def place_of(self, chain: bytes) -> ChainPlace | None:
+        return self._places.get(chain.hex())
+
+    @property
+    def chains(self) -> Iterable[str]:
+        return self._places
+
+
+def chains_of(record: Record) -> list[str]:
+    """The chains that a record was logged with."""
+    found = record.extra.get(CHAIN_FIELD)
+    return [chain for chain in found if isinstance(chain, str)] if isinstance(found, list) else []

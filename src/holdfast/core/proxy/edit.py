@@ -1,0 +1,217 @@
+"""A client's messages, with the cuts of a plan and nothing else changed.
+
+What a plan keeps goes out as the client wrote it: the same objects, cache marks and unknown fields
+included. What it shortened keeps its place and its fields, and gets the shorter text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.models.messages import Text, ToolAnswer
+from holdfast.core.proxy.atoms import leading_terms
+from holdfast.core.proxy.branches import chains_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holdfast.core.log.records import Json, Record
+    from holdfast.core.models.catalog import DialectName
+    from holdfast.core.models.messages import Block, Piece
+    from holdfast.core.projection.units import ContextUnit, MessagePart
+    from holdfast.core.proxy.atoms import Atom
+
+_TEXTS: Final = frozenset(("text", "input_text", "output_text"))
+
+
+class ConversationMap:
+    """Which record each part of a client's messages is in the log."""
+
+    def __init__(
+        self,
+        items: Sequence[Any],
+        atoms: Sequence[Atom],
+        chains: Sequence[bytes],
+        path: Sequence[Record],
+        dialect: DialectName,
+    ) -> None:
+        self.items = items
+        self.dialect = dialect
+        self.static = 0 if dialect == "anthropic" else leading_terms(items)
+        """Items at the beginning that are instructions, and stay."""
+        owners = _owners(atoms, chains, path)
+        self._blocks: dict[int, dict[int | None, str]] = {}
+        for atom, owner in zip(atoms, owners, strict=True):
+            self._blocks.setdefault(atom.item, {})[atom.block] = owner
+        self._attach_silent_items()
+        self.places: dict[str, list[int]] = {}
+        """The items of each record, in order."""
+        for index in sorted(self._blocks):
+            for owner in dict.fromkeys(self._blocks[index].values()):
+                self.places.setdefault(owner, []).append(index)
+
+    def _attach_silent_items(self) -> None:
+        """Give items without an atom, such as reasoning, to the record that they go with."""
+        later = ""
+        for index in range(len(self.items) - 1, self.static - 1, -1):
+            if index in self._blocks:
+                later = next(iter(self._blocks[index].values()))
+            elif later:
+                self._blocks[index] = {None: later}
+        for index in range(self.static, len(self.items)):
+            if index not in self._blocks and index - 1 in self._blocks:
+                self._blocks[index] = {None: list(self._blocks[index - 1].values())[-1]}
+
+    def blocks_of(self, index: int, record: str) -> list[int] | None:
+        """The blocks of an item that are a record's; None where the whole item is."""
+        owners = self._blocks[index]
+        if set(owners.values()) == {record}:
+            return None
+        content = self.items[index].get("content")
+        owner = next(iter(owners.values()))
+        found = []
+        for block in range(len(content) if isinstance(content, list) else 0):
+            owner = owners.get(block, owner)  # an empty text goes with what stands before it
+            if owner == record:
+                found.append(block)
+        return found
+
+
+def _owners(atoms: Sequence[Atom], chains: Sequence[bytes], path: Sequence[Record]) -> list[str]:
+    ends = {chain.hex(): place + 1 for place, chain in enumerate(chains)}
+    owners = [""] * len(atoms)
+    start = 0
+    for record in path:
+        end = next((ends[chain] for chain in chains_of(record) if chain in ends), 0)
+        if end > start:
+            owners[start:end] = [record.id] * (end - start)
+            start = end
+    return owners
+
+
+def edit_items(
+    conversation: ConversationMap,
+    units: Sequence[ContextUnit],
+    whole: Mapping[str, tuple[Block, ...]],
+) -> list[Any]:
+    """The messages of a request that has these units; `whole` has each record's blocks uncut."""
+    edited = _EditedItems(conversation)
+    for unit in units:
+        for part in unit.parts:
+            if part.record not in conversation.places:
+                edited.add_text(part)
+            elif whole.get(part.record) == part.blocks:
+                edited.add_record(part.record)
+            else:
+                edited.add_shortened(part)
+    return edited.items()
+
+
+class _EditedItems:
+    """The outgoing messages in the making."""
+
+    def __init__(self, conversation: ConversationMap) -> None:
+        self._from = conversation
+        self._out: list[Any] = list(conversation.items[: conversation.static])
+        self._open: tuple[int, list[Any]] | None = None
+        """The index of an item whose blocks come one by one, and those so far."""
+
+    def items(self) -> list[Any]:
+        self._close()
+        return self._out
+
+    def add_record(self, record: str) -> None:
+        for index in self._from.places[record]:
+            blocks = self._from.blocks_of(index, record)
+            if blocks is None:
+                self._close()
+                self._out.append(self._from.items[index])
+            else:
+                content = self._from.items[index]["content"]
+                self._add_blocks(index, [content[block] for block in blocks])
+
+    def add_shortened(self, part: MessagePart) -> None:
+        places = self._from.places[part.record]
+        index = places[0]
+        item = self._from.items[index]
+        answer = next((block for block in part.blocks if isinstance(block, ToolAnswer)), None)
+        pieces: Sequence[Block | Piece] = part.blocks if answer is None else answer.content
+        blocks = self._from.blocks_of(index, part.record)
+        content = item.get("content")
+        if answer is not None and self._from.dialect == "openai-responses":
+            self._close()
+            self._out.append({**item, "output": _shorten(item.get("output"), pieces, "input_text")})
+        elif answer is not None and isinstance(content, list) and self._from.dialect == "anthropic":
+            wanted = blocks if blocks is not None else range(len(content))
+            for block in wanted:
+                old = content[block]
+                if isinstance(old, dict) and old.get("type") == "tool_result":
+                    old = {**old, "content": _shorten(old.get("content"), pieces, "text")}
+                self._add_blocks(index, [old])
+        elif blocks is not None and isinstance(content, list):
+            kept = [content[block] for block in blocks]
+            self._add_blocks(index, _shorten(kept, pieces, self._text_type))
+        else:
+            self._close()
+            shorter = _shorten(content, pieces, self._text_type)
+            self._out.append({**item, "content": shorter})
+
+    def add_text(self, part: MessagePart) -> None:
+        """Add a text that stands for what was cut. Answers to calls that the client left open
+        are the client's business."""
+        texts = [block.text for block in part.blocks if isinstance(block, Text)]
+        if not texts:
+            return
+        self._close()
+        text = "\n\n".join(texts)
+        if self._from.dialect == "openai-chat":
+            self._out.append({"role": part.role, "content": text})
+            return
+        kind = "text" if self._from.dialect == "anthropic" else "input_text"
+        message: Json = {"role": part.role, "content": [{"type": kind, "text": text}]}
+        if self._from.dialect == "openai-responses":
+            message = {"type": "message", **message}
+        self._out.append(message)
+
+    @property
+    def _text_type(self) -> str:
+        return "input_text" if self._from.dialect == "openai-responses" else "text"
+
+    def _add_blocks(self, index: int, blocks: list[Any]) -> None:
+        if self._open is not None and self._open[0] == index:
+            self._open[1].extend(blocks)
+        else:
+            self._close()
+            self._open = (index, list(blocks))
+
+    def _close(self) -> None:
+        if self._open is None:
+            return
+        index, blocks = self._open
+        item = self._from.items[index]
+        is_same = len(blocks) == len(item["content"]) and all(
+            new is old for new, old in zip(blocks, item["content"], strict=True)
+        )
+        self._out.append(item if is_same else {**item, "content": blocks})
+        self._open = None
+
+
+def _shorten(content: Any, pieces: Sequence[Block | Piece], text_type: str) -> Any:
+    """The content of a message or a result with other texts; what is no text stays as it was."""
+    texts = [piece.text for piece in pieces if isinstance(piece, Text)]
+    if not isinstance(content, list):
+        return "\n".join(texts)
+    others = [
+        block for block in content if not (isinstance(block, dict) and block.get("type") in _TEXTS)
+    ]
+    room = sum(not isinstance(piece, Text) for piece in pieces)
+    kept = others[len(others) - room :] if room < len(others) else others
+    marks = [
+        block["cache_control"]
+        for block in content
+        if isinstance(block, dict) and block.get("cache_control") and block not in kept
+    ]
+    shown: list[Json] = [{"type": text_type, "text": text} for text in texts]
+    if marks and shown:
+        shown[-1]["cache_control"] = marks[-1]
+    return [*shown, *kept]

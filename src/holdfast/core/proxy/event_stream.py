@@ -1,0 +1,59 @@
+"""Server-sent events out of bytes that may be cut anywhere."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_EVENT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of one event; a longer one is no event of an API that we know, and is not kept."""
+
+
+class EventReader:
+    """Takes the bytes of a stream as they come, and returns the data of each whole event."""
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0
+        self._is_in_event = False
+
+    @property
+    def is_between_events(self) -> bool:
+        """True where the last byte ended an event, or none has begun."""
+        return not self._line and not self._is_in_event
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of the events that this chunk completes. Comments and names are passed over."""
+        events: list[bytes] = []
+        lines = chunk.split(b"\n")
+        for line in lines[:-1]:
+            if self._line:
+                line = bytes(self._line) + line
+                self._line.clear()
+            self._take(line.removesuffix(b"\r"), events)
+        if len(self._line) + self._size < _EVENT_BYTES_MAX:
+            self._line += lines[-1]
+        return events
+
+    def end(self) -> list[bytes]:
+        """The data of an event whose closing line never came."""
+        events: list[bytes] = []
+        if self._line:
+            self._take(bytes(self._line).removesuffix(b"\r"), events)
+            self._line.clear()
+        self._take(b"", events)
+        return events
+
+    def _take(self, line: bytes, events: list[bytes]) -> None:
+        if not line:
+            if self._data:
+                events.append(b"\n".join(self._data))
+            self._data.clear()
+            self._size, self._is_in_event = 0, False
+            return
+        self._is_in_event = True
+        if line.startswith(b"data:"):
+            data = line[5:].removeprefix(b" ")
+            self._size += len(data)
+            if self._size < _EVENT_BYTES_MAX:
+                self._data.append(data)

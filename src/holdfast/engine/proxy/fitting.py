@@ -1,0 +1,247 @@
+"""A client's request made to fit: unchanged while it does, else cut as its session decided."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.log.records import Assistant, Header, ModelChange
+from holdfast.core.models.catalog import window_of
+from holdfast.core.models.window import Window, output_reserve
+from holdfast.core.projection.policy import PromptCache
+from holdfast.core.projection.project import project
+from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.proxy.edit import ConversationMap, edit_items
+from holdfast.core.turn.recovery import Tries, is_smaller, remedy
+from holdfast.core.turn.run import Bounds, RunOptions
+from holdfast.engine.session.prepare import cache_for
+from holdfast.errors import CannotFit
+from holdfast.providers.requests import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holdfast.core.failures.classify import Failure
+    from holdfast.core.log.records import Json, Record
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.messages import Block
+    from holdfast.core.projection.project import Plan
+    from holdfast.core.projection.request import Pressure
+    from holdfast.core.proxy.branches import ChainPlace
+    from holdfast.engine.proxy.keeper import ProxyKeeper
+    from holdfast.engine.proxy.request import ClientRequest
+    from holdfast.engine.proxy.session_branches import LoggedSession
+
+_ENDLESS: Final = Window(10**9, "no limit")
+"""A window in which everything fits: nothing that was decided for another one binds it."""
+_LONG_CONTEXT: Final = "context-1m"
+"""Anthropic's beta for a window of a million tokens. The same client sends it in some requests of
+a conversation and not in others."""
+_LONG_CONTEXT_TOKENS: Final = 1_000_000
+_CHARS_PER_TOKEN: Final = 3
+"""Fewer than any text has on average, so that a size guessed from bytes is too large, not small."""
+_SURE_SHARE: Final = 0.9
+"""A guess below this share of the window is not worth a closer look."""
+_OPTIONS: Final = RunOptions(recovery_calls=3)
+"""With the first one, at most four requests for one of the client's."""
+_SIZE_STEPS: Final = frozenset(("shrink", "lower-output", "drop-media"))
+
+
+class UpstreamRefusal(Exception):
+    """An upstream's refusal as failures are classified: status, headers, body."""
+
+    def __init__(self, status: int | None, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(f"status {status}")
+        self.status_code = status
+        self.headers = headers
+        self.response = self
+        try:
+            self.body: Any = msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self.body = body
+
+
+class Fitting:
+    """The body of one exchange. Use it under the lock of its session."""
+
+    def __init__(
+        self,
+        keeper: ProxyKeeper,
+        request: ClientRequest,
+        session: LoggedSession,
+        target: Target,
+    ) -> None:
+        self.body = request.data
+        self._keeper = keeper
+        self._request = request
+        self._session = session
+        self._target = target
+        self._path: list[Record] = []
+        self._bounds = Bounds()
+        self._tries = Tries()
+        self._sent: Plan | None = None
+        """The plan of the request that was sent last; None for one that went out unchanged."""
+        self._stated: set[int] = set()
+        self._note = ""
+
+    @property
+    def window(self) -> Window:
+        """The window of this request: stated by the user, learned, or known."""
+        if self._keeper.window is not None:
+            return Window(self._keeper.window, "--window", "stated")
+        model = self._request.model
+        known = window_of(model)
+        if _LONG_CONTEXT in self._request.headers.get("anthropic-beta", ""):
+            return Window(_LONG_CONTEXT_TOKENS, f"the beta `{_LONG_CONTEXT}`", "known")
+        learned = self._session.branches.windows.get(model)
+        if learned is not None and learned < known.tokens:
+            return Window(learned, "learned from the provider", "learned")
+        return known
+
+    def headers(self) -> dict[str, str]:
+        """The response headers that tell what was changed."""
+        if self.body is self._request.data:
+            return {}
+        told = {"x-holdfast-action": "projected"}
+        if self._sent is not None:
+            told["x-holdfast-tokens"] = str(self._sent.tokens.total)
+            told["x-holdfast-tokens-before"] = str(self._whole().tokens.total)
+        return told | ({"x-holdfast-note": self._note} if self._note else {})
+
+    def decide(self, after: str, place: ChainPlace | None) -> str:
+        """Decide about the request as it came; returns the record that the reply follows."""
+        window = self.window
+        is_cut = place is not None and place.cut_window >= window.tokens
+        is_saving = self._keeper.mode == "save"
+        if not is_cut and not is_saving and self._surely_fits(window, place):
+            return after
+        self._read_path(after)
+        if not is_cut and not is_saving and self._whole().tokens.total <= window.tokens:
+            return after
+        try:
+            plan = self._project("usual" if is_saving else "hold")
+            if plan.decisions and not is_saving:
+                plan = self._project("cut")  # deep and seldom: each cut costs the cached prefix
+        except CannotFit as error:
+            self._note = str(error)[:200]
+            return after  # the provider says so in its own words
+        return self._use(plan, after) or after
+
+    def shrink(self, failure: Failure, after: str) -> str | None:
+        """Answer a refusal with a smaller request; the record that the reply follows then, or None
+        where the refusal is the client's to see."""
+        self._read_path(after)
+        refused = self._sent or msgspec.structs.replace(self._whole(), window=self.window)
+        found = remedy(failure, refused, self._bounds, self._tries, _OPTIONS)
+        if found.step not in _SIZE_STEPS:
+            return None
+        done = self._tries.recoveries + 1
+        self._bounds, self._tries = found.bounds, Tries(recoveries=done)
+        if found.learned is not None:
+            self._stated.add(found.learned)
+        if found.step == "lower-output" and self._sent is None:
+            body = {**self._request.body, self._request.output_field: found.bounds.output}
+            self.body, self._note = msgspec.json.encode(body), found.detail
+            return after
+        try:
+            plan = self._project("hold")
+        except CannotFit:
+            return None
+        if not is_smaller(plan, refused):
+            return None
+        return self._use(plan, after)
+
+    def window_records(self, reply: Record) -> list[Record]:
+        """The record of a window that a refusal stated and a reply then confirmed."""
+        if not isinstance(reply, Assistant) or len(self._stated) != 1:
+            return []
+        stated = next(iter(self._stated))
+        if not WINDOW_FLOOR_TOKENS <= stated < self.window.tokens:
+            return []
+        return [
+            ModelChange(
+                model=self._request.model or "(none)",
+                provider=self._request.upstream,
+                window=stated,
+            )
+        ]
+
+    def _surely_fits(self, window: Window, place: ChainPlace | None) -> bool:
+        if len(self._request.data) <= window.tokens:
+            return True  # no token is shorter than a byte
+        if place is None or not place.tokens:
+            return False
+        new = len(self._request.data) / max(1, len(self._request.items))
+        guess = place.tokens + 3 * new / _CHARS_PER_TOKEN
+        return guess <= _SURE_SHARE * window.tokens
+
+    def _read_path(self, after: str) -> None:
+        found = self._keeper.store.read_branch(self._session.key, after)
+        self._path = [record for record in found if not isinstance(record, Header)]
+
+    def _whole(self) -> Plan:
+        """The request as the client sent it, weighed."""
+        request = msgspec.structs.replace(
+            self._projection(), window=_ENDLESS, pressure="hold", at_most=None
+        )
+        asked = self._request.output_tokens or output_reserve(self.window.tokens)
+        return project(
+            msgspec.structs.replace(request, output_tokens=asked, target=self._target),
+            cache_for(self._target),
+        )
+
+    def _projection(self, pressure: Pressure = "hold") -> ProjectionRequest:
+        request, window, bounds = self._request, self.window, self._bounds
+        output = min(request.output_tokens or 10**9, output_reserve(window.tokens))
+        return ProjectionRequest(
+            self._path,
+            window,
+            bounds.target or self._target,
+            system=request.system,
+            tools=request.tools,
+            output_tokens=min(output, bounds.output or output),
+            prompt_cache=self._prompt_cache(),
+            floor=min(WINDOW_FLOOR_TOKENS, window.tokens),
+            at_most=bounds.at_most,
+            pressure=pressure,
+        )
+
+    def _prompt_cache(self) -> PromptCache:
+        replies = (record for record in reversed(self._path) if isinstance(record, Assistant))
+        last = next(replies, None)
+        newest = self._path[-1].ts if self._path else 0.0
+        idle = None if last is None or not newest else max(0.0, newest - last.ts)
+        return PromptCache(idle_seconds=idle)
+
+    def _project(self, pressure: Pressure) -> Plan:
+        return project(self._projection(pressure), cache_for(self._target))
+
+    def _use(self, plan: Plan, after: str) -> str | None:
+        """Send a plan, with its decisions in the log; None where it changes nothing or would not
+        be valid."""
+        request = self._request
+        conversation = ConversationMap(
+            request.items, request.atoms, request.chains, self._path, request.dialect
+        )
+        whole = _blocks_by_record(self._whole())
+        items = edit_items(conversation, [*plan.opening_units, *plan.units_sent], whole)
+        body: Json = {**request.body, request.items_field: items}
+        if self._bounds.output is not None:
+            body[request.output_field] = self._bounds.output
+        if body == request.body or not self._is_valid(body):
+            return None
+        after = self._session.append(list(plan.decisions), after)
+        self.body, self._sent = msgspec.json.encode(body), plan
+        return after
+
+    def _is_valid(self, body: Json) -> bool:
+        """True where a body breaks no rule that the client's own did not break."""
+        broken = {found.rule for found in validate(self._request.body, self._target)}
+        return all(found.rule in broken for found in validate(body, self._target))
+
+
+def _blocks_by_record(plan: Plan) -> dict[str, tuple[Block, ...]]:
+    units: Sequence[Any] = plan.units_sent
+    return {part.record: part.blocks for unit in units for part in unit.parts if part.record}

@@ -1,0 +1,197 @@
+"""Keeps what goes through the proxy: finds the session of a request, and logs its new part."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, Literal
+
+from holdfast.core.log.ids import SessionKey
+from holdfast.core.log.records import ModelChange
+from holdfast.core.proxy.branches import TERMS_FIELD, ChainPlace
+from holdfast.core.proxy.error_body import ProxyProblem
+from holdfast.core.proxy.identity import session_name
+from holdfast.engine.proxy.exchange import ProxyExchange
+from holdfast.engine.proxy.new_records import new_records
+from holdfast.engine.proxy.session_branches import SessionPool
+from holdfast.engine.session.opening import new_key, session_id_of
+from holdfast.errors import HoldfastError, HoldfastWarning
+
+if TYPE_CHECKING:
+    from holdfast.core.log.records import Record
+    from holdfast.engine.proxy.request import ClientRequest
+    from holdfast.engine.proxy.session_branches import LoggedSession
+    from holdfast.ports import SessionStore
+
+ProxyMode = Literal["observe", "guard", "save"]
+"""`observe`: log only. `guard`: cut only what would overflow. `save`: cut when it pays."""
+
+_RESPONSES_MAX: Final = 10_000
+"""Responses of which the next request may name one; the provider keeps the history itself."""
+
+
+class ProxyKeeper:
+    """The sessions behind a proxy. Safe for threads."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        *,
+        agent: str = "main",
+        owner: str = "",
+        mode: ProxyMode = "guard",
+        window: int | None = None,
+    ) -> None:
+        self.store = store
+        self.mode: ProxyMode = mode
+        self.window = window
+        """The window that the user stated; None for the model's own."""
+        self._agent = agent
+        self._pool = SessionPool(store, agent, owner)
+        self._responses: OrderedDict[str, tuple[SessionKey, str]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def describe(self) -> dict[str, str]:
+        return {"mode": self.mode, "store": self.store.describe()}
+
+    def begin(self, request: ClientRequest) -> ProxyExchange:
+        """Log the new part of a request, and decide about what is sent.
+
+        Raises `ProxyProblem` where the request cannot be read, or cannot be logged and must be.
+        """
+        request.items  # noqa: B018 - raises for what is no request of this dialect
+        try:
+            return self._begin(request)
+        except (HoldfastError, OSError) as error:
+            self.warn_or_raise(error)
+            return ProxyExchange(self, request, None, "")
+
+    def warn_or_raise(self, error: Exception) -> None:
+        """Raise where the mode promises a log, and warn where it only observes."""
+        what = f"the log cannot be written: {error}"
+        if self.mode != "observe":
+            hint = getattr(error, "hint", None) or "free the disk, or look at the store"
+            raise ProxyProblem(
+                503, what, f"{hint}; `--mode observe` passes requests on without a log"
+            ) from error
+        warnings.warn(HoldfastWarning(f"passed on without a log: {what}"), stacklevel=2)
+
+    def _begin(self, request: ClientRequest) -> ProxyExchange:
+        if request.client.previous:
+            return self._go_on(request)
+        session, known, place = self._find(request)
+        with session.lock:
+            after = self._log(request, session, known, place)
+        return ProxyExchange(self, request, session, after, place)
+
+    def _log(
+        self, request: ClientRequest, session: LoggedSession, known: int, place: ChainPlace
+    ) -> str:
+        """Append what is new: terms that changed, and messages."""
+        records: list[Record] = [*_new_terms(request, session), *new_records(request, known)]
+        return session.append(records, place.tip)
+
+    def _go_on(self, request: ClientRequest) -> ProxyExchange:
+        """A request that has only the new part: the provider keeps the history."""
+        with self._lock:
+            found = self._responses.get(request.client.previous)
+        key, after = found or (self._new_key(request), "")
+        session = self._pool.get(key)
+        with session.lock:
+            if not session.refresh():
+                session.create("proxy")
+            place = ChainPlace(after or session.branches.root)
+            after = self._log(request, session, 0, place)
+        return ProxyExchange(self, request, session, after, place, is_whole=False)
+
+    def remember_response(self, response: str, key: SessionKey, record: str) -> None:
+        """Remember the place of a response, for a request that goes on from it."""
+        with self._lock:
+            self._responses[response] = (key, record)
+            if len(self._responses) > _RESPONSES_MAX:
+                self._responses.popitem(last=False)
+
+    def _new_key(self, request: ClientRequest) -> SessionKey:
+        if request.client.session:
+            return SessionKey(self._agent, session_id_of(session_name(request.client, "")))
+        return new_key(self._agent)
+
+    def _find(self, request: ClientRequest) -> tuple[LoggedSession, int, ChainPlace]:
+        """The session of a request, the number of its atoms that the log has, and the place."""
+        if not request.atoms:
+            raise ProxyProblem(
+                400, "the request has no message", "send at least one", code="no_message"
+            )
+        if request.client.session:
+            return self._find_named(request)
+        return self._find_by_prefix(request)
+
+    def _find_named(self, request: ClientRequest) -> tuple[LoggedSession, int, ChainPlace]:
+        client = request.client
+        name = session_name(client, "")
+        session = self._pool.get(SessionKey(self._agent, session_id_of(name)))
+        with session.lock:
+            is_there = session.refresh()
+            branches = session.branches
+            known, _place = branches.find(request.chains)
+            system = request.term_digests.get("system", "")
+            is_other = branches.terms.get("system", "") != system
+            is_main = (
+                client.is_named
+                or (is_there and (known > 0 or branches.is_empty or not is_other))
+                or (not is_there and bool(request.tools))
+            )
+            if is_main:
+                if not is_there:
+                    session.create(f"proxy {client.session}"[:80])
+                return session, *session.branches.find(request.chains)
+        # Another system prompt and nothing in common: a title, a summary, a memory extraction.
+        side = f"{name}-side-{system[:8] or 'plain'}"
+        apart = self._pool.get(SessionKey(self._agent, session_id_of(side)))
+        with apart.lock:
+            if not apart.refresh():
+                apart.create(f"proxy {client.session}"[:80], session.key.session)
+            return apart, *apart.branches.find(request.chains)
+
+    def _find_by_prefix(self, request: ClientRequest) -> tuple[LoggedSession, int, ChainPlace]:
+        """The conversation with the longest prefix in common that has a reply in it.
+
+        An opening alone tells no conversation from another; only a request that was not answered
+        is taken up again.
+        """
+        label = f"proxy {request.opening}"
+        best: tuple[LoggedSession, int, ChainPlace] | None = None
+        replies = [index for index, atom in enumerate(request.atoms) if atom.kind == "assistant"]
+        for session in self._pool.candidates(label):
+            with session.lock:
+                if not session.refresh():
+                    continue
+                known, place = session.branches.find(request.chains)
+            is_same = bool(replies) and known > replies[0]
+            is_retry = known == len(request.atoms) and not place.is_answered
+            if (is_same or is_retry) and (best is None or known > best[1]):
+                best = session, known, place
+        if best is not None:
+            return best
+        session = self._pool.get(new_key(self._agent))
+        with session.lock:
+            session.create(label)
+            return session, *session.branches.find(request.chains)
+
+
+def _new_terms(request: ClientRequest, session: LoggedSession) -> list[Record]:
+    """The terms of a request that are not those of the request before, as a record."""
+    digests = request.term_digests
+    known = session.branches.terms
+    changed = {name: digest for name, digest in digests.items() if known.get(name) != digest}
+    if not changed:
+        return []
+    said = {name: request.terms[name] for name in changed if name != "model"}
+    return [
+        ModelChange(
+            model=request.model or "(none)",
+            provider=request.upstream,
+            extra={TERMS_FIELD: changed, **({"request": said} if said else {})},
+        )
+    ]

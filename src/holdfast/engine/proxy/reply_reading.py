@@ -1,0 +1,135 @@
+"""A reply read while it passes: whole, or event by event, compressed or not."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from holdfast.core.proxy.event_stream import EventReader
+from holdfast.providers.replies import Accumulator, read_reply
+from holdfast.providers.wire.reading import ReplyFailed
+
+if TYPE_CHECKING:
+    from holdfast.core.models.dialects import Target
+    from holdfast.core.models.replies import Reply
+
+ChunkState = Literal["pass", "hold", "last", "refused"]
+"""`hold`: nothing is decided yet. `last`: the reply is whole, and is stored before this goes out.
+`refused`: an error before anything was said."""
+
+_DONE: Final = b"[DONE]"
+_OPENINGS: Final = frozenset(("message_start", "response.created", "response.in_progress"))
+"""Events that say nothing yet; an error after them may still be answered by a smaller request."""
+_WINDOW_BITS: Final = {"gzip": 31, "deflate": 47}
+"""zlib's numbers for the encodings; a deflate body may come with or without a header."""
+_REPLY_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of a reply that is not streamed; a longer one is passed on and not read."""
+
+
+class ReplyReader:
+    """The reply of one exchange. Never raises for what an upstream sends."""
+
+    def __init__(self, target: Target, content_type: str, encoding: str) -> None:
+        self.is_stream = content_type.partition(";")[0].strip().lower() == "text/event-stream"
+        self.is_complete = False
+        self.error: dict[str, object] | None = None
+        """An error that came as an event, or as the body."""
+        self._target = target
+        self._inflate = _decompressor(encoding)
+        self.is_readable = not encoding.strip() or self._inflate is not None
+        self._accumulator = Accumulator(target)
+        self._events = EventReader()
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._has_content = False
+        self._is_done = False
+
+    @property
+    def is_between_events(self) -> bool:
+        return self._inflate is None and self._events.is_between_events
+
+    def take(self, chunk: bytes) -> ChunkState:
+        """Read a chunk as it passes."""
+        data = self._plain(chunk)
+        if not self.is_stream:
+            self._size += len(data)
+            if self._size <= _REPLY_BYTES_MAX:
+                self._parts.append(data)
+            return "hold"
+        for event in self._events.feed(data):
+            self._take_event(event)
+        return self._state()
+
+    def _state(self) -> ChunkState:
+        if self.error is not None:
+            return "pass" if self._has_content else "refused"
+        if self.is_complete:
+            # In Chat Completions the counts come after the reason, and `[DONE]` after both.
+            is_last = self._is_done or self._target.dialect.name != "openai-chat"
+            return "last" if is_last else "hold"
+        return "pass" if self._has_content or not self.is_readable else "hold"
+
+    def _take_event(self, data: bytes) -> None:
+        if data == _DONE:
+            self._is_done = self.is_complete = True
+            return
+        try:
+            event = msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self._has_content = True
+            return
+        if not isinstance(event, dict):
+            return
+        try:
+            self._accumulator.take(event)
+        except ReplyFailed as failed:
+            self.error = failed.body
+            return
+        except Exception:  # a host that deviates must not end its client's stream
+            self._has_content = True
+        self.is_complete = self.is_complete or self._accumulator.is_complete
+        if event.get("type") not in _OPENINGS:
+            self._has_content = True
+
+    def reply(self) -> tuple[Reply, bool] | None:
+        """The reply so far, and True where it is whole; None where there is nothing to keep."""
+        if not self.is_readable:
+            return None
+        if self.is_stream:
+            for event in self._events.end():
+                self._take_event(event)
+            partial = self._accumulator.partial
+            is_whole = self.is_complete and self.error is None
+            return (partial, is_whole) if partial.content or is_whole else None
+        try:
+            return read_reply(b"".join(self._parts), self._target, takes_words=False), True
+        except ReplyFailed as failed:
+            self.error = failed.body
+            return None
+
+    def _plain(self, chunk: bytes) -> bytes:
+        if self._inflate is None:
+            return chunk
+        try:
+            return self._inflate.decompress(chunk)
+        except zlib.error:
+            self.is_readable = False
+            return b""
+
+
+def decompress(data: bytes, encoding: str) -> bytes:
+    """A body without its encoding, as far as it can be read."""
+    inflate = _decompressor(encoding)
+    if inflate is None:
+        return data
+    try:
+        return inflate.decompress(data, _REPLY_BYTES_MAX)
+    except zlib.error:
+        return data
+
+
+def _decompressor(encoding: str) -> zlib._Decompress | None:
+    bits = _WINDOW_BITS.get(encoding.strip().lower())
+    return None if bits is None else zlib.decompressobj(bits)

@@ -1,0 +1,117 @@
+"""The sessions of the proxy, and where their conversations stand. Memory is bounded."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.proxy.branches import Branches
+from holdfast.errors import LogConflict, NoSuchSession, SessionExists
+from holdfast.stores import ANY_HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Record
+    from holdfast.ports import SessionStore
+
+_PLACES_MAX: Final = 200_000
+"""Places kept for all sessions together, about 60 MB; the log has every one."""
+_CANDIDATES_MAX: Final = 20
+"""Sessions with one opening that are compared with a request which none in memory fits."""
+
+
+class LoggedSession:
+    """One session and its branches. Take `lock` to use it."""
+
+    def __init__(self, store: SessionStore, key: SessionKey, owner: str) -> None:
+        self.key = key
+        self.lock = threading.RLock()
+        self.branches = Branches()
+        self._store = store
+        self._owner = owner
+
+    def refresh(self) -> bool:
+        """Bring the branches up to date with the log; False where there is no such session."""
+        try:
+            head = self._store.head(self.key)
+        except NoSuchSession:
+            self.branches = Branches()
+            return False
+        if head != self.branches.head:
+            self.branches = Branches()
+            for entry in self._store.read_all(self.key):
+                self.branches.add(entry.record)
+        return True
+
+    def create(self, label: str, parent: str | None = None) -> None:
+        """Make the session, unless it is there."""
+        with contextlib.suppress(SessionExists):
+            self._store.create(
+                self.key,
+                label=label,
+                owner=self._owner,
+                parent_session=parent,
+                reason="spawn" if parent else None,
+            )
+        self.refresh()
+
+    def append(self, records: Sequence[Record], after: str) -> str:
+        """Make records durable after the record `after`, whatever the head is; returns the last."""
+        if not records:
+            return after
+        head = self.branches.head
+        first = records[0]
+        if after == head:
+            try:
+                done = self._store.append(self.key, records, expect=head)
+                return self._take(records, done.ids, after)
+            except LogConflict:  # another proxy appended to another branch
+                self.refresh()
+        placed = [msgspec.structs.replace(first, parent=after), *records[1:]]
+        done = self._store.append(self.key, placed, expect=ANY_HEAD)
+        return self._take(placed, done.ids, after)
+
+    def _take(self, records: Sequence[Record], ids: Sequence[str], after: str) -> str:
+        for record, id_ in zip(records, ids, strict=True):
+            self.branches.add(msgspec.structs.replace(record, id=id_), after)
+            after = id_
+        return after
+
+
+class SessionPool:
+    """The sessions in use, the most recent ones in memory."""
+
+    def __init__(self, store: SessionStore, agent: str, owner: str = "") -> None:
+        self._store = store
+        self._agent = agent
+        self._owner = owner
+        self._lock = threading.Lock()
+        self._sessions: OrderedDict[SessionKey, LoggedSession] = OrderedDict()
+
+    def get(self, key: SessionKey) -> LoggedSession:
+        with self._lock:
+            found = self._sessions.get(key)
+            if found is None:
+                found = self._sessions[key] = LoggedSession(self._store, key, self._owner)
+            self._sessions.move_to_end(key)
+            self._forget()
+            return found
+
+    def _forget(self) -> None:
+        total = sum(1 + len(session.branches) for session in self._sessions.values())
+        while total > _PLACES_MAX and len(self._sessions) > 1:
+            _key, oldest = self._sessions.popitem(last=False)
+            total -= 1 + len(oldest.branches)
+
+    def candidates(self, label: str) -> list[LoggedSession]:
+        """The sessions with one opening: those in memory, then the newest of the store."""
+        infos = self._store.sessions(
+            agent=self._agent, owner=self._owner, label=label, limit=_CANDIDATES_MAX
+        )
+        return [self.get(info.key) for info in infos]

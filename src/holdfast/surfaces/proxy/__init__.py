@@ -1,0 +1,1 @@
+"""The proxy over HTTP."""

@@ -1,0 +1,189 @@
+"""The proxy as an ASGI application: what need not be changed is not changed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.proxy.endpoints import OWN_PATH, find_endpoint
+from holdfast.core.proxy.error_body import ProxyProblem, error_json
+from holdfast.core.proxy.headers import request_headers, response_headers
+from holdfast.errors import BadSetting
+from holdfast.surfaces.http.guard import Guard, GuardSettings
+from holdfast.surfaces.http.problems import Problem
+from holdfast.surfaces.proxy.streaming import pass_on
+from holdfast.surfaces.proxy.turns import TurnRunner
+from holdfast.surfaces.proxy.upstream import UpstreamClient, leads_back
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from holdfast.core.models.catalog import DialectName
+    from holdfast.core.proxy.endpoints import Endpoint
+    from holdfast.engine.proxy.keeper import ProxyKeeper
+    from holdfast.surfaces.http.guard import Receive, Scope, Send
+    from holdfast.surfaces.proxy.addresses import Upstream
+
+_log: Final = logging.getLogger(__name__)
+BODY_BYTES_MAX: Final = 64 * 1024 * 1024
+"""More than any provider takes: the largest limit of those we know is 50 MB."""
+
+
+class ProxySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of the door and of the way to the upstreams."""
+
+    upstreams: dict[str, Upstream]
+    hosts: tuple[str, ...] = ()
+    body_bytes_max: int = BODY_BYTES_MAX
+    silent_seconds: float = 600.0
+    """The longest silence of an upstream."""
+
+
+class ProxyApp:
+    """Passes requests on to upstreams, and conversations through the keeper of sessions."""
+
+    def __init__(self, settings: ProxySettings, keeper: ProxyKeeper) -> None:
+        self._settings = settings
+        self._upstreams: Mapping[str, Upstream] = settings.upstreams
+        self._guard = Guard(
+            self,
+            GuardSettings(
+                hosts=settings.hosts,
+                body_bytes_max=settings.body_bytes_max,
+                body_seconds=settings.silent_seconds,
+                requests_per_second=1_000.0,
+                requests_burst=10_000,
+            ),
+        )
+        self._keeper = keeper
+        self._client: UpstreamClient | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        async with UpstreamClient(silent_seconds=self._settings.silent_seconds) as client:
+            self._client = client
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in scope["headers"]
+        }
+        dialect: DialectName = "anthropic" if "anthropic-version" in headers else "openai-chat"
+        try:
+            self._guard.check(scope)
+            path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
+            if path == "/" and scope["method"] in ("HEAD", "GET"):
+                await _send_json(send, 200, {"holdfast": "proxy"})
+                return
+            if path == f"{OWN_PATH}/health":
+                await _send_json(send, 200, {"holdfast": "proxy", **self._keeper.describe()})
+                return
+            endpoint = _endpoint_of(path, headers, self._upstreams)
+            dialect = endpoint.dialect
+            await self._pass(endpoint, headers, scope, receive, send)
+        except Problem as problem:
+            refused = ProxyProblem(problem.status, problem.detail, problem.hint or "")
+            await send_problem(send, refused, dialect)
+        except ProxyProblem as refused:
+            await send_problem(send, refused, dialect)
+
+    async def _pass(
+        self,
+        endpoint: Endpoint,
+        headers: Mapping[str, str],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        if headers.get("upgrade", "").casefold() == "websocket":
+            raise ProxyProblem(
+                426,
+                "web sockets are not passed on",
+                "send the same request over HTTP",
+                code="no_web_sockets",
+            )
+        upstream = self._upstreams[endpoint.upstream]
+        if leads_back(upstream, scope.get("server")):
+            raise ProxyProblem(
+                508,
+                f"the upstream `{upstream.name}` is this proxy itself",
+                "give --upstream the address of the provider",
+                code="loop",
+            )
+        assert self._client is not None
+        address = upstream.address(endpoint.path, scope["query_string"].decode("latin-1"))
+        if endpoint.is_turn and scope["method"] == "POST":
+            body = await self._guard.read(scope, receive)
+            if body is not None:
+                runner = TurnRunner(self._client, self._keeper, upstream, endpoint, address)
+                await runner.run(scope, headers, body, receive, send)
+            return
+        passed = request_headers(scope["headers"], is_read=False)
+        has_body = "content-length" in headers or "transfer-encoding" in headers
+        content: bytes | AsyncIterator[bytes] = _chunks(receive) if has_body else b""
+        if "content-length" in headers:  # a streamed body would be sent in chunks otherwise
+            passed.append((b"content-length", headers["content-length"].encode("latin-1")))
+        reply = await self._client.send(scope["method"], upstream, address, passed, content)
+        try:
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": reply.status,
+                    "headers": response_headers(reply.headers, {}),
+                }
+            )
+            await pass_on(reply, None if has_body else receive, send)
+        finally:
+            await reply.close()
+
+
+def _endpoint_of(
+    path: str, headers: Mapping[str, str], upstreams: Mapping[str, Upstream]
+) -> Endpoint:
+    try:
+        return find_endpoint(path, headers, upstreams)
+    except BadSetting as error:
+        raise ProxyProblem(404, str(error), error.hint or "") from error
+
+
+async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
+    """The body of a client's request as it comes."""
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise asyncio.CancelledError
+        yield message.get("body", b"")
+        if not message.get("more_body"):
+            return
+
+
+async def send_problem(send: Send, problem: ProxyProblem, dialect: DialectName) -> None:
+    """Answer with an error in the client's dialect."""
+    _log.warning("%s", problem.sentence, extra={"status": problem.status})
+    more = [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade")] * (problem.status == 426)
+    await _send_json(send, problem.status, error_json(problem, dialect), more)
+
+
+async def _send_json(
+    send: Send, status: int, value: object, headers: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    body = msgspec.json.encode(value)
+    pairs = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        *(headers or ()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": pairs})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,195 @@
+"""A conversation's request: logged, sent, made smaller where it was refused, its reply logged."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.proxy.error_body import ProxyProblem, error_event
+from holdfast.core.proxy.headers import request_headers, response_headers
+from holdfast.engine.proxy.request import ClientRequest
+from holdfast.engine.session.drivers.awaiting import run_in_thread
+from holdfast.surfaces.proxy.streaming import run_while_connected, send_chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.core.proxy.endpoints import Endpoint
+    from holdfast.engine.proxy.exchange import ProxyExchange
+    from holdfast.engine.proxy.keeper import ProxyKeeper
+    from holdfast.surfaces.http.guard import Receive, Scope, Send
+    from holdfast.surfaces.proxy.addresses import Upstream
+    from holdfast.surfaces.proxy.upstream import UpstreamClient, UpstreamReply
+
+_HOLD_SECONDS: Final = 1.0
+"""The longest time that an event waits for the one that decides about it."""
+_ERRORS: Final = 400
+"""Statuses from here on are refusals."""
+
+
+class TurnRunner:
+    """One request for a reply of a model."""
+
+    def __init__(
+        self,
+        client: UpstreamClient,
+        keeper: ProxyKeeper,
+        upstream: Upstream,
+        endpoint: Endpoint,
+        address: str,
+    ) -> None:
+        self._client = client
+        self._keeper = keeper
+        self._upstream = upstream
+        self._endpoint = endpoint
+        self._address = address
+        self._is_started = False
+        """True once the client has status and headers."""
+        self._problem: ProxyProblem | None = None
+
+    async def run(
+        self,
+        scope: Scope,
+        headers: Mapping[str, str],
+        body: bytes,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Answer the request. Raises `ProxyProblem` where nothing was sent yet."""
+        request = ClientRequest(
+            dialect=self._endpoint.dialect,
+            upstream=self._upstream.name,
+            headers=dict(headers),
+            session=self._endpoint.session,
+            data=body,
+        )
+        await run_while_connected(self._run(request, scope, send), receive)
+        if self._problem is not None:
+            raise self._problem
+
+    async def _run(self, request: ClientRequest, scope: Scope, send: Send) -> None:
+        try:
+            exchange = await run_in_thread(self._keeper.begin, request)
+        except ProxyProblem as problem:
+            self._problem = problem
+            return
+        passed = request_headers(scope["headers"], is_read=exchange.is_logged)
+        try:
+            is_answered = False
+            while not is_answered:
+                reply = await self._client.send(
+                    scope["method"], self._upstream, self._address, passed, exchange.body
+                )
+                try:
+                    is_answered = await self._deliver(reply, exchange, send)
+                finally:
+                    await reply.close()
+        except asyncio.CancelledError:
+            await asyncio.shield(run_in_thread(exchange.break_off, "the client hung up"))
+            raise
+        except ProxyProblem as problem:
+            await run_in_thread(exchange.break_off, problem.sentence)
+            await self._tell(problem, exchange, send)
+
+    async def _tell(self, problem: ProxyProblem, exchange: ProxyExchange, send: Send) -> None:
+        """Tell the client of a failure: by a status, or by an event where a stream has begun."""
+        if not self._is_started:
+            self._problem = problem
+        elif exchange.reader is None or exchange.reader.is_between_events:
+            await send_chunk(send, error_event(problem, self._endpoint.dialect))
+        # The answer is left incomplete: the connection is closed, as the upstream's was.
+
+    async def _deliver(self, reply: UpstreamReply, exchange: ProxyExchange, send: Send) -> bool:
+        """Pass an answer on; False where a smaller request is to be sent instead."""
+        if reply.status >= _ERRORS:
+            data = await reply.read()
+            if data is not None:
+                if await run_in_thread(exchange.refuse, reply.status, _pairs(reply), data):
+                    return False
+                await self._start(reply, exchange, send)
+                await send({"type": "http.response.body", "body": data})
+                return True
+        reader = exchange.open(reply.header("content-type"), reply.header("content-encoding"))
+        if not reader.is_stream:
+            return await self._deliver_whole(reply, exchange, send)
+        return await self._deliver_stream(reply, exchange, send)
+
+    async def _deliver_whole(
+        self, reply: UpstreamReply, exchange: ProxyExchange, send: Send
+    ) -> bool:
+        parts: list[bytes] = []
+        while (chunk := await reply.next_chunk()) is not None:
+            parts.append(chunk)
+            exchange.take(chunk)
+        await run_in_thread(exchange.finish)
+        await self._start(reply, exchange, send)
+        await send({"type": "http.response.body", "body": b"".join(parts)})
+        return True
+
+    async def _deliver_stream(
+        self, reply: UpstreamReply, exchange: ProxyExchange, send: Send
+    ) -> bool:
+        held: list[bytes] = []
+        while (chunk := await self._next(reply, exchange, held, send)) is not None:
+            state = exchange.take(chunk)
+            if state == "refused" and not self._is_started:
+                if await run_in_thread(exchange.refuse_stream):
+                    return False
+                state = "pass"
+            held.append(chunk)
+            if state == "hold":
+                continue
+            if state == "last":
+                await run_in_thread(exchange.finish)
+            await self._flush(reply, exchange, held, send)
+        await run_in_thread(exchange.finish)
+        await self._flush(reply, exchange, held, send)
+        if exchange.is_cut_off:
+            problem = ProxyProblem(
+                502, "the upstream ended the stream before the reply was whole", "try again"
+            )
+            await send_chunk(send, error_event(problem, self._endpoint.dialect))
+        await send({"type": "http.response.body", "body": b""})
+        return True
+
+    async def _next(
+        self, reply: UpstreamReply, exchange: ProxyExchange, held: list[bytes], send: Send
+    ) -> bytes | None:
+        """Return the next chunk. What is held goes out if that takes long."""
+        if not held:
+            return await reply.next_chunk()
+        coming = asyncio.ensure_future(reply.next_chunk())
+        try:
+            await asyncio.wait((coming,), timeout=_HOLD_SECONDS)
+            if not coming.done():
+                if exchange.reader is not None and exchange.reader.is_complete:
+                    await run_in_thread(exchange.finish)
+                await self._flush(reply, exchange, held, send)
+            return await coming
+        finally:
+            coming.cancel()
+
+    async def _flush(
+        self, reply: UpstreamReply, exchange: ProxyExchange, held: list[bytes], send: Send
+    ) -> None:
+        if not self._is_started:
+            await self._start(reply, exchange, send)
+        for chunk in held:
+            await send_chunk(send, chunk)
+        held.clear()
+
+    async def _start(self, reply: UpstreamReply, exchange: ProxyExchange, send: Send) -> None:
+        self._is_started = True
+        await send(
+            {
+                "type": "http.response.start",
+                "status": reply.status,
+                "headers": response_headers(reply.headers, exchange.headers()),
+            }
+        )
+
+
+def _pairs(reply: UpstreamReply) -> dict[str, str]:
+    return {
+        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in reply.headers
+    }

@@ -1,0 +1,345 @@
+"""Which session a request belongs to, and what is logged of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.engine.proxy.conversations import DIALECTS, Client, exchange, path, texts
+from tests.support.runs import examples
+
+from holdfast.core.proxy.error_body import ProxyProblem
+from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.errors import HoldfastWarning, StoreError
+from holdfast.stores import JsonlStore
+from holdfast.stores.in_memory import MemoryStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.core.models.catalog import DialectName
+
+dialects = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+def walk(keeper: ProxyKeeper, client: Client, steps: int = 3, word: str = "a") -> None:
+    """A turn of some tool calls."""
+    client.say(f"question {word}")
+    for step in range(steps):
+        exchange(keeper, client, f"look {word}{step}", f"{word}{step}.txt")
+        client.answer(f"content of {word}{step}")
+    exchange(keeper, client, f"done {word}")
+
+
+@dialects
+def test_a_conversation_is_one_session_and_each_message_is_stored_once(
+    dialect: DialectName,
+) -> None:
+    store = MemoryStore()
+    client = Client(dialect)
+    walk(ProxyKeeper(store), client)
+    (info,) = store.sessions()
+    found = path(store, info.key.session)
+    assert [record.kind for record in found] == [
+        "user",
+        *("assistant", "tool_result") * 3,
+        "assistant",
+    ]
+    assert texts(found)[1] == 'look a0 {"path":"a0.txt"}'
+    assert info.messages == len(found)
+    assert len(store.branches(info.key)) == 1
+
+
+@dialects
+def test_the_proxy_may_be_killed_between_any_two_requests(
+    dialect: DialectName, tmp_path: Path
+) -> None:
+    client = Client(dialect)
+    client.say("question")
+    for step in range(4):
+        with JsonlStore(str(tmp_path)) as store:
+            exchange(ProxyKeeper(store), client, f"look {step}", f"{step}.txt")
+        client.answer(f"content {step}")
+    with JsonlStore(str(tmp_path)) as store:
+        (info,) = store.sessions()
+        assert info.messages == 1 + 4 + 3
+        assert len(store.branches(info.key)) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from("xyz")), min_size=1, max_size=14))
+@examples(100)
+def test_conversations_with_the_same_opening_never_mix(moves: list[tuple[int, str]]) -> None:
+    """Three conversations begin alike, go on in any order, and may say the same for a while. After
+    each reply, the path to the head is exactly what its client has."""
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    clients = [Client("anthropic") for _ in range(3)]
+    for client in clients:
+        client.say("hello")
+    for number, word in moves:
+        client = clients[number]
+        sent = exchange(keeper, client, f"reply {word}")
+        found = path(store, sent.headers()["x-holdfast-session"])
+        content = [item["content"] for item in client.items]
+        assert texts(found) == [
+            said if isinstance(said, str) else said[0]["text"] for said in content
+        ]
+        client.say(f"more {word}")
+
+
+@dialects
+def test_a_rewritten_history_is_a_branch_that_is_found_again(dialect: DialectName) -> None:
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    client = Client(dialect)
+    client.headers = {"x-claude-code-session-id": "abc"}
+    walk(keeper, client)
+    client.items = client.items[:1]
+    client.say("summary of what was done")
+    walk(keeper, client, 2, "b")
+    (info,) = store.sessions()
+    assert info.key.session == "proxy-abc"
+    assert texts(path(store, "proxy-abc"))[:3] == [
+        "question a",
+        "summary of what was done",
+        "question b",
+    ]
+    assert len(store.branches(info.key)) == 2
+
+
+@dialects
+def test_an_equal_request_is_a_retry_and_is_stored_once(dialect: DialectName) -> None:
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    client = Client(dialect)
+    client.say("question")
+    for cause in ("the upstream is down", "it is down again"):
+        keeper.begin(client.request()).break_off(cause)
+    exchange(keeper, client, "answer")
+    (info,) = store.sessions()
+    kinds = [entry.record.kind for entry in store.read_all(info.key)]
+    assert kinds == ["session", "model", "user", "failure", "failure", "assistant"]
+
+
+@dialects
+def test_a_partial_reply_is_kept_with_its_cause(dialect: DialectName) -> None:
+    event = {
+        "anthropic": b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta",'
+        b'"text":"half"}}\n\n',
+        "openai-chat": b'data: {"choices":[{"index":0,"delta":{"content":"half"}}]}\n\n',
+        "openai-responses": b'data: {"type":"response.output_text.delta","output_index":0,'
+        b'"content_index":0,"delta":"half"}\n\n',
+    }[dialect]
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    client = Client(dialect)
+    client.say("question")
+    begun = keeper.begin(client.request())
+    begun.open("text/event-stream", "")
+    assert begun.take(event) == "pass"
+    begun.break_off("the client hung up")
+    (info,) = store.sessions()
+    last = list(store.read(info.key))[-1]
+    assert (texts([last]), last.extra["cause"]) == (["half"], "the client hung up")
+    exchange(keeper, client, "whole")
+    assert texts(path(store, info.key.session)) == ["question", "whole"]
+
+
+def test_a_volatile_last_message_makes_no_branch() -> None:
+    """OpenClaw ends each request with a message that the next one does not have."""
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    client = Client("anthropic")
+    client.say("question")
+    for step in range(4):
+        client.say(f"<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>> {step}")
+        begun = keeper.begin(client.request())
+        client.items.pop()
+        begun.open("application/json", "")
+        begun.take(client.hear(f"look {step}", f"{step}.txt"))
+        begun.finish()
+        client.answer(f"content {step}")
+    (info,) = store.sessions()
+    assert len(store.branches(info.key)) == 1
+    said = [text for text in texts(path(store, info.key.session)) if "OPENCLAW" not in text]
+    assert said[:3] == ["question", 'look 0 {"path":"0.txt"}', "content 0"]
+    assert len(said) == 8
+
+
+def test_marks_and_spellings_that_change_make_no_branch() -> None:
+    """The cache mark moves, a text comes as blocks, a call's id loses its underscore."""
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    client = Client("anthropic")
+    client.say("question")
+    exchange(keeper, client, "look", "a.txt")
+    client.answer("content")
+    mark = {"cache_control": {"type": "ephemeral"}}
+    client.items[0]["content"] = [{"type": "text", "text": "question", **mark}]
+    client.items[1]["content"][1]["id"] = client.items[2]["content"][0]["tool_use_id"] = "call1"
+    client.items[1]["content"].insert(0, {"type": "thinking", "thinking": "Hm", "signature": "s"})
+    client.items[2]["content"][0] |= {"content": [{"type": "text", "text": "content"}], **mark}
+    exchange(keeper, client, "more", "b.txt")
+    client.answer("content b")
+    exchange(keeper, client, "done")
+    (info,) = store.sessions()
+    assert len(store.branches(info.key)) == 1
+    assert info.messages == 6
+
+
+def test_an_instruction_amid_the_messages_is_part_of_the_conversation() -> None:
+    """Claude Code sends entries with the role `system`, the first of them at index 1."""
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    client = Client("anthropic")
+    client.say("question")
+    client.items.append({"role": "system", "content": "Be brief."})
+    for step in range(3):
+        exchange(keeper, client, f"look {step}", f"{step}.txt")
+        client.answer(f"content {step}")
+        client.items.append({"role": "system", "content": f"Step {step}."})
+    exchange(keeper, client, "done")
+    (info,) = store.sessions()
+    assert len(store.branches(info.key)) == 1
+    said = [record for record in path(store, info.key.session) if record.extra.get("role")]
+    assert texts(said) == ["Be brief.", "Step 0.", "Step 1.", "Step 2."]
+
+
+def test_side_requests_are_logged_apart() -> None:
+    """A title before the first turn, a memory extraction after it: by id, system and prefix."""
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    main, title, memory = Client("openai-chat"), Client("openai-chat"), Client("openai-chat")
+    for client in (main, title, memory):
+        client.headers = {"x-session-id": "ses_1"}
+    title.system, title.has_tools = "You name conversations.", False
+    memory.system, memory.has_tools = "You extract memories.", False
+    title.say("question a")
+    exchange(keeper, title, "A title")
+    walk(keeper, main)
+    memory.say("<conversation>…</conversation>")
+    exchange(keeper, memory, "Nothing")
+    main.has_tools = False  # the lack of tools alone makes no side request
+    walk(keeper, main, 1, "b")
+    sessions = {info.key.session: info.messages for info in store.sessions()}
+    assert sessions["proxy-ses_1"] == 8 + 4
+    assert sorted(sessions.values()) == [2, 2, 12]
+
+
+def test_a_sub_agent_has_a_session_of_its_own() -> None:
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    main, inner = Client("anthropic"), Client("anthropic")
+    main.headers = {"x-claude-code-session-id": "abc"}
+    inner.headers = {**main.headers, "x-claude-code-agent-id": "a1"}
+    walk(keeper, main)
+    walk(keeper, inner)
+    assert {info.key.session for info in store.sessions()} == {"proxy-abc", "proxy-abc-agent-a1"}
+
+
+def test_a_response_is_gone_on_from_by_its_id() -> None:
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    client = Client("openai-responses")
+    client.say("first")
+    exchange(keeper, client, "one")
+    client.items, client.extra = [], {"previous_response_id": "resp_call_1"}
+    client.say("second")
+    exchange(keeper, client, "two")
+    (info,) = store.sessions()
+    assert texts(path(store, info.key.session)) == ["first", "one", "second", "two"]
+
+
+def test_terms_are_logged_once_and_when_they_change() -> None:
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    client = Client("anthropic")
+    walk(keeper, client)
+    client.system = "You are another agent."
+    walk(keeper, client, 1, "b")
+    (info,) = store.sessions()
+    terms = [entry.record for entry in store.read_all(info.key) if entry.record.kind == "model"]
+    assert [record.extra["request"].get("system") for record in terms] == [
+        "You are an agent.",
+        "You are another agent.",
+    ]
+    assert "tools" in terms[0].extra["request"]
+    assert "tools" not in terms[1].extra["request"]
+
+
+def test_two_requests_at_once_keep_their_branches() -> None:
+    """Two answers to one prefix are in flight; each reply follows its own request."""
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    main = Client("anthropic")
+    main.headers = {"x-claude-code-session-id": "abc"}
+    walk(keeper, main)
+    left, right = Client("anthropic"), Client("anthropic")
+    begun = []
+    for client, word in ((left, "left"), (right, "right")):
+        client.headers, client.items = main.headers, list(main.items)
+        client.say(word)
+        begun.append(keeper.begin(client.request()))
+    for sent, client in zip(begun, (left, right), strict=True):
+        sent.open("application/json", "")
+        sent.take(client.hear("ok"))
+        sent.finish()
+    left.say("go on")
+    exchange(keeper, left, "fine")
+    assert texts(path(store, "proxy-abc"))[-4:] == ["left", "ok", "go on", "fine"]
+
+
+class FullStore(MemoryStore):
+    """A store that takes nothing any more."""
+
+    is_full = False
+
+    def append_batch(self, *args: object, **named: object) -> object:  # type: ignore[override]
+        if self.is_full:
+            raise StoreError("no space left on device")
+        return super().append_batch(*args, **named)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["guard", "save"])
+def test_a_log_that_cannot_be_written_is_an_error(mode: str) -> None:
+    store = FullStore()
+    keeper = ProxyKeeper(store, mode=mode)  # type: ignore[arg-type]
+    client = Client("anthropic")
+    client.say("question")
+    begun = keeper.begin(client.request())
+    store.is_full = True
+    begun.open("application/json", "")
+    begun.take(client.hear("answer"))
+    with pytest.raises(ProxyProblem, match="no space left"):
+        begun.finish()
+    client.say("more")
+    with pytest.raises(ProxyProblem, match="no space left"):
+        keeper.begin(client.request())
+
+
+def test_observing_passes_on_without_a_log_and_warns() -> None:
+    store = FullStore()
+    store.is_full = True
+    keeper = ProxyKeeper(store, mode="observe")
+    client = Client("anthropic")
+    client.say("question")
+    with pytest.warns(HoldfastWarning, match="no space left"):
+        begun = keeper.begin(client.request())
+    assert begun.body == client.request().data
+    assert not begun.is_logged
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.engine.proxy.session_branches._PLACES_MAX", 50)
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    clients = [Client("anthropic") for _ in range(12)]
+    for number, client in enumerate(clients):
+        client.headers = {"x-claude-code-session-id": f"s{number}"}
+        walk(keeper, client)
+    pool = keeper._pool._sessions
+    assert sum(len(session.branches) for session in pool.values()) <= 50 + 8
+    walk(keeper, clients[0], 1, "b")  # forgotten, and read again
+    assert {info.messages for info in store.sessions()} == {8, 12}
