@@ -8,7 +8,6 @@ import msgspec
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import Assistant, Header, ModelChange
-from holdfast.core.models.catalog import window_of
 from holdfast.core.models.window import Window, output_reserve
 from holdfast.core.projection.policy import PromptCache
 from holdfast.core.projection.project import project
@@ -18,6 +17,7 @@ from holdfast.core.turn.recovery import Tries, is_smaller, remedy
 from holdfast.core.turn.run import Bounds, RunOptions
 from holdfast.engine.session.prepare import cache_for
 from holdfast.errors import CannotFit
+from holdfast.providers.known_models.lookup import window_of
 from holdfast.providers.requests import validate
 
 if TYPE_CHECKING:
@@ -169,6 +169,8 @@ class Fitting:
         ]
 
     def _surely_fits(self, window: Window, place: ChainPlace | None) -> bool:
+        if window.confidence == "assumed":
+            return True  # a guess is no reason to cut; the provider knows
         if len(self._request.data) <= window.tokens:
             return True  # no token is shorter than a byte
         if place is None or not place.tokens:
