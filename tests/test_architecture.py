@@ -124,6 +124,10 @@ ORDER: dict[str, tuple[str, ...]] = {
         ),
         "cli",
     ),
+    "surfaces.console": (
+        *("html", "layout", "charts", "plans", "records", "login", "sessions", "session_pages"),
+        *("inbox", "memory", "console"),
+    ),
     "surfaces.cli": (
         *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "copy"),
         *("mcp", "telegram", "serve", "proxy", "doctor", "models", "verbs"),

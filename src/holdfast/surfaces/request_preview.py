@@ -35,6 +35,8 @@ class RequestTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     window: int | None = None
     """The context window in tokens; None for the model's."""
+    window_from: str = "--window"
+    """Who states the window, in the words of the surface."""
     model: str = ""
     provider: str = ""
     dialect: str = ""
@@ -76,7 +78,9 @@ def preview(records: Sequence[Record], terms: RequestTerms) -> Prepared:
     aim = target(terms.dialect or default_dialect(model), provider=terms.provider, model=model)
     asked = [*records, User(id="prompt", content=terms.prompt)] if terms.prompt else [*records]
     window = (
-        window_of(model) if terms.window is None else Window(terms.window, "--window", "stated")
+        window_of(model)
+        if terms.window is None
+        else Window(terms.window, terms.window_from, "stated")
     )
     return prepare(
         ProjectionRequest(

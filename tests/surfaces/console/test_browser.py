@@ -11,9 +11,12 @@ from playwright.sync_api import expect
 from scripts.console_screenshots import CHROMIUM, open_browser, serve_demo
 from tests.support.node_programs import package_file
 from tests.support.runs import is_whole, sample
+from tests.surfaces.console.proxies import CuttingProxy
+from tests.surfaces.http.real import ServeProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -37,8 +40,11 @@ PAGES = (
     f"{SESSION}/context/what-if?window=12000",
     f"{SESSION}/context/time",
     f"{SESSION}/context/request",
+    f"{SESSION}/context/changes",
     f"{SESSION}/compaction",
 )
+WAIT = 90_000
+"""Milliseconds, on a machine that is busy."""
 DRAWN = {
     "light": ("/", "/inbox", SESSION, f"{SESSION}/context/what-if?window=12000"),
     "dark": (f"{SESSION}/context/what-if?window=12000",),
@@ -186,3 +192,80 @@ def test_earlier_records_come_above(page: Page) -> None:
     after = page.eval_on_selector_all("#records > li[id]", "items => items.map(item => item.id)")
     assert after[-len(before) :] == before
     assert len(set(after)) == len(after)
+
+
+@pytest.fixture
+def slow_server(tmp_path: Path) -> Iterator[ServeProcess]:
+    """A server whose turns end when a test lets them: `wait_for_file(name="a")` waits for it."""
+    settings = """
+        [agents.main]
+        model = "offline"
+        tools = ["tests.surfaces.console.slow_tools:wait_for_file"]
+    """
+    environ = {"GATES": str(tmp_path)}
+    with ServeProcess(str(tmp_path / "root"), settings, tmp_path, environ=environ) as process:
+        yield process
+
+
+def send(page: Page, url: str, text: str) -> None:
+    """Send a message from elsewhere."""
+    answer = page.request.post(f"{url}/v1/sessions/main/slow/messages", data={"content": text})
+    assert answer.ok, answer.text()
+
+
+def test_a_running_turn_is_seen_live(
+    browser: tuple[Browser, str], slow_server: ServeProcess, tmp_path: Path
+) -> None:
+    """In the list and on its own page, without reloading: who runs it, what it does, its end."""
+    context = browser[0].new_context(base_url=slow_server.url)
+    rows, talk = context.new_page(), context.new_page()
+    made = rows.request.put(f"{slow_server.url}/v1/sessions/main/slow", data={"label": "slow"})
+    assert made.ok
+    rows.goto("/")
+    talk.goto("/s/main/slow")
+    expect(talk.locator("#live-state")).to_have_text("live", timeout=WAIT)
+    for page in (rows, talk):
+        page.evaluate("window.isSamePage = true")
+    rows.locator("tbody a.item").focus()
+    send(rows, slow_server.url, 'please wait_for_file(name="a")')
+    expect(rows.locator("tbody .state.running")).to_have_text("running", timeout=WAIT)
+    expect(rows.locator("tbody")).to_contain_text("since")
+    expect(talk.locator("#state")).to_have_text("running", timeout=WAIT)
+    expect(talk.locator("#live-state")).to_have_text("the tool wait_for_file runs", timeout=WAIT)
+    assert talk.title().startswith("● running · slow")
+    assert rows.evaluate("document.activeElement.classList.contains('item')"), "the focus stays"
+    send(rows, slow_server.url, "and this waits behind it")
+    expect(rows.locator("tbody")).to_contain_text("1 waiting", timeout=WAIT)
+    (tmp_path / "a").touch()
+    expect(talk.locator("#records > li.assistant").last).to_be_visible(timeout=WAIT)
+    expect(rows.locator("tbody .state.idle")).to_have_text("idle", timeout=WAIT)
+    expect(talk.locator("#state")).to_have_text("idle", timeout=WAIT)
+    assert talk.title().startswith("idle · slow")
+    assert all(page.evaluate("window.isSamePage") for page in (rows, talk))
+    context.close()
+
+
+def test_a_stream_that_was_cut_goes_on(
+    browser: tuple[Browser, str], slow_server: ServeProcess
+) -> None:
+    """What was said while the page was cut off is there when it is not: each record once."""
+    with CuttingProxy(slow_server.port) as proxy:
+        context = browser[0].new_context(base_url=proxy.url)
+        page = context.new_page()
+        made = page.request.put(f"{slow_server.url}/v1/sessions/main/slow", data={"label": "slow"})
+        assert made.ok
+        page.goto("/s/main/slow")
+        expect(page.locator("#live-state")).to_have_text("live", timeout=WAIT)
+        send(page, slow_server.url, "before the cut")
+        expect(page.locator("#records > li.assistant")).to_have_count(1, timeout=WAIT)
+        for number in range(2):
+            proxy.cut()
+            expect(page.locator("#live-state")).to_contain_text("not connected", timeout=WAIT)
+            send(page, slow_server.url, f"in the dark {number}")
+            proxy.is_down = False
+            replies = page.locator("#records > li.assistant")
+            expect(replies).to_have_count(number + 2, timeout=WAIT)
+        ids = page.eval_on_selector_all("#records > li", "items => items.map(item => item.id)")
+        assert len(set(ids)) == len(ids)
+        assert page.locator("#records > li.user").count() == 3
+        context.close()

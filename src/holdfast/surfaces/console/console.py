@@ -5,18 +5,17 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from holdfast.surfaces.console import (
+from holdfast.surfaces.console import inbox, memory, sessions
+from holdfast.surfaces.console.layout import problem_page
+from holdfast.surfaces.console.login import login_routes
+from holdfast.surfaces.console.session_pages import (
     compaction,
     context,
     conversation,
-    inbox,
-    memory,
-    sessions,
+    request,
     timeline,
     what_if,
 )
-from holdfast.surfaces.console.layout import problem_page
-from holdfast.surfaces.console.login import login_routes
 from holdfast.surfaces.http.route import HttpAnswer, Route
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ def console_pages(server: HttpServer) -> tuple[Route, ...]:
         *sessions.ROUTES,
         *conversation.ROUTES,
         *context.ROUTES,
+        *request.ROUTES,
         *what_if.ROUTES,
         *timeline.ROUTES,
         *compaction.ROUTES,

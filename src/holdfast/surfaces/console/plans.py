@@ -89,7 +89,9 @@ def cost_text(totals: SessionTotals, model: str = "") -> str:
 
 def terms_now(store: SessionStore, key: SessionKey) -> RequestTerms:
     """Return the terms of the next request: the session's own window and model."""
-    return RequestTerms(window=last_call(store, key).window)
+    return RequestTerms(
+        window=last_call(store, key).window, window_from="as the session recorded it"
+    )
 
 
 def try_prepare(store: SessionStore, key: SessionKey, terms: RequestTerms) -> Prepared | str:
@@ -98,6 +100,17 @@ def try_prepare(store: SessionStore, key: SessionKey, terms: RequestTerms) -> Pr
         return prepare_next(store, key, terms)
     except CannotFit as error:
         return str(error)
+
+
+def running_text(call: HttpCall, key: SessionKey) -> Html | None:
+    """Return who runs the turn of a session, and since when; None where no turn runs."""
+    running = call.store.queues.messages(
+        "inbox", owner=call.owner, lane=str(key), states=("running",), limit=1
+    )
+    if not running:
+        return None
+    holder = gist(running[0].holder, 60)
+    return tag("span", "since ", moment(running[0].since or 0), " by ", holder, class_="dim")
 
 
 def heading(call: HttpCall, key: SessionKey, here: str) -> tuple[str, Html]:
@@ -111,7 +124,13 @@ def heading(call: HttpCall, key: SessionKey, here: str) -> tuple[str, Html]:
     return title, join(
         tag("h1", name),
         facts(
-            ("state", tag("span", info.state, class_=f"state {info.state}", id="state")),
+            (
+                "state",
+                [
+                    tag("span", info.state, class_=f"state {info.state}", id="state"),
+                    running_text(call, key) if info.state == "running" else None,
+                ],
+            ),
             ("model", gist(call.workspace.mask(last.model), 60) or "none yet"),
             (
                 "last call took",

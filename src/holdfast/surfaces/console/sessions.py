@@ -25,19 +25,24 @@ from holdfast.surfaces.console.layout import (
     table,
     tokens,
 )
-from holdfast.surfaces.console.plans import cost_text, last_call
+from holdfast.surfaces.console.plans import cost_text, last_call, running_text
 from holdfast.surfaces.http.route import JsonBody, Name, Route
-from holdfast.surfaces.http.session_types import LabelText, SessionsQuery
+from holdfast.surfaces.http.session_types import LabelText, SessionsQuery, write_cursor
 from holdfast.surfaces.http.sessions import create_session, list_sessions
 
 if TYPE_CHECKING:
+    from holdfast.core.log.records import Json
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
     from holdfast.surfaces.http.session_types import SessionRow, SessionsPage
 
 _PAGE_SESSIONS: Final = 25
 """Rows on a page."""
-_SORTED_SESSIONS: Final = 100
-"""The newest sessions, among which a filter or an order by something else than time looks."""
+_LOOK_SESSIONS: Final = 100
+"""Sessions that are read at once where a filter or another order looks among them."""
+_LOOK_SESSIONS_MAX: Final = 1_000
+"""Sessions that one page looks at; the link to the older ones goes on after them."""
+_FAILED_MESSAGES: Final = 1_000
+"""Failed messages that are counted for their sessions."""
 _BEGIN: Final = (
     ("Chat in a terminal", "holdfast chat my-first --model offline"),
     ("Adopt what another agent wrote", "holdfast import ~/.claude/projects"),
@@ -56,6 +61,8 @@ class SessionListQuery(SessionsQuery, frozen=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = _PAGE_SESSIONS
     state: Literal["", "idle", "running", "waiting", "failed", "damaged"] = ""
     sort: Literal["active", "cost", "window", "records"] = "active"
+    start: Annotated[int, msgspec.Meta(ge=0, le=_LOOK_SESSIONS_MAX)] = 0
+    """The place of the first row in another order than by time."""
 
 
 class NewSessionForm(JsonBody, frozen=True):
@@ -83,14 +90,7 @@ class _Line(msgspec.Struct, frozen=True):
 def show_sessions(call: HttpCall) -> HttpAnswer:
     """A row for each session: its state, the use of its window, its cost, its compactions."""
     query: SessionListQuery = call.query
-    is_ordered = query.sort != "active" or bool(query.state)
-    asked = msgspec.structs.replace(query, limit=_SORTED_SESSIONS if is_ordered else query.limit)
-    found: SessionsPage = list_sessions(replace(call, query=asked)).value
-    failed = _count_failed(call)
-    lines = [_line(call, info, failed) for info in found.sessions]
-    lines = [line for line in lines if not query.state or query.state in _states(line)]
-    if query.sort != "active":
-        lines.sort(key=lambda line: -_order(line, query.sort))
+    lines, following = _find_lines(call, query)
     body: list[object] = [tag("h1", "Sessions"), _search_form(call)]
     is_plain = not (query.q or query.cursor or query.state or query.agent or query.owner)
     if not lines and is_plain:
@@ -98,22 +98,55 @@ def show_sessions(call: HttpCall) -> HttpAnswer:
     elif not lines:
         body.append(tag("p", "No session fits. ", tag("a", "Show all", href="/")))
     else:
-        body.append(_table(lines, with_owner=any(line.info.owner for line in lines)))
-        if found.next_cursor:
-            given = msgspec.to_builtins(query) | {"cursor": found.next_cursor}
-            kept = {name: value for name, value in given.items() if value not in (None, "")}
-            body.append(
-                tag("p", tag("a", "Older sessions", href=f"/?{urlencode(kept)}", rel="next"))
-            )
+        body.append(_table(call, lines, with_owner=any(line.info.owner for line in lines)))
+    if following:
+        given = msgspec.to_builtins(query) | following
+        kept = {name: value for name, value in given.items() if value not in (None, "", 0)}
+        words = "More sessions" if following.get("start") else "Older sessions"
+        body.append(tag("p", tag("a", words, href=f"/?{urlencode(kept)}", rel="next")))
     if call.client.may("write"):
         body.append(_new_form())
     return page("Sessions", *body, here="/")
 
 
+def _find_lines(call: HttpCall, query: SessionListQuery) -> tuple[list[_Line], Json]:
+    """Return the sessions of a page, and what is different in the address of the next one.
+
+    With a filter, pages are read until one is full. Another order than by time is that of the
+    sessions that a page looks at.
+    """
+    failed = _count_failed(call)
+    is_ordered = query.sort != "active"
+    step = _LOOK_SESSIONS if is_ordered or query.state else query.limit
+    lines: list[_Line] = []
+    cursor, looked = query.cursor, 0
+    while looked < _LOOK_SESSIONS_MAX:
+        asked = msgspec.structs.replace(query, limit=step, cursor=cursor)
+        found: SessionsPage = list_sessions(replace(call, query=asked)).value
+        looked += step
+        for info in found.sessions:
+            line = _line(call, info, failed)
+            if query.state and query.state not in _states(line):
+                continue
+            lines.append(line)
+            if len(lines) == query.limit and not is_ordered and query.state:
+                return lines, {"cursor": write_cursor(call.store.info(line.key))}
+        cursor = found.next_cursor or ""
+        if not cursor or not (query.state or is_ordered):
+            break
+    if is_ordered:
+        lines.sort(key=lambda line: -_order(line, query.sort))
+        end = query.start + query.limit
+        if end < len(lines):
+            return lines[query.start : end], {"start": end}
+        lines = lines[query.start :]
+    return lines, {"cursor": cursor, "start": 0} if cursor else {}
+
+
 def _count_failed(call: HttpCall) -> dict[str, int]:
     found: dict[str, int] = {}
     for message in call.store.queues.messages(
-        "inbox", owner=call.owner, states=("failed",), limit=_SORTED_SESSIONS
+        "inbox", owner=call.owner, states=("failed",), limit=_FAILED_MESSAGES
     ):
         found[message.session] = found.get(message.session, 0) + 1
     return found
@@ -150,7 +183,7 @@ def _order(line: _Line, sort: str) -> float:
     return by[sort]
 
 
-def _table(lines: list[_Line], *, with_owner: bool) -> Html:
+def _table(call: HttpCall, lines: list[_Line], *, with_owner: bool) -> Html:
     heads = (
         *("session", *(["owner"] if with_owner else []), "agent", "model", "state"),
         *("last active", "window", ">cost", ">compactions", ">records"),
@@ -160,7 +193,8 @@ def _table(lines: list[_Line], *, with_owner: bool) -> Html:
     for line in lines:
         info, used = line.info, f"{tokens(line.used)} of {tokens(line.window)}"
         name = gist(info.label or info.title or info.id, 90)
-        state = [tag("span", info.state, class_=f"state {info.state}")]
+        state: list[object] = [tag("span", info.state, class_=f"state {info.state}")]
+        state += [running_text(call, line.key)] if info.state == "running" else []
         state += [tag("span", f"{info.waiting} waiting", class_="state")] if info.waiting else []
         state += [tag("span", f"{line.failed} failed", class_="state bad")] if line.failed else []
         state += [tag("span", "damaged", class_="state bad")] if info.damaged else []
@@ -187,9 +221,10 @@ def _table(lines: list[_Line], *, with_owner: bool) -> Html:
                 tag("a", number(line.compactions), href=session_path(line.key, "/compaction")),
                 number(info.records),
                 numbers=(first_number, first_number + 1, first_number + 2),
+                id=f"s-{line.key}",
             )
         )
-    return table(heads, rows, "Sessions")
+    return tag("div", table(heads, rows, "Sessions"), id="live-list", data_events="/v1/events")
 
 
 def _search_form(call: HttpCall) -> Html:

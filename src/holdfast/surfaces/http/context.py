@@ -113,6 +113,7 @@ def prepare_context(call: HttpCall) -> Prepared:
         )
     terms = RequestTerms(
         window=query.window,
+        window_from="the parameter `window`",
         model=query.model,
         dialect=query.dialect,
         prompt=query.prompt,

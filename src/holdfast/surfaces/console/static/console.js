@@ -47,9 +47,58 @@
     events.addEventListener("message", (event) => {
       if (!event.data) return;
       const message = JSON.parse(event.data);
-      if (badge && message.state) badge.textContent = message.state === "answered" ? "idle" : message.state;
+      if (badge && message.state) {
+        const name = message.state === "answered" ? "idle" : message.state;
+        badge.textContent = name;
+        badge.className = `state ${name}`;
+        const rest = document.title.split(" · ").slice(1);
+        document.title = [name === "running" ? "● running" : name, ...rest].join(" · ");
+        state.textContent = name === "running" ? "a turn runs" : "live";
+      }
       load();
     });
+    const said = {
+      TurnStarted: () => "a turn runs",
+      CallStarted: () => "the model is asked",
+      ToolStarted: (event) => `the tool ${event.call?.name ?? ""} runs`,
+      ToolFinished: (event) => `the tool ${event.call?.name ?? ""} has ended`,
+      CompactionStarted: () => "the context is compacted",
+      TurnWaiting: () => "waits for another turn of this session",
+      TurnFailed: () => "the turn failed",
+      TurnCancelled: () => "the turn was cancelled",
+    };
+    events.addEventListener("turn", (event) => {
+      const turn = JSON.parse(event.data);
+      if (said[turn.event]) state.textContent = said[turn.event](turn);
+    });
+    addEventListener("pagehide", () => events.close());
+  }
+
+  // Rows of the list that changed are exchanged; the others, the focus and the place stay.
+  const list = document.getElementById("live-list");
+  if (list) {
+    let waiting = 0;
+    const refresh = async () => {
+      waiting = 0;
+      const answer = await fetch(location.href);
+      if (!answer.ok) return;
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const rows = list.querySelector("tbody"), found = fresh.querySelector("#live-list tbody");
+      if (!rows || !found) return;
+      const before = new Map([...rows.rows].map((line) => [line.id, line]));
+      const focused = document.activeElement?.closest("tr")?.id;
+      const next = [...found.rows].map((line) => {
+        const known = before.get(line.id);
+        return known && known.innerHTML === line.innerHTML ? known : document.adoptNode(line);
+      });
+      rows.replaceChildren(...next);
+      if (focused) document.getElementById(focused)?.querySelector("a")?.focus({ preventScroll: true });
+    };
+    const ask = () => { waiting = waiting || setTimeout(refresh, 300); };
+    const events = new EventSource(list.dataset.events);
+    events.addEventListener("message", (event) => { if (event.data) ask(); });
+    events.addEventListener("open", ask);
+    setInterval(() => { if (!document.hidden) ask(); }, 15000);  // what other processes do
     addEventListener("pagehide", () => events.close());
   }
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
-from holdfast.core.models.catalog import DIALECTS
 from holdfast.core.projection.ledger import totals
 from holdfast.core.projection.steps import MEANING
 from holdfast.surfaces.console.charts import legend, pattern_sheet, window_bar
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
-    facts,
     gist,
-    long_text,
     number,
     page,
     problem_page,
@@ -27,9 +24,7 @@ from holdfast.surfaces.console.layout import (
 from holdfast.surfaces.console.plans import heading, terms_now
 from holdfast.surfaces.console.sessions import select
 from holdfast.surfaces.http.context import prepare_next
-from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import HttpQuery, NoQuery, Route
-from holdfast.surfaces.request_preview import default_dialect
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
@@ -77,12 +72,6 @@ class FateQuery(HttpQuery, frozen=True):
     """The place of the first line; without it, the newest are shown."""
 
 
-class ExactQuery(HttpQuery, frozen=True):
-    """The request format."""
-
-    dialect: Annotated[str, msgspec.Meta(max_length=50)] = ""
-
-
 def categories(plan: Plan) -> list[tuple[str, str, int]]:
     """Return the parts of the window that are used, in the order of the request, as category,
     label and tokens. Their sum is the request and its reserves."""
@@ -122,9 +111,7 @@ def show_now(call: HttpCall) -> HttpAnswer:
     title, top = heading(call, key, "/context")
     used = plan.tokens
     half = plan.window.tokens // 2
-    source = "as the session recorded it"
-    if terms.window is None:
-        source = call.workspace.mask(plan.window.source)
+    source = call.workspace.mask(plan.window.source)
     return page(
         title,
         top,
@@ -312,47 +299,6 @@ def _repairs(call: HttpCall, plan: Plan) -> Html | None:
     )
 
 
-def show_request(call: HttpCall) -> HttpAnswer:
-    """The body of the next request, in each provider's format."""
-    key, query = call.session(), call.query
-    terms = terms_now(call.store, key)
-    if query.dialect and query.dialect not in DIALECTS:
-        raise Problem(
-            400, f"there is no dialect `{query.dialect}`", hint=f"one of {', '.join(DIALECTS)}"
-        )
-    prepared = prepare_next(call.store, key, msgspec.structs.replace(terms, dialect=query.dialect))
-    masked: Any = call.workspace.mask_value(prepared.request)
-    shown = msgspec.json.format(msgspec.json.encode(masked), indent=2).decode()
-    title, top = heading(call, key, "/context/request")
-    dialect = query.dialect or default_dialect(prepared.plan.target.model)
-    whole = (
-        session_path(key, window=terms.window, dialect=dialect, request="true")
-        .replace("/s/", "/v1/sessions/", 1)
-        .replace("?", "/context?", 1)
-    )
-    links = [
-        tag(
-            "a",
-            name,
-            href=session_path(key, "/context/request", dialect=name),
-            aria_current="page" if name == dialect else None,
-        )
-        for name in DIALECTS
-    ]
-    return page(
-        title,
-        top,
-        tag("h2", "The exact request"),
-        tag("nav", *links, class_="tabs", aria_label="Request format"),
-        facts(
-            ("tokens", number(prepared.plan.tokens.total)),
-            ("messages", number(len(prepared.plan.prompt.messages))),
-            ("as JSON, whole", tag("a", "open", href=whole)),
-        ),
-        long_text(shown),
-    )
-
-
 _SESSION: Final = "/s/{agent}/{session}"
 ROUTES: Final = tuple(
     Route(
@@ -368,6 +314,5 @@ ROUTES: Final = tuple(
     for rest, name, run, query in (
         ("", "Context", show_now, NoQuery),
         ("/fate", "Fate", show_fate, FateQuery),
-        ("/request", "Request", show_request, ExactQuery),
     )
 )

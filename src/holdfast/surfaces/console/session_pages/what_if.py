@@ -11,7 +11,6 @@ from holdfast.core.models.usage import Usage
 from holdfast.core.projection.ledger import totals
 from holdfast.providers.known_models.lookup import price_of
 from holdfast.surfaces.console.charts import pattern_sheet
-from holdfast.surfaces.console.context import kind_text, window_picture
 from holdfast.surfaces.console.html import Html, tag
 from holdfast.surfaces.console.layout import (
     number,
@@ -23,6 +22,7 @@ from holdfast.surfaces.console.layout import (
 )
 from holdfast.surfaces.console.plans import heading, terms_now, try_prepare
 from holdfast.surfaces.console.records import IN_VIEW
+from holdfast.surfaces.console.session_pages.context import kind_text, window_picture
 from holdfast.surfaces.formatting import money
 from holdfast.surfaces.http.context import StatusQuery
 from holdfast.surfaces.http.route import Route
@@ -81,6 +81,7 @@ def _terms(now: RequestTerms, query: WhatIfQuery) -> RequestTerms:
     return msgspec.structs.replace(
         now,
         window=window,
+        window_from="asked for on this page" if query.window else now.window_from,
         floor=min(now.floor, query.window or now.floor),  # a window that is asked for is meant
         model=query.model,
         idle=query.idle,

@@ -199,7 +199,7 @@ def _skyline(call: HttpCall, key: SessionKey, columns: list[CallColumn], window:
             tag(
                 "a",
                 *parts,
-                href=session_path(key, f"/records/{column.record}"),
+                href=session_path(key, "/context/changes", record=column.record),
                 aria_label=mask(f"Call {place + 1}: {column.words}"),
                 class_="column",
             )
@@ -226,7 +226,11 @@ def _numbers(key: SessionKey, columns: list[CallColumn]) -> Html:
     heads = ("call", "time", "model", ">in", ">cached", ">out", ">cost", "before it")
     rows = [
         row(
-            tag("a", f"{place + 1}", href=session_path(key, f"/records/{column.record}")),
+            tag(
+                "a",
+                f"{place + 1}",
+                href=session_path(key, "/context/changes", record=column.record),
+            ),
             moment(column.ts),
             gist(column.model, 40),
             number(column.usage.prompt),

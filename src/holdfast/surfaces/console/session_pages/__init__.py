@@ -1,0 +1,1 @@
+"""The pages of one session: what was said, its context, and its compactions."""
