@@ -150,7 +150,7 @@ $(VENV)/.mutmut: $(VENV)/.stamp
 mutants: $(VENV)/.mutmut ## Break the core in 300 small ways and count what the tests notice
 	@$(BIN)/python scripts/mutants.py
 
-promises: $(VENV)/.stamp ## Break each promise of the README once, and see its test fail
+promises: $(VENV)/.stamp ## Break each promise once, and see its test fail
 	@$(BIN)/python scripts/promises.py
 
 lock: | $(UV) ## Pin the versions that the tests run with

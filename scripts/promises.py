@@ -1,4 +1,4 @@
-"""Break each promise of the README once, and see its test fail.
+"""Break each promise of the docs once, and see its test fail.
 
     python scripts/promises.py              # all of them: some minutes
     python scripts/promises.py durable fits # those whose title has one of these words

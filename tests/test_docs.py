@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from scripts import readme_picture
 from tests.support import peers
 from tests.support.cli import run_in_process
 from tests.support.processes import COMMAND_ENVIRONMENT
@@ -18,6 +19,7 @@ from tests.support.runs import is_whole, sample
 from holdfast import config, errors
 from holdfast.core.log import damage
 from holdfast.core.log.records import BY_TYPE
+from holdfast.providers.known_models.lookup import find_model
 from holdfast.surfaces.cli import COMMANDS
 
 REPOSITORY = Path(__file__).parent.parent
@@ -131,6 +133,35 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     """A relative link points at a file that is there."""
     for target in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", page.read_text("utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    """A reader who follows links finds every page; the index names every page of its folder."""
+    reached, ahead = set[Path](), [PAGES[0]]
+    while ahead:
+        page = ahead.pop()
+        reached.add(page)
+        targets = re.findall(r"\]\((?!https?:)([^)#]+\.md)[^)]*\)", page.read_text("utf-8"))
+        found = {(page.parent / target).resolve() for target in targets}
+        ahead += [path for path in found if path not in reached and path in PAGES]
+    assert set(PAGES) - reached == set()
+
+
+def test_the_picture_of_the_readme_shows_what_was_measured() -> None:
+    """`python scripts/readme_picture.py` makes it from the benchmark page."""
+    page = (REPOSITORY / "docs" / "benchmarks" / "unseen.md").read_text("utf-8")
+    assert readme_picture.PICTURE.read_text("utf-8") == readme_picture.draw(page)
+
+
+def test_no_example_uses_a_deprecated_model() -> None:
+    """Models in programs of the README and the quickstart are in the catalog, and not on the way
+    out."""
+    for page in (PAGES[0], REPOSITORY / "docs" / "quickstart.md"):
+        named = re.findall(r"\b(?:claude|gpt|gemini)-[a-z0-9.-]*\d[a-z0-9.-]*", page.read_text())
+        for name in named:
+            found = find_model(name)
+            assert found is not None, f"{page.name}: {name}"
+            assert not found.model.deprecated, f"{page.name}: {name}"
 
 
 def test_every_command_has_a_section() -> None:
