@@ -86,7 +86,7 @@ def first_examples() -> set[tuple[Path, str]]:
     return found
 
 
-FIRST = set(sample(sorted(first_examples()), share=1 / 5))
+FIRST = set(sample(sorted(first_examples()), share=1 / 10))
 RUN_ELSEWHERE = {"holdfast demo --fast --json"}
 """Commands that take long, and that `tests/surfaces/cli/demo` runs as they are."""
 IN_PROCESS = re.compile(r"(?:(?P<input>[^|>]*[^|> ]) \| )?holdfast (?P<arguments>[^|><$]*)")

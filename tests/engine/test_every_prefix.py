@@ -157,6 +157,7 @@ class Replay:
         assert len(sent) >= len(self.sent)
 
 
+@pytest.mark.sampled(1 / 2, "folder")
 @pytest.mark.parametrize("folder", FOLDERS or [None])
 def test_every_prefix_of_a_transcript(folder: str | None) -> None:
     """Each prefix with one combination of window and dialect, all of them in turn."""

@@ -99,6 +99,7 @@ def test_postgres_audit_keeps_the_promise(check: AuditCheck, empty_postgres_addr
 
 
 @pytest.mark.usefixtures("forked_processes")
+@pytest.mark.sampled(1 / 2, "check")
 @pytest.mark.parametrize("check", PROCESS_CHECKS, ids=lambda check: check.__name__)
 def test_postgres_store_keeps_the_promise_between_processes(
     check: ProcessCheck, empty_postgres_address: str

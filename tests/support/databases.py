@@ -3,7 +3,7 @@
 Every test of `SUITES` is there twice: as it is written, and with `[postgres]` behind its name.
 There, each store that it opens in this process is a database, whatever it asks for: a folder is a
 schema of its own, the same one when the folder is opened again, and so is each store in memory.
-`make test` takes a sample of them, `make nightly` all.
+`make test` takes a sample of them, 1 in 25, and `make nightly` all.
 
 A test that cannot run there says so, with the reason: `@pytest.mark.files_only("it reads …")`.
 """
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 import pytest
+from tests.support.runs import RUN, is_in_share
 
 from holdfast.stores.compression import zstd
 from holdfast.stores.in_memory import MemoryStore
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
 
 SUITES: Final = ("engine", "integrations", "surfaces")
 """Folders of tests that run on every kind of store."""
-SHARE: Final = 1 / 25
-"""Of the tests over PostgreSQL, those of `make test`."""
+FUNCTION_SHARE: Final = 1 / 5
+"""Of the test functions, those that are there twice in `make test`: to make all takes seconds."""
+SHARE: Final = 1 / 5
+"""Of the tests that these make over PostgreSQL, those of `make test`."""
 POSTGRES: Final = "postgres"
 
 Contents = Callable[["str | os.PathLike[str]"], Iterator[tuple[str, bytes]]]
@@ -56,9 +59,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("files_only")
     if marker is not None and not (marker.args and suite in SUITES):
         pytest.fail(f"{metafunc.definition.nodeid}: `files_only` without a reason, or needlessly")
-    if suite in SUITES and marker is None:
+    if suite in SUITES and marker is None and _is_chosen(metafunc):
         as_written = pytest.param("as written", id=pytest.HIDDEN_PARAM)
         metafunc.parametrize("every_store", [as_written, POSTGRES], indirect=True)
+
+
+def _is_chosen(metafunc: pytest.Metafunc) -> bool:
+    is_alone = metafunc.config.getoption("store") == POSTGRES
+    return is_alone or (RUN != "quick" and is_in_share(metafunc.definition.nodeid, FUNCTION_SHARE))
 
 
 def is_on_postgres(item: pytest.Item) -> bool:

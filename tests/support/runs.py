@@ -95,5 +95,10 @@ def sample(
     return [item for item, named in zip(every, names, strict=True) if named in chosen]
 
 
+def is_in_share(name: str, share: float) -> bool:
+    """Return True for about this share of all names; `nightly`: for all."""
+    return is_whole() or int(_rank(name), 16) < share * 16**64
+
+
 def _rank(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()

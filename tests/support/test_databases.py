@@ -80,7 +80,9 @@ def test_an_exception_needs_a_reason() -> None:
             path=SUITE, nodeid="t", get_closest_marker=lambda _name, found=marker: found
         )
         metafunc: Any = SimpleNamespace(
-            definition=node, parametrize=lambda *given, asked=asked, **_more: asked.append(given)
+            config=SimpleNamespace(getoption=lambda _name: POSTGRES),
+            definition=node,
+            parametrize=lambda *given, asked=asked, **_more: asked.append(given),
         )
         if marker is None:
             pytest_generate_tests(metafunc)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from tests.conftest import choose
 from tests.support import runs
-from tests.support.runs import examples, sample
+from tests.support.runs import examples, is_in_share, sample
 
 NAMES = [
     f"{kind}/{number}"
@@ -38,6 +38,15 @@ def test_sample_does_not_depend_on_order(run: pytest.MonkeyPatch) -> None:
     """The names decide, not where they stand."""
     assert set(sample(NAMES, share=0.1)) == set(sample(NAMES[::-1], share=0.1))
     assert sample(NAMES, share=0.1) != NAMES[:12]
+
+
+def test_a_name_alone_is_in_its_share(run: pytest.MonkeyPatch) -> None:
+    """About a tenth of all names, whichever others there are; at night, all."""
+    chosen = [name for name in map(str, range(1_000)) if is_in_share(name, 0.1)]
+
+    assert 70 < len(chosen) < 130
+    run.setattr(runs, "RUN", "nightly")
+    assert all(is_in_share(name, 0.1) for name in NAMES)
 
 
 def test_night_has_every_item_and_more_examples(run: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,8 @@ from holdfast.surfaces.cli.demo.scene import Scene
 from holdfast.surfaces.cli.demo.view import LiveView
 from holdfast.testing.recorder import machine_names
 
+pytestmark = pytest.mark.files_only("processes of their own use the folder")
+
 
 def holdfast(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -114,7 +116,6 @@ def test_planted_facts_are_in_the_last_request(kept: Kept) -> None:
     assert found["results_identical"] == found["results"] == found["tools"] - 1
 
 
-@pytest.mark.files_only("another process opens the folder")
 def test_printed_commands_work(
     kept: Kept, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
