@@ -89,3 +89,17 @@ def test_numbers_and_boilerplate_weigh_little() -> None:
     found = weigh(["18080", "__init__", "TYPE_CHECKING", "real_name"], 2.0)
     assert found["real_name"] == 2.0
     assert max(found[name] for name in ("18080", "__init__", "TYPE_CHECKING")) < 1.0
+
+
+def test_escaped_lines_are_lines() -> None:
+    """JSON that was printed has its line breaks as two characters; a path of Windows has none."""
+    assert identifiers(r"done\nFixFoo\tbar_baz") == ["FixFoo", "bar_baz"]
+    assert "new_dir" in identifiers(r"C:\new_dir\table_one")
+
+
+def test_names_that_everything_has_come_last() -> None:
+    weights = weigh(["content", "/dev/null", "Learnings:", "parse_header", "8080"], 1.0)
+    assert min(weights, key=lambda name: -weights[name]) == "parse_header"
+    assert {name for name, weight in weights.items() if weight < 1} == set(weights) - {
+        "parse_header"
+    }

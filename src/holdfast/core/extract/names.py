@@ -37,8 +37,16 @@ _NAME_CHARS: Final = range(4, 161)
 _NUMBER: Final = lazy_pattern(r"[\d.]+")
 _BOILERPLATE: Final = lazy_pattern(
     r"__(?:future|name|main|file|doc|all|slots|init|str|repr|call)__|TYPE_CHECKING|NotImplemented"
+    r"|/dev/(?:null|stdin|stdout|stderr)|/bin/(?:ba)?sh|/usr/bin/env"
+    r"|content|message|messages|text|type|name|role|user|assistant|system|uuid|session|status"
+    r"|true|false|null|none|None|string|number|object|array|value|data|error|result|output|input"
+    r"|\d+-\d+-\d+T[\d:.Z+-]*|\w+:"
 )
-"""Names that nearly every program contains."""
+"""Names that nearly every program, or every JSON of one, contains."""
+_ESCAPED: Final = lazy_pattern(r"\\+[nrt]")
+"""White space in JSON that was printed: `\\nFix` is a line that begins with `Fix`."""
+_DRIVE: Final = lazy_pattern(r"\b[A-Za-z]:\\")
+"""A path of Windows, whose folders may begin with the same letters."""
 _LITTLE_WORTH: Final = 0.2
 """Bare numbers are mostly line numbers and sizes; boilerplate tells nothing."""
 _SCANNED_CHARS: Final = 400_000
@@ -60,6 +68,8 @@ def _names(word: str) -> Iterator[str]:
 
     Texts repeat most of their words; searching each of them once is half the work or less.
     """
+    if "\\" in word and not _DRIVE.search(word):
+        word = _ESCAPED.sub(" ", word)
     return (match.group().rstrip(".") for match in _NAME.finditer(word))
 
 
