@@ -6,7 +6,7 @@ reference class is named, and lists each test that it leaves out with its reason
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.support import peers
 
@@ -21,10 +21,33 @@ def test_openai_agents_session_tests_pass(tmp_path: Path) -> None:
 
     tests = peers.run_suite(folder, "holdfast_openai_agents", *paths, report=tmp_path / "report")
 
+    check(tests, used=49, left_out=17)
+
+
+def test_langgraph_saver_tests_pass(tmp_path: Path) -> None:
+    """`HoldfastSaver` in the place of `InMemorySaver`, `SqliteSaver` and `AsyncSqliteSaver`."""
+    suites = {
+        "langgraph-checkpoint": ("tests/test_memory.py",),
+        "langgraph-checkpoint-sqlite": (
+            "tests/test_sqlite.py",
+            "tests/test_get_delta_channel_history.py",
+            "tests/test_delta_parent_walk.py",
+            "tests/test_conformance_delta.py",
+        ),
+    }
+    for package, paths in suites.items():
+        folder = peers.archive(package)
+        tests = peers.run_suite(folder, "holdfast_langgraph", *paths, report=tmp_path / package)
+        used, left_out = (8, 9) if package == "langgraph-checkpoint" else (19, 7)
+        check(tests, used=used, left_out=left_out)
+
+
+def check(tests: dict[str, dict[str, Any]], *, used: int, left_out: int) -> None:
+    """Nothing failed; so many tests made an object of ours, and no more than that are left out."""
     bad = {name: test["why"] for name, test in tests.items() if test["outcome"] == "failed"}
     assert bad == {}
     passed = [test for test in tests.values() if test["outcome"] == "passed"]
-    left_out = [test for test in tests.values() if test["outcome"] == "left out"]
-    assert len(passed) + len(left_out) == len(tests)
-    assert sum(test["made"] > 0 for test in passed) >= 49  # those that made a session of ours
-    assert len(left_out) <= 17
+    left = [test for test in tests.values() if test["outcome"] == "left out"]
+    assert len(passed) + len(left) == len(tests)
+    assert sum(test["made"] > 0 for test in passed) >= used
+    assert len(left) <= left_out

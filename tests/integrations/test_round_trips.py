@@ -21,7 +21,6 @@ from holdfast.core.log.records import (
     decode,
     encode,
     text_of,
-    tool_calls,
 )
 from holdfast.importers import detect, read
 from holdfast.importers.common.base import Source
@@ -80,11 +79,13 @@ def meaning(records: Iterable[Record]) -> list[tuple[str, ...]]:
         if isinstance(record, ToolResult):
             found.append(("result", record.tool_use_id, text_of(record.content).strip()))
         elif isinstance(record, User | Assistant):
-            calls = tool_calls(record.content)
-            words = "".join(text_of(record.content).split())
-            if words:
-                found.append((record.kind, words))
-            found += [("call", call["id"], call["name"]) for call in calls]
+            content = record.content
+            blocks_of = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            for block in blocks_of or ():
+                if block.get("type") == "tool_use":
+                    found.append(("call", block["id"], block["name"]))
+                elif words := "".join(text_of([block]).split()):
+                    found.append((record.kind, words))
     return found
 
 

@@ -1,0 +1,84 @@
+"""The threads of LangGraph in a store, each with an index of its log."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.errors import LogConflict
+from holdfast.integrations.langgraph.threads import GraphThread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.core.log.records import Record
+    from holdfast.integrations.common.home import PeerHome
+
+_REMEMBERED_MAX: Final = 64
+"""Threads whose index is held in memory; that of another one is read from its log."""
+
+
+class ThreadLogs:
+    """The threads of a store, each with its index."""
+
+    def __init__(self, home: PeerHome) -> None:
+        self._home = home
+        self._known: OrderedDict[str, GraphThread] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def read(self, thread_id: str) -> GraphThread | None:
+        """Return the index of a thread as it is now; None where there is none."""
+        key = self._home.key_for((thread_id,))
+        with self._lock:
+            if not self._home.exists(key):
+                self._known.pop(thread_id, None)
+                return None
+            known = self._known.get(thread_id)
+            if known is None or known.head != self._home.store.head(key):
+                known = self._load(thread_id)
+            self._known[thread_id] = known
+            self._known.move_to_end(thread_id)
+            while len(self._known) > _REMEMBERED_MAX:
+                self._known.popitem(last=False)
+            return known
+
+    def change(self, thread_id: str, make: Callable[[GraphThread], list[Record]]) -> None:
+        """Append what `make` makes of a thread; again, where another writer came in between."""
+        key = self._home.ensure((thread_id,))
+        with self._lock:
+            while True:
+                thread = self.read(thread_id) or self._load(thread_id)
+                records = make(thread)
+                if not records:
+                    return
+                try:
+                    done = self._home.store.append(key, records, expect=thread.head)
+                except LogConflict:
+                    self._known.pop(thread_id, None)
+                    continue
+                for record, record_id in zip(records, done.ids, strict=True):
+                    thread.add(msgspec.structs.replace(record, id=record_id))
+                return
+
+    def names(self) -> list[str]:
+        """Return the names of all threads."""
+        return [name[0] for name, _key in self._home.names() if len(name) == 1]
+
+    def delete(self, thread_id: str) -> None:
+        """Delete a thread."""
+        with self._lock:
+            self._known.pop(thread_id, None)
+            self._home.remove(self._home.key_for((thread_id,)))
+
+    def _load(self, thread_id: str) -> GraphThread:
+        key = self._home.key_for((thread_id,))
+        head = self._home.store.head(key)
+        thread = GraphThread(self._home.store.header(key).id)
+        for entry in self._home.store.read_all(key):
+            if entry.standing in ("path", "branch"):
+                thread.add(entry.record)
+        thread.head = head
+        return thread

@@ -1,0 +1,344 @@
+"""A thread of LangGraph in a log: checkpoints, writes, and channel values stored once.
+
+A value that is a list is stored as its difference from the version before it: how many elements
+stay, and those that follow. A message among them is a record of its own. So a conversation of a
+thousand checkpoints takes the room of its messages, and not of a thousand copies.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from holdfast.core.log.records import Rewind, Unknown
+from holdfast.integrations.common.langchain_messages import record_from_message
+from holdfast.integrations.common.originals import ORIGINAL_FIELD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from holdfast.core.log.records import Json, Record
+
+FORMAT_NAME: Final = "langgraph"
+_CHECKPOINT: Final = "graph_checkpoint"
+_WRITES: Final = "graph_writes"
+_DELETED: Final = "graph_deleted"
+_EMPTY: Final = ("empty", "")
+"""A channel that has a version and no value."""
+
+Packed = tuple[str, str]
+"""A value as a serializer wrote it: the name of its kind, and its bytes as text."""
+Place = tuple[str, str]
+"""The namespace and the id of a checkpoint."""
+
+
+class StoredCheckpoint(NamedTuple):
+    """A checkpoint without the values of its channels."""
+
+    ns: str
+    id: str
+    parent: str | None
+    checkpoint: Packed
+    metadata: Packed
+    run: str | None
+    loose: Mapping[str, Packed] = {}
+    """Values of channels that have no version of their own."""
+
+
+class StoredWrite(NamedTuple):
+    """A pending write of a task."""
+
+    task: str
+    path: str
+    number: int
+    channel: str
+    value: Packed
+
+
+class _Value(NamedTuple):
+    """A version of a channel: a value, or a list that goes on from another version."""
+
+    whole: Packed | None
+    base: str | None = None
+    keep: int = 0
+    items: tuple[Packed, ...] = ()
+    tip: str = ""
+    """The record of the last message in it; empty where there is none."""
+
+
+class GraphThread:
+    """The index of a thread's log. It is read once, and follows what is appended here."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        """The first record of the log."""
+        self.head = root
+        self.checkpoints: dict[Place, StoredCheckpoint] = {}
+        self.deleted: set[Place] = set()
+        self._writes: dict[Place, dict[tuple[str, int], StoredWrite]] = {}
+        self._values: dict[tuple[str, str, str], _Value] = {}
+        self._newest: dict[tuple[str, str], str] = {}
+        """The version of each channel that was stored last."""
+        self._tip = root
+        """The newest message on the path."""
+        self._tips: dict[tuple[str, str, str, int], str] = {}
+        """The record of the last message among the first elements of a list, by their number."""
+        self._told: str | None = None
+        """The channel whose messages are records: one conversation is on the path."""
+        self._waiting: list[tuple[str, Packed]] = []
+        """Messages whose checkpoint is still to come."""
+
+    def add(self, record: Record) -> None:
+        """Take the next record of the log."""
+        self.head = record.id
+        if isinstance(record, Rewind):
+            self._tip = record.to
+        elif record.kind == _CHECKPOINT:
+            self._add_checkpoint(record.extra)
+        elif record.kind == _WRITES:
+            self._add_writes(record.extra)
+        elif record.kind == _DELETED:
+            self.deleted.update((ns, name) for ns, name in record.extra["places"])
+        else:
+            kept = record.extra.get(ORIGINAL_FIELD)
+            if isinstance(kept, dict) and kept.get("format") == FORMAT_NAME:
+                self._waiting.append((record.id, (kept["kind"], kept["data"])))
+                self._tip = record.id
+
+    def places(self, ns: str | None = None) -> list[Place]:
+        """Return the checkpoints that are not deleted, the newest first."""
+        found = [
+            place
+            for place in self.checkpoints
+            if place not in self.deleted and ns in (None, place[0])
+        ]
+        return sorted(found, key=lambda place: place[1], reverse=True)
+
+    def writes(self, place: Place) -> list[StoredWrite]:
+        """Return the pending writes of a checkpoint, in the order in which they are applied."""
+        found = self._writes.get(place, {}).values()
+        return sorted(found, key=lambda write: (write.path, write.task, write.number))
+
+    def value(
+        self, ns: str, channel: str, version: Any, load: Callable[[Packed], Any]
+    ) -> tuple[Any, ...]:
+        """Return the value of a channel in a tuple; an empty one where it has none."""
+        stored = self._values.get((ns, channel, _spell(version)))
+        if stored is None or stored.whole == _EMPTY:
+            return ()
+        if stored.whole is not None:
+            return (load(stored.whole),)
+        return ([load(item) for item in self._items(ns, channel, _spell(version))],)
+
+    def checkpoint_records(
+        self,
+        stored: StoredCheckpoint,
+        values: Mapping[str, tuple[Any, Any]],
+        dump: Callable[[Any], Packed],
+        *,
+        missing: Iterable[tuple[str, Any]] = (),
+        rest: Mapping[str, tuple[Any, Any]] | None = None,
+    ) -> list[Record]:
+        """Return the records of a checkpoint: its messages that are new, and itself.
+
+        `values` has a version and a value for each channel that changed; `missing` are those that
+        have a version alone. `rest` are the other channels: of these, only a value that no version
+        has is stored.
+        """
+        records: list[Record] = []
+        written: Json = {}
+        for channel, version in missing:
+            written[channel] = {"version": _tag(version), "whole": _EMPTY}
+        for channel, (version, value) in values.items():
+            if isinstance(value, list):
+                known = self._newest.get((stored.ns, channel))
+                difference = self._difference(stored.ns, channel, known, value, dump, records)
+                written[channel] = {"version": _tag(version), **difference}
+            else:
+                written[channel] = {"version": _tag(version), "whole": dump(value)}
+        loose = {
+            channel: dump(value)
+            for channel, (version, value) in (rest or {}).items()
+            if not self._has_value(stored.ns, channel, version)
+        }
+        extra = {**stored._asdict(), "values": written, "loose": loose}
+        extra["name"] = extra.pop("id")
+        extra["before"] = extra.pop("parent")
+        records.append(Unknown(type=_CHECKPOINT, extra=extra))
+        return records
+
+    def write_records(self, place: Place, writes: Sequence[StoredWrite]) -> list[Record]:
+        """Return the record of writes that are new: those of a task are stored once."""
+        known = self._writes.get(place, {})
+        fresh = [
+            write for write in writes if write.number < 0 or (write.task, write.number) not in known
+        ]
+        if not fresh:
+            return []
+        extra = {"place": place, "writes": [tuple(write) for write in fresh]}
+        return [Unknown(type=_WRITES, extra=extra)]
+
+    def deletion_records(self, places: Sequence[Place]) -> list[Record]:
+        """Return the record that takes checkpoints away."""
+        return [Unknown(type=_DELETED, extra={"places": list(places)})] if places else []
+
+    def _has_value(self, ns: str, channel: str, version: Any) -> bool:
+        stored = self._values.get((ns, channel, _spell(version)))
+        return stored is not None and stored.whole != _EMPTY
+
+    def _difference(
+        self,
+        ns: str,
+        channel: str,
+        known: str | None,
+        value: list[Any],
+        dump: Callable[[Any], Packed],
+        records: list[Record],
+    ) -> Json:
+        """Return a list as its difference from a version, and add its new messages to records."""
+        packed = [dump(item) for item in value]
+        before = [] if known is None else self._items(ns, channel, known)
+        keep = 0
+        while keep < min(len(before), len(packed)) and before[keep] == packed[keep]:
+            keep += 1
+        found = [
+            _message_record(item, typed)
+            for item, typed in zip(value[keep:], packed[keep:], strict=True)
+        ]
+        is_told = not ns and self._told in (None, channel) and any(found)
+        tip = self._tip_at(ns, channel, known, keep)
+        if is_told:
+            self._told = channel
+        if is_told and tip != self._tip:
+            records.append(Rewind(to=tip, reason="another branch of the graph"))
+        items: list[Packed | None] = []
+        for record, typed in zip(found, packed[keep:], strict=True):
+            if record is None or not is_told:
+                items.append(typed)
+            else:
+                records.append(record)
+                items.append(None)
+        return {"base": known, "keep": keep, "items": items}
+
+    def _tip_at(self, ns: str, channel: str, version: str | None, keep: int) -> str:
+        """Return the record of the last message among the first `keep` elements of a version."""
+        while version is not None:
+            stored = self._values[ns, channel, version]
+            if keep >= stored.keep + len(stored.items):
+                return stored.tip or self._root
+            if keep > stored.keep:
+                break  # inside of what it added
+            version = stored.base
+        else:
+            return self._root
+        return self._tips.get((ns, channel, version, keep), self._root)
+
+    def _items(self, ns: str, channel: str, version: str) -> list[Packed]:
+        """Return the elements of a list."""
+        chain: list[_Value] = []
+        stored = self._values.get((ns, channel, version))
+        while stored is not None:
+            chain.append(stored)
+            if stored.whole is not None or stored.base is None:
+                break
+            stored = self._values.get((ns, channel, stored.base))
+        items: list[Packed] = []
+        for link in reversed(chain):
+            if link.whole is None:
+                del items[link.keep :]
+                items += link.items
+        return items
+
+    def _add_checkpoint(self, extra: Json) -> None:
+        ns, name = extra["ns"], extra["name"]
+        waiting = iter(self._waiting)
+        for channel, stored in extra["values"].items():
+            version = _spell(_read_tag(stored["version"]))
+            self._values[ns, channel, version] = self._read_value(
+                ns, channel, version, stored, waiting
+            )
+            self._newest[ns, channel] = version
+        self._waiting.clear()
+        self.deleted.discard((ns, name))
+        self.checkpoints[ns, name] = StoredCheckpoint(
+            ns,
+            name,
+            extra["before"],
+            _pair(extra["checkpoint"]),
+            _pair(extra["metadata"]),
+            extra["run"],
+            {channel: _pair(value) for channel, value in extra["loose"].items()},
+        )
+
+    def _read_value(
+        self,
+        ns: str,
+        channel: str,
+        version: str,
+        stored: Json,
+        waiting: Iterator[tuple[str, Packed]],
+    ) -> _Value:
+        if "whole" in stored:
+            return _Value(_pair(stored["whole"]))
+        base, keep = stored["base"], stored["keep"]
+        tip = "" if ns else self._tip_at(ns, channel, base, keep)
+        items: list[Packed] = []
+        for item in stored["items"]:
+            if item is None:
+                tip, packed = next(waiting)
+                self._told = channel
+            else:
+                packed = _pair(item)
+            items.append(packed)
+            self._tips[ns, channel, version, keep + len(items)] = tip
+        return _Value(None, base, keep, tuple(items), tip)
+
+    def _add_writes(self, extra: Json) -> None:
+        ns, name = extra["place"]
+        found = self._writes.setdefault((ns, name), {})
+        for task, path, index, channel, value in extra["writes"]:
+            write = StoredWrite(task, path, index, channel, _pair(value))
+            found[task, index] = write
+
+
+def pack(typed: tuple[str, bytes]) -> Packed:
+    """Return what a serializer wrote as text."""
+    kind, data = typed
+    return kind, base64.b64encode(data).decode()
+
+
+def unpack(packed: Packed) -> tuple[str, bytes]:
+    """Return what `pack` was given."""
+    return packed[0], base64.b64decode(packed[1])
+
+
+def _message_record(item: Any, packed: Packed) -> Record | None:
+    """Return the record of a message; None for anything else, and for what is encrypted."""
+    kind, data = packed
+    if "+" in kind:  # an encrypted value is not told in plain text
+        return None
+    record = record_from_message(item)
+    if record is None:
+        return None
+    kept = {"format": FORMAT_NAME, "kind": kind, "data": data}
+    return msgspec.structs.replace(record, extra={**record.extra, ORIGINAL_FIELD: kept})
+
+
+def _tag(version: Any) -> list[Any]:
+    return [type(version).__name__, version]
+
+
+def _read_tag(tagged: Sequence[Any]) -> Any:
+    kind, version = tagged
+    return float(version) if kind == "float" else version
+
+
+def _spell(version: Any) -> str:
+    """Return a version as text: 1, 1.0 and "1" are three."""
+    return f"{type(version).__name__}:{version}"
+
+
+def _pair(value: Sequence[str]) -> Packed:
+    return value[0], value[1]

@@ -1,0 +1,253 @@
+"""`HoldfastSaver` in graphs, beside LangGraph's own tests (`test_outside_suites`)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support import peers
+
+from holdfast.core.log.records import Assistant, Rewind, ToolResult, User, text_of
+from holdfast.errors import AccessDenied, UsageError
+from holdfast.integrations import langgraph as adapter
+from holdfast.stores import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.ports import SessionStore
+
+CONFIG: dict[str, Any] = {"configurable": {"thread_id": "thread-1"}}
+
+
+@pytest.fixture(autouse=True)
+def framework() -> None:
+    peers.needs("langgraph")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Any:
+    with open_store(tmp_path / "store") as opened:
+        yield opened
+
+
+def chat(saver: Any) -> Any:
+    """A graph that answers each message with its number."""
+    from langchain_core.messages import AIMessage
+    from langgraph.graph import MessagesState, StateGraph
+
+    def answer(state: Any) -> Any:
+        return {"messages": [AIMessage(f"answer {len(state['messages'])}")]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("answer", answer)
+    builder.set_entry_point("answer")
+    builder.set_finish_point("answer")
+    return builder.compile(checkpointer=saver)
+
+
+def say(graph: Any, *messages: Any, config: Any = CONFIG) -> list[str]:
+    state = graph.invoke({"messages": list(messages)}, config)
+    return [message.content for message in state["messages"]]
+
+
+def told(store: SessionStore, saver: Any) -> list[str]:
+    """The texts on the path of the session."""
+    key = saver._home.key_for(("thread-1",))
+    return [
+        text_of(record.content)
+        for record in store.read(key)
+        if isinstance(record, User | Assistant | ToolResult)
+    ]
+
+
+def test_all_contracts_are_kept_and_every_capability_is_there(tmp_path: Path) -> None:
+    from langgraph.checkpoint.conformance import checkpointer_test, validate
+
+    async def make() -> Any:
+        saver = adapter.HoldfastSaver(root=str(tmp_path / "store"))
+        yield saver
+        saver.close()
+
+    made = checkpointer_test(name="HoldfastSaver")(make)
+    report = asyncio.run(validate(made))
+    failed = {name: result.failures for name, result in report.results.items()}
+    assert not any(failed.values()), failed
+    assert all(result.detected for result in report.results.values())
+    base = ("put", "put_writes", "get_tuple", "list", "delete_thread")
+    assert sum(report.results[name].tests_passed for name in base) == 58
+    assert sum(result.tests_passed for result in report.results.values()) == 81
+
+
+def test_conversation_is_a_session_and_goes_on_in_another_process(store: SessionStore) -> None:
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+    saver: Any = adapter.HoldfastSaver(store=store)
+    call = {"id": "c1", "name": "look", "args": {"where": "here"}, "type": "tool_call"}
+    say(
+        chat(saver),
+        HumanMessage("Look."),
+        AIMessage("", tool_calls=[call]),
+        ToolMessage("seen", tool_call_id="c1"),
+    )
+    again: Any = adapter.HoldfastSaver(store=store)
+    assert say(chat(again), HumanMessage("And?"))[-2:] == ["And?", "answer 5"]
+    records = [
+        record
+        for record in store.read(saver._home.key_for(("thread-1",)))
+        if isinstance(record, User | Assistant | ToolResult)
+    ]
+    assert [record.kind for record in records] == [
+        *("user", "assistant", "tool_result", "assistant", "user", "assistant")
+    ]
+    assert isinstance(records[1].content, list)
+    assert records[1].content[-1]["input"] == {"where": "here"}
+    state = chat(again).get_state(CONFIG).values["messages"]
+    assert [message.type for message in state] == ["human", "ai", "tool", "ai", "human", "ai"]
+    assert state[1].tool_calls == [call]
+
+
+def test_message_is_stored_once_however_many_checkpoints_hold_it(store: SessionStore) -> None:
+    from langchain_core.messages import HumanMessage
+
+    saver: Any = adapter.HoldfastSaver(store=store)
+    graph = chat(saver)
+    sizes = []
+    key = saver._home.key_for(("thread-1",))
+    for _part in range(3):
+        for _turn in range(8):
+            say(graph, HumanMessage("word " * 400))
+        sizes.append(store.info(key).bytes)
+    first, second = sizes[1] - sizes[0], sizes[2] - sizes[1]
+    assert second < 1.1 * first  # a turn costs the same, whatever is before it
+    assert len(told(store, saver)) == 48
+
+
+def test_time_travel_leaves_a_branch_and_the_path_has_the_new_one(store: SessionStore) -> None:
+    from langchain_core.messages import HumanMessage
+
+    saver: Any = adapter.HoldfastSaver(store=store)
+    graph = chat(saver)
+    say(graph, HumanMessage("one"))
+    say(graph, HumanMessage("two"))
+    after_one = next(
+        state for state in graph.get_state_history(CONFIG) if len(state.values["messages"]) == 2
+    )
+    assert say(graph, HumanMessage("other"), config=after_one.config) == [
+        *("one", "answer 1", "other", "answer 3")
+    ]
+    assert told(store, saver) == ["one", "answer 1", "other", "answer 3"]
+    key = saver._home.key_for(("thread-1",))
+    kept = [entry.record for entry in store.read_all(key)]
+    assert "two" in [text_of(record.content) for record in kept if isinstance(record, User)]
+    assert sum(isinstance(record, Rewind) for record in kept) == 1
+    again: Any = adapter.HoldfastSaver(store=store)
+    histories = [
+        [len(state.values["messages"]) for state in chat(one).get_state_history(CONFIG)]
+        for one in (saver, again)
+    ]
+    assert histories[0] == histories[1]
+
+
+def test_removed_message_is_off_the_path(store: SessionStore) -> None:
+    from langchain_core.messages import HumanMessage, RemoveMessage
+
+    saver: Any = adapter.HoldfastSaver(store=store)
+    graph = chat(saver)
+    say(graph, HumanMessage("one", id="m1"))
+    say(graph, HumanMessage("two", id="m2"))
+    graph.update_state(CONFIG, {"messages": [RemoveMessage("m2")]})
+    left = [m.content for m in graph.get_state(CONFIG).values["messages"]]
+    assert left == ["one", "answer 1", "answer 3"]
+    assert told(store, saver) == left
+    assert say(graph, HumanMessage("three"))[-1] == "answer 4"
+    assert told(store, saver) == [*left, "three", "answer 4"]
+
+
+def test_two_savers_at_once_lose_no_checkpoint(store: SessionStore) -> None:
+    from langgraph.checkpoint.base import empty_checkpoint
+
+    async def main() -> None:
+        savers: list[Any] = [adapter.HoldfastSaver(store=store) for _ in range(2)]
+        config = {"configurable": {"thread_id": "thread-1", "checkpoint_ns": ""}}
+        checkpoints = [empty_checkpoint() for _ in range(20)]
+        await asyncio.gather(
+            *(
+                savers[number % 2].aput(config, checkpoint, {"step": number}, {})
+                for number, checkpoint in enumerate(checkpoints)
+            )
+        )
+        for saver in savers:
+            found = [tup.checkpoint["id"] async for tup in saver.alist(config)]
+            assert found == sorted((one["id"] for one in checkpoints), reverse=True)
+
+    asyncio.run(main())
+
+
+def test_encrypted_state_is_nowhere_in_plain_text(store: SessionStore) -> None:
+    from langchain_core.messages import HumanMessage
+    from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+
+    class Cipher:
+        def encrypt(self, plain: bytes) -> tuple[str, bytes]:
+            return "xor", bytes(byte ^ 0x5A for byte in plain)
+
+        def decrypt(self, _name: str, data: bytes) -> bytes:
+            return bytes(byte ^ 0x5A for byte in data)
+
+    serde = EncryptedSerializer(Cipher())
+    saver: Any = adapter.HoldfastSaver(store=store, serde=serde)
+    assert say(chat(saver), HumanMessage("a secret"))[0] == "a secret"
+    again: Any = adapter.HoldfastSaver(store=store, serde=serde)
+    assert chat(again).get_state(CONFIG).values["messages"][0].content == "a secret"
+    log = b"".join(store.export(saver._home.key_for(("thread-1",))))
+    assert b"secret" not in log
+
+
+def test_pruned_checkpoints_still_serve_delta_channels(store: SessionStore) -> None:
+    from langchain_core.messages import HumanMessage
+
+    saver: Any = adapter.HoldfastSaver(store=store)
+    graph = chat(saver)
+    for number in range(3):
+        say(graph, HumanMessage(f"question {number}"))
+    newest = saver.get_tuple(CONFIG)
+    before = saver.get_delta_channel_history(config=newest.config, channels=["messages"])
+    saver.prune(["thread-1", "no such thread"])
+    assert [tup.config for tup in saver.list(CONFIG)] == [newest.config]
+    after = saver.get_delta_channel_history(config=newest.config, channels=["messages"])
+    assert after == before
+    assert len(say(graph, HumanMessage("and now?"))) == 8
+    with pytest.raises(UsageError):
+        saver.prune(["thread-1"], strategy="burn")
+
+
+def test_deleted_thread_is_in_the_trash(store: SessionStore) -> None:
+    from langchain_core.messages import HumanMessage
+
+    saver: Any = adapter.HoldfastSaver(store=store)
+    say(chat(saver), HumanMessage("one"))
+    saver.delete_thread("thread-1")
+    assert saver.get_tuple(CONFIG) is None
+    assert len(store.trash()) == 1
+    store.restore("thread-1")
+    assert chat(saver).get_state(CONFIG).values["messages"][0].content == "one"
+
+
+def test_bad_config_another_owner_and_a_closed_saver_are_refused(store: SessionStore) -> None:
+    from langchain_core.messages import HumanMessage
+
+    saver: Any = adapter.HoldfastSaver(store=store, owner="ann")
+    bad: list[Any] = [{}, {"configurable": {}}, None]
+    for config in bad:
+        with pytest.raises(UsageError):
+            saver.get_tuple(config)
+    with pytest.raises(UsageError):
+        saver.put_writes(CONFIG, [("messages", "x")], "task")
+    say(chat(saver), HumanMessage("one"))
+    with pytest.raises(AccessDenied):
+        adapter.HoldfastSaver(store=store, owner="bob").get_tuple(CONFIG)
+    saver.close()
+    with pytest.raises(RuntimeError, match="HoldfastSaver is closed"):
+        saver.get_tuple(CONFIG)
