@@ -28,6 +28,14 @@ ROOT_DEFAULT = ".sessions"
 AGENT_DEFAULT = "main"
 MODEL_DEFAULT = "offline"
 """It needs no key and no network."""
+CLIENT_ADDRESSES = (
+    ("ANTHROPIC_BASE_URL", "anthropic"),
+    ("OPENAI_API_BASE", "openai"),
+    ("OPENAI_BASE_URL", "openai"),
+    ("GOOGLE_GEMINI_BASE_URL", "gemini"),
+)
+"""The variables by which clients are led to another server; of two for one upstream, the second
+wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,21 @@ def agent_homes(names: Iterable[str], environ: Mapping[str, str] = os.environ) -
     and this user's home folder as `HOME`."""
     homes = {name: environ[name] for name in names if environ.get(name)}
     return {**homes, "HOME": os.path.expanduser("~")}
+
+
+def client_addresses(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the addresses to which this environment leads model clients, by upstream."""
+    found = {
+        name: environ[variable] for variable, name in CLIENT_ADDRESSES if environ.get(variable)
+    }
+    return {name: address.rstrip("/") for name, address in found.items()}
+
+
+def child_environment(
+    values: Mapping[str, str], environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Return this environment with other values, for a program that is started."""
+    return {**environ, **values}
 
 
 def wants_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:

@@ -183,6 +183,7 @@ def ways_to_call(store: SessionStore, folder: Path) -> dict[str, list[list[str]]
         "models": [[VALUE], [KEYS["model"], "--provider", VALUE]],
         "doctor": [[], ["--config", VALUE], ["--model", VALUE]],
         "serve": [["--config", VALUE], ["--host", VALUE]],
+        "wrap": [["--upstream", f"openai=http://{VALUE}@host", "true"], [f"no-{VALUE}"]],
         "proxy": [["--upstream", f"openai=http://{VALUE}@host"], ["--host", VALUE]],
         "mcp": [["--words-only"], ["--session", VALUE], ["--model", VALUE]],
         "telegram": [["--allow", VALUE], ["--api-base", VALUE]],  # a bot runs until it is stopped

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-
-import uvicorn
 
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.surfaces.proxy.addresses import read_upstreams
 from holdfast.surfaces.proxy.app import ProxyApp, ProxySettings
+from holdfast.surfaces.proxy.running import ProxyThread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,39 +33,13 @@ class RunningProxy:
         upstreams = read_upstreams([f"{name}={upstream}" for name in names])
         self._upstreams: dict[str, Any] = dict(upstreams)
         app = ProxyApp(ProxySettings(upstreams=self._upstreams, **settings), self.keeper)
-        config = uvicorn.Config(
-            app,
-            host="127.0.0.1",
-            port=0,
-            log_level="critical",
-            server_header=False,
-            date_header=False,
-            http="h11",
-            ws="none",
-            lifespan="on",
-            timeout_graceful_shutdown=1,
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._started = threading.Event()
-
-    def _run(self) -> None:
-        async def main() -> None:
-            task = asyncio.ensure_future(self._server.serve())
-            while not self._server.started and not task.done():
-                await asyncio.sleep(0.01)
-            self._started.set()
-            await task
-
-        asyncio.run(main())
+        self._thread = ProxyThread(app)
 
     def start(self) -> None:
-        self._thread.start()
-        assert self._started.wait(30)
+        self._thread.__enter__()
 
     def stop(self) -> None:
-        self._server.should_exit = True
-        self._thread.join(30)
+        self._thread.__exit__()
 
     def lead_to(self, address: str) -> None:
         """Give every upstream another address."""
@@ -77,12 +48,11 @@ class RunningProxy:
 
     @property
     def port(self) -> int:
-        port: int = self._server.servers[0].sockets[0].getsockname()[1]
-        return port
+        return int(self.url.rpartition(":")[2])
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return self._thread.url
 
     @property
     def openai_url(self) -> str:

@@ -148,7 +148,7 @@ class ProxyExchange:
             return
         found = None if self.reader is None else self.reader.reply()
         try:
-            if found is not None and found[0].content:
+            if found is not None:
                 self._store_reply(found[0], "" if found[1] else cause)
             else:
                 self._store(CallFailure(cause=cause))

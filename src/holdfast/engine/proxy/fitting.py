@@ -230,7 +230,8 @@ class Fitting:
         whole = _blocks_by_record(self._whole())
         items = edit_items(conversation, [*plan.opening_units, *plan.units_sent], whole)
         body: Json = {**request.body, request.items_field: items}
-        if self._bounds.output is not None:
+        asked = request.output_tokens
+        if self._bounds.output is not None and asked is not None and asked > self._bounds.output:
             body[request.output_field] = self._bounds.output
         if body == request.body or not self._is_valid(body):
             return None

@@ -102,7 +102,7 @@ class ReplyReader:
                 self._take_event(event)
             partial = self._accumulator.partial
             is_whole = self.is_complete and self.error is None
-            return (partial, is_whole) if partial.content or is_whole else None
+            return (partial, is_whole) if is_whole or _says_something(partial) else None
         try:
             return read_reply(b"".join(self._parts), self._target, takes_words=False), True
         except ReplyFailed as failed:
@@ -117,6 +117,12 @@ class ReplyReader:
         except zlib.error:
             self.is_readable = False
             return b""
+
+
+def _says_something(reply: Reply) -> bool:
+    """True unless all that came is the beginning of a block."""
+    names = ("text", "thinking", "signature", "input", "data")
+    return any(block.get(name) for block in reply.content for name in names)
 
 
 def decompress(data: bytes, encoding: str) -> bytes:

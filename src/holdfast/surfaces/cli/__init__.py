@@ -92,6 +92,9 @@ COMMANDS: Final = {
     "holdfast.surfaces.cli.proxy.proxy": {
         "proxy": "Pass an agent's requests on to its provider, with a durable log and a window",
     },
+    "holdfast.surfaces.cli.proxy.wrap": {
+        "wrap": "Run a command whose model calls go through a proxy of its own",
+    },
     "holdfast.surfaces.cli.mcp.mcp": {
         "mcp": "Serve sessions, outputs and memory to an MCP client, over stdin and stdout",
     },

@@ -47,7 +47,7 @@ class ProxyApp:
 
     def __init__(self, settings: ProxySettings, keeper: ProxyKeeper) -> None:
         self._settings = settings
-        self._upstreams: Mapping[str, Upstream] = settings.upstreams
+        self.upstreams: Mapping[str, Upstream] = settings.upstreams
         self._guard = Guard(
             self,
             GuardSettings(
@@ -90,7 +90,7 @@ class ProxyApp:
             if path == f"{OWN_PATH}/health":
                 await _send_json(send, 200, {"holdfast": "proxy", **self._keeper.describe()})
                 return
-            endpoint = _endpoint_of(path, headers, self._upstreams)
+            endpoint = _endpoint_of(path, headers, self.upstreams)
             dialect = endpoint.dialect
             await self._pass(endpoint, headers, scope, receive, send)
         except Problem as problem:
@@ -114,7 +114,7 @@ class ProxyApp:
                 "send the same request over HTTP",
                 code="no_web_sockets",
             )
-        upstream = self._upstreams[endpoint.upstream]
+        upstream = self.upstreams[endpoint.upstream]
         if leads_back(upstream, scope.get("server")):
             raise ProxyProblem(
                 508,

@@ -31,6 +31,7 @@ _EXTRAS: Final = {
     "openai": "openai",
     "gemini": "google.genai",
     "mcp": "mcp",
+    "proxy": "httpx2",
     "serve": "uvicorn",
     "telegram": "httpx2",
     "postgres": "psycopg",
@@ -40,7 +41,8 @@ _EXTRAS: Final = {
 """A module of each extra."""
 _EXAMPLE: Final = """examples:
   holdfast doctor
-  holdfast doctor --config holdfast.toml"""
+  holdfast doctor --config holdfast.toml
+  holdfast doctor proxy --upstream openai=http://127.0.0.1:8000/v1"""
 
 
 class CheckResult(NamedTuple):
@@ -53,6 +55,12 @@ class CheckResult(NamedTuple):
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "part", nargs="?", choices=("proxy",), help="also check the way through a proxy"
+    )
+    parser.add_argument(
+        "--upstream", action="append", default=[], metavar="NAME=URL", help="of the proxy"
+    )
     parser.add_argument("--config", metavar="FILE", help="also check the settings of `serve`")
     parser.add_argument("--model", metavar="NAME", help="the model to check (HOLDFAST_MODEL)")
 
@@ -62,6 +70,7 @@ def _doctor(args: argparse.Namespace, app: App) -> int:
         *_store(app),
         *_models(args.model or app.settings.model),
         *(_settings(args.config, app) if args.config else ()),
+        *(_proxy(args, app) if args.part == "proxy" else ()),
         _extras(),
         *_integrations(),
     ]
@@ -167,6 +176,20 @@ def _settings(path: str, app: App) -> Iterator[CheckResult]:
             "whoever reaches the loopback address is the operator",
             "on a shared machine, make tokens: `holdfast serve --new-token NAME`",
         )
+
+
+def _proxy(args: argparse.Namespace, app: App) -> Iterator[CheckResult]:
+    """Start a proxy, and ask each upstream through it for its models. Any answer will do."""
+    from holdfast.surfaces.cli.proxy.check import check_upstreams
+
+    try:
+        for name, status, said in check_upstreams(args.upstream, app):
+            is_reached = not said
+            found = f"answers through the proxy with status {status}" if is_reached else said
+            outcome: Outcome = "ok" if is_reached else "problem"
+            yield CheckResult(f"upstream {name}", outcome, found)
+    except HoldfastError as error:
+        yield _problem("proxy", error)
 
 
 def _bot(table: TelegramTable, token: str) -> Iterator[CheckResult]:

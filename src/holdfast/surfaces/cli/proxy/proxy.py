@@ -1,4 +1,4 @@
-"""`proxy`: any agent through a durable log, by one address. `wrap`: a command through it."""
+"""`proxy`: any agent through a durable log, by one address."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from holdfast.errors import BadSetting, HoldfastError, UsageError
+from holdfast.errors import UsageError
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.serve.serve import start_log
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from holdfast.surfaces.proxy.app import ProxyApp
 
 _PORT: Final = 8485
 """The next one after that of `holdfast serve`."""
-_HEAD_BYTES_MAX: Final = 256 * 1024
-"""Of the address and the headers: some clients send long lists of betas and metadata."""
 _EXAMPLE: Final = """examples:
   holdfast proxy --port 8485
   ANTHROPIC_BASE_URL=http://127.0.0.1:8485 claude
@@ -82,12 +80,18 @@ def _proxy(args: argparse.Namespace, app: App) -> int:
         app.out.note(f"sessions: {app.store.describe()}")
         app.out.note(f"ANTHROPIC_BASE_URL={url}   OPENAI_BASE_URL={url}/v1")
 
-    run_proxy(build_app(args, app), args.host, args.port, announce)
+    proxy = build_app(args, app)
+    from holdfast.surfaces.proxy.running import run_proxy
+
+    run_proxy(proxy, args.host, args.port, announce)
     return 0
 
 
-def build_app(args: argparse.Namespace, app: App) -> ProxyApp:
-    """Put a proxy together from its options. Raises where its packages are missing."""
+def build_app(args: argparse.Namespace, app: App, defaults: Sequence[str] = ()) -> ProxyApp:
+    """Put a proxy together from its options. Raises where its packages are missing.
+
+    `defaults` are upstreams for which there is no option.
+    """
     try:
         from holdfast.surfaces.proxy.app import ProxyApp, ProxySettings
     except ImportError as error:
@@ -105,50 +109,9 @@ def build_app(args: argparse.Namespace, app: App) -> ProxyApp:
         mode=args.mode,
         window=args.window,
     )
-    upstreams = read_upstreams(args.upstream)
+    upstreams = read_upstreams([*defaults, *args.upstream])
     settings = ProxySettings(upstreams=dict(upstreams), silent_seconds=args.silent_seconds)
     return ProxyApp(settings, keeper)
-
-
-def run_proxy(proxy: ProxyApp, host: str, port: int, announce: Callable[[str], None]) -> None:
-    """Serve until a signal ends it. `announce` gets the address once it listens."""
-    import uvicorn
-
-    from holdfast.surfaces.http.guard import LOOPBACK
-    from holdfast.surfaces.listening import AnnouncingServer
-
-    if host not in LOOPBACK:
-        raise BadSetting(
-            f"the proxy cannot listen on `{host}`: it has no tokens, and anybody could use it",
-            hint="listen on 127.0.0.1, and reach it through a tunnel of your own",
-        )
-
-    server = AnnouncingServer(
-        uvicorn.Config(
-            proxy,
-            host=host,
-            port=port,
-            log_level="critical",
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            http="h11",  # it bounds the size of headers
-            h11_max_incomplete_event_size=_HEAD_BYTES_MAX,
-            timeout_graceful_shutdown=2,
-            ws="none",
-            lifespan="on",
-        ),
-        announce,
-    )
-    try:
-        server.run()
-    except SystemExit as error:
-        raise BadSetting(
-            f"cannot listen on {host}:{port}",
-            hint="another program may use the port: choose another with --port",
-        ) from error
-    if not server.started:
-        raise HoldfastError(f"the proxy cannot listen on {host}:{port}", hint="choose another port")
 
 
 VERBS = {"proxy": Verb(_add_proxy, _proxy, _EXAMPLE)}

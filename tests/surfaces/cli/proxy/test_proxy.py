@@ -1,0 +1,80 @@
+"""`holdfast proxy` as a process: it says when it is ready, serves, is killed, and goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tests.support.cli import run_in_process
+
+from holdfast.stores import JsonlStore
+from holdfast.testing import Loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pytest
+
+
+@contextmanager
+def _proxy(root: Path, upstream: str) -> Iterator[str]:
+    command = [sys.executable, "-m", "holdfast", "proxy", "--root", str(root), "--port", "0"]
+    options = ["--upstream", f"anthropic={upstream}", "--upstream", f"openai={upstream}/v1"]
+    process = subprocess.Popen([*command, *options, "--json"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["listening"]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _say(url: str, messages: list[Any]) -> Any:
+    body = {"model": "claude-opus-4-8", "max_tokens": 100, "messages": messages}
+    request = urllib.request.Request(
+        f"{url}/v1/messages", json.dumps(body).encode(), {"content-type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)
+
+
+def test_a_proxy_that_is_killed_goes_on_with_the_same_session(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "root"
+    messages: list[Any] = [{"role": "user", "content": "Hello"}]
+    with Loopback() as upstream:
+        for _ in range(2):
+            with _proxy(root, upstream.url) as url:
+                reply = _say(url, messages)
+            messages += [
+                {"role": "assistant", "content": reply["content"]},
+                {"role": "user", "content": "And then?"},
+            ]
+    with JsonlStore(str(root)) as store:
+        (info,) = store.sessions()
+        assert info.messages == 4
+    shown = run_in_process(["log", info.key.session, "--root", str(root)], capfd)
+    assert shown.status == 0
+    assert "And then?" in shown.out
+    context = run_in_process(
+        ["context", info.key.session, "--root", str(root), "--window", "32000", "--json"], capfd
+    )
+    assert len(json.loads(context.out)["request"]["messages"]) >= 4
+
+
+def test_options_that_cannot_be_used_are_named(capfd: pytest.CaptureFixture[str]) -> None:
+    for options, words in (
+        (["--host", "0.0.0.0"], "cannot listen"),
+        (["--upstream", "openai"], "is not NAME=URL"),
+        (["--upstream", "openai=ftp://x"], "cannot be used"),
+        (["--upstream", "holdfast=http://x"], "cannot be called"),
+    ):
+        found = run_in_process(["proxy", "--root", "memory:", "--port", "0", *options], capfd)
+        assert found.status != 0
+        assert words in found.err
