@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from holdfast.core.log.records import (
     BY_TYPE,
     Assistant,
+    CallFailure,
     Checkpoint,
     Compaction,
     Flush,
@@ -258,6 +259,11 @@ _OWN: dict[type, dict[str, SearchStrategy[Any]]] = {
         "model": words(),
         "provider": _maybe(words()),
         "window": _maybe(counts()),
+    },
+    CallFailure: {
+        "cause": clean_texts(),
+        "failure": _maybe(words()),
+        "status": _maybe(counts()),
     },
     Mode: {
         "mode": st.sampled_from(("continue", "fresh")),

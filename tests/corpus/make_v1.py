@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import (
     Assistant,
+    CallFailure,
     Checkpoint,
     Compaction,
     Flush,
@@ -296,11 +297,25 @@ def informed(root: Path) -> None:
     made.store.close()
 
 
+def failed(root: Path) -> None:
+    """Added with the record type `failure`, and with records that name a parent."""
+    made = Maker(root, "failed")
+    made.store.create(made.key)
+    (asked,) = made.append(User(content="What is wrong?", extra={"chain": ["c0ffee"]}))
+    made.append(
+        CallFailure(cause="prompt is too long", failure="context_overflow", status=400),
+        Assistant(content="The bu", extra={"cause": "the client hung up"}),
+    )
+    made.append(Assistant(content="The build.", parent=asked, extra={"chain": ["decade"]}))
+    made.store.close()
+
+
 def main() -> None:
     root = Path(sys.argv[1])
     if root.exists():
         sys.exit(f"{root} is there already; frozen files are not written again")
-    for make in (every_type, unknown, branches, torn, damaged, undone, owned, continued, informed):
+    made = (every_type, unknown, branches, torn, damaged, undone, owned, continued, informed)
+    for make in (*made, failed):
         make(root)
     for note in root.glob("agents/*/sessions/*.writer"):
         note.unlink()

@@ -37,6 +37,8 @@ ab81edacdf0b982fc52d623a5d1c58548909cf9b07480bf6c2a5138dcedda1fe  v1/damaged.exp
 e41c40eadd78c644c2542c9bf34913e5caaa7d4f6b2eb0054575e24da0ae9c2b  v1/every-type.blob.zst
 b7fe1df837c6f38c63e72a35a4a162e94faa0882cbf530d67b7a1dd96f496acf  v1/every-type.expected.json
 1ec66e7f849772b497ec8546b707e2934ebff7c1aedced152b09fd1e595b9650  v1/every-type.jsonl
+e419114ec2eb0476d9317ef7c373aff3d3a788e330c9e5366c91473c355fca5c  v1/failed.expected.json
+4420f475c9214862d887c6f54f0dff29828093bebcd48eefe1673dcb589e974c  v1/failed.jsonl
 a484cb5c99ecec8b6b3191ffc13d940a809f4fdd2b83000cd04e39bdcd8f247d  v1/informed.expected.json
 27eeb24653b78b05140141782c391374c92f29c09c8a21ae919785d9dcf619b4  v1/informed.jsonl
 f9e6b5d1113797fbfefe4326cae9180d6685599b152989532d46f4f68bd73995  v1/owned.expected.json
@@ -153,7 +155,9 @@ def test_corpus_of_the_current_version_has_every_record_type(
 ) -> None:
     """A new record type comes with a frozen log that holds it."""
     every = store.verify(placed(tmp_path, CORPUS / "v1" / "every-type.jsonl"))
-    later = [CORPUS / "v1" / f"{name}.jsonl" for name in ("undone", "continued", "informed")]
+    later = [
+        CORPUS / "v1" / f"{name}.jsonl" for name in ("undone", "continued", "informed", "failed")
+    ]
     lines = [line for path in later for line in path.read_text().splitlines()]
     types = {json.loads(line)["type"] for line in lines}
     assert set(every.counts) | types == set(BY_TYPE)

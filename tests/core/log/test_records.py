@@ -132,6 +132,7 @@ _VALID: dict[str, dict[str, Any]] = {
     "label": {"type": "label", "label": "l"},
     "model": {"type": "model", "model": "m"},
     "context": {"type": "context", "text": "t", "source": "s"},
+    "failure": {"type": "failure", "cause": "refused"},
     "mode": {"type": "mode", "mode": "fresh"},
     "novel": {"type": "novel"},
 }

@@ -19,6 +19,7 @@ from holdfast.core.limits import CONTEXT_CHARS, CONTEXT_CHARS_MAX
 from holdfast.core.log.records import (
     BY_TYPE,
     Assistant,
+    CallFailure,
     Checkpoint,
     Compaction,
     Flush,
@@ -84,6 +85,7 @@ UNSENT: dict[str, Record] = {
     "flush": Flush(notes=[WORD]),  # notes reach a model through the memory
     "label": Label(label=WORD),
     "model": ModelChange(model=WORD),
+    "failure": CallFailure(cause=WORD),
     "mode": Mode(mode="continue", continued_in=WORD),
     "": Unknown(type="novel", extra={"text": WORD}),
 }

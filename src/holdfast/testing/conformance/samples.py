@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import (
     Assistant,
+    CallFailure,
     Checkpoint,
     Compaction,
     Flush,
@@ -92,6 +93,7 @@ def one_of_each() -> list[Record]:
         Flush(notes=["n1"], trigger="compaction", usage={"output": 1}),
         Label(label="here", target="r"),
         ModelChange(model="m2", provider="p2", window=1_000_000),
+        CallFailure(cause="refused", failure="context_overflow", status=400),
         Unknown(type="novelty", extra={"type_of": "thing", "n": 1}),
     ]
 

@@ -11,6 +11,7 @@ from holdfast.core.log import listing
 from holdfast.core.log.listing import title_of
 from holdfast.core.log.records import (
     Assistant,
+    CallFailure,
     Compaction,
     Header,
     InjectedContext,
@@ -71,6 +72,8 @@ def gist(record: Record, mask: Callable[[str], str]) -> str:
             return title_of(f"`{label}`" + (f" for {target}" if target else ""))
         case ModelChange(model=model):
             return title_of(model)
+        case CallFailure(cause=cause):
+            return title_of(f"no reply: {cause}")
         case _:  # the rest, and unknown records, are shown as their fields
             return title_of(msgspec.json.encode(record.extra or to_json(record)).decode())
 
