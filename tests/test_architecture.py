@@ -132,7 +132,10 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "copy"),
         *("mcp", "telegram", "serve", "proxy", "doctor", "models", "verbs"),
     ),
-    "integrations": ("common", "claude_agent", "langgraph", "openai_agents", "opentelemetry"),
+    "integrations": (
+        "common",
+        *("claude_agent", "langchain", "langgraph", "openai_agents", "opentelemetry"),
+    ),
     "testing.conformance": (
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),
         *("listing", "following", "trash", "erasing", "maintenance", "side_stores", "processes"),

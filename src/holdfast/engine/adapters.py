@@ -44,6 +44,7 @@ class Integration(msgspec.Struct, frozen=True):
 
 _KNOWN: Final = (
     Integration("claude_agent", "claude-agent-sdk", "0.2.182", "0.2.182"),
+    Integration("langchain", "langchain", "1.4.7", "1.4.7"),
     Integration("langgraph", "langgraph-checkpoint", "4.3.1", "4.3.1"),
     Integration("openai_agents", "openai-agents", "0.24.0", "0.24.0"),
     Integration("opentelemetry", "opentelemetry-api", "1.45.2", "1.45.2"),

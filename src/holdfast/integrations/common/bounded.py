@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.failures.classify import learned_window
 from holdfast.core.log.records import Compaction, Prune
 from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy
 from holdfast.core.projection.project import Plan, project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.session.prepare import cache_for
+from holdfast.providers.failures import name_failure
 from holdfast.providers.known_models.lookup import window_of
 
 if TYPE_CHECKING:
@@ -38,6 +40,14 @@ _HARMLESS: Final = frozenset(
     )
 )
 """Repairs of a view that leave the record they name as it was."""
+
+TRIES_MAX: Final = 5
+"""Smaller requests after a refusal. Each is at most seven tenths of the one before: the fifth is a
+sixth of the first."""
+_SMALLER_SHARE: Final = 0.7
+"""Of a refused size, for the next request, where the provider states no limit."""
+_LIMIT_MARGIN: Final = 0.9
+"""Of a stated limit: our count and the provider's differ by a few per cent."""
 
 _Decision = tuple[str, "Record"]
 """The record after which something was decided, and the decision."""
@@ -117,6 +127,19 @@ class ListBounds:
         while len(self._decided) > _CONVERSATIONS_MAX:
             self._decided.popitem(last=False)
         return _view(plan, records)
+
+
+def smaller_size(error: Exception, plan: Plan, *, output_tokens: int = 0) -> int | None:
+    """Return the size of the request after a refused one; None where a smaller one would not
+    help."""
+    failure = name_failure(error)
+    if not failure.is_overflow:
+        return None
+    refused = plan.tokens.total
+    limit = learned_window(failure)
+    if limit is None:
+        return int(_SMALLER_SHARE * refused)
+    return min(int(_LIMIT_MARGIN * refused), int(_LIMIT_MARGIN * limit) - output_tokens)
 
 
 def name_records(records: Sequence[Record], spelled: Sequence[str]) -> list[Record]:

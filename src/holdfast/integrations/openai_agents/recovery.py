@@ -6,23 +6,16 @@ import asyncio
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.failures.classify import learned_window
 from holdfast.engine.adapters import require
 from holdfast.errors import CannotFit
+from holdfast.integrations.common.bounded import TRIES_MAX, smaller_size
 from holdfast.integrations.openai_agents.bounded_input import BoundedInput, read_tools
-from holdfast.providers.failures import name_failure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from holdfast.core.projection.policy import Policy
 
-_TRIES_MAX: Final = 5
-"""Each is at most seven tenths of the one before: five are a sixth of the first."""
-_SHARE: Final = 0.7
-"""Of a refused size, for the next try, where the provider states no limit."""
-_MARGIN: Final = 0.9
-"""Of a stated limit: our count and the provider's differ by a few per cent."""
 _INPUT: Final = 1
 """The place of the input among the arguments of a model call."""
 
@@ -52,20 +45,19 @@ class Retry:
 
     async def shrink(self, error: Exception) -> bool:
         """Make the request smaller; False where that would not help, or is impossible."""
-        failure = name_failure(error)
         self._tries += 1
-        if not failure.is_overflow or not self._can_shrink or self._tries > _TRIES_MAX:
+        if not self._can_shrink or self._tries > TRIES_MAX:
             return False
         try:
-            items = await asyncio.to_thread(self._fit, learned_window(failure))
+            items = await asyncio.to_thread(self._fit, error)
         except CannotFit:
             return False
-        if items == self.arguments[_INPUT]:
+        if items is None or items == self.arguments[_INPUT]:
             return False
         self.arguments = (self.arguments[0], items, *self.arguments[2:])
         return True
 
-    def _fit(self, limit: int | None) -> list[Any]:
+    def _fit(self, error: Exception) -> list[Any] | None:
         system, items, settings, tools = self.arguments[:4]
         output = getattr(settings, "max_tokens", None)
         about: dict[str, Any] = {
@@ -75,13 +67,8 @@ class Retry:
         }
         self._bounds.fit(items, **about)  # for the size of what was refused
         assert self._bounds.plan is not None
-        refused = self._bounds.plan.tokens.total
-        at_most = int(_SHARE * refused)
-        if limit is not None:
-            at_most = min(
-                int(_MARGIN * refused), int(_MARGIN * limit) - (about["output_tokens"] or 0)
-            )
-        return self._bounds.fit(items, **about, at_most=at_most)
+        at_most = smaller_size(error, self._bounds.plan, output_tokens=about["output_tokens"] or 0)
+        return None if at_most is None else self._bounds.fit(items, **about, at_most=at_most)
 
 
 @cache

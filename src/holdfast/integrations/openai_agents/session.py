@@ -6,19 +6,18 @@ An item of the SDK is a record of the log, and comes back exactly as it went in.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.limits import BATCH_RECORDS_MAX
-from holdfast.core.log.records import Rewind
 from holdfast.engine.adapters import require
-from holdfast.errors import LogConflict
 from holdfast.integrations.common.blocking import read_in_thread, write_in_thread
 from holdfast.integrations.common.home import PeerHome
+from holdfast.integrations.common.originals import ITEM_TYPE
 from holdfast.integrations.common.responses_items import (
     items_from_record,
     records_from_items,
 )
+from holdfast.integrations.common.rewinding import clear_path, move_head
 from holdfast.ports import ANY_HEAD
 
 if TYPE_CHECKING:
@@ -146,10 +145,8 @@ class HoldfastSession:
 
     def _clear(self) -> None:
         store, key = self._home.store, self.key
-        while (ends := self._newest(1)) is not None:
-            (root,) = deque(store.back(key), maxlen=1)
-            if self._move(root.id, ends[2], []):
-                return
+        if self._home.exists(key):
+            clear_path(store, key, ITEM_TYPE)
 
     def _replace(self, expected: list[Any], records: list[Record]) -> bool:
         """Put records in the place of the newest items, if these still are the newest."""
@@ -178,9 +175,4 @@ class HoldfastSession:
         return None
 
     def _move(self, to: str, head: str, records: list[Record]) -> bool:
-        """Move the head, and append; False where another writer was faster."""
-        try:
-            self._home.store.append(self.key, [Rewind(to=to), *records], expect=head)
-        except LogConflict:
-            return False
-        return True
+        return move_head(self._home.store, self.key, to, head, records)

@@ -1,0 +1,136 @@
+"""`HoldfastChatMessageHistory`: a chat message history of LangChain."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.limits import BATCH_RECORDS_MAX
+from holdfast.engine.adapters import require
+from holdfast.integrations.common.blocking import read_in_thread, write_in_thread
+from holdfast.integrations.common.home import PeerHome
+from holdfast.integrations.common.langchain_messages import (
+    messages_from_record,
+    record_from_message,
+)
+from holdfast.integrations.common.originals import (
+    ITEM_TYPE,
+    keep_original,
+    original_of,
+    spell_item,
+)
+from holdfast.integrations.common.rewinding import clear_path
+from holdfast.ports import ANY_HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Json, Record
+    from holdfast.ports import SessionStore
+
+FORMAT_NAME: Final = "langchain"
+
+
+class ChatHistoryMethods:
+    """Keeps the messages of a conversation in any store. A `BaseChatMessageHistory`.
+
+    `root` is the address of a store, `store` an open one.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        root: str | None = None,
+        store: SessionStore | None = None,
+        agent: str | None = None,
+        owner: str = "",
+    ) -> None:
+        self.session_id = session_id
+        self._home = PeerHome(
+            "HoldfastChatMessageHistory", root=root, store=store, agent=agent, owner=owner
+        )
+
+    @property
+    def key(self) -> SessionKey:
+        """The key of the session in its store."""
+        return self._home.key_for((self.session_id,))
+
+    @property
+    def messages(self) -> list[Any]:
+        """All messages, the oldest first."""
+        from langchain_core.messages import messages_from_dict
+
+        if not self._home.exists(self.key):
+            return []
+        found = [item for record in self._home.store.read(self.key) for item in _items(record)]
+        return list(messages_from_dict(found))
+
+    def add_messages(self, messages: Sequence[Any]) -> None:
+        """Store messages durably, all or none. Raises `BadItem` for one that JSON cannot hold."""
+        store = self._home.store
+        records = [_record(message) for message in messages]
+        if not records:
+            return
+        key = self._home.ensure((self.session_id,))
+        if len(records) <= BATCH_RECORDS_MAX:
+            store.append(key, records, expect=ANY_HEAD)
+        else:
+            store.append_each(key, records)
+
+    def clear(self) -> None:
+        """Begin again without messages. The log keeps the old ones, on a branch."""
+        if self._home.exists(self.key):
+            clear_path(self._home.store, self.key, ITEM_TYPE)
+
+    async def aget_messages(self) -> list[Any]:
+        """Return all messages, the oldest first."""
+        return await read_in_thread(lambda: self.messages)
+
+    async def aadd_messages(self, messages: Sequence[Any]) -> None:
+        """Store messages, as `add_messages` does."""
+        await write_in_thread(lambda: self.add_messages(messages))
+
+    async def aclear(self) -> None:
+        """Begin again, as `clear` does."""
+        await write_in_thread(self.clear)
+
+    def close(self) -> None:
+        """Release the store. Using the history afterwards is a `RuntimeError`."""
+        self._home.close()
+
+
+@cache
+def history_class() -> type:
+    """Return `HoldfastChatMessageHistory`, made on first use."""
+    require("langchain")
+    from langchain_core.chat_history import BaseChatMessageHistory
+
+    return type(
+        "HoldfastChatMessageHistory",
+        (ChatHistoryMethods, BaseChatMessageHistory),
+        {"__doc__": ChatHistoryMethods.__doc__, "__module__": "holdfast.integrations.langchain"},
+    )
+
+
+def _record(message: Any) -> Record:
+    from langchain_core.messages import message_to_dict
+
+    spelled = spell_item(message_to_dict(message))
+    return keep_original(record_from_message(message), spelled, FORMAT_NAME, _rebuild)
+
+
+def _items(record: Record) -> list[Any]:
+    """Return the messages of a record: exactly those stored, else those it amounts to."""
+    original = original_of(record, FORMAT_NAME)
+    return messages_from_record(record) if original is None else original
+
+
+def _rebuild(record: Record) -> list[Json]:
+    """Return the messages of a record as LangChain would write them again."""
+    from langchain_core.messages import message_to_dict, messages_from_dict
+
+    return [
+        message_to_dict(message) for message in messages_from_dict(messages_from_record(record))
+    ]

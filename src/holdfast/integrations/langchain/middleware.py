@@ -1,0 +1,187 @@
+"""`HoldfastMiddleware`: requests of a LangChain agent that fit, and answers after a refusal."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.log.records import Unknown
+from holdfast.core.models.dialects import target
+from holdfast.core.models.messages import Text, Tool, ToolAnswer, ToolCall
+from holdfast.engine.adapters import require
+from holdfast.errors import CannotFit
+from holdfast.integrations.common.bounded import TRIES_MAX, ListBounds, name_records, smaller_size
+from holdfast.integrations.common.langchain_messages import record_from_message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.models.messages import Block
+    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.project import Plan
+    from holdfast.core.projection.units import MessagePart
+
+
+class MiddlewareMethods:
+    """Keeps every request of an agent within the model's window. An `AgentMiddleware`.
+
+    Messages that fit are passed on untouched; the state of the agent keeps all of them. A request
+    that the provider refuses as too large is sent again, smaller, up to five times. `plan` is the
+    plan of the newest request.
+    """
+
+    def __init__(
+        self, model: str = "", *, window: int | None = None, policy: Policy | None = None
+    ) -> None:
+        super().__init__()
+        self._bounds = ListBounds(target("openai-chat", model=model), window=window, policy=policy)
+        self.plan: Plan | None = None
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Call the model with messages that fit."""
+        at_most: int | None = None
+        for number in range(TRIES_MAX + 1):
+            fitted = self._fit(request, at_most)
+            try:
+                return handler(fitted)
+            except Exception as error:
+                at_most = self._next_size(error)
+                if at_most is None or number == TRIES_MAX or not self._can_fit(request, at_most):
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Call the model with messages that fit."""
+        at_most: int | None = None
+        for number in range(TRIES_MAX + 1):
+            fitted = await asyncio.to_thread(self._fit, request, at_most)
+            try:
+                return await handler(fitted)
+            except Exception as error:
+                at_most = self._next_size(error)
+                if at_most is None or number == TRIES_MAX or not self._can_fit(request, at_most):
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def fit(
+        self,
+        messages: Sequence[Any],
+        *,
+        system: str = "",
+        tools: Sequence[Tool] = (),
+        at_most: int | None = None,
+    ) -> list[Any]:
+        """Return messages that fit: with `at_most`, into so many tokens for the whole request."""
+        if not messages:
+            return []
+        found = [record_from_message(message) for message in messages]
+        records = [Unknown(type="peer_item") if record is None else record for record in found]
+        spelled = [_spell(message, record) for message, record in zip(messages, found, strict=True)]
+        named = name_records(records, spelled)
+        view = self._bounds.fit(named, system=system, tools=tools, at_most=at_most)
+        self.plan = view.plan
+        if view.is_unchanged:
+            return list(messages)
+        sent = [message for unit in view.opening for message in _messages(unit.parts)]
+        for place in range(view.start, len(messages)):
+            name = named[place].id
+            if name in view.changed:
+                sent += _messages(view.changed[name], messages[place])
+            else:
+                sent.append(messages[place])
+            sent += _messages(view.added.get(name, ()))
+        return sent
+
+    def _fit(self, request: Any, at_most: int | None) -> Any:
+        system = getattr(request.system_message, "text", None)
+        messages = self.fit(
+            request.messages,
+            system=system if isinstance(system, str) else "",
+            tools=_tools(request.tools or ()),
+            at_most=at_most,
+        )
+        return request.override(messages=messages)
+
+    def _can_fit(self, request: Any, at_most: int) -> bool:
+        try:
+            self._fit(request, at_most)
+        except CannotFit:
+            return False
+        return True
+
+    def _next_size(self, error: Exception) -> int | None:
+        """Return the size of the next request; None where a smaller one would not help."""
+        return None if self.plan is None else smaller_size(error, self.plan)
+
+
+@cache
+def middleware_class() -> type:
+    """Return `HoldfastMiddleware`, made on first use."""
+    require("langchain")
+    from langchain.agents.middleware import AgentMiddleware
+
+    return type(
+        "HoldfastMiddleware",
+        (MiddlewareMethods, AgentMiddleware),
+        {"__doc__": MiddlewareMethods.__doc__, "__module__": "holdfast.integrations.langchain"},
+    )
+
+
+def _messages(parts: Sequence[MessagePart], original: Any = None) -> list[Any]:
+    """Return parts of a view as messages of LangChain; a result keeps the fields of its message."""
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+    made: list[Any] = []
+    for part in parts:
+        answers = [block for block in part.blocks if isinstance(block, ToolAnswer)]
+        calls = [block for block in part.blocks if isinstance(block, ToolCall)]
+        text = _text(part.blocks)
+        for answer in answers:
+            content = _text(answer.content)
+            if isinstance(original, ToolMessage) and original.tool_call_id == answer.call_id:
+                made.append(original.model_copy(update={"content": content}))
+            else:
+                status = "error" if answer.is_error else "success"
+                made.append(
+                    ToolMessage(
+                        content, tool_call_id=answer.call_id, name=answer.name, status=status
+                    )
+                )
+        if part.role == "assistant":
+            asked = [
+                {"id": call.id, "name": call.name, "args": call.arguments, "type": "tool_call"}
+                for call in calls
+            ]
+            made.append(AIMessage(text, tool_calls=asked))
+        elif text:
+            made.append(HumanMessage(text))
+    return made
+
+
+def _text(blocks: Sequence[Block]) -> str:
+    return "\n".join(block.text for block in blocks if isinstance(block, Text))
+
+
+def _spell(message: Any, record: Record | None) -> str:
+    """Return a text that is the same for the same message in the next request."""
+    said = getattr(message, "content", "")
+    calls = getattr(message, "tool_calls", "")
+    answered = getattr(message, "tool_call_id", "")
+    kind = type(message).__name__ if record is None else record.kind
+    return f"{kind} {getattr(message, 'id', '')} {answered} {said!r} {calls!r}"
+
+
+def _tools(tools: Sequence[Any]) -> list[Tool]:
+    """Return the tools of a request, as far as their size is concerned."""
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+
+    found = []
+    for tool in tools:
+        schema = convert_to_openai_tool(tool).get("function")
+        if isinstance(schema, dict):
+            parameters = schema.get("parameters") or {}
+            name, description = str(schema.get("name", "")), str(schema.get("description", ""))
+            found.append(Tool(name, description, parameters))
+    return found
