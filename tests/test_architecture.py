@@ -129,8 +129,19 @@ ORDER: dict[str, tuple[str, ...]] = {
         *("inbox", "memory", "console"),
     ),
     "surfaces.cli": (
-        *("terminal", "masking", "app", "conversations", "chat", "demo", "inspect", "copy"),
-        *("mcp", "telegram", "serve", "proxy", "doctor", "models", "verbs"),
+        *(
+            "terminal",
+            "masking",
+            "app",
+            "sizes",
+            "help",
+            "conversations",
+            "chat",
+            "demo",
+            "inspect",
+            "copy",
+        ),
+        *("mcp", "telegram", "serve", "proxy", "doctor", "models", "completion", "verbs"),
     ),
     "integrations": (
         "common",

@@ -62,17 +62,41 @@ def load(
     root: str | None = None,
     agent: str | None = None,
     model: str | None = None,
+    looks_upwards: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> Settings:
-    """The settings: what the caller says, else the environment, else the defaults."""
+    """The settings: what the caller says, else the environment, else the defaults.
+
+    With `looks_upwards`, the default folder is searched for as git does: here, then above.
+    """
+    found = root or environ.get("HOLDFAST_ROOT") or ""
+    if not found and looks_upwards:
+        found = find_root(os.getcwd())
     return Settings(
-        root=root or environ.get("HOLDFAST_ROOT") or ROOT_DEFAULT,
+        root=found or ROOT_DEFAULT,
         agent=agent or environ.get("HOLDFAST_AGENT") or AGENT_DEFAULT,
         model=model or environ.get("HOLDFAST_MODEL") or MODEL_DEFAULT,
         secrets=_secrets(environ),
         blobs=environ.get("HOLDFAST_BLOBS") or None,
         telegram_token=environ.get("TELEGRAM_BOT_TOKEN") or "",
     )
+
+
+def find_root(start: str) -> str:
+    """Return the nearest `.sessions` in a folder or above it; empty if there is none.
+
+    A folder of another user does not count: whoever can write into a folder above could otherwise
+    choose where sessions go.
+    """
+    place = os.path.abspath(start)
+    while True:
+        folder = os.path.join(place, ROOT_DEFAULT)
+        if os.path.isdir(folder) and os.stat(folder).st_uid == os.getuid():
+            return folder
+        above = os.path.dirname(place)
+        if above == place:
+            return ""
+        place = above
 
 
 def _secrets(environ: Mapping[str, str]) -> dict[str, str]:

@@ -180,6 +180,8 @@ def ways_to_call(store: SessionStore, folder: Path) -> dict[str, list[list[str]]
         "repair": [["work"]],
         "gc": [[]],
         "classify": [["--why"]],
+        "du": [[]],
+        "completion": [["bash"]],
         "models": [[VALUE], [KEYS["model"], "--provider", VALUE]],
         "doctor": [[], ["--config", VALUE], ["--model", VALUE]],
         "serve": [["--config", VALUE], ["--host", VALUE]],

@@ -145,11 +145,15 @@ class SessionCatalogue(SessionReader):
         parent_record: str | None = None,
         reason: str | None = None,
         owner: str = "",
+        created: float | None = None,
     ) -> str:
-        """Make an empty session and return its head. Raises `SessionExists`."""
+        """Make an empty session and return its head. Raises `SessionExists`.
+
+        `created` is when it began elsewhere, in seconds since 1970; now by default.
+        """
         header = new_header(
             key,
-            now=self._clock(),
+            now=self._clock() if created is None else created,
             label=label,
             parent_session=parent_session,
             parent_record=parent_record,

@@ -90,8 +90,13 @@ def build_world(store: SessionStore) -> dict[SessionKey, str]:
             session = name if owner == "alice" else f"{name}-{owner or 'nobody'}"
             key = SessionKey(agent, session)
             parent = str(SessionKey(agent, session.replace("child", "root")))
-            more = {"parent_session": parent, "reason": "spawn"} if name == "child" else {}
-            store.create(key, owner=owner, **more)
+            is_child = name == "child"
+            store.create(
+                key,
+                owner=owner,
+                parent_session=parent if is_child else None,
+                reason="spawn" if is_child else None,
+            )
             text = f"the output of {key}\n" * 30
             ref = OutputRef(sha256=store.blobs.put(text.encode()), bytes=len(text), kind="text")
             records: list[Record] = [

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from holdfast import __version__, config
 from holdfast.errors import CannotFit, HoldfastError, HoldfastWarning, StoreError, UsageError
 from holdfast.surfaces.cli.app import App, add_common
+from holdfast.surfaces.cli.help import format_groups
 from holdfast.surfaces.cli.terminal import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from holdfast.surfaces.cli.app import Verb
 
@@ -79,6 +80,10 @@ COMMANDS: Final = {
         "verify": "Read everything, change nothing, report damage",
         "repair": "Write a repaired copy of a damaged session beside it",
         "gc": "Delete unreferenced blobs and leftovers of killed writers",
+        "du": "Show how much room sessions and the trash take, the largest first",
+    },
+    "holdfast.surfaces.cli.completion.completion": {
+        "completion": "Print a script that completes commands in bash, zsh or fish",
     },
     "holdfast.surfaces.cli.doctor.doctor": {
         "doctor": "Check the store, the model, the settings and what is installed",
@@ -124,9 +129,35 @@ EXIT_INTERRUPTED = 130
 class _Parser(argparse.ArgumentParser):
     """An argument parser that raises its errors, and names the nearest match."""
 
+    command: argparse.ArgumentParser | None = None
+    """The parser of the command that was named."""
+    helps: Mapping[str, str] | None = None
+    """The help of every command, where none was named."""
+
+    def format_help(self) -> str:
+        """Return the commands in groups; of one command, its options."""
+        if self.helps is None:
+            return super().format_help()
+        formatter = self._get_formatter()
+        for group in self._action_groups:
+            if group.title == "common options":
+                formatter.start_section(group.title)
+                formatter.add_arguments(group._group_actions)
+                formatter.end_section()
+        usage = "usage: holdfast [OPTIONS] COMMAND …\n"
+        return format_groups(self.helps, usage, formatter.format_help())
+
     def error(self, message: str) -> NoReturn:
-        hint = f"see `{self.prog} --help`"
-        if "invalid choice: " in message:
+        hint = f"see `{(self.command or self).prog} --help`"
+        if message.startswith("unrecognized arguments: "):
+            asked = message.partition(": ")[2].split()[0].partition("=")[0]
+            options = [*self._option_string_actions]
+            options += [*self.command._option_string_actions] if self.command else []
+            close = difflib.get_close_matches(asked, options, n=1) if asked[0] == "-" else []
+            hint = f"did you mean `{close[0]}`? {hint}" if close else hint
+        if "invalid choice: " in message and message.startswith(
+            ("argument COMMAND", "argument VERB")
+        ):
             asked = message.split("'")[1]
             known = message.partition("(choose from ")[2].rstrip(")").replace("'", "").split(", ")
             close = difflib.get_close_matches(asked, known, n=2)
@@ -136,7 +167,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    argv = sys.argv[1:] if argv is None else argv
+    argv = _without_help(sys.argv[1:] if argv is None else argv)
     try:
         parser = _build_parser(_command_name(argv))
         args = parser.parse_args(argv)
@@ -148,22 +179,57 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     out = Output(is_json=args.json)
     try:
-        settings = config.load(root=args.root, agent=args.agent)
+        settings = config.load(root=args.root, agent=args.agent, looks_upwards=True)
     except HoldfastError as error:
         out.error(error)
         return EXIT_USAGE
     is_raw = getattr(args, "raw", False)
     out = Output(is_json=args.json, secrets=settings.secrets, is_raw=is_raw)
+    if args.verbose:
+        _start_logging(args.verbose, out)
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: out.warn(str(message))
         warnings.simplefilter("always", HoldfastWarning)
         return _run(args, settings, out)
 
 
+def _without_help(argv: Sequence[str]) -> Sequence[str]:
+    """Turn `help` and `help COMMAND` into the option that asks for the same."""
+    if not argv or argv[0] != "help":
+        return argv
+    return [*argv[1:], "--help"]
+
+
+def _start_logging(verbosity: int, out: Output) -> None:
+    """Write what the library logs to stderr, with secrets masked: `-vv` writes all of it."""
+    import logging
+
+    class Masked(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return out.mask(super().format(record))
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Masked("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    log = logging.getLogger("holdfast")
+    log.handlers = [handler]
+    log.setLevel(logging.INFO if verbosity == 1 else logging.DEBUG)
+
+
+def _log_start(app: App) -> None:
+    import logging
+    import platform
+
+    log = logging.getLogger("holdfast.cli")
+    log.info("holdfast %s, Python %s", __version__, platform.python_version())
+    log.info("the store is %s", app.store.describe())
+
+
 def _run(args: argparse.Namespace, settings: config.Settings, out: Output) -> int:
     try:
         app = App(settings, out, args.owner)
         with app.store:
+            if args.verbose:
+                _log_start(app)
             status: int = args.verb.run(args, app)
         sys.stdout.flush()
     except CannotFit as error:
@@ -218,6 +284,7 @@ def _build_parser(name: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
     parser.set_defaults(verb=None)
     subparsers = parser.add_subparsers(metavar="COMMAND", title="commands")
+    helps = {each: text for commands in COMMANDS.values() for each, text in commands.items()}
     is_known = any(name in commands for commands in COMMANDS.values())
     for module, commands in COMMANDS.items():
         for command, help_ in commands.items():
@@ -234,5 +301,8 @@ def _build_parser(name: str | None) -> argparse.ArgumentParser:
                 verb: Verb = import_module(module).VERBS[command]
                 subparser.epilog = verb.epilog
                 verb.add_arguments(subparser)
+                parser.command = subparser
                 subparser.set_defaults(verb=verb)
+    if not is_known:
+        parser.helps = {**helps, "help": "Show this, or the options of a command"}
     return parser

@@ -78,7 +78,8 @@ def add_common(parser: argparse.ArgumentParser, *, is_default_set: bool) -> None
     group.add_argument(
         "--root",
         default=none,
-        help="the store: a folder or another address (default: HOLDFAST_ROOT, or .sessions)",
+        help="the store: a folder or another address (default: HOLDFAST_ROOT, or .sessions in this "
+        "folder or one above)",
     )
     group.add_argument(
         "--agent", default=none, help="the agent of new sessions (default: HOLDFAST_AGENT, or main)"
@@ -88,5 +89,12 @@ def add_common(parser: argparse.ArgumentParser, *, is_default_set: bool) -> None
         metavar="NAME",
         default=none,
         help="only sessions of this owner, and new ones for it (default: sessions of every owner)",
+    )
+    group.add_argument(
+        "--verbose",
+        "-v",
+        action="count",
+        default=0 if is_default_set else argparse.SUPPRESS,
+        help="write what happens to stderr; -vv writes more",
     )
     group.add_argument("--json", action="store_true", default=no, help="print JSON for programs")

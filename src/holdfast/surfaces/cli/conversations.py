@@ -13,6 +13,7 @@ from holdfast.core.models.messages import Tool, read_tools
 from holdfast.core.models.window import Window
 from holdfast.errors import NoSuchSession, UsageError
 from holdfast.providers.known_models.lookup import window_of
+from holdfast.surfaces.cli.sizes import size
 from holdfast.surfaces.request_preview import model_in, session_records
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 def add_window(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--window", type=int, metavar="N", help="the model's context window in tokens"
+        "--window", type=size, metavar="N", help="the model's context window in tokens"
     )
     parser.add_argument("--model", metavar="NAME", help="count and price as for this model")
 

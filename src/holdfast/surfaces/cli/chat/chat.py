@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import UsageError
 from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.sizes import size
 
 if TYPE_CHECKING:
     import argparse
@@ -42,7 +43,7 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
     system.add_argument("--system-file", metavar="FILE", help="the system prompt, from a file")
     parser.add_argument(
         "--window",
-        type=int,
+        type=size,
         metavar="N",
         help="the context window in tokens, for a model that is not in the catalog",
     )

@@ -111,7 +111,17 @@ def show_overview(reports: Sequence[InspectReport], app: App) -> None:
     )
     out.table(("all, by kind", ">tokens", ">share", ""), bars(kinds, totals.tokens))
     out.line()
-    heads = (">cost", ">calls", ">cuts", ">tokens", "date", "project", "model", "biggest waste")
+    heads = (
+        ">cost",
+        ">calls",
+        ">cuts",
+        ">tokens",
+        "date",
+        "project",
+        "session",
+        "model",
+        "biggest waste",
+    )
     out.table((*heads, "first words"), [_row(report) for report in by_cost(reports)])
     out.line()
     out.line(
@@ -133,6 +143,7 @@ def _row(report: InspectReport) -> Row:
         f"{looked.tokens:,}",
         local_time(looked.started)[:10] if looked.started else "",
         one_line(report.project, _NAME_CHARS),
+        one_line(report.name, _NAME_CHARS),
         one_line(model_cell(report), 2 * _NAME_CHARS),
         f"{tokens:,} {one_line(waste, 2 * _NAME_CHARS)}" if tokens else "",
         Cell(one_line(report.title, _WORDS), "name"),

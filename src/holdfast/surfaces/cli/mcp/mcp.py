@@ -8,6 +8,7 @@ from holdfast.core.history.access import EVERY, Caller, Visibility
 from holdfast.core.log.ids import check_name
 from holdfast.errors import UsageError
 from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.sizes import size
 
 if TYPE_CHECKING:
     import argparse
@@ -39,7 +40,7 @@ def _add_mcp(parser: argparse.ArgumentParser) -> None:
         help="the model that sessions are planned for and compacted with (default: plan for the "
         "model that answered last, and compact without a model)",
     )
-    parser.add_argument("--window", type=int, metavar="N", help="its context window in tokens")
+    parser.add_argument("--window", type=size, metavar="N", help="its context window in tokens")
     parser.add_argument(
         "--words-only", action="store_true", help="search by words alone, without vectors"
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from holdfast.errors import UsageError
 from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.sizes import size
 from holdfast.surfaces.telegram.names import DmScope
 from holdfast.surfaces.telegram.settings import (
     API_BASE,
@@ -41,7 +42,7 @@ def _add_telegram(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the model (default: HOLDFAST_MODEL, or `offline`, which needs no key)",
     )
-    parser.add_argument("--window", type=int, metavar="N", help="its context window in tokens")
+    parser.add_argument("--window", type=size, metavar="N", help="its context window in tokens")
     parser.add_argument("--system", default="", metavar="TEXT", help="the system prompt")
     parser.add_argument(
         "--dm-scope",

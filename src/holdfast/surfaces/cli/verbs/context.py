@@ -19,6 +19,7 @@ from holdfast.surfaces.cli.conversations import (
     conversation,
     system_and_tools,
 )
+from holdfast.surfaces.cli.sizes import size
 from holdfast.surfaces.formatting import count
 from holdfast.surfaces.request_preview import RequestTerms, as_json, preview
 
@@ -58,10 +59,10 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
         "--tools", metavar="FILE", help="a JSON file with the tools, in any provider's format"
     )
     parser.add_argument("--prompt", metavar="TEXT", help="the next message of the user")
-    parser.add_argument("--output", type=int, metavar="N", help="tokens to reserve for the reply")
+    parser.add_argument("--output", type=size, metavar="N", help="tokens to reserve for the reply")
     parser.add_argument(
         "--floor",
-        type=int,
+        type=size,
         default=WINDOW_FLOOR_TOKENS,
         metavar="N",
         help=f"refuse windows below this ({WINDOW_FLOOR_TOKENS:,})",

@@ -14,6 +14,7 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.errors import UsageError
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.sizes import size
 from holdfast.surfaces.formatting import Tone, count, local_time, size_text, without_controls
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _add_history(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--around", metavar="RECORD", help="the messages around this one")
     parser.add_argument(
         "--max-bytes",
-        type=int,
+        type=size,
         default=HISTORY_BYTES_MAX,
         metavar="N",
         help=f"the maximum size of the reply as JSON ({HISTORY_BYTES_MAX:,})",

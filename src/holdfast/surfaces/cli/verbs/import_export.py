@@ -161,7 +161,8 @@ def _import_session(found: Imported, file: str, digest: str, name: str, app: App
     records = _with_origin(found.records, origin)
     is_known = False
     try:
-        app.store.create(key, label=found.label, owner=app.owner or "")
+        began = min((record.ts for record in found.records if record.ts > 0), default=None)
+        app.store.create(key, label=found.label, owner=app.owner or "", created=began)
     except SessionExists:
         is_known = _is_same(key, digest, len(records), app)
         if not is_known:

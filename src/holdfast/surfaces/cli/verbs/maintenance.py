@@ -179,8 +179,45 @@ def _gc(args: argparse.Namespace, app: App) -> int:
     return status
 
 
+# du
+
+
+def _add_du(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--limit", "-n", type=int, default=20, metavar="N", help="rows (20)")
+
+
+def _du(args: argparse.Namespace, app: App) -> int:
+    infos = sorted(app.sessions(), key=lambda info: -info.bytes)
+    with app.out.busy("measuring outputs"):
+        outputs = [app.store.blobs.size(sha256) for sha256 in app.store.blobs]
+    trash = app.store.trash()
+    sums = (
+        ("sessions", len(infos), sum(info.bytes for info in infos)),
+        ("outputs", len(outputs), sum(outputs)),
+        ("trash", len(trash), sum(each.bytes for each in trash)),
+    )
+    if app.out.is_json:
+        sizes = {str(info.key): info.bytes for info in infos[: args.limit]}
+        kinds = {kind: {"count": number, "bytes": size} for kind, number, size in sums}
+        app.out.json({"store": app.store.describe(), **kinds, "largest": sizes})
+        return 0
+    app.out.table(
+        (">size", ">records", "session", "label"),
+        [
+            (size_text(info.bytes), f"{info.records:,}", str(info.key), info.label or info.title)
+            for info in infos[: args.limit]
+        ],
+    )
+    app.out.line()
+    for kind, number, size in sums:
+        app.out.line(f"{size_text(size):>10}  {number:,} {kind}")
+    app.out.note(f"in {app.store.describe()}")
+    return 0
+
+
 VERBS = {
     "verify": Verb(_add_verify, _verify),
     "repair": Verb(_add_repair, _repair),
     "gc": Verb(_add_gc, _gc),
+    "du": Verb(_add_du, _du),
 }

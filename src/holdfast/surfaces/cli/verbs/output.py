@@ -10,6 +10,7 @@ from holdfast.core.limits import EXCERPT_CHARS, REF_CHARS
 from holdfast.engine.outputs import Outputs
 from holdfast.errors import AmbiguousName, NoSuchOutput, StoreError, UsageError
 from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.sizes import size
 from holdfast.surfaces.formatting import size_text
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--offset", type=int, metavar="N", help="start at this character")
     parser.add_argument(
-        "--max-chars", type=int, metavar="N", help=f"at most N characters ({EXCERPT_CHARS})"
+        "--max-chars", type=size, metavar="N", help=f"at most N characters ({EXCERPT_CHARS})"
     )
     parser.add_argument(
         "-o", dest="file", metavar="FILE", help="write the whole output to a new file (-: stdout)"

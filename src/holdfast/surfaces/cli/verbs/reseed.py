@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.core.history.access import OPERATOR
 from holdfast.surfaces.cli.app import App, Verb
+from holdfast.surfaces.cli.sizes import size
 
 if TYPE_CHECKING:
     import argparse
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
 
 def _add_reseed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION")
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument("--max-chars", type=int, metavar="N", help="at most N characters (12,288)")
-    size.add_argument("--max-tokens", type=int, metavar="N", help="at most N tokens")
-    size.add_argument(
-        "--window", type=int, metavar="N", help="scale to a backend with a window of N tokens"
+    bound = parser.add_mutually_exclusive_group()
+    bound.add_argument("--max-chars", type=size, metavar="N", help="at most N characters (12,288)")
+    bound.add_argument("--max-tokens", type=size, metavar="N", help="at most N tokens")
+    bound.add_argument(
+        "--window", type=size, metavar="N", help="scale to a backend with a window of N tokens"
     )
     parser.add_argument(
         "--for",

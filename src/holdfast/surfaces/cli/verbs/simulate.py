@@ -29,6 +29,7 @@ from holdfast.surfaces.cli.conversations import (
     add_window,
     conversations,
 )
+from holdfast.surfaces.cli.sizes import size
 from holdfast.surfaces.formatting import bar, count
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--static",
-        type=int,
+        type=size,
         default=STATIC_TOKENS,
         metavar="N",
         help=f"tokens of the system prompt and tools ({STATIC_TOKENS:,})",

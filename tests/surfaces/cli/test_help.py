@@ -1,0 +1,173 @@
+"""Manners of the command line: help, hints, near misses, the store above, times of the source."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.cli import run_in_process
+
+import holdfast
+from holdfast.surfaces.cli import COMMANDS
+from holdfast.surfaces.cli.completion.completion import options_by_command
+from holdfast.surfaces.cli.help import GROUPS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAMES = [name for commands in COMMANDS.values() for name in commands]
+SOURCE = Path(holdfast.__file__).parent
+NOT_OURS = {"--no-deps"}
+"""Options of other programs that a hint names."""
+
+
+@pytest.fixture(autouse=True)
+def _root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HOLDFAST_ROOT", raising=False)
+
+
+def test_help_shows_every_command_once_in_a_group(capfd: pytest.CaptureFixture[str]) -> None:
+    """The common ones first; `holdfast`, `--help` and `help` say the same."""
+    shown = run_in_process(["help"], capfd)
+    assert shown.status == 0
+    assert run_in_process([], capfd).out == run_in_process(["--help"], capfd).out == shown.out
+    for name in NAMES:
+        assert len(re.findall(rf"^  {name} ", shown.out, re.MULTILINE)) == 1, name
+    assert next(iter(GROUPS)) == "start here"
+    assert {name for names in GROUPS.values() for name in names} <= {*NAMES, "help"}
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80, 200])
+def test_help_breaks_no_word(
+    columns: int, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    words = set(run_in_process(["help"], capfd).out.split())
+    helps = " ".join(text for commands in COMMANDS.values() for text in commands.values())
+    assert set(helps.split()) <= words
+
+
+def test_help_of_a_command_is_its_own_help(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run_in_process(["help", "inspect"], capfd).out.startswith("usage: holdfast inspect")
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        (["inspect", "x", "--htlm", "r"], "did you mean `--html`?"),
+        (["sessions", "--lmit", "3"], "did you mean `--limit`?"),
+        (["sessions", "--jsn"], "did you mean `--json`?"),
+        (["inspct"], "did you mean `inspect`?"),
+    ],
+)
+def test_a_near_miss_is_named(
+    asked: list[str], meant: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done = run_in_process(asked, capfd)
+    assert done.status == 2
+    assert meant in done.err
+
+
+def test_a_wrong_choice_of_an_option_is_no_unknown_command(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    done = run_in_process(["completion", "tcsh"], capfd)
+    assert done.status == 2
+    assert "unknown command" not in done.err
+
+
+def test_the_store_is_found_above(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As git does; messages name the whole path."""
+    run_in_process(["new", "--id", "here"], capfd)
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    assert run_in_process(["sessions", "--json"], capfd).json[0]["session"] == "here"
+    assert run_in_process(["du", "--json"], capfd).json["store"] == str(tmp_path / ".sessions")
+    assert not (inner / ".sessions").exists()
+
+
+def test_a_store_of_another_user_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.config import find_root
+
+    (tmp_path / ".sessions").mkdir()
+    assert find_root(str(tmp_path)) == str(tmp_path / ".sessions")
+    monkeypatch.setattr(os, "getuid", lambda: 12_345)
+    assert find_root(str(tmp_path)) == ""
+
+
+def test_an_import_keeps_the_times_of_its_source(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A session of January is not `just now`, and the newest session stays the newest."""
+    lines = [
+        {
+            "type": kind,
+            "uuid": f"u{place}",
+            "sessionId": "january",
+            "timestamp": f"2026-01-05T10:00:0{place}.000Z",
+            "message": {"role": kind, "content": "hello"},
+        }
+        for place, kind in enumerate(("user", "assistant"))
+    ]
+    file = tmp_path / "january.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run_in_process(["new", "--id", "today"], capfd)
+    assert run_in_process(["import", str(file)], capfd).status == 0
+    rows = run_in_process(["sessions", "--json"], capfd).json
+    assert [row["session"] for row in rows] == ["today", "january"]
+
+
+def test_verbose_writes_the_log_of_the_library(capfd: pytest.CaptureFixture[str]) -> None:
+    done = run_in_process(["sessions", "-v"], capfd)
+    assert done.status == 0
+    assert "INFO holdfast" in done.err
+    assert "INFO" not in run_in_process(["sessions"], capfd).err
+
+
+def hints() -> Iterator[tuple[str, str]]:
+    """Yield (module, text) for every hint in the source."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            given: ast.expr | None = None
+            if (isinstance(node, ast.keyword) and node.arg == "hint") or (
+                isinstance(node, ast.Assign) and "hint" in ast.unparse(node.targets[0])
+            ):
+                given = node.value
+            if given is not None:
+                texts = (part.value for part in ast.walk(given) if isinstance(part, ast.Constant))
+                text = " ".join(text for text in texts if isinstance(text, str))
+                yield str(path.relative_to(SOURCE)), text
+
+
+def test_every_hint_names_an_option_that_its_command_has() -> None:
+    """A hint of a command's module names options of its commands, or the command that it is of."""
+    options = options_by_command()
+    every = {option for found in options.values() for option in found} | {"--help"}
+    modules = {
+        "surfaces/cli/" + module.removeprefix("holdfast.surfaces.cli.").replace(".", "/") + ".py": [
+            *commands
+        ]
+        for module, commands in COMMANDS.items()
+    }
+    wrong, seen = [], 0
+    for module, text in hints():
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text):
+            seen += 1
+            named = [name for name in NAMES if f"holdfast {name}" in text]
+            commands = [*named, *modules.get(module, [])]
+            known = {each for name in commands for each in options[name]} or every
+            if option not in known | {"--help"} | NOT_OURS:
+                wrong.append((module, option, text[:80]))
+    assert seen > 15
+    assert wrong == []
