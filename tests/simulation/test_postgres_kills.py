@@ -113,21 +113,29 @@ def _assert_batches_are_whole(by_writer: dict[str, list[list[int]]]) -> None:
 SESSIONS, MESSAGES = (200, 10) if is_whole() else (4, 3)
 LEASE_SECONDS, SHORT_SECONDS = 5.0, 0.1
 """Of a turn that ends in time on any machine, and of one that is to outlive its lease."""
+SLOW = 1
+"""The number of the process that is slow; number 0 is killed."""
 
 
 def _answer(pipe: Connection, address: str, number: int, is_fenced: bool) -> None:
-    """Answer open messages of all sessions, sometimes for longer than a lease lasts."""
-    chance = random.Random(number)
+    """Answer open messages of all sessions; the slow process outlives every other lease.
+
+    The slow one begins, and no two are slow at the same time: each would wait for the other.
+    """
+    chance, turns = random.Random(number), 0
     with PostgresStore(address, connections_max=2) as store:
         keys = [SessionKey("main", f"s{n}") for n in range(SESSIONS)]
+        while number != SLOW and not any(list(store.read(key))[1:] for key in keys):
+            time.sleep(0.01)
         while keys:
-            key, is_slow = chance.choice(keys), chance.random() < 0.3
+            key, is_slow = chance.choice(keys), number == SLOW and turns % 2 == 0
             seconds = SHORT_SECONDS if is_slow else LEASE_SECONDS
             try:
                 token = store.leases.acquire(key, f"{number}.{chance.random()}", seconds)
             except TurnInProgress:
                 time.sleep(0.005)
                 continue
+            turns += 1
             fence = token if is_fenced else None
             try:
                 texts = [str(getattr(record, "content", "")) for record in store.read(key)]
@@ -138,7 +146,7 @@ def _answer(pipe: Connection, address: str, number: int, is_fenced: bool) -> Non
                 turn = f"{done}.{token}"
                 store.append(key, [User(content=f"begin {turn}")], expect=ANY_HEAD, token=fence)
                 if is_slow:
-                    _outlive(store, key, token)
+                    _outlive(store, key)
                 store.append(key, [User(content=f"end {turn}")], expect=ANY_HEAD, token=fence)
             except LeaseLost:
                 continue
@@ -147,13 +155,10 @@ def _answer(pipe: Connection, address: str, number: int, is_fenced: bool) -> Non
     pipe.send("done")
 
 
-def _outlive(store: PostgresStore, key: SessionKey, token: int) -> None:
-    """Go on until another holder has the lease, or nobody else is at work."""
-    until = time.monotonic() + LEASE_SECONDS
-    while time.monotonic() < until:
-        found = store.leases.current(key)
-        if found is not None and found.token != token:
-            return
+def _outlive(store: PostgresStore, key: SessionKey) -> None:
+    """Go on until another holder has written, or nobody else has anything to answer."""
+    head, until = store.head(key), time.monotonic() + 20
+    while store.head(key) == head and time.monotonic() < until:
         time.sleep(0.01)
 
 

@@ -49,8 +49,8 @@ _CONNECTIONS_MAX: Final = 4
 """Of a store: many tests leave theirs open until they end."""
 _OPEN_MAX: Final = 20
 """Stores of a test that are connected while they rest."""
-_TABLES: Final = """SELECT tablename FROM pg_tables
-  WHERE schemaname = %s AND tablename <> 'version'"""
+_TABLES: Final = """SELECT schemaname, tablename FROM pg_tables
+  WHERE schemaname = ANY(%s) AND tablename <> 'version'"""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -98,8 +98,10 @@ def contents(every_store: Contents) -> Contents:
 
 
 @pytest.fixture(scope="session")
-def postgres_schemas(postgres_server: PostgresServer) -> Schemas:
-    return Schemas(postgres_server.address)
+def postgres_schemas(postgres_server: PostgresServer) -> Iterator[Schemas]:
+    schemas = Schemas(postgres_server.address)
+    yield schemas
+    schemas.disconnect()
 
 
 class Schemas:
@@ -114,6 +116,8 @@ class Schemas:
         self._opened: list[Callable[[], None]] = []
         self._lost: deque[object] = deque()
         """Stores in memory that nobody refers to any more."""
+        self._connection: psycopg.Connection | None = None
+        """Kept: the server starts a process for each."""
 
     def stand_in_for(self, cls: type[SessionStore], patch: pytest.MonkeyPatch) -> None:
         """Make a database of each object of a class that is made from now on."""
@@ -158,16 +162,31 @@ class Schemas:
         schemas = [self._used.pop(place) for place in places if place in self._used]
         if not schemas:
             return
-        with psycopg.connect(self._address, autocommit=True) as connection:
-            for schema in schemas:
-                for (table,) in connection.execute(_TABLES, [schema]).fetchall():
-                    connection.execute(f'DELETE FROM "{schema}"."{table}"'.encode())
+        try:
+            self._delete_rows(schemas)
+        except psycopg.OperationalError:  # a test restarted the server
+            self.disconnect()
+            self._delete_rows(schemas)
         self._free += schemas
+
+    def _delete_rows(self, schemas: list[str]) -> None:
+        if self._connection is None:
+            self._connection = psycopg.connect(self._address, autocommit=True)
+        found = self._connection.execute(_TABLES, [schemas]).fetchall()
+        deletes = [f'DELETE FROM "{schema}"."{table}"' for schema, table in found]
+        if deletes:
+            self._connection.execute(";".join(deletes).encode())
+
+    def disconnect(self) -> None:
+        """Close the connection; it is made again when it is needed."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
 
     def read_rows(self, root: str | os.PathLike[str]) -> Iterator[tuple[str, bytes]]:
         schema = self._used.get(os.path.realpath(root))
         with psycopg.connect(self._address) as connection:
-            for (table,) in connection.execute(_TABLES, [schema]).fetchall():
+            for _, table in connection.execute(_TABLES, [[schema]]).fetchall():
                 query = f'SELECT * FROM "{schema}"."{table}"'
                 rows = connection.execute(query.encode(), binary=True).fetchall()
                 values = [value for row in rows for value in row]

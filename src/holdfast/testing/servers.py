@@ -227,13 +227,25 @@ class S3Server:
         }
 
     def bucket(self, name: str) -> str:
-        """Make a bucket, and return its address."""
+        """Make a bucket, and return its address; by then it has stored something.
+
+        The first object of a bucket makes the server allocate volumes, which it refuses for a while
+        after its start.
+        """
         folder = f"http://127.0.0.1:{self._filer_port}/buckets/{name}/"
+        self._ask(folder, "POST")
+        self._ask(f"{folder}probe", "PUT", b"probe")
+        self._ask(f"{folder}probe", "DELETE")
+        return f"s3://{name}"
+
+    def _ask(self, url: str, method: str, data: bytes | None = None) -> None:
+        """Repeat a request until it is answered."""
+        request = urllib.request.Request(url, data, method=method)  # noqa: S310 (it is our server)
         deadline = time.monotonic() + _START_SECONDS
         while True:
             try:
-                with urllib.request.urlopen(urllib.request.Request(folder, method="POST")):
-                    return f"s3://{name}"
+                with urllib.request.urlopen(request):  # noqa: S310
+                    return
             except OSError as error:
                 if not self.is_running or time.monotonic() > deadline:
                     raise ServerUnavailable(
