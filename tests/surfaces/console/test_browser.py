@@ -42,6 +42,7 @@ PAGES = (
     f"{SESSION}/context/request",
     f"{SESSION}/context/changes",
     f"{SESSION}/compaction",
+    f"{SESSION}/branches",
 )
 WAIT = 90_000
 """Milliseconds, on a machine that is busy."""

@@ -12,6 +12,7 @@ from html import unescape
 from html.parser import HTMLParser
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import pytest
 from tests.shared_data import need_data
@@ -20,7 +21,15 @@ from tests.surfaces.console.stores import HOSTILE, USAGE, fill, fill_long
 from tests.surfaces.http.servers import BASE, serving, token_for
 
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.records import Assistant, Compaction, ModelChange, User
+from holdfast.core.log.records import (
+    Assistant,
+    Compaction,
+    InjectedContext,
+    ModelChange,
+    Rewind,
+    Undo,
+    User,
+)
 from holdfast.importers import detect
 from holdfast.importers import read as read_transcript
 from holdfast.ports import ANY_HEAD, NewMessage
@@ -199,6 +208,21 @@ def test_two_owners_never_meet(store: SessionStore) -> None:
     bobs = SessionKey("main", "bobs")
     messages = store.queues.messages("inbox", owner="bob", limit=10)
     head = store.head(bobs)
+    notes = store.notes("main", "bob")
+    (file,) = notes.files()
+    written = notes.data(file.path)
+    fields = {
+        "content": "x",
+        "key": "k",
+        "record": "cut0",
+        "reason": "x",
+        "text": "x",
+        "token": "x",
+        "to": "user0",
+        "focus": "x",
+        "path": file.path,
+        "before": written.decode(),
+    }
 
     async def scenario() -> None:
         async with serving(store, ann_settings, bob_settings) as client:
@@ -216,9 +240,7 @@ def test_two_owners_never_meet(store: SessionStore) -> None:
                     route.method,
                     route.path.format(**names),
                     headers={**cookie, **FORM, "origin": BASE},
-                    content=b"content=x&key=k&record=cut0&reason=x&text=x&token=x"
-                    if route.method == "POST"
-                    else None,
+                    content=urlencode(fields) if route.method == "POST" else None,
                 )
                 assert "bobs" not in answer.text.replace("/s/main/bobs", ""), route.path
                 assert "bobsecretword" not in answer.text, route.path
@@ -235,6 +257,7 @@ def test_two_owners_never_meet(store: SessionStore) -> None:
 
     run(scenario)
     assert store.head(bobs) == head
+    assert notes.data(file.path) == written
     assert store.queues.messages("inbox", owner="bob", limit=10) == messages
 
 
@@ -728,5 +751,153 @@ def test_warnings_speak_of_the_page(store: SessionStore) -> None:
                 text = (await client.get(f"/s/main/{key.session}/context{rest}")).text
                 assert words in text
                 assert "(--window)" not in text
+
+    run(scenario)
+
+
+async def post(client: httpx2.AsyncClient, address: str, **fields: str) -> httpx2.Response:
+    """Send a form of the console."""
+    headers = {**FORM, "origin": BASE}
+    return await client.post(address, content=urlencode(fields), headers=headers)
+
+
+def talk(store: SessionStore, name: str, turns: int) -> SessionKey:
+    """Make a session of some turns, ten minutes from each other."""
+    key = SessionKey("main", name)
+    store.create(key)
+    records: list[Record] = [ModelChange(id="m", model="claude-sonnet-4-5", window=24_000)]
+    for number in range(turns):
+        ts = 1_767_600_000.0 + 600 * number
+        question = f"question {number}: use port {8_000 + number} for the heron. " * 20
+        records.append(User(id=f"u{number}", ts=ts, content=question))
+        records.append(
+            Assistant(
+                id=f"a{number}",
+                ts=ts,
+                content=f"answer {number}: the heron stands in the water and waits. " * 40,
+                model="claude-sonnet-4-5",
+                provider="anthropic",
+                usage=USAGE,
+            )
+        )
+    store.append(key, records, expect=ANY_HEAD)
+    return key
+
+
+def test_a_compaction_is_made_again_and_compared(store: SessionStore) -> None:
+    """With a focus, in place of the one before; both can be compared line by line."""
+    key = talk(store, "cuts", 12)
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            here = f"/s/main/{key.session}/compaction"
+            made = await post(client, f"{here}/run", focus="ports")
+            assert made.status_code == 303, made.text
+            (first,) = cuts(store, key)
+            again = await post(client, f"{here}/run", record=first, focus="the heron")
+            assert again.status_code == 303, again.text
+            _first, second = cuts(store, key)
+            undone = [record.target for record in store.read(key) if isinstance(record, Undo)]
+            assert undone == [first]
+            page = (await client.get(f"{here}?record={first}")).text
+            assert f"record={second}&amp;other={first}" in page
+            compared = (await client.get(f"{here}?record={second}&other={first}")).text
+            read(compared, of=here)
+            assert "Two compactions" in compared
+            assert compared.index(first) < compared.index(second), "the older one is on the left"
+            assert (await post(client, f"{here}/run", record="nothing")).status_code == 404
+            small = talk(store, "small", 1)
+            none = await post(client, f"/s/main/{small.session}/compaction/run")
+            assert none.status_code == 409
+            assert "nothing was compacted" in none.text
+
+    run(scenario)
+
+
+def cuts(store: SessionStore, key: SessionKey) -> list[str]:
+    return [record.id for record in store.read(key) if isinstance(record, Compaction)]
+
+
+def test_notes_are_edited_as_files(store: SessionStore) -> None:
+    """A file is written if it is what the reader saw; secrets neither leave nor enter by it."""
+    value = "correct-horse-battery-77"
+    notes = store.notes("main", "")
+    notes.append(["the heron likes <b>shallow</b> water"])
+    notes.put("secret.md", None, f"- the password is {value}\n".encode())
+    path = next(file.path for file in notes.files() if file.path != "secret.md")
+    before = notes.data(path).decode()
+
+    async def scenario() -> None:
+        async with serving(store, secrets={"PASSWORD": value}) as client:
+            page = (await client.get(f"/memory?citation={path}")).text
+            read(page, of=path)
+            field = re.search(r'<textarea name="before"[^>]*>\n(.*?)</textarea>', page, re.DOTALL)
+            assert field is not None
+            assert unescape(field[1]) == before
+            hidden = (await client.get("/memory?citation=secret.md")).text
+            assert "textarea" not in hidden.partition("Files of notes")[0]
+            after = before.replace("shallow", "deep")
+            asked = {"path": path, "before": before.replace("\n", "\r\n")}
+            saved = await post(client, "/memory/files", **asked, text=after.replace("\n", "\r\n"))
+            assert saved.status_code == 303, saved.text
+            assert notes.data(path).decode() == after
+            assert (await post(client, "/memory/files", **asked, text="x")).status_code == 409
+            asked["before"] = after
+            assert (await post(client, "/memory/files", **asked, text=value)).status_code == 400
+            for other in ("secret.md", "../x", "nothing.md", "/etc/passwd"):
+                asked = {"path": other, "before": "", "text": "x"}
+                assert (await post(client, "/memory/files", **asked)).status_code == 404, other
+            assert notes.data(path).decode() == after
+
+    run(scenario)
+
+
+def test_a_branch_is_switched_to(store: SessionStore) -> None:
+    """What a rewind left is listed, and a button goes on from it."""
+    key = talk(store, "tree", 3)
+    store.append(key, [Rewind(id="back", to="a0")], expect=ANY_HEAD)
+    store.append(key, [User(id="other", content="another way")], expect=ANY_HEAD)
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            here = f"/s/main/{key.session}"
+            page = (await client.get(f"{here}/branches")).text
+            assert "another way" in page
+            assert "question 2" in page
+            assert 'value="a2"' in page
+            assert "another way" in (await client.get(here)).text
+            assert (await post(client, f"{here}/branches/switch", to="a2")).status_code == 303
+            now = (await client.get(here)).text
+            assert "question 2" in now
+            assert "another way" not in now
+            assert (await post(client, f"{here}/branches/switch", to="no")).status_code == 404
+
+    run(scenario)
+
+
+def test_time_has_costs_gaps_and_windows(store: SessionStore) -> None:
+    """Each is a mark in the picture, words on its column, and a number in the table."""
+    key = talk(store, "time", 3)
+    store.append(
+        key,
+        [
+            ModelChange(id="n", model="claude-sonnet-4-5", window=20_000),
+            InjectedContext(id="c", text="the heron is grey", source="memory"),
+            Assistant(id="z", ts=1_767_700_000.0, content="x", usage=USAGE),
+        ],
+        expect=ANY_HEAD,
+    )
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            text = (await client.get(f"/s/main/{key.session}/context/time")).text
+            read(text, of="time")
+            assert text.count("idle for 10 min") == 2 * 2 + 2, "in the title, the label, the table"
+            assert text.count('class="idle"') == 3
+            assert text.count('class="turned"') == 2
+            assert "cost so far: $" in text
+            assert "74% of the input came from the prompt cache" in text
+            now = (await client.get(f"/s/main/{key.session}/context")).text
+            assert "the heron is grey" in now.partition("Recalled and added to turns")[2]
 
     run(scenario)

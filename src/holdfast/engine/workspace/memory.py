@@ -13,7 +13,7 @@ from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.memory.search import Memory
 from holdfast.engine.workspace.base import MAY_READ
-from holdfast.errors import PathRejected
+from holdfast.errors import NoteChanged, PathRejected
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
@@ -83,6 +83,39 @@ class WorkspaceMemory:
             return GivenReply(self._base.encode(reply), "Allowed: the caller's own notes.")
 
         return self._base.reply("note", "", give, field="text")
+
+    def source(self, path: str) -> str | None:
+        """Return a file of the caller's notes as it is, for an editor.
+
+        None where it cannot be edited: it is no such file, it is no text, or it holds a secret,
+        which is not shown and would be lost.
+        """
+        notes = self._notes()
+        if path not in {file.path for file in notes.files()}:
+            return None
+        try:
+            text = notes.data(path).decode()
+        except UnicodeDecodeError:
+            return None
+        return text if self._base.redactor.text(text) == text else None
+
+    def edit(self, path: str, before: str, after: str) -> str:
+        """Write a file of the caller's notes that still is `before`."""
+
+        def give() -> GivenReply:
+            if self.source(path) is None:
+                raise RequestRefused("not_found", "there is no such file of notes to edit")
+            if self._base.redactor.text(after) != after:
+                raise RequestRefused("invalid", "the text holds a secret; leave that out")
+            try:
+                self._notes().put(path, before.encode(), after.encode())
+            except NoteChanged:
+                raise RequestRefused(
+                    "conflict", "the file was changed meanwhile; read it again"
+                ) from None
+            return GivenReply(self._base.encode({"path": path}), "Allowed: the caller's own notes.")
+
+        return self._base.reply("note", path, give, field="path")
 
     def _notes(self) -> Notes:
         base = self._base

@@ -9,6 +9,7 @@ from holdfast.surfaces.console import inbox, memory, sessions
 from holdfast.surfaces.console.layout import problem_page
 from holdfast.surfaces.console.login import login_routes
 from holdfast.surfaces.console.session_pages import (
+    branches,
     compaction,
     context,
     conversation,
@@ -44,6 +45,7 @@ def console_pages(server: HttpServer) -> tuple[Route, ...]:
         *what_if.ROUTES,
         *timeline.ROUTES,
         *compaction.ROUTES,
+        *branches.ROUTES,
         *inbox.ROUTES,
         *memory.ROUTES,
         *login_routes(server),

@@ -26,6 +26,7 @@ _TABS: Final = (
     ("/context/time", "Over time"),
     ("/context/request", "Request"),
     ("/compaction", "Compaction"),
+    ("/branches", "Branches"),
 )
 _KEYS: Final = (
     ("?", "these keys"),

@@ -20,7 +20,7 @@ from holdfast.surfaces.console.layout import (
 from holdfast.surfaces.console.sessions import select
 from holdfast.surfaces.formatting import size_text
 from holdfast.surfaces.http.memory import NoteBody
-from holdfast.surfaces.http.route import HttpQuery, Route, text_answer
+from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route, text_answer
 
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _HITS: Final = 12
 """Passages that a search shows."""
+_EDIT_CHARS_MAX: Final = 8_000
+"""Characters of a file that can be edited here: it is on the page three times."""
 _FILES: Final = 200
 """Files of notes in the list."""
 
@@ -80,6 +82,37 @@ def show_memory(call: HttpCall) -> HttpAnswer:
     return page("Memory", *body, here="/memory")
 
 
+class EditForm(JsonBody, frozen=True):
+    """A file of notes in other words."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+    before: Annotated[str, msgspec.Meta(max_length=_EDIT_CHARS_MAX)]
+    """The file as the form had it: a change meanwhile is not overwritten."""
+    text: Annotated[str, msgspec.Meta(max_length=_EDIT_CHARS_MAX)]
+
+
+def _edit_form(path: str, text: str) -> Html:
+    return tag(
+        "form",
+        tag("input", type="hidden", name="path", value=path),
+        tag("textarea", f"\n{text}", name="before", hidden=True, aria_hidden="true", tabindex="-1"),
+        tag("label", f"Edit {gist(path, 120)}", for_="edit"),
+        tag("textarea", f"\n{text}", id="edit", name="text", rows=16),
+        tag("button", "Save the file"),
+        method="post",
+        action="/memory/files",
+        class_="send",
+    )
+
+
+def edit_notes(call: HttpCall) -> HttpAnswer:
+    """Write a file of notes."""
+    form: EditForm = call.body
+    before, after = (value.replace("\r\n", "\n") for value in (form.before, form.text))
+    text_answer(call.workspace.memory.edit(form.path, before, after))
+    return see_other(f"/memory?{_query(form.path)}")
+
+
 def _decode(text: str) -> Json:
     found: Json = msgspec.json.decode(bytes(text_answer(text).value))
     return found
@@ -87,7 +120,15 @@ def _decode(text: str) -> Json:
 
 def _passage(call: HttpCall, citation: str) -> Html:
     found = _decode(call.workspace.memory.get(citation))
-    return tag("section", tag("h2", gist(citation, 120)), long_text(str(found.get("text", ""))))
+    text = call.workspace.memory.source(citation) if call.client.may("write") else None
+    # A browser sends other line ends than it was given.
+    is_short = text is not None and len(text) <= _EDIT_CHARS_MAX and "\r" not in text
+    return tag(
+        "section",
+        tag("h2", gist(citation, 120)),
+        long_text(str(found.get("text", ""))),
+        _edit_form(citation, text) if text is not None and is_short else None,
+    )
 
 
 def _hits(call: HttpCall, query: MemoryQuery) -> Html:
@@ -162,6 +203,16 @@ ROUTES: Final = (
         "text/html",
         scope="write",
         body=NoteBody,
+        problem_page=problem_page,
+    ),
+    Route(
+        "POST",
+        "/memory/files",
+        "Edit a file of notes",
+        edit_notes,
+        "text/html",
+        scope="write",
+        body=EditForm,
         problem_page=problem_page,
     ),
 )

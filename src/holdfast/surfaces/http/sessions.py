@@ -196,7 +196,7 @@ def _fork(call: HttpCall) -> HttpAnswer:
     return HttpAnswer(row_of(call.store.info(new), call, {}), 201)
 
 
-def _rewind(call: HttpCall) -> HttpAnswer:
+def rewind_session(call: HttpCall) -> HttpAnswer:
     body: RewindBody = call.body
     key = call.session(to_change=True)
     with _quiet_session(call, key) as session:
@@ -302,7 +302,7 @@ ROUTES: Final = (
         "POST",
         f"{_SESSION}/rewind",
         "Move the head back; later records stay readable",
-        _rewind,
+        rewind_session,
         RewoundTo,
         scope="write",
         body=RewindBody,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -15,25 +16,13 @@ from holdfast.core.log.records import (
     text_of,
     tool_calls,
 )
-from holdfast.surfaces.console.html import Html, tag
-from holdfast.surfaces.console.layout import (
-    facts,
-    gist,
-    long_text,
-    moment,
-    number,
-    page,
-    problem_page,
-    row,
-    see_other,
-    session_path,
-    table,
-    tokens,
-)
+from holdfast.surfaces.console import layout
+from holdfast.surfaces.console.html import Html, join, tag
+from holdfast.surfaces.console.layout import moment, number, session_path, tokens
 from holdfast.surfaces.console.plans import heading
 from holdfast.surfaces.formatting import money
 from holdfast.surfaces.http.problems import Problem
-from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route
+from holdfast.surfaces.http.route import HttpQuery, JsonBody, Route, text_answer
 from holdfast.surfaces.http.sessions import undo_change
 
 if TYPE_CHECKING:
@@ -56,6 +45,16 @@ class CutQuery(HttpQuery, frozen=True):
 
     record: Annotated[str, msgspec.Meta(max_length=200)] = ""
     """Empty for the newest."""
+    other: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    """Another compaction to compare it with."""
+
+
+class CompactForm(JsonBody, frozen=True):
+    """A compaction to make."""
+
+    focus: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+    record: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    """The compaction that is undone first, so that it is made again."""
 
 
 class UndoForm(JsonBody, frozen=True):
@@ -70,6 +69,9 @@ def show_compaction(call: HttpCall) -> HttpAnswer:
     cuts = _newest_cuts(call, key)
     title, top = heading(call, key, "/compaction")
     chosen = _choose(call, key, cuts, query.record)
+    other = _choose(call, key, cuts, query.other) if query.other else None
+    if isinstance(chosen, Compaction) and isinstance(other, Compaction):
+        return layout.page(title, top, _compare(call, key, chosen, other))
     body: list[object] = [top, tag("h2", "What was cut last, and why")]
     if chosen is None:
         body.append(tag("p", "Nothing was cut yet."))
@@ -79,17 +81,75 @@ def show_compaction(call: HttpCall) -> HttpAnswer:
         body.append(_show_prune(call, key, chosen))
     if cuts:
         rows = [
-            row(
+            layout.row(
                 tag("a", cut.id, href=session_path(key, "/compaction", record=cut.id)),
                 cut.kind,
                 moment(cut.ts),
                 _sizes(cut),
                 call.workspace.mask(cut.reason or ""),
+                _compare_link(key, chosen, cut),
             )
             for cut in cuts
         ]
-        body.append(table(("record", "kind", "when", "size", "why"), rows, "Cuts, newest first"))
-    return page(title, *body)
+        heads = ("record", "kind", "when", "size", "why", "compare")
+        body.append(layout.table(heads, rows, "Cuts, newest first"))
+    if call.client.may("write"):
+        body.append(_compact_form(key, None))
+    return layout.page(title, *body)
+
+
+def _compare_link(key: SessionKey, chosen: Record | None, cut: Compaction | Prune) -> Html | str:
+    """The way to compare a compaction with the one that is shown."""
+    if not isinstance(cut, Compaction) or not isinstance(chosen, Compaction) or cut is chosen:
+        return ""
+    if cut.id == chosen.id:
+        return ""
+    address = session_path(key, "/compaction", record=cut.id, other=chosen.id)
+    return tag("a", "with the one above", href=address, aria_label=f"with the one above: {cut.id}")
+
+
+def _compare(call: HttpCall, key: SessionKey, old: Compaction, new: Compaction) -> Html:
+    """Two compactions: their sizes, and the lines that one has and the other has not."""
+    if (old.ts, old.id) > (new.ts, new.id):
+        old, new = new, old
+    mask = call.workspace.mask
+    texts = [mask(cut.summary)[:_SUMMARY_CHARS].splitlines() for cut in (old, new)]
+    known = [{line.strip() for line in text} for text in texts]
+    sides = []
+    for title, cut, text, others, sign in (
+        ("Older", old, texts[0], known[1], "-"),
+        ("Newer", new, texts[1], known[0], "+"),
+    ):
+        lines = [
+            tag(
+                "li",
+                f"{sign} ",
+                tag("b", line),
+                class_="change in" if sign == "+" else "change out",
+            )
+            if line.strip() not in others
+            else tag("li", line, class_="same")
+            for line in text
+            if line.strip()
+        ]
+        sides.append(
+            tag(
+                "section",
+                tag("h3", f"{title}: ", _cut_link(key, cut)),
+                layout.facts(
+                    ("when", moment(cut.ts)),
+                    ("size", _sizes(cut)),
+                    ("why", mask(cut.reason or "not said")),
+                    ("lines of its own", number(sum(row.strip() not in others for row in text))),
+                ),
+                tag("ol", *lines, class_="lines"),
+            )
+        )
+    return join(tag("h2", "Two compactions, line by line"), tag("div", *sides, class_="sides"))
+
+
+def _cut_link(key: SessionKey, cut: Compaction) -> Html:
+    return tag("a", cut.id, href=session_path(key, "/compaction", record=cut.id))
 
 
 def _newest_cuts(call: HttpCall, key: SessionKey) -> list[Compaction | Prune]:
@@ -125,11 +185,11 @@ def _show_cut(call: HttpCall, key: SessionKey, cut: Compaction) -> Html:
     before = _before(call, key, cut)
     return tag(
         "section",
-        facts(
+        layout.facts(
             ("when", moment(cut.ts)),
             ("why", tag("b", mask(cut.reason or "not said"), id="why")),
             ("size", _sizes(cut)),
-            ("made by", gist(mask(cut.model or ""), 60) or cut.method or "not said"),
+            ("made by", layout.gist(mask(cut.model or ""), 60) or cut.method or "not said"),
             ("cost", money(cut.cost) if cut.cost is not None else "not stated"),
             ("window", tokens(cut.window) if cut.window else "any"),
         ),
@@ -151,11 +211,12 @@ def _show_cut(call: HttpCall, key: SessionKey, cut: Compaction) -> Html:
             tag(
                 "section",
                 tag("h3", "After: what stands for it"),
-                long_text(mask(cut.summary)[:_SUMMARY_CHARS]),
+                layout.long_text(mask(cut.summary)[:_SUMMARY_CHARS]),
             ),
             class_="sides",
         ),
         _undo_form(key, cut) if call.client.may("write") else None,
+        _compact_form(key, cut) if call.client.may("write") else None,
     )
 
 
@@ -173,18 +234,22 @@ def _before(call: HttpCall, key: SessionKey, cut: Compaction) -> list[Record]:
 def _speech_row(call: HttpCall, key: SessionKey, record: Record) -> Html:
     content = record.content if isinstance(record, User | Assistant | ToolResult) else None
     calls = "".join(f" → {block.get('name')}" for block in tool_calls(content))
-    words = gist(call.workspace.mask(f"{text_of(content)[:4_000]}{calls}"), 200)
+    words = layout.gist(call.workspace.mask(f"{text_of(content)[:4_000]}{calls}"), 200)
     name = record.name if isinstance(record, ToolResult) else None
     return tag(
         "li",
-        tag("span", f"{record.kind} {gist(call.workspace.mask(name or ''), 40)} ", class_="kind"),
+        tag(
+            "span",
+            f"{record.kind} {layout.gist(call.workspace.mask(name or ''), 40)} ",
+            class_="kind",
+        ),
         tag("a", words or "(no text)", href=session_path(key, f"/records/{record.id}")),
     )
 
 
 def _show_prune(call: HttpCall, key: SessionKey, cut: Prune) -> Html:
     rows = [
-        row(
+        layout.row(
             tag("a", each.record, href=session_path(key, f"/records/{each.record}")),
             each.action,
             f"{number(each.keep)} characters" if each.keep is not None else "",
@@ -193,12 +258,12 @@ def _show_prune(call: HttpCall, key: SessionKey, cut: Prune) -> Html:
     ]
     return tag(
         "section",
-        facts(
+        layout.facts(
             ("when", moment(cut.ts)),
             ("why", tag("b", call.workspace.mask(cut.reason or "not said"), id="why")),
             ("window", tokens(cut.window) if cut.window else "any"),
         ),
-        table(("record", "action", "kept"), rows, "Tool results that were shortened"),
+        layout.table(("record", "action", "kept"), rows, "Tool results that were shortened"),
     )
 
 
@@ -212,10 +277,46 @@ def _undo_form(key: SessionKey, cut: Compaction) -> Html:
     )
 
 
+def _compact_form(key: SessionKey, cut: Compaction | None) -> Html:
+    """Compact now, or undo a compaction and make it again with another focus."""
+    again = cut is not None
+    name = "focus-again" if again else "focus"
+    return tag(
+        "form",
+        tag("input", type="hidden", name="record", value=cut.id) if cut is not None else None,
+        tag("label", "Focus ", tag("input", name="focus", id=name, maxlength=2000, size=20)),
+        tag("button", "Undo and compact again" if again else "Compact now", class_="quiet"),
+        method="post",
+        action=session_path(key, "/compaction/run"),
+        class_="bar",
+    )
+
+
+def compact_now(call: HttpCall) -> HttpAnswer:
+    """Compact with a focus, in place of another compaction where the form names one.
+
+    What the old one replaced is in the view again if the new one then fails; the page says so.
+    """
+    form: CompactForm = call.body
+    key = call.session(to_change=True)
+    if form.record:
+        undo_change(replace(call, body=UndoForm(form.record)))
+    reply = text_answer(call.workspace.context.compact(str(key), focus=form.focus, wait=0))
+    made = msgspec.json.decode(bytes(reply.value))
+    if made.get("outcome") != "applied":
+        undone = f"; the compaction `{form.record}` stays undone" if form.record else ""
+        raise Problem(
+            409,
+            f"nothing was compacted: {made.get('detail') or made.get('outcome')}{undone}",
+            hint="the page of the context shows what takes the room",
+        )
+    return layout.see_other(session_path(key, "/compaction"))
+
+
 def undo_compaction(call: HttpCall) -> HttpAnswer:
     """Undo a compaction, and show those that are left."""
     undo_change(call)
-    return see_other(session_path(call.session(), "/compaction"))
+    return layout.see_other(session_path(call.session(), "/compaction"))
 
 
 _SESSION: Final = "/s/{agent}/{session}/compaction"
@@ -228,7 +329,17 @@ ROUTES: Final = (
         "text/html",
         query=CutQuery,
         action="context",
-        problem_page=problem_page,
+        problem_page=layout.problem_page,
+    ),
+    Route(
+        "POST",
+        f"{_SESSION}/run",
+        "Compact",
+        compact_now,
+        "text/html",
+        scope="write",
+        body=CompactForm,
+        problem_page=layout.problem_page,
     ),
     Route(
         "POST",
@@ -239,6 +350,6 @@ ROUTES: Final = (
         scope="write",
         body=UndoForm,
         action="undo",
-        problem_page=problem_page,
+        problem_page=layout.problem_page,
     ),
 )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
+from holdfast.core.log.records import InjectedContext
 from holdfast.core.projection.ledger import totals
 from holdfast.core.projection.steps import MEANING
 from holdfast.surfaces.console.charts import legend, pattern_sheet, window_bar
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
     gist,
+    moment,
     number,
     page,
     problem_page,
@@ -37,6 +40,10 @@ _LINES: Final = 100
 """Lines of the ledger on a page."""
 _LARGEST: Final = 20
 """Records in the list of what takes the room."""
+_ADDED: Final = 20
+"""Pieces of added context in the list."""
+_ADDED_RECORDS: Final = 500
+"""Records that are looked at for them."""
 _LABELS: Final = {
     "system": "system prompt",
     "tools": "tool schemas",
@@ -140,6 +147,7 @@ def show_now(call: HttpCall) -> HttpAnswer:
         _warnings(call, plan),
         _largest(call, key, plan),
         _by_tool(call, plan),
+        _recall_table(call, key),
         _fate_sums(key, plan),
     )
 
@@ -219,6 +227,30 @@ def _fate_sums(key: SessionKey, plan: Plan) -> Html:
 def kind_text(call: HttpCall, line: LedgerLine) -> str:
     """Return the kind of a record, and its tool."""
     return gist(call.workspace.mask(f"{line.kind} {line.name}"), 80)
+
+
+def _recall_table(call: HttpCall, key: SessionKey) -> Html | None:
+    """The context that programs added to turns: recalled memory, a checkpoint, other text."""
+    found = [
+        record
+        for record in islice(call.store.back(key), _ADDED_RECORDS)
+        if isinstance(record, InjectedContext)
+    ][:_ADDED]
+    if not found:
+        return None
+    mask = call.workspace.mask
+    rows = [
+        row(
+            tag("a", record.id, href=session_path(key, f"/records/{record.id}")),
+            moment(record.ts),
+            gist(mask(record.source or "a program"), 80),
+            gist(mask(record.text[:4_000]), 200),
+        )
+        for record in found
+    ]
+    return table(
+        ("record", "when", "from", "what"), rows, "Recalled and added to turns, newest first"
+    )
 
 
 def _record_link(key: SessionKey, line: LedgerLine) -> object:

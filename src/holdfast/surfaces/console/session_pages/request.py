@@ -17,9 +17,11 @@ from holdfast.core.tokens.estimate import estimate
 from holdfast.engine.outputs import payload_of
 from holdfast.errors import CannotFit
 from holdfast.surfaces.console import layout
+from holdfast.surfaces.console.charts import pattern_sheet
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import number, session_path, tokens
 from holdfast.surfaces.console.plans import heading, terms_now
+from holdfast.surfaces.console.session_pages.context import window_picture
 from holdfast.surfaces.http.context import prepare_next
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import HttpQuery, Route
@@ -28,8 +30,8 @@ from holdfast.surfaces.request_preview import default_dialect, model_in, preview
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
-    from holdfast.core.models.messages import Prompt
     from holdfast.core.models.prompt_diff import PromptBlock, PromptDiff
+    from holdfast.core.projection.project import Plan
     from holdfast.ports import SessionStore
     from holdfast.surfaces.http.route import HttpAnswer, HttpCall
 
@@ -114,14 +116,18 @@ def show_changes(call: HttpCall) -> HttpAnswer:
         body.append(tag("p", "There is no call before it."))
         return layout.page(title, *body)
     try:
-        after = request_before(store, key, reply) if reply else _next_prompt(store, key)
-        diff = compare_prompts(request_before(store, key, previous), after)
+        terms = terms_now(store, key)
+        plan = plan_before(store, key, reply) if reply else prepare_next(store, key, terms).plan
+        diff = compare_prompts(plan_before(store, key, previous).prompt, plan.prompt)
     except CannotFit as error:
         body.append(tag("p", call.workspace.mask(str(error)), class_="problem"))
         return layout.page(title, *body)
     body += [
         _moves(key, previous, reply),
         _sums(diff, reply),
+        tag("h3", "What this request had"),
+        pattern_sheet(),
+        window_picture(plan, terms.policy),
         _part(call, key, "Removed, or said in other words", "-", diff.removed),
         _part(call, key, "Added", "+", diff.added),
         tag(
@@ -144,8 +150,8 @@ def call_before(store: SessionStore, key: SessionKey, record: str | None) -> Ass
     return None
 
 
-def request_before(store: SessionStore, key: SessionKey, reply: Assistant) -> Prompt:
-    """Return the messages that a reply answered. Costs what the model saw."""
+def plan_before(store: SessionStore, key: SessionKey, reply: Assistant) -> Plan:
+    """Return the plan of the request that a reply answered. Costs what the model saw."""
     terms = terms_now(store, key)
     boundaries = Boundaries(terms.window)
     newest: list[Record] = []
@@ -162,11 +168,7 @@ def request_before(store: SessionStore, key: SessionKey, reply: Assistant) -> Pr
     records = [restore(record, payload) for record in reversed(newest) if record.kind != "session"]
     provider, model = model_in([*records, reply])
     terms = msgspec.structs.replace(terms, model=model, provider=provider)
-    return preview(records, terms).plan.prompt
-
-
-def _next_prompt(store: SessionStore, key: SessionKey) -> Prompt:
-    return prepare_next(store, key, terms_now(store, key)).plan.prompt
+    return preview(records, terms).plan
 
 
 def _moves(key: SessionKey, previous: Assistant, reply: Assistant | None) -> Html:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -40,6 +41,8 @@ _HEIGHT: Final = 240
 """Units of the picture, with room for the marks above the columns."""
 _TOP: Final = 24
 """Units above the columns."""
+_COLD_SECONDS: Final = 300.0
+"""After which a prompt cache has forgotten, by default."""
 _LAYERS: Final = (
     ("cached", "read from the cache"),
     ("written", "written to the cache"),
@@ -64,6 +67,10 @@ class CallColumn(msgspec.Struct, frozen=True):
     usage: Usage
     cost: float | None
     marks: tuple[str, ...] = ()
+    window: int | None = None
+    """The window that the session had recorded; a provider's refusal can make it smaller."""
+    gap: float = 0.0
+    """Seconds since the call before."""
 
     @property
     def layers(self) -> tuple[int, int, int, int]:
@@ -85,25 +92,39 @@ class CallColumn(msgspec.Struct, frozen=True):
 def collect_columns(call: HttpCall, key: SessionKey, before: str) -> tuple[list[CallColumn], str]:
     """Return the calls before a record, oldest first, and the record to go on from; empty at the
     beginning of the session."""
-    found: list[CallColumn] = []
-    marks: list[str] = []
-    last = ""
-    for place, record in enumerate(call.store.back(key, before=before or None)):
-        if place >= _RECORDS or len(found) > _CALLS:
+    records: list[Record] = []
+    calls, last = 0, ""
+    for record in call.store.back(key, before=before or None):
+        if len(records) >= _RECORDS or calls > _CALLS:
             break
+        records.append(record)
+        calls += isinstance(record, Assistant)
         last = record.id
-        if mark := _mark(record):
-            marks.append(call.workspace.mask(mark))
-        column = _column(call, record)
-        if column is not None:
-            if found and marks:
-                newest = found[-1]
-                found[-1] = msgspec.structs.replace(newest, marks=(*newest.marks, *marks[::-1]))
-            marks = []
-            found.append(column)
     else:
         last = ""
-    return found[:_CALLS][::-1], last
+    found: list[CallColumn] = []
+    marks: list[str] = []
+    window: int | None = None
+    known: tuple[str, int | None] | None = None
+    for record in reversed(records):
+        is_known = False
+        if isinstance(record, ModelChange):
+            is_known = known == (record.model, record.window)
+            known, window = (record.model, record.window), record.window
+        mark = _mark(record)
+        if mark and not is_known:  # a model that is stated again changes nothing
+            marks.append(call.workspace.mask(mark))
+        column = _column(call, record)
+        if column is None:
+            continue
+        gap = column.ts - found[-1].ts if found else 0.0
+        if gap >= _COLD_SECONDS:
+            marks.append(
+                f"idle for {gap / 60:,.0f} min, so that a prompt cache of five minutes is cold"
+            )
+        found.append(msgspec.structs.replace(column, marks=tuple(marks), window=window, gap=gap))
+        marks = []
+    return found[-_CALLS:], last
 
 
 def _mark(record: Record) -> str:
@@ -146,12 +167,15 @@ def show_time(call: HttpCall) -> HttpAnswer:
         return page(title, *body)
     window = last_call(call.store, key).window_tokens
     priced = [column.cost for column in columns if column.cost is not None]
+    prompt = sum(column.usage.prompt for column in columns)
+    cached = sum(column.usage.cached_read for column in columns)
     body += [
         tag(
             "p",
             f"{number(len(columns))} calls, ",
             tag("b", money(sum(priced)), id="cost"),
             f" by list prices, {number(len(columns) - len(priced))} without a price. "
+            f"{cached / max(1, prompt):.0%} of the input came from the prompt cache. "
             f"The window is {tokens(window)}.",
         ),
         pattern_sheet(),
@@ -163,6 +187,14 @@ def show_time(call: HttpCall) -> HttpAnswer:
             ]
         ),
     ]
+    body.append(
+        tag(
+            "p",
+            "▼ cut · ● idle for five minutes or more · ■ another model or window · "
+            "dashed: the window · line: the cost so far",
+            class_="dim",
+        )
+    )
     if earlier:
         address = session_path(key, "/context/time", before=earlier)
         body.append(tag("p", tag("a", "Earlier calls", href=address)))
@@ -194,6 +226,10 @@ def _skyline(call: HttpCall, key: SessionKey, columns: list[CallColumn], window:
             )
         if any("compaction" in mark or "prune" in mark for mark in column.marks):
             parts.append(_cut_mark(place * step + step * 0.4))
+        if column.gap >= _COLD_SECONDS:
+            parts.append(_idle_mark(place * step + step * 0.4))
+        if any(mark.startswith("model ") for mark in column.marks):
+            parts.append(_model_mark(place * step + step * 0.4))
         mask = call.workspace.mask
         shapes.append(
             tag(
@@ -205,25 +241,64 @@ def _skyline(call: HttpCall, key: SessionKey, columns: list[CallColumn], window:
             )
         )
     if is_near:
-        level = round(_HEIGHT - window * scale, 2)
-        shapes.append(tag("line", x1=0, x2=WIDTH, y1=level, y2=level, class_="mark"))
-        shapes.append(tag("text", "window", x=4, y=level - 4, class_="label"))
+        shapes += _window_line(columns, window, step, scale)
+    shapes += _cost_line(columns, step)
     return tag(
         "svg",
         *shapes,
         viewBox=f"0 0 {WIDTH} {_HEIGHT}",
         class_="skyline",
         role="group",
-        aria_label="Tokens of each call; a triangle marks a cut before it",
+        aria_label="Tokens of each call, the window and the cost so far; a triangle marks a cut "
+        "before a call, a circle an idle time, a square another model or window",
     )
+
+
+def _window_line(columns: list[CallColumn], window: int, step: float, scale: float) -> list[Html]:
+    """The window of each call, as a line that steps where another one was learned or chosen."""
+    shapes: list[Html] = []
+    for place, column in enumerate(columns):
+        level = round(_HEIGHT - (column.window or window) * scale, 2)
+        x = place * step
+        shapes.append(
+            tag("line", x1=round(x, 2), x2=round(x + step, 2), y1=level, y2=level, class_="mark")
+        )
+    level = round(_HEIGHT - (columns[0].window or window) * scale, 2)
+    return [*shapes, tag("text", "window", x=4, y=level - 4, class_="label")]
+
+
+def _cost_line(columns: list[CallColumn], step: float) -> list[Html]:
+    """The sum of the costs so far, on an axis of its own that ends at the whole."""
+    total = sum(column.cost or 0.0 for column in columns)
+    if not total:
+        return []
+    points, so_far = [], 0.0
+    for place, column in enumerate(columns):
+        so_far += column.cost or 0.0
+        y = _HEIGHT - so_far / total * (_HEIGHT - _TOP)
+        points.append(f"{place * step + step * 0.4:.1f},{y:.1f}")
+    x = min(WIDTH - 4, len(columns) * step)
+    return [
+        tag("polyline", points=" ".join(points), class_="sum"),
+        tag("text", f"cost so far: {money(total)}", x=round(x, 1), y=_TOP - 8, class_="label end"),
+    ]
 
 
 def _cut_mark(x: float) -> Html:
     return tag("path", d=f"M{x - 5:.1f} 4 h10 l-5 9 z", class_="cut")
 
 
+def _idle_mark(x: float) -> Html:
+    return tag("circle", cx=round(x, 1), cy=18, r=4, class_="idle")
+
+
+def _model_mark(x: float) -> Html:
+    return tag("rect", x=round(x - 4, 1), y=14, width=8, height=8, class_="turned")
+
+
 def _numbers(key: SessionKey, columns: list[CallColumn]) -> Html:
-    heads = ("call", "time", "model", ">in", ">cached", ">out", ">cost", "before it")
+    heads = ("call", "time", "model", ">in", ">cached", ">out", ">cost", ">so far", "before it")
+    sums = accumulate(column.cost or 0.0 for column in columns)
     rows = [
         row(
             tag(
@@ -237,10 +312,11 @@ def _numbers(key: SessionKey, columns: list[CallColumn]) -> Html:
             f"{column.usage.cached_read / column.usage.prompt:.0%}",
             number(column.usage.output or 0),
             "" if column.cost is None else money(column.cost),
+            money(so_far) if so_far else "",
             join("; ".join(column.marks)),
-            numbers=(3, 4, 5, 6),
+            numbers=(3, 4, 5, 6, 7),
         )
-        for place, column in enumerate(columns)
+        for place, (column, so_far) in enumerate(zip(columns, sums, strict=True))
     ]
     return table(heads, rows, "Calls, oldest first")
 
