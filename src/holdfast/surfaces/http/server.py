@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
@@ -56,6 +58,9 @@ ROUTES: Final = (
 """Every route of the API."""
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY")
 """Methods whose refusal names those that an address takes."""
+_THREADS_MAX: Final = 64
+"""Of the pool for stores and for planning. That of asyncio has four more than there are cores: as
+many compactions would keep every other session from its log."""
 _FIELDS_MAX: Final = 100
 """Fields of a form; the largest of ours has ten."""
 _DEPTH_MAX: Final = 64
@@ -116,6 +121,8 @@ class HttpServer:
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        threads = ThreadPoolExecutor(_THREADS_MAX, thread_name_prefix="holdfast")
+        asyncio.get_running_loop().set_default_executor(threads)
         await self.gateway.start(is_alone=self.gateway.store.local_folder is not None)
         try:
             async with AsyncExitStack() as stack:

@@ -48,9 +48,7 @@ async def run(route: Route, call: HttpCall, server: HttpServer) -> HttpAnswer:
     if route.path == "/metrics":
         text = await run_in_thread(server.metrics.text, call.gateway)
         return HttpAnswer(text.encode(), media_type=metrics.MEDIA_TYPE)
-    answer = await run_in_thread(_ready if route.path == "/readyz" else _health, call)
-    assert isinstance(answer, HttpAnswer)
-    return answer
+    return await run_in_thread(_ready, call) if route.path == "/readyz" else _health(call)
 
 
 ROUTES: Final = (

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _HEAD_BYTES_MAX: Final = 128 * 1024
 """Of the address and the headers: the longest parameters, each character in twelve bytes."""
+_SWITCH_SECONDS: Final = 0.001
+"""After which a thread that computes makes way: the event loop waits for each of them in turn."""
 _EXAMPLE: Final = """examples:
   holdfast serve --port 8484
   holdfast serve --config holdfast.toml --json
@@ -213,6 +215,7 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
             lambda url: _announce(url, store, app),
             server.gateway.live.close,  # streams have no end of their own
         )
+        sys.setswitchinterval(_SWITCH_SECONDS)
         # It takes seconds, which the first request would wait for.
         threading.Thread(target=load_library, name="holdfast-secrets", daemon=True).start()
         try:

@@ -1,0 +1,49 @@
+"""Values of stated types, from JSON and from plain values, in any thread.
+
+msgspec reads the fields of a struct when it is first asked for one. Until it has done that, a second
+thread that asks for the same struct crashes the process (version 0.22 and before). So each type is
+read here first, by one thread at a time, and nothing else asks msgspec for a type.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final, TypeVar
+from weakref import WeakSet
+
+import msgspec
+
+T = TypeVar("T")
+
+_reading: Final = threading.RLock()
+_classes: Final[WeakSet[type]] = WeakSet()
+_others: Final[set[Any]] = set()
+"""Unions and generic types, which the modules state: there are few."""
+
+
+def typed_decoder(kind: type[T] | Any) -> msgspec.json.Decoder[T]:
+    """Return a decoder of JSON values of a type."""
+    with _reading:
+        return msgspec.json.Decoder(kind)
+
+
+def decode_typed(data: bytes | str, kind: type[T] | Any) -> T:
+    """Return the value of a type that JSON states; raises what msgspec raises."""
+    _read(kind)
+    value: T = msgspec.json.decode(data, type=kind)
+    return value
+
+
+def convert_typed(value: Any, kind: type[T] | Any, *, strict: bool = True) -> T:
+    """Return plain values as a value of a type; raises what msgspec raises."""
+    _read(kind)
+    converted: T = msgspec.convert(value, kind, strict=strict)
+    return converted
+
+
+def _read(kind: Any) -> None:
+    known: Any = _classes if isinstance(kind, type) else _others
+    if kind not in known:
+        with _reading:
+            msgspec.json.Decoder(kind)
+            known.add(kind)
