@@ -16,6 +16,7 @@ from holdfast.core.models.messages import Tool
 from holdfast.core.secrets.vault import Vault
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.typed import convert_typed
 from holdfast.engine.tool_values import show
 from holdfast.errors import BadSetting
 
@@ -44,7 +45,7 @@ class ToolFunction:
 
     def bind(self, call: ToolCall) -> dict[str, Any]:
         """Convert arguments to the function's types. Raises `msgspec.ValidationError`."""
-        given: Any = msgspec.convert(call.arguments, self._arguments, strict=False)
+        given: Any = convert_typed(call.arguments, self._arguments, strict=False)
         return {name: getattr(given, name) for name in given.__struct_fields__}
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.history.access import Access, bound
+from holdfast.core.text.typed import decoder_of
 from holdfast.ports import AuditPage
 from holdfast.stores.files import (
     Disk,
@@ -36,7 +37,7 @@ _LINES: Final = 1_000
 """Lines that one write adds, and that a page has."""
 
 _encoder: Final = msgspec.json.Encoder()
-_decoder: Final = msgspec.json.Decoder(Access)
+_decoder: Final = decoder_of(Access)
 
 
 class FileAudit:

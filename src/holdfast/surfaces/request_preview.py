@@ -15,6 +15,7 @@ from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.steps import MEANING
+from holdfast.core.text.typed import convert_typed
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.prepare import Prepared, prepare
 from holdfast.errors import BadSetting
@@ -106,7 +107,7 @@ def policy_from(given: Json) -> Policy:
             hint=f"thresholds: {', '.join(Policy.__struct_fields__)}",
         )
     try:
-        return msgspec.convert(given, Policy)
+        return convert_typed(given, Policy)
     except msgspec.ValidationError as error:
         raise BadSetting(f"the policy cannot be used: {error}") from error
 

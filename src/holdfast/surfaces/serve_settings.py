@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from holdfast.core.log.ids import check_name
+from holdfast.core.text.typed import convert_typed
 from holdfast.engine.gateway.options import GatewayOptions
 from holdfast.errors import BadSetting
 from holdfast.surfaces.http.guard import LOOPBACK, GuardSettings, check_address
@@ -129,7 +130,7 @@ def load_settings(path: str | None) -> ServeSettings:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadSetting(f"`{path}` is not TOML: {error}", hint="correct the file") from error
     try:
-        return msgspec.convert(given, ServeSettings)
+        return convert_typed(given, ServeSettings)
     except msgspec.ValidationError as error:
         raise BadSetting(
             f"`{path}`: {error}", hint="docs/gateway.md lists every key; nothing was started"

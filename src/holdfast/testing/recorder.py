@@ -33,6 +33,7 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import Assistant, Checkpoint, Json, ToolResult, User, encode
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.typed import convert_typed, decode_typed
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.session.session import Session
 from holdfast.engine.tool_values import ToolOutput
@@ -99,7 +100,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load_script(path: Path) -> Script:
     """A script from its file. Raises `UsageError` with what is wrong with it."""
     try:
-        return msgspec.convert(tomllib.loads(path.read_text("utf-8")), Script)
+        return convert_typed(tomllib.loads(path.read_text("utf-8")), Script)
     except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise UsageError(
             f"`{path}` cannot be read as a script: {error}",
@@ -347,13 +348,12 @@ class Normaliser:
             text = text.replace(name, other)
         for expression, other in _PASSING:
             text = expression.sub(other, text)
-        left = machine_names(text)
-        if left:
+        if left := machine_names(text):
             raise UsageError(
                 f"the recording would give away `{left[0]}`, a name of this machine",
                 hint="change the script so that no tool prints it",
             )
-        return msgspec.json.decode(text.encode(), type=type(record))
+        return decode_typed(text.encode(), type(record))
 
 
 _PASSING: Final = (

@@ -16,6 +16,7 @@ import msgspec
 from holdfast.core.extract.tasks import Task
 from holdfast.core.log.records import Checkpoint
 from holdfast.core.text.cut import scrub_deep
+from holdfast.core.text.typed import convert_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -221,7 +222,7 @@ def read_state(value: object) -> State | str:
     unknown = {str(name): item for name, item in value.items() if name not in known}
     fields = {name: item for name, item in value.items() if name in known}
     try:
-        state = msgspec.convert({**fields, "extra": unknown}, State)
+        state = convert_typed({**fields, "extra": unknown}, State)
         for name, item in (*state.given.items(), *state.covered.items()):
             if name not in SETTABLE:
                 return f"`{name}` is no field that can be set"
@@ -234,7 +235,7 @@ def read_state(value: object) -> State | str:
 
 def field_value(name: str, value: Any) -> Any:
     """A plain value in the type that the field has. Raises `ValidationError` where it is none."""
-    return getattr(msgspec.convert({name: value}, State), name)
+    return getattr(convert_typed({name: value}, State), name)
 
 
 def newest(records: Iterable[Record]) -> Loaded:
@@ -269,7 +270,7 @@ def from_foreign(value: Mapping[str, Any], *, session: str = "") -> State | str:
     if not (SETTABLE & fields.keys()):
         return "none of its fields is one of a checkpoint"
     fields["session_id"] = session or fields.get("session_id", "")
-    state = msgspec.convert(fields, State)
+    state = convert_typed(fields, State)
     chain = state.requests or tuple(
         UserRequest(text=text) for text in (state.original_request,) if text
     )
@@ -298,7 +299,7 @@ def _read_field(name: str, item: Any) -> Any:
     if name == "artifacts" and isinstance(item, list):
         item = [_rename_summary(entry) for entry in item if isinstance(entry, dict)]
     try:
-        read = msgspec.convert({name: item}, State, strict=False)
+        read = convert_typed({name: item}, State, strict=False)
     except (msgspec.ValidationError, RecursionError):
         return None
     return msgspec.to_builtins(getattr(read, name))

@@ -17,6 +17,7 @@ from holdfast.core.limits import RECORD_NESTING_MAX
 from holdfast.core.log.damage import Flaw, flaw_in_bytes
 from holdfast.core.text.cut import scrub_deep
 from holdfast.core.text.nesting import is_too_deep
+from holdfast.core.text.typed import convert_typed, decoder_of
 from holdfast.errors import BadRecord
 
 if TYPE_CHECKING:
@@ -295,7 +296,7 @@ _encoder: Final = msgspec.json.Encoder()
 @cache
 def _decoder() -> msgspec.json.Decoder[_Known]:
     """Return the decoder of a line, made on first use: it resolves the types of all records."""
-    return msgspec.json.Decoder(_Known)
+    return decoder_of(_Known)
 
 
 def encode(record: Record) -> bytes:
@@ -458,8 +459,7 @@ def _as_json(record: Record) -> Json:
 
 
 def _convert(value: Json, kind: str) -> _Known:
-    record: _Known = msgspec.convert(value, BY_TYPE[kind])
-    return record
+    return convert_typed(value, BY_TYPE[kind])
 
 
 def _fold(value: Json, known: frozenset[str]) -> Json:
@@ -510,7 +510,7 @@ def _decode_leniently(line: bytes) -> Record | Flaw:
 def _unknown(kind: str, value: Json) -> Unknown:
     folded = _fold(value, frozenset((*_COMMON, "type")))
     plain = {name: item for name, item in folded.items() if name != "type"}
-    return msgspec.convert({**plain, "$type": kind}, Unknown)
+    return convert_typed({**plain, "$type": kind}, Unknown)
 
 
 def _name_of(value: object) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.records import Compaction, OutputRef, Prune, ToolResult, User
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.typed import convert_typed
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def block_refs(block: Json) -> Iterator[tuple[tuple[str, ...], OutputRef]]:
 def ref_in(value: object) -> OutputRef | None:
     """The ref that a JSON value spells, if it is one."""
     try:
-        return msgspec.convert(value, OutputRef)
+        return convert_typed(value, OutputRef)
     except msgspec.ValidationError:
         return None
 

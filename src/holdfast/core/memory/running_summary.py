@@ -19,6 +19,7 @@ from holdfast.core.log.replay import with_ids
 from holdfast.core.log.speakers import assistant_text, user_text
 from holdfast.core.text.cut import cut, ellipsis
 from holdfast.core.text.fences import tag_text
+from holdfast.core.text.typed import decode_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -112,7 +113,7 @@ def render(sidecar: Sidecar, cap: int = SIDECAR_CHARS, *, redactor: Redactor | N
 def read_sidecar(data: bytes) -> Sidecar | None:
     """A summary as it was stored; None where it is torn, of another version, or somebody else's."""
     try:
-        found = msgspec.json.decode(data, type=Sidecar)
+        found = decode_typed(data, Sidecar)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     is_ours = found.version == VERSION and len(found.items) <= found.items_max

@@ -16,6 +16,7 @@ from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.records import OutputRef
 from holdfast.core.log.refs import IN_BLOCK, ref_in, with_leaf
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.typed import convert_typed
 from holdfast.core.tokens.images import data_uris, is_image, payload_bytes
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _measure(data: str) -> tuple[int, str]:
     padded = spelled.rstrip("=")
     padded += "=" * (-len(padded) % 4)
     try:
-        decoded: bytes = msgspec.convert(padded, bytes)
+        decoded: bytes = convert_typed(padded, bytes)
     except (msgspec.ValidationError, UnicodeError, ValueError):
         return payload_bytes(data), ""
     return len(decoded), hashlib.sha256(decoded).hexdigest()

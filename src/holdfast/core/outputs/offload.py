@@ -38,6 +38,7 @@ from holdfast.core.log.refs import (
 from holdfast.core.outputs.preview import preview
 from holdfast.core.text.cut import cut, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.typed import convert_typed
 from holdfast.core.tokens.counting import Estimator
 from holdfast.errors import StoreError
 
@@ -243,7 +244,7 @@ def _decode(leaf: str, block: Json, path: tuple[str, ...]) -> tuple[str, bytes, 
     prefix = prefix_of(leaf)
     spelled = leaf[len(prefix) :]
     try:
-        data: bytes = msgspec.convert(spelled, bytes)
+        data: bytes = convert_typed(spelled, bytes)
     except msgspec.ValidationError:
         data = b""
     if not data or msgspec.to_builtins(data) != spelled:

@@ -1,14 +1,14 @@
 """Values of stated types, from JSON and from plain values, in any thread.
 
-msgspec reads the fields of a struct when it is first asked for one. Until it has done that, a second
-thread that asks for the same struct crashes the process (version 0.22 and before). So each type is
-read here first, by one thread at a time, and nothing else asks msgspec for a type.
+msgspec reads the fields of a struct when it is first asked for one. Until it has done that, a
+second thread that asks for the same struct crashes the process (version 0.22 and before). So each
+type is read here first, by one thread at a time, and nothing else asks msgspec for a type.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 from weakref import WeakSet
 
 import msgspec
@@ -21,24 +21,34 @@ _others: Final[set[Any]] = set()
 """Unions and generic types, which the modules state: there are few."""
 
 
-def typed_decoder(kind: type[T] | Any) -> msgspec.json.Decoder[T]:
+@overload
+def decoder_of(kind: type[T]) -> msgspec.json.Decoder[T]: ...
+@overload
+def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]: ...
+def decoder_of(kind: Any) -> Any:
     """Return a decoder of JSON values of a type."""
     with _reading:
         return msgspec.json.Decoder(kind)
 
 
-def decode_typed(data: bytes | str, kind: type[T] | Any) -> T:
+@overload
+def decode_typed(data: bytes | str, kind: type[T]) -> T: ...
+@overload
+def decode_typed(data: bytes | str, kind: Any) -> Any: ...
+def decode_typed(data: bytes | str, kind: Any) -> Any:
     """Return the value of a type that JSON states; raises what msgspec raises."""
     _read(kind)
-    value: T = msgspec.json.decode(data, type=kind)
-    return value
+    return msgspec.json.decode(data, type=kind)
 
 
-def convert_typed(value: Any, kind: type[T] | Any, *, strict: bool = True) -> T:
+@overload
+def convert_typed(value: Any, kind: type[T], *, strict: bool = True) -> T: ...
+@overload
+def convert_typed(value: Any, kind: Any, *, strict: bool = True) -> Any: ...
+def convert_typed(value: Any, kind: Any, *, strict: bool = True) -> Any:
     """Return plain values as a value of a type; raises what msgspec raises."""
     _read(kind)
-    converted: T = msgspec.convert(value, kind, strict=strict)
-    return converted
+    return msgspec.convert(value, kind, strict=strict)
 
 
 def _read(kind: Any) -> None:

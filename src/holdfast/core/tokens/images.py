@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.typed import convert_typed
 
 if TYPE_CHECKING:
     import re
@@ -273,7 +274,7 @@ def _decode(head: str) -> bytes:
     if not head.isascii() or _NOT_BASE64.search(head):
         head = _NOT_BASE64.sub("", head.partition("=")[0])
     whole = head[: len(head) // 4 * 4]
-    return msgspec.convert(whole, bytes) if whole else b""
+    return convert_typed(whole, bytes) if whole else b""
 
 
 class DataUri(msgspec.Struct, frozen=True):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.text.typed import decoder_of
+
 if TYPE_CHECKING:
     from holdfast.core.models.prices import Price
 
@@ -168,7 +170,7 @@ class _Line(msgspec.Struct):
 
 def decode(data: bytes) -> Catalog:
     """Read a table."""
-    lines = msgspec.json.Decoder(_Line).decode_lines(data)
+    lines = decoder_of(_Line).decode_lines(data)
     return Catalog(
         source=lines[0].source,
         version=lines[0].version,

@@ -20,6 +20,7 @@ import msgspec
 
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.listing import Facts
+from holdfast.core.text.typed import convert_typed
 from holdfast.errors import NoSuchSession, PathRejected, StoreError
 from holdfast.stores.changes import ChangesSeen  # noqa: TC001 - read from the index
 from holdfast.stores.files import explaining_read
@@ -341,7 +342,7 @@ def _delete(db: sqlite3.Connection, sessions: list[_Name]) -> None:
 def _look_of(row: tuple[Any, ...]) -> _Look:
     looked, sessions, seen = row
     fields = {"looked": looked, "sessions": sessions, "seen": msgspec.json.decode(seen)}
-    return msgspec.convert(fields, _Look)
+    return convert_typed(fields, _Look)
 
 
 def _is_last(db: sqlite3.Connection, look: _Look) -> bool:

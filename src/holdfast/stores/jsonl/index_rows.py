@@ -14,6 +14,7 @@ from holdfast.core.log.tree import Outline
 from holdfast.core.log.views import opening
 from holdfast.core.log.walk import outline_lines
 from holdfast.core.models.totals import SessionTotals
+from holdfast.core.text.typed import convert_typed
 from holdfast.ports import SessionInfo
 from holdfast.stores.files import explaining_read
 from holdfast.stores.jsonl.log import FileLog
@@ -154,7 +155,7 @@ def row_of(values: tuple[Any, ...]) -> IndexRow:
         "totals": msgspec.json.decode(totals),
         "order": {"newest": newest, "is_sorted": is_sorted == 1},
     }
-    return msgspec.convert(fields, IndexRow)
+    return convert_typed(fields, IndexRow)
 
 
 def values_of(key: SessionKey, row: IndexRow) -> tuple[Any, ...]:

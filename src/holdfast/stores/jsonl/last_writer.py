@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import msgspec
 
+from holdfast.core.text.typed import decode_typed
 from holdfast.errors import PathRejected
 from holdfast.stores.files import open_file
 
@@ -51,7 +52,7 @@ def last(folder: int, session: str) -> str:
     except (OSError, PathRejected):
         return "an unknown writer"
     try:
-        return str(msgspec.json.decode(os.read(fd, 4096), type=Writer))
+        return str(decode_typed(os.read(fd, 4096), Writer))
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return "an unknown writer"
     finally:

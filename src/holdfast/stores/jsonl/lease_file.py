@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.text.cut import cut
+from holdfast.core.text.typed import decode_typed
 from holdfast.errors import LeaseLost, TurnInProgress
 from holdfast.ports import LeaseHolder, uptime
 from holdfast.stores.files import explaining, open_file, unlock
@@ -174,7 +175,7 @@ class LeaseFile:
             named = os.stat(self._name, dir_fd=folder, follow_symlinks=False)
             if (named.st_dev, named.st_ino) != self._identity or self._fd < 0:
                 self._open(folder, os.O_RDWR)
-            return msgspec.json.decode(os.pread(self._fd, _BLOCK_BYTES, 0), type=_Lease)
+            return decode_typed(os.pread(self._fd, _BLOCK_BYTES, 0), _Lease)
         except FileNotFoundError:
             return None
         except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX
 from holdfast.core.memory.note_files import DAY, bytes_to_append
+from holdfast.core.text.typed import decode_typed
 from holdfast.errors import UsageError
 from holdfast.stores.files import open_file, open_to_append, write_new, write_whole
 
@@ -128,7 +129,7 @@ def _read_journal(folder: int) -> _Append | None:
     except FileNotFoundError:
         return None
     with os.fdopen(fd, "rb") as file, suppress(msgspec.DecodeError, UnicodeDecodeError):
-        begun = msgspec.json.decode(file.read(), type=_Append)
+        begun = decode_typed(file.read(), _Append)
         return begun if DAY.match(begun.name) else None
     return None
 

@@ -10,6 +10,7 @@ from holdfast.core.log.ids import is_name
 from holdfast.core.log.refs import restore
 from holdfast.core.models.catalog import DIALECTS
 from holdfast.core.projection.policy import Policy
+from holdfast.core.text.typed import decode_typed
 from holdfast.engine.outputs import payload_of
 from holdfast.providers.known_models.lookup import window_of
 from holdfast.surfaces.http.problems import Problem
@@ -137,7 +138,7 @@ def read_policy(text: str) -> Policy:
     if not text:
         return Policy()
     try:
-        given = msgspec.json.decode(text.encode("utf-8", "replace"), type=dict[str, Any])
+        given = decode_typed(text.encode("utf-8", "replace"), dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
         raise Problem(
             400, f"the policy is no JSON object: {error}", hint='for example {"compact": 0.8}'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -33,6 +33,8 @@ Name = Annotated[
     ),
 ]
 """An id of an agent or a session. `HttpInput` checks its characters."""
+_DEPTH_MAX: Final = 64
+"""Levels of arrays and objects in the fields of a body."""
 
 
 class HttpInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -186,3 +188,18 @@ def no_session() -> Problem:
         hint="GET /v1/sessions lists those that you may use",
         code="no-such-session",
     )
+
+
+def check_depth(body: Any) -> None:
+    """Raise `RecursionError` for JSON that is nested too deeply to be stored and sent."""
+    level = [getattr(body, name) for name in body.__struct_fields__]
+    for _depth in range(_DEPTH_MAX):
+        level = [
+            child
+            for value in level
+            if isinstance(value, dict | list)
+            for child in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    raise RecursionError(f"it is nested more than {_DEPTH_MAX} levels deep")

@@ -17,6 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as StarletteRoute
 
 from holdfast.core.history.access import Access
+from holdfast.core.text.typed import convert_typed, decode_typed
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.errors import HoldfastError
 from holdfast.surfaces.http import (
@@ -33,7 +34,7 @@ from holdfast.surfaces.http.guard import Guard, GuardSettings
 from holdfast.surfaces.http.identity import LOCAL, TOKEN_COOKIE, Client, find_client
 from holdfast.surfaces.http.metrics import Metrics
 from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem, problem_of
-from holdfast.surfaces.http.route import HttpAnswer, HttpCall
+from holdfast.surfaces.http.route import HttpAnswer, HttpCall, check_depth
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -63,8 +64,6 @@ _THREADS_MAX: Final = 64
 many compactions would keep every other session from its log."""
 _FIELDS_MAX: Final = 100
 """Fields of a form; the largest of ours has ten."""
-_DEPTH_MAX: Final = 64
-"""Levels of arrays and objects in the fields of a body."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -312,7 +311,7 @@ def _read_query(request: Request, route: Route) -> Any:
         if value or not route.is_page:  # a form sends the fields that were left empty, too
             given[name] = value
     try:
-        return msgspec.convert(given, route.query, strict=False)
+        return convert_typed(given, route.query, strict=False)
     except (msgspec.ValidationError, UnicodeError) as error:
         fields = ", ".join(f.encode_name for f in msgspec.structs.fields(route.query))
         raise Problem(
@@ -336,8 +335,8 @@ async def _read_body(request: Request, route: Route) -> Any:
             hint="send `Content-Type: application/json`",
         )
     try:
-        body = msgspec.json.decode(data, type=route.body)
-        _check_depth(body)
+        body = decode_typed(data, route.body)
+        check_depth(body)
         return body
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         fields = ", ".join(field.encode_name for field in msgspec.structs.fields(route.body))
@@ -354,7 +353,7 @@ def _read_form(data: bytes, request: Request, route: Route) -> Any:
         raise Problem(415, f"the body is `{kind[:100] or 'of no type'}`, and a form is needed")
     try:
         pairs = parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=_FIELDS_MAX)
-        return msgspec.convert(dict(pairs), route.body, strict=False)
+        return convert_typed(dict(pairs), route.body, strict=False)
     except ValueError as error:
         raise Problem(
             400, f"the form cannot be read: {error}", hint="nothing was stored"
@@ -366,21 +365,6 @@ def _respond_failure(route: Route, problem: Problem, request: Request) -> Respon
         return _respond_problem(problem)
     address = f"{request.url.path}?{request.url.query}".rstrip("?")
     return _respond(route.problem_page(problem, address))
-
-
-def _check_depth(body: Any) -> None:
-    """Raise `RecursionError` for JSON that is nested too deeply to be stored and sent."""
-    level = [getattr(body, name) for name in body.__struct_fields__]
-    for _depth in range(_DEPTH_MAX):
-        level = [
-            child
-            for value in level
-            if isinstance(value, dict | list)
-            for child in (value.values() if isinstance(value, dict) else value)
-        ]
-        if not level:
-            return
-    raise RecursionError(f"it is nested more than {_DEPTH_MAX} levels deep")
 
 
 def _respond(answer: HttpAnswer, *, is_head: bool = False) -> Response:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from holdfast.core.log.ids import SessionKey
+from holdfast.core.text.typed import decode_typed
 from holdfast.ports import SessionInfo
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import Given, HttpQuery, JsonBody, Name
@@ -144,7 +145,7 @@ def read_cursor(cursor: str) -> SessionInfo:
     """Return the session that a page ended with, as far as the next one needs it."""
     try:
         data = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        active, agent, session = msgspec.json.decode(data, type=tuple[float, str, str])
+        active, agent, session = decode_typed(data, tuple[float, str, str])
     except (ValueError, binascii.Error, msgspec.DecodeError) as error:
         raise Problem(
             400,

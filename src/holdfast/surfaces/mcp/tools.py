@@ -21,6 +21,7 @@ from holdfast.core.limits import (
 )
 from holdfast.core.models.messages import ToolCall
 from holdfast.core.text.cut import scrub_deep
+from holdfast.core.text.typed import convert_typed
 from holdfast.engine.history.tools import history_tool, list_tool
 
 if TYPE_CHECKING:
@@ -295,7 +296,7 @@ def _from_arguments(name: str, kind: type[Arguments]) -> McpTool:
     schema.pop("title")
 
     def call(workspace: CallerWorkspace, given: Json) -> str:
-        return msgspec.convert(scrub_deep(given), kind, strict=False).call(workspace)
+        return convert_typed(scrub_deep(given), kind, strict=False).call(workspace)
 
     return McpTool(name, kind.title, description, schema, call, kind.is_reading, kind.is_idempotent)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.queues.retries import next_try, reason_of, reason_to_set_aside
+from holdfast.core.text.typed import convert_typed
 from holdfast.engine.gateway.worker import QueueWorker
 from holdfast.engine.session.drivers.awaiting import run_in_thread
 from holdfast.engine.session.opening import find_session
@@ -122,7 +123,7 @@ class UpdateIntake:
         return session_name(update.place, self._scope)
 
     async def _deal_with(self, message: QueuedMessage) -> None:
-        update = msgspec.convert(message.body, IncomingUpdate)
+        update = convert_typed(message.body, IncomingUpdate)
         queues = self._gateway.store.queues
         if reason := reason_to_set_aside(message):
             await run_in_thread(queues.finish, message, "failed", reason=reason)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.typed import convert_typed
 from holdfast.surfaces.slash_commands import as_message, is_command, is_goodbye
 from holdfast.surfaces.telegram.names import ChatPlace
 
@@ -108,7 +109,7 @@ def read_update(
 ) -> IncomingUpdate | None:
     """Return what an update asks for; None where it is nothing for this bot."""
     try:
-        read = msgspec.convert(update, _Update)
+        read = convert_typed(update, _Update)
     except msgspec.ValidationError:
         return None  # a kind of update that Telegram has added
     if read.callback_query is not None:

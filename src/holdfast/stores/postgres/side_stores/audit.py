@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.history.access import Access, bound
+from holdfast.core.text.typed import decoder_of
 from holdfast.ports import AuditPage
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _END: Final = 2**63 - 1
 """After every id."""
 
 _encoder: Final = msgspec.json.Encoder()
-_decoder: Final = msgspec.json.Decoder(Access)
+_decoder: Final = decoder_of(Access)
 
 
 class PostgresAudit:

@@ -6,6 +6,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdfast.core.text.typed import decoder_of
+
 
 class _Frame(msgspec.Struct, frozen=True, tag=True, tag_field="frame"):
     """An event of the replay."""
@@ -155,7 +157,7 @@ Frame: TypeAlias = (
 )
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)
+_decoder: msgspec.json.Decoder[Frame] = decoder_of(Frame)
 
 
 def encode(frame: Frame) -> bytes:

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.records import Assistant, Checkpoint, ToolResult, User, decode, text_of
 from holdfast.core.models.messages import Tool, read_blocks, read_pieces
+from holdfast.core.text.typed import convert_typed
 from holdfast.core.tokens.counting import ANSWER_TOKENS, MESSAGE_TOKENS, Estimator, count_block
 from holdfast.errors import UsageError
 from holdfast.providers.offline.measuring import count_request
@@ -87,7 +88,7 @@ def load(path: str | None = None) -> Recording:
 def _read(records: Sequence[Record], path: str) -> Recording:
     state = _State()
     if records and isinstance(records[0], Checkpoint):
-        state = msgspec.convert(records[0].state, _State)
+        state = convert_typed(records[0].state, _State)
     messages = [each for each in records if isinstance(each, User | Assistant | ToolResult)]
     results = {each.tool_use_id: each for each in messages if isinstance(each, ToolResult)}
     if not results:

@@ -27,6 +27,7 @@ from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.dialects import target
 from holdfast.core.models.replies import Reply
 from holdfast.core.models.window import Window
+from holdfast.core.text.typed import decode_typed
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.session.session import Session
 from holdfast.engine.tool_values import ToolOutput
@@ -373,7 +374,7 @@ def _texts(value: object) -> list[str]:
 
 def main() -> None:
     """Run a scenario, given as JSON on stdin; the process is killed before it ends."""
-    scenario = msgspec.json.decode(sys.stdin.buffer.read(), type=Scenario)
+    scenario = decode_typed(sys.stdin.buffer.read(), Scenario)
 
     def emit(frame: frames.Frame) -> None:
         os.write(sys.stdout.fileno(), frames.encode(frame))

@@ -13,6 +13,7 @@ from holdfast.core.limits import RECALL_LIMIT
 from holdfast.core.memory.search_terms import is_common, terms
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.core.text.typed import decode_typed
 from holdfast.errors import UsageError
 from holdfast.surfaces.answers import Cell
 from holdfast.surfaces.formatting import local_time, without_controls
@@ -168,7 +169,7 @@ def _queries(path: str) -> Iterator[Query]:
 
 def _query(line: str, number: int) -> Query:
     try:
-        found = msgspec.json.decode(line, type=str | Query)
+        found = decode_typed(line, str | Query)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(
             f"line {number} is not a query: {error}",
