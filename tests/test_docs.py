@@ -50,7 +50,9 @@ def test_python_examples_of_the_readme_run(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", pages_with("python")[1:], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", pages_with("python")[1:], ids=lambda page: page.relative_to(REPOSITORY).as_posix()
+)
 def test_python_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python examples of a page run one after the other, as a reader would type them."""
     if page.parent.name == "adapters":

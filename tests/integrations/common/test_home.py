@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.errors import AccessDenied, AdapterClosed, BadSetting
+from holdfast.core.log.records import User
+from holdfast.errors import AccessDenied, AdapterClosed, BadSetting, HoldfastWarning
 from holdfast.integrations.common.home import Delete, PeerHome
 from holdfast.stores import open_store
 
@@ -62,6 +63,27 @@ def test_open_store_stays_open_and_a_closed_adapter_says_so(tmp_path: Path) -> N
         with pytest.raises(RuntimeError, match="HoldfastSession is closed") as refused:
             given.ensure(("thread-1",))
         assert isinstance(refused.value, AdapterClosed)
+
+
+@pytest.mark.files_only("it damages a file")
+def test_damage_is_told_once_and_the_rest_is_there(tmp_path: Path) -> None:
+    first = home(tmp_path)
+    key = first.ensure(("thread-1",))
+    said = [User(content=f"message {number}") for number in range(3)]
+    for record in said:
+        first.store.append(key, [record], expect=None)
+    first.close()
+    (log,) = tmp_path.rglob("thread-1.jsonl")
+    lines = log.read_bytes().splitlines(keepends=True)
+    lines[2] = b"\0" * (len(lines[2]) - 1) + b"\n"
+    log.write_bytes(b"".join(lines))
+    damaged = home(tmp_path)
+    with pytest.warns(HoldfastWarning, match="1 damaged places"):
+        assert damaged.exists(key)
+    assert damaged.exists(key)  # warnings are errors here
+    texts = [record.content for record in damaged.store.read(key) if isinstance(record, User)]
+    assert texts == ["message 0", "message 2"]
+    damaged.close()
 
 
 def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +15,13 @@ from holdfast.core.log.ids import SessionKey
 from holdfast.core.text.cut import cut, ellipsis, scrub
 from holdfast.engine.erasing import erase
 from holdfast.engine.session.opening import check_owner, choose_store, session_exists
-from holdfast.errors import AdapterClosed, BadSetting, NoSuchSession, SessionExists
+from holdfast.errors import (
+    AdapterClosed,
+    BadSetting,
+    HoldfastWarning,
+    NoSuchSession,
+    SessionExists,
+)
 from holdfast.integrations.common.names import (
     NAME_FIELD,
     PeerName,
@@ -58,6 +65,8 @@ class PeerHome:
         self._delete = delete
         self._clock = clock
         self._is_closed = False
+        self._examined: set[SessionKey] = set()
+        """Sessions that were looked at for damage; whoever uses one is told once."""
 
     @property
     def store(self) -> SessionStore:
@@ -75,6 +84,16 @@ class PeerHome:
         if not session_exists(self.store, key):
             return False
         check_owner(self.store, key, self.owner)
+        if key not in self._examined:
+            self._examined.add(key)
+            damaged = self.store.info(key).damaged
+            if damaged:
+                warnings.warn(
+                    f"session `{key}` has {damaged} damaged places; what was there is left out: "
+                    f"`holdfast verify {key.session}` tells more, `holdfast repair` makes a copy",
+                    HoldfastWarning,
+                    stacklevel=2,
+                )
         return True
 
     def ensure(self, name: PeerName, *, spawned_by: SessionKey | None = None) -> SessionKey:
