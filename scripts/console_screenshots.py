@@ -32,8 +32,10 @@ PAGES = {
     "context": f"{SESSION}/context",
     "what-if": f"{SESSION}/context/what-if?window=12000",
     "time": f"{SESSION}/context/time",
+    "changes": "",
     "compaction": f"{SESSION}/compaction",
 }
+"""The one of changes is where the last cut was."""
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light", "viewport": {"width": 1000, "height": 660}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1000, "height": 660}},
@@ -75,6 +77,8 @@ def main() -> None:
             for name, path in PAGES.items():
                 if look != "light" and name not in ("sessions", "context"):
                     continue
+                if name == "changes":  # beside the picture of the time line, which is open
+                    path = page.locator("a.column:has(.cut)").last.get_attribute("href") or ""
                 page.goto(url + path)
                 target = folder / f"console-{name}-{look}.png"
                 page.screenshot(path=target)

@@ -729,7 +729,7 @@ def test_changes_between_two_calls(store: SessionStore) -> None:
             cut = Compaction(id="x", summary="so far", first_kept="u3", covers=("u0", "a2"))
             store.append(key, [cut], expect=ANY_HEAD)
             changed = (await client.get(base)).text
-            assert "It changed after" in changed
+            assert "It changed from its beginning on" in changed
             removed = changed[changed.index("Removed") : changed.index("Added")]
             assert "question number 0" in removed
             time = (await client.get(f"/s/main/{key.session}/context/time")).text

@@ -6,26 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import msgspec
 
-from holdfast.core.log.records import (
-    Assistant,
-    CallFailure,
-    Checkpoint,
-    Compaction,
-    Content,
-    Flush,
-    Header,
-    InjectedContext,
-    Label,
-    Mode,
-    ModelChange,
-    Prune,
-    Rewind,
-    ToolResult,
-    ToolUse,
-    Undo,
-    Unknown,
-    User,
-)
+from holdfast.core.log import records as kinds
 from holdfast.core.text.cut import cut
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import gist, moment, number, session_path, tokens
@@ -110,43 +91,43 @@ class RecordView:
 
     def _body(self, record: Record) -> Html:
         match record:
-            case User(content=content):
+            case kinds.User(content=content):
                 return self._content(content, record.id)
-            case Assistant(content=content):
+            case kinds.Assistant(content=content):
                 return self._content(content, record.id)
-            case ToolResult():
+            case kinds.ToolResult():
                 return self._result(record)
-            case ToolUse(name=name, input=given):
+            case kinds.ToolUse(name=name, input=given):
                 return self._call({"name": name, "input": given})
-            case InjectedContext(text=text, source=source):
+            case kinds.InjectedContext(text=text, source=source):
                 return self._fold(f"context from {source or 'a program'}", text, record.id)
-            case Compaction():
+            case kinds.Compaction():
                 return self._compaction(record)
-            case Prune(decisions=decisions, reason=reason):
+            case kinds.Prune(decisions=decisions, reason=reason):
                 count = f"{len(decisions)} tool results shortened"
                 return join(count, ": " if reason else "", self._mask(reason or ""))
-            case Rewind(to=to, reason=reason):
+            case kinds.Rewind(to=to, reason=reason):
                 return join("went back to ", self._record_link(to), f" {self._mask(reason or '')}")
-            case Undo(target=target):
+            case kinds.Undo(target=target):
                 return join("undid ", self._record_link(target))
-            case Flush(notes=notes, trigger=trigger):
+            case kinds.Flush(notes=notes, trigger=trigger):
                 return self._fold(
                     f"{len(notes)} notes saved ({trigger or 'asked'})", "\n".join(notes), record.id
                 )
-            case ModelChange(model=model, window=window):
+            case kinds.ModelChange(model=model, window=window):
                 size = f", window {tokens(window)}" if window else ""
                 return join(gist(self._mask(model), 80), size)
-            case CallFailure(cause=cause):
+            case kinds.CallFailure(cause=cause):
                 return join("no reply: ", gist(self._mask(cause), 200))
-            case Checkpoint(trigger=trigger):
+            case kinds.Checkpoint(trigger=trigger):
                 return join(gist(self._mask(trigger or "asked for")))
-            case Label(label=label):
+            case kinds.Label(label=label):
                 return join(gist(self._mask(label), 120) or "taken away")
-            case Mode(mode=mode, continued_in=other):
+            case kinds.Mode(mode=mode, continued_in=other):
                 return join(mode, self._mask(f", goes on in {other}") if other else "")
-            case Header(reason=reason, parent_session=parent):
+            case kinds.Header(reason=reason, parent_session=parent):
                 return join("began", self._mask(f" as a {reason} of {parent}") if parent else "")
-            case Unknown():
+            case kinds.Unknown():
                 return join("a kind of record that this version does not know")
             case _:
                 assert_never(record)
@@ -154,7 +135,7 @@ class RecordView:
     def _record_link(self, record: str) -> Html:
         return tag("a", record, href=session_path(self._key, f"/records/{record}"))
 
-    def _compaction(self, record: Compaction) -> Html:
+    def _compaction(self, record: kinds.Compaction) -> Html:
         sizes = (
             f"{tokens(record.tokens_before)} became {tokens(record.tokens_after or 0)}"
             if record.tokens_before
@@ -171,7 +152,7 @@ class RecordView:
             ),
         )
 
-    def _content(self, content: Content, record: str) -> Html:
+    def _content(self, content: kinds.Content, record: str) -> Html:
         if isinstance(content, str):
             return self._text(content, record)
         parts = [self._block(block, record) for block in content or ()]
@@ -232,7 +213,7 @@ class RecordView:
             class_="call",
         )
 
-    def _result(self, record: ToolResult) -> Html:
+    def _result(self, record: kinds.ToolResult) -> Html:
         content = record.content
         texts = content if isinstance(content, str) else _texts(content)
         name = gist(self._mask(record.name or "result"), 60)
@@ -259,7 +240,7 @@ _WHO: Final = {
 }
 
 
-def _texts(content: Content) -> str:
+def _texts(content: kinds.Content) -> str:
     blocks = content if isinstance(content, list) else []
     return "\n".join(
         str(block["text"]) if isinstance(block.get("text"), str) else f"[{block.get('type')}]"

@@ -193,10 +193,9 @@ def _sums(diff: PromptDiff, reply: Assistant | None) -> Html:
     usage = read_usage(reply.usage, reply.provider or "") if reply is not None else None
     verdict = "It only grew: a prompt cache can read all of the request before."
     if not diff.is_growth:
-        verdict = (
-            f"It changed after {tokens(same)}: what follows cannot be read from a prompt cache, "
-            f"{tokens(end)} of it although they are the same."
-        )
+        place = f"after {tokens(same)}" if same else "from its beginning on"
+        again = f", also {tokens(end)} at the end that did not change" if end else ""
+        verdict = f"It changed {place}: a prompt cache cannot read what follows{again}."
     return join(
         tag("p", tag("b", verdict, id="verdict")),
         layout.facts(

@@ -190,8 +190,8 @@ def show_time(call: HttpCall) -> HttpAnswer:
     body.append(
         tag(
             "p",
-            "▼ cut · ● idle for five minutes or more · ■ another model or window · "
-            "dashed: the window · line: the cost so far",
+            "▼ cut · ○ idle for five minutes or more · ■ another model or window · "
+            "dashed: the window" + (" · line: the cost so far" if priced else ""),
             class_="dim",
         )
     )
