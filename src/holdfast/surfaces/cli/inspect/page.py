@@ -81,12 +81,16 @@ def page(reports: Sequence[InspectReport]) -> str:
     body = "\n".join(_report(report, place) for place, report in enumerate(shown))
     if len(reports) > 1:
         body = index_part(reports, len(shown), escape) + body
+    return document(f"{title}: where the context went", body, "holdfast inspect")
+
+
+def document(title: str, body: str, maker: str) -> str:
+    """Return a whole page that needs nothing else."""
     return (
         "<!doctype html>\n<html lang=en><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
-        f"<title>{escape(title)}: where the context went</title><style>{_STYLE}</style>"
-        f"<body><main>{body}</main><footer class=dim>Made by holdfast inspect.</footer>"
-        "</body></html>\n"
+        f"<title>{escape(title)}</title><style>{_STYLE}</style>"
+        f"<body><main>{body}</main><footer class=dim>Made by {maker}.</footer></body></html>\n"
     )
 
 
@@ -135,12 +139,12 @@ def _models(looked: Inspection) -> str:
     )
     gap = f"{count(spent.unknown, 'call')} without a reported usage." if spent.unknown else ""
     return (
-        f"<h2>Cost by model</h2>{_wide('Cost by model', heads, rows)}"
+        f"<h2>Cost by model</h2>{wide_table('Cost by model', heads, rows)}"
         f"<p class=dim>{escape(spent.price)}. {gap}</p>"
     )
 
 
-def _wide(name: str, heads: str, rows: str) -> str:
+def wide_table(name: str, heads: str, rows: str) -> str:
     """Return a table that scrolls by itself where the screen is narrow."""
     label = html.escape(name, quote=True)
     return (
@@ -273,7 +277,7 @@ def _fits(fits: Iterable[WindowFit]) -> str:
             f"<td>{fills}<div class=says>{escape(counts)}</div>"
         )
     heads = "<th scope=col class=num>window<th scope=col class=num>would send<th scope=col>of it"
-    return _wide("What Holdfast would send", heads, "".join(rows))
+    return wide_table("What Holdfast would send", heads, "".join(rows))
 
 
 def _fills(shares: Sequence[tuple[str, int, str]], whole: int) -> str:
@@ -298,7 +302,7 @@ def _groups(title: str, heads: Sequence[str], groups: Sequence[Group], total: in
         f"<th scope=col{'' if place == 0 else ' class=num'}>{escape(head)}"
         for place, head in enumerate(heads)
     )
-    return f"<h2>{escape(title)}</h2>" + _wide(title, f"{names}<th scope=col>share", rows)
+    return f"<h2>{escape(title)}</h2>" + wide_table(title, f"{names}<th scope=col>share", rows)
 
 
 def _items(report: InspectReport) -> str:
@@ -315,7 +319,7 @@ def _items(report: InspectReport) -> str:
         heads = (
             "<th scope=col>record<th scope=col>what<th scope=col class=num>tokens<th scope=col>says"
         )
-        tables.append(f"<h2>{title}</h2>" + _wide(title, heads, rows))
+        tables.append(f"<h2>{title}</h2>" + wide_table(title, heads, rows))
     if looked.biggest:
         where = f" --session '{report.address}'" if report.source != "session" else ""
         command = f"holdfast show {looked.biggest[0].record}{where}"
@@ -330,5 +334,7 @@ def _items(report: InspectReport) -> str:
             "<th scope=col>tool<th scope=col class=num>copies"
             "<th scope=col class=num>wasted tokens<th scope=col>says"
         )
-        tables.append("<h2>The same result again</h2>" + _wide("Repeated results", heads, rows))
+        tables.append(
+            "<h2>The same result again</h2>" + wide_table("Repeated results", heads, rows)
+        )
     return "".join(tables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,6 +30,7 @@ from holdfast.surfaces.cli.conversations import (
     add_window,
     conversations,
 )
+from holdfast.surfaces.cli.inspect.policy_page import policy_page
 from holdfast.surfaces.cli.sizes import size
 from holdfast.surfaces.formatting import bar, count
 
@@ -70,6 +72,8 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"tokens of the system prompt and tools ({STATIC_TOKENS:,})",
     )
+    parser.add_argument("--output", type=size, metavar="N", help="tokens to reserve for each reply")
+    parser.add_argument("--html", metavar="FILE", help="write a page that compares the policies")
     parser.add_argument(
         "--cache",
         choices=list(_TTL),
@@ -99,6 +103,8 @@ def _simulate(args: argparse.Namespace, app: App) -> int:
     window = _window(args)
     policies = [POLICIES[name](args) for name in _policies(args.policy)]
     runs = _runs(policies, found, args, app, price)
+    if args.html:
+        _write_page(args, runs, found, app, price)
     if app.out.is_json:
         app.out.json({"window": window, "sessions": len(found), "runs": [*map(_as_json, runs)]})
         return 0
@@ -154,6 +160,7 @@ def _runs(
                     policy,
                     window=args.window,
                     static=args.static,
+                    output=args.output,
                     ttl_seconds=_TTL[args.cache],
                     price=price,
                 )
@@ -186,11 +193,7 @@ def _show(
     price: Price,
 ) -> None:
     out = app.out
-    calls = runs[0].requests
-    out.line(
-        f"{count(len(found), 'transcript')}, {calls:,} calls, "
-        f"a window of {args.window:,}, {args.static:,} static tokens, a cache of {args.cache}"
-    )
+    out.line(_about(runs, found, args))
     out.line()
     simulation_table(app, runs)
     out.line()
@@ -201,6 +204,29 @@ def _show(
         "words: the share of the user's words in view"
     )
     out.note(price.note)
+
+
+def _about(runs: Sequence[Run], found: Sequence[Conversation], args: argparse.Namespace) -> str:
+    return (
+        f"{count(len(found), 'transcript')}, {runs[0].requests:,} calls, "
+        f"a window of {args.window:,}, {args.static:,} static tokens, a cache of {args.cache}"
+    )
+
+
+def _write_page(
+    args: argparse.Namespace,
+    runs: Sequence[Run],
+    found: Sequence[Conversation],
+    app: App,
+    price: Price,
+) -> None:
+    path = Path(args.html)
+    page = policy_page(runs, _about(runs, found, args), price.note)
+    try:
+        path.write_text(app.out.mask(page), "utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write `{path}`: {error}", hint="choose another file") from error
+    app.out.note(f"wrote {path.resolve()}")
 
 
 def simulation_table(app: App, runs: Sequence[Run]) -> None:
