@@ -120,6 +120,7 @@ bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp
 	@.venv-bench/bin/python benchmarks/tokens.py
 	@.venv-bench/bin/python benchmarks/policies.py
 	@.venv-bench/bin/python benchmarks/offload.py
+	@.venv-bench/bin/python benchmarks/gateway.py
 	@.venv-bench-overflow/bin/python benchmarks/overflow.py
 	@.venv-bench-history/bin/python benchmarks/history.py
 
@@ -131,7 +132,7 @@ bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp
 
 .venv-bench/.stamp: benchmarks/requirements.txt pyproject.toml | $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-bench
-	@$(UV) pip install --quiet --python .venv-bench/bin/python -e '.[cli,tokens]' -r $<
+	@$(UV) pip install --quiet --python .venv-bench/bin/python -e '.[cli,tokens,serve]' -r $<
 	@touch $@
 
 .venv-bench-overflow/.stamp: benchmarks/requirements-overflow.txt pyproject.toml | $(UV)

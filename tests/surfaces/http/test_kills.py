@@ -48,7 +48,7 @@ tools = ["tests.surfaces.http.kill_tools:mark"]
 MESSAGES: Final = 50 if is_whole() else 12
 """That the clients send from one kill to the next."""
 PATIENCE: Final = 240.0
-"""Seconds for all to be answered after the last kill; a lease of a killed process ends first."""
+"""Seconds without an answer after the last kill; a lease of a killed process ends first."""
 SESSIONS: Final = 6
 
 pytestmark = [
@@ -109,11 +109,15 @@ def run_with_kills(
             server.start()
         for client in (*senders, *followers):
             client.start()
-        for _kill in range(kills):
+        size = 0
+        for number in range(kills):
             wanted = sent(senders) + luck.randint(1, MESSAGES // 2)
             turns.release(MESSAGES)
             while sent(senders) < wanted:
                 time.sleep(0.01)
+            while number % 4 == 3 and marks.stat().st_size == size:
+                time.sleep(0.01)  # on any machine, some lives are long enough for a turn
+            size = marks.stat().st_size
             time.sleep(luck.uniform(0.0, 0.3))
             kill(run, luck)
         for client in senders:
@@ -135,11 +139,14 @@ def sent(senders: list[SendingClient]) -> int:
 
 def wait_until_answered(store: SessionStore) -> float:
     """Wait for the messages that are on their way, and return the seconds that it took."""
-    began = time.monotonic()
+    began = progress = time.monotonic()
+    left = 0
     while counts := store.queues.counts("inbox"):
-        if not (counts.get("waiting") or counts.get("running")):
+        before, left = left, counts.get("waiting", 0) + counts.get("running", 0)
+        if not left:
             break
-        assert time.monotonic() < began + PATIENCE, open_rows(store)
+        progress = time.monotonic() if left != before else progress
+        assert time.monotonic() < progress + PATIENCE, open_rows(store)
         time.sleep(0.1)
     return time.monotonic() - began
 

@@ -1,0 +1,160 @@
+"""`holdfast serve` beside the same turns in-process: throughput, delay, memory, stalls.
+
+    .venv-bench/bin/python benchmarks/gateway.py [--quick] [--only PART] [--json]
+
+Sessions have their turns one after the other, so many sessions at a time, with the offline model.
+Every ratio is of two runs after each other on the same machine, in the same store. Each process is
+a real one, reached over sockets; the clients run on the same machine and take their share of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.gateway_load import (
+    FULL,
+    QUICK,
+    Plan,
+    check_logs,
+    make_long_sessions,
+    make_sessions,
+    probe_compactions,
+    probe_idle,
+    run_in_process,
+    run_through,
+    serving,
+)
+
+from holdfast.stores import open_store
+from holdfast.testing import PostgresServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COMPACTED = tuple(f"long{number}" for number in range(10))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A figure beside its goal."""
+
+    what: str
+    ours: str
+    other: str
+    ratio: float
+    goal: str
+    is_met: bool
+
+
+def measure_load(root: str, folder: Path, plan: Plan, kind: str, processes: int) -> Iterator[Row]:
+    """The same turns in-process and through so many processes."""
+    inside, through = _place(root, "inside"), _place(root, f"through{processes}")
+    make_sessions(inside, plan)
+    with open_store(inside) as store:
+        bare = run_in_process(store, plan)
+    make_sessions(through, plan)
+    with serving(through, folder, plan, processes) as servers:
+        served, after_tenth = run_through(servers, plan)
+        memory = sum(server.memory() for server in servers)
+        descriptors = max(server.descriptors() for server in servers)
+    what = f"{kind}, {processes} process{'es' if processes > 1 else ''}"
+    ratio = served.per_second / bare.per_second
+    rates = (f"{served.per_second:.0f}/s", f"{bare.per_second:.0f}/s")
+    yield Row(f"{what}: turns a second", *rates, ratio, "≥ 0.5", ratio >= 0.5)
+    delays = (served.percentile(0.99), bare.percentile(0.99))
+    ratio = delays[0] / delays[1]
+    shown = (f"{delays[0]:.2f} s", f"{delays[1]:.2f} s")
+    yield Row(f"{what}: p99 of a turn", *shown, ratio, "≤ 3", ratio <= 3)
+    ratio = memory / after_tenth
+    shown = (f"{memory / 1e6:.0f} MB", f"{after_tenth / 1e6:.0f} MB")
+    yield Row(f"{what}: memory, beside a tenth", *shown, ratio, "≤ 1.2", ratio <= 1.2)
+    wrong = check_logs(through, plan)
+    total = sum(wrong.values())
+    yield Row(f"{what}: lost, doubled, reordered", str(total), "0", float(total), "0", not total)
+    yield Row(
+        f"{what}: file descriptors", str(descriptors), "256", descriptors / 256, "< 1",
+        descriptors < 256,
+    )  # fmt: skip
+
+
+def measure_stalls(root: str, folder: Path, plan: Plan) -> Iterator[Row]:
+    """The longest time until `/healthz` is answered, idle and while ten sessions compact."""
+    make_long_sessions(root, plan, COMPACTED)
+    with serving(root, folder, plan, 1) as (server,):
+        probe_idle(server, 3.0)  # it may still be loading
+        idle = max(probe_idle(server, plan.idle_seconds))
+        seconds, wall = probe_compactions(server, COMPACTED)
+        idle = max(idle, *probe_idle(server, plan.idle_seconds))
+    stall = max(seconds)
+    what = f"longest stall, ten compactions of {plan.compacted:,} records ({wall:.0f} s)"
+    shown = (f"{stall * 1e3:.1f} ms", f"{idle * 1e3:.1f} ms")
+    yield Row(what, *shown, stall / idle, "≤ 50", stall / idle <= 50)
+
+
+def _place(root: str, name: str) -> str:
+    return f"{root}&schema={name}" if "://" in root else f"{root}/{name}"
+
+
+def run(plan: Plan, parts: list[str]) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
+        folder = Path(name)
+        if "folder" in parts:
+            yield from measure_load(str(folder / "a"), folder, plan, "folder", 1)
+        if "stalls" in parts:
+            yield from measure_stalls(str(folder / "b"), folder, plan)
+        for processes in (1, 3) if "postgres" in parts else ():
+            with PostgresServer() as server:
+                yield from measure_load(server.address, folder, plan, "PostgreSQL", processes)
+
+
+def facts(plan: Plan) -> dict[str, str]:
+    return {
+        "plan": f"{plan.sessions:,} sessions × {plan.turns} turns, {plan.at_once} at a time",
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
+        "load": " ".join(f"{load:.1f}" for load in os.getloadavg()),
+        "python": platform.python_version(),
+    }
+
+
+def main() -> None:
+    parts = ["folder", "stalls", "postgres"]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the sessions")
+    parser.add_argument("--sessions", type=int, metavar="N", help="so many sessions")
+    parser.add_argument("--only", choices=parts, action="append", help="just this part")
+    parser.add_argument("--json", action="store_true", help="rows as JSON on stdout")
+    arguments = parser.parse_args()
+    plan = QUICK if arguments.quick else FULL
+    if arguments.sessions:
+        plan = replace(plan, sessions=arguments.sessions)
+    known = facts(plan)
+    rows: list[Row] = []
+    if not arguments.json:
+        print("\n".join(f"- {name}: {value}" for name, value in known.items()), "\n")
+        print("| what | ours | other | ratio | goal | met |\n|---|---:|---:|---:|---|---|")
+    for row in run(plan, arguments.only or parts):
+        rows.append(row)
+        if not arguments.json:
+            met = "yes" if row.is_met else "NO"
+            print(
+                f"| {row.what} | {row.ours} | {row.other} | {row.ratio:.2f} | {row.goal} | {met} |",
+                flush=True,
+            )
+    if arguments.json:
+        print(json.dumps({"facts": known, "rows": [asdict(row) for row in rows]}, indent=1))
+    else:
+        print(f"\nload at the end: {' '.join(f'{load:.1f}' for load in os.getloadavg())}")
+
+
+if __name__ == "__main__":
+    main()
