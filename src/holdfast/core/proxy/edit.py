@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.models.messages import Text, ToolAnswer
+import msgspec
+
+from holdfast.core.models.messages import Text, ToolAnswer, ToolCall, arguments_json
 from holdfast.core.proxy.atoms import leading_terms
 from holdfast.core.proxy.branches import chains_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.catalog import DialectName
@@ -131,8 +133,13 @@ class _EditedItems:
                 self._add_blocks(index, [content[block] for block in blocks])
 
     def add_shortened(self, part: MessagePart) -> None:
-        places = self._from.places[part.record]
-        index = places[0]
+        if part.role == "assistant":
+            self._close()
+            self._out += _shorten_reply(
+                [self._from.items[index] for index in self._from.places[part.record]], part
+            )
+            return
+        index = self._from.places[part.record][0]
         item = self._from.items[index]
         answer = next((block for block in part.blocks if isinstance(block, ToolAnswer)), None)
         pieces: Sequence[Block | Piece] = part.blocks if answer is None else answer.content
@@ -194,6 +201,59 @@ class _EditedItems:
         )
         self._out.append(item if is_same else {**item, "content": blocks})
         self._open = None
+
+
+def _shorten_reply(items: Sequence[Json], part: MessagePart) -> list[Json]:
+    """The items of a reply with shorter texts and arguments; the rest as the client wrote it."""
+    texts = iter([block.text for block in part.blocks if isinstance(block, Text)])
+    calls = iter([block for block in part.blocks if isinstance(block, ToolCall)])
+    shorter = []
+    for item in items:
+        new = dict(item)
+        if "arguments" in item:  # an item of the Responses API
+            new["arguments"] = _arguments(next(calls, None), item["arguments"])
+        if isinstance(item.get("content"), str) and item["content"].strip():
+            new["content"] = next(texts, item["content"])
+        elif isinstance(item.get("content"), list):
+            new["content"] = [_shorten_block(block, texts, calls) for block in item["content"]]
+        if isinstance(item.get("tool_calls"), list):
+            new["tool_calls"] = [_shorten_call(call, calls) for call in item["tool_calls"]]
+        shorter.append(new)
+    return shorter
+
+
+def _shorten_block(block: Any, texts: Iterator[str], calls: Iterator[ToolCall]) -> Any:
+    if not isinstance(block, dict):
+        return block
+    if block.get("type") in _TEXTS and str(block.get("text", "")).strip():
+        return {**block, "text": next(texts, block["text"])}
+    if block.get("type") == "tool_use":
+        call = next(calls, None)
+        return block if call is None else {**block, "input": call.arguments}
+    return block
+
+
+def _shorten_call(call: Any, calls: Iterator[ToolCall]) -> Any:
+    shorter = next(calls, None)
+    function = call.get("function") if isinstance(call, dict) else None
+    if shorter is None or not isinstance(function, dict):
+        return call
+    given = _arguments(shorter, function.get("arguments"))
+    return {**call, "function": {**function, "arguments": given}}
+
+
+def _arguments(call: ToolCall | None, given: Any) -> Any:
+    """Arguments as text; as the client wrote them, where they are the same."""
+    if call is None or (isinstance(given, str) and _reads_as(given, call.arguments)):
+        return given
+    return arguments_json(call.arguments)
+
+
+def _reads_as(text: str, arguments: Json) -> bool:
+    try:
+        return bool(msgspec.json.decode(text) == arguments)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
 
 
 def _shorten(content: Any, pieces: Sequence[Block | Piece], text_type: str) -> Any:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.limits import WINDOW_FLOOR_TOKENS
-from holdfast.core.log.records import Assistant, Header, ModelChange
+from holdfast.core.log.records import MESSAGES, Assistant, Header, ModelChange
 from holdfast.core.models.window import Window, output_reserve
 from holdfast.core.projection.policy import PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.proxy.edit import ConversationMap, edit_items
+from holdfast.core.proxy.reply_limit import limit_reply
 from holdfast.core.turn.recovery import Tries, is_smaller, remedy
 from holdfast.core.turn.run import Bounds, RunOptions
 from holdfast.engine.session.prepare import cache_for
@@ -83,6 +84,7 @@ class Fitting:
         self._tries = Tries()
         self._sent: Plan | None = None
         """The plan of the request that was sent last; None for one that went out unchanged."""
+        self._weighed: Plan | None = None
         self._stated: set[int] = set()
         self._note = ""
 
@@ -123,7 +125,8 @@ class Fitting:
         try:
             plan = self._project("usual" if is_saving else "hold")
             if plan.decisions and not is_saving:
-                plan = self._project("cut")  # deep and seldom: each cut costs the cached prefix
+                deep = self._project("cut")  # deep and seldom: each cut costs the cached prefix
+                plan = deep if _has_newest(deep, self._path) else plan
         except CannotFit as error:
             self._note = str(error)[:200]
             return after  # the provider says so in its own words
@@ -142,7 +145,8 @@ class Fitting:
         if found.learned is not None:
             self._stated.add(found.learned)
         if found.step == "lower-output" and self._sent is None:
-            body = {**self._request.body, self._request.output_field: found.bounds.output}
+            tokens = found.bounds.output or 1
+            body = limit_reply(self._request.body, self._request.output_field, tokens)
             self.body, self._note = msgspec.json.encode(body), found.detail
             return after
         try:
@@ -182,9 +186,15 @@ class Fitting:
     def _read_path(self, after: str) -> None:
         found = self._keeper.store.read_branch(self._session.key, after)
         self._path = [record for record in found if not isinstance(record, Header)]
+        self._weighed = None
 
     def _whole(self) -> Plan:
-        """The request as the client sent it, weighed."""
+        """The request as the client sent it, weighed; once for each path."""
+        if self._weighed is None:
+            self._weighed = self._weigh()
+        return self._weighed
+
+    def _weigh(self) -> Plan:
         request = msgspec.structs.replace(
             self._projection(), window=_ENDLESS, pressure="hold", at_most=None
         )
@@ -232,17 +242,25 @@ class Fitting:
         body: Json = {**request.body, request.items_field: items}
         asked = request.output_tokens
         if self._bounds.output is not None and asked is not None and asked > self._bounds.output:
-            body[request.output_field] = self._bounds.output
-        if body == request.body or not self._is_valid(body):
+            body = limit_reply(body, request.output_field, self._bounds.output)
+        if body == request.body or not _breaks_nothing_new(body, request.body, self._target):
             return None
         after = self._session.append(list(plan.decisions), after)
         self.body, self._sent = msgspec.json.encode(body), plan
         return after
 
-    def _is_valid(self, body: Json) -> bool:
-        """True where a body breaks no rule that the client's own did not break."""
-        broken = {found.rule for found in validate(self._request.body, self._target)}
-        return all(found.rule in broken for found in validate(body, self._target))
+
+def _has_newest(plan: Plan, path: Sequence[Record]) -> bool:
+    """True where the newest message is still in a plan."""
+    newest = next((record.id for record in reversed(path) if record.kind in MESSAGES), "")
+    units = (*plan.opening_units, *plan.units_sent)
+    return any(part.record == newest for unit in units for part in unit.parts)
+
+
+def _breaks_nothing_new(body: Json, given: Json, target: Target) -> bool:
+    """True where a body breaks no rule that the client's own did not break."""
+    broken = {found.rule for found in validate(given, target)}
+    return all(found.rule in broken for found in validate(body, target))
 
 
 def _blocks_by_record(plan: Plan) -> dict[str, tuple[Block, ...]]:

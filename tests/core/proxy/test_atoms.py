@@ -1,0 +1,95 @@
+"""What is said is the same, however a client spells it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.proxy.atoms import extend_chain, read_atoms, reply_atoms, start_chain
+
+TEXT = {"role": "user", "content": "x"}
+
+
+def digests(*items: Any, dialect: Any = "anthropic") -> list[bytes]:
+    return [atom.digest for atom in read_atoms(items, dialect)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"role": "user", "content": [{"type": "text", "text": "x"}]},
+        {"role": "user", "content": [{"type": "text", "text": "x ", "cache_control": {"a": 1}}]},
+        {"role": "user", "content": [{"type": "text", "text": ""}, {"type": "text", "text": "x"}]},
+        {"content": "x", "role": "user", "name": "ada"},
+    ],
+)
+def test_spellings_of_one_message_are_equal(other: Any) -> None:
+    assert digests(TEXT) == digests(other)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"role": "user", "content": "y"},
+        {"role": "user", "content": [{"type": "document", "text": "x"}]},
+        {"role": "user", "content": [{"type": "tool_result", "content": "x"}]},
+        {"role": "user", "content": [{"type": "text", "text": "x"}] * 2},
+    ],
+)
+def test_other_messages_differ(other: Any) -> None:
+    assert digests(TEXT) != digests(other)
+
+
+def test_a_reply_is_the_same_in_every_dialect() -> None:
+    stored: list[dict[str, Any]] = [
+        {"type": "thinking", "thinking": "Hm"},
+        {"type": "text", "text": "Look."},
+        {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a", "n": 1}},
+    ]
+    arguments = '{"n": 1,\n "path": "a"}'
+    function = {"name": "read", "arguments": arguments}
+    spellings = (
+        ("anthropic", [{"role": "assistant", "content": stored[1:]}]),
+        (
+            "openai-chat",
+            [
+                TEXT,
+                {
+                    "role": "assistant",
+                    "content": "Look.",
+                    "refusal": None,
+                    "tool_calls": [{"id": "c", "type": "function", "function": function}],
+                },
+            ],
+        ),
+        (
+            "openai-responses",
+            [
+                {"type": "reasoning", "id": "r", "summary": []},
+                {"role": "assistant", "content": [{"type": "output_text", "text": "Look."}]},
+                {"type": "function_call", "call_id": "c", **function},
+            ],
+        ),
+    )
+    for dialect, items in spellings:
+        found = [atom.digest for atom in read_atoms(items, dialect) if atom.kind == "assistant"]  # type: ignore[arg-type]
+        assert found == reply_atoms(stored), dialect
+
+
+def test_leading_instructions_are_terms_and_later_ones_are_said() -> None:
+    system = {"role": "developer", "content": "Be brief."}
+    assert digests(system, TEXT, dialect="openai-responses") == digests(TEXT)
+    assert len(digests(TEXT, system, dialect="openai-responses")) == 2
+    assert len(digests(TEXT, {"role": "system", "content": "Be brief."})) == 2
+
+
+@given(st.lists(st.binary(min_size=1, max_size=4), max_size=6), st.integers(0, 6))
+def test_a_chain_goes_on_from_any_part_of_it(parts: list[bytes], at: int) -> None:
+    start = start_chain()
+    whole = extend_chain(start, parts)
+    assert extend_chain(extend_chain(start, parts[:at]), parts[at:]) == whole
+    if parts:
+        assert extend_chain(start, parts[:-1]) != whole

@@ -1,0 +1,259 @@
+"""Requests that are made to fit: what stays is the client's own, and the result is valid."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from tests.engine.proxy.conversations import DIALECTS, Client, exchange
+from tests.shared_data import need_data
+from tests.support.runs import sample
+
+from holdfast import importers
+from holdfast.core.limits import WINDOW_FLOOR_TOKENS
+from holdfast.core.models.dialects import target
+from holdfast.core.models.messages import read_tools
+from holdfast.core.models.window import Window
+from holdfast.core.projection.project import project
+from holdfast.core.projection.request import ProjectionRequest
+from holdfast.engine.proxy.keeper import ProxyKeeper
+from holdfast.engine.proxy.request import ClientRequest
+from holdfast.engine.session.prepare import cache_for
+from holdfast.errors import HoldfastError
+from holdfast.providers.requests import render, validate
+from holdfast.stores.in_memory import MemoryStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.core.log.records import Json, Record
+    from holdfast.core.models.catalog import DialectName
+    from holdfast.core.models.dialects import Target
+
+ENDLESS = Window(10**9)
+pytestmark = pytest.mark.files_only("it makes its own stores, and asks none for more than a log")
+MODELS = {"anthropic": "claude-opus-4-5", "openai-chat": "gpt-4o", "openai-responses": "gpt-4o"}
+RECORDS_MAX = 300
+"""Of one transcript: a client's request for each prefix of more would take minutes to make."""
+_numbers = count(1)
+
+
+def aim(dialect: DialectName) -> Target:
+    return target(dialect, provider=dialect.partition("-")[0], model=MODELS[dialect])
+
+
+def tokens_of(body: Json, dialect: DialectName) -> int:
+    """The size of a request, read back by the importers and not by the proxy."""
+    found = importers.read(json.dumps(body).encode(), "body.json")[0]
+    asked = ProjectionRequest(
+        found.records,
+        ENDLESS,
+        aim(dialect),
+        system=found.system,
+        tools=read_tools(body.get("tools")),
+        pressure="hold",
+    )
+    return project(asked, cache_for(aim(dialect))).tokens.total
+
+
+def begin(
+    body: Json, dialect: DialectName, window: int, **options: Any
+) -> tuple[bytes, bytes, Any]:
+    """The body that a client sent, the one that goes upstream, and the exchange."""
+    data = json.dumps(body).encode()
+    keeper = ProxyKeeper(MemoryStore(), window=window, **options)
+    request = ClientRequest(
+        dialect=dialect, upstream=dialect.partition("-")[0], headers={}, data=data
+    )
+    begun = keeper.begin(request)
+    return data, begun.body, begun
+
+
+def items_of(body: Json) -> list[Any]:
+    found = body.get("messages", body.get("input"))
+    assert isinstance(found, list)
+    return found
+
+
+# Real transcripts
+
+
+def transcripts() -> list[tuple[str, list[Record]]]:
+    folder = need_data()
+    files = sorted(path for path in folder.glob("*/**/*") if path.is_file())
+    chosen = sample(files, share=0.02, name=str, kind=lambda path: path.parent)
+    return [(path.name, records) for path in chosen for records in _read(path)]
+
+
+def _read(path: Path) -> list[list[Record]]:
+    if path.stat().st_size > 3_000_000:
+        return []
+    try:
+        found = importers.read(path.read_bytes(), path.name)
+    except HoldfastError:
+        return []
+    return [session.records[:RECORDS_MAX] for session in found[:1] if len(session.records) > 8]
+
+
+def test_requests_of_real_agents_pass_or_are_cut_to_a_valid_request() -> None:
+    """As they are, they pass byte for byte. At a quarter of its size as the window, 16,000 tokens
+    at least, each is valid, fits, and has its newest message whole."""
+    checked = 0
+    for number, (name, records) in enumerate(transcripts()[:24]):
+        dialect = DIALECTS[number % len(DIALECTS)]
+        end = len(records) - number % 3
+        try:
+            plan = project(ProjectionRequest(records[:end], ENDLESS, aim(dialect)))
+        except HoldfastError:
+            continue
+        body = render(plan.prompt, aim(dialect))
+        items = items_of(body)
+        total = tokens_of(body, dialect)
+        for mode in ("observe", "guard"):
+            data, sent, _ = begin(body, dialect, 10**7, mode=mode)
+            assert sent == data, name
+        window = max(WINDOW_FLOOR_TOKENS, total // 4)
+        if total < 1.2 * window or not items:
+            continue
+        data, sent, begun = begin(body, dialect, window)
+        cut = json.loads(sent)
+        newest = _newest_bytes(items) // 2  # more tokens than it can have
+        if sent == data:
+            assert newest > window // 4, name  # one message that alone does not fit
+            continue
+        checked += 1
+        assert validate(cut, aim(dialect)) == [], name
+        assert tokens_of(cut, dialect) <= window, name
+        assert {**cut, _field(cut): 0} == {**body, _field(body): 0}, name
+        if newest < window // 4:
+            assert items_of(cut)[-1] == items[-1], name
+        assert begun.headers()["x-holdfast-action"] == "projected"
+    assert checked >= 2
+
+
+def _newest_bytes(items: list[Any]) -> int:
+    """The size of everything since the model last said something."""
+    size = 0
+    for item in reversed(items):
+        if item.get("role") == "assistant" or item.get("type") == "function_call":
+            break
+        size += len(json.dumps(item))
+    return size
+
+
+def _field(body: Json) -> str:
+    return "messages" if "messages" in body else "input"
+
+
+# The shape of what stays
+
+
+def long(dialect: DialectName, steps: int = 30) -> Client:
+    client = Client(dialect)
+    client.say(f"Fix project {next(_numbers)}.")
+    for step in range(steps):
+        client.hear(f"look {step}", f"{step}.txt")
+        client.answer(f"{step} line of output " * 250)
+    return client
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_stays_is_the_clients_own(dialect: DialectName) -> None:
+    """Unknown fields, unknown blocks and cache marks of messages that stay are not touched."""
+    client = long(dialect)
+    for item in client.items:
+        item["unknown_field"] = {"a": [1.5, None]}
+    mark = {"type": "ephemeral", "ttl": "1h"}
+    last: Json = {"role": "user", "content": [{"type": "text", "text": "And now?"}]}
+    last["content"].insert(0, {"type": "novel_block", "payload": {"x": 1}, "cache_control": mark})
+    if dialect == "openai-responses":
+        last |= {"type": "message"}
+        last["content"][1]["type"] = "input_text"
+    client.items.append(last)
+    body = json.loads(client.request(context_management={"edits": []}, metadata={"k": "v"}).data)
+    data, sent, _ = begin(body, dialect, 16_000)
+    assert sent != data
+    cut = json.loads(sent)
+    assert items_of(cut)[-1] == last
+    assert (cut["context_management"], cut["metadata"]) == ({"edits": []}, {"k": "v"})
+    kept = [item for item in items_of(cut) if "unknown_field" in item]
+    assert kept
+    own = [msgspec.json.encode(item) for item in client.items]
+    assert all(msgspec.json.encode(item) in own for item in kept[1:])
+
+
+def test_a_result_that_is_shortened_keeps_its_fields() -> None:
+    """A refusal by a little is answered by shortening results, the oldest first."""
+    client = long("anthropic", 12)
+    mark = {"type": "ephemeral"}
+    client.items[2]["content"][0] |= {"cache_control": mark, "unknown": 1}
+    body = json.loads(client.request().data)
+    total = tokens_of(body, "anthropic")
+    _, _, begun = begin(body, "anthropic", 200_000)
+    said = f"prompt is too long: {total} tokens > {total - 100} maximum"
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": said}}
+    assert begun.refuse(400, {}, json.dumps(error).encode())
+    cut = json.loads(begun.body)
+    assert len(items_of(cut)) == len(client.items)
+    (block,) = items_of(cut)[2]["content"]
+    assert (block["cache_control"], block["unknown"], block["type"]) == (mark, 1, "tool_result")
+    assert len(block["content"]) < len(client.items[2]["content"][0]["content"])
+    assert items_of(cut)[-2:] == client.items[-2:]
+
+
+def test_a_shorter_reply_is_asked_for_with_a_smaller_budget_for_thinking() -> None:
+    """As Claude Code asks: 32,000 tokens, of which all but one may be thinking."""
+    client = long("anthropic", 12)
+    client.extra = {"thinking": {"type": "enabled", "budget_tokens": 31_999}}
+    body = {**json.loads(client.request().data), "max_tokens": 32_000}
+    _, _, begun = begin(body, "anthropic", 200_000)
+    said = (
+        "input length and `max_tokens` exceed context limit: 180000 + 32000 > 200000, decrease "
+        "input length or `max_tokens` and try again"
+    )
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": said}}
+    assert begun.refuse(400, {}, json.dumps(error).encode())
+    sent = json.loads(begun.body)
+    assert sent["messages"] == body["messages"]
+    assert 1_024 <= sent["thinking"]["budget_tokens"] < sent["max_tokens"] < 20_000
+
+
+def test_the_window_comes_from_the_request() -> None:
+    """The same model with Anthropic's beta has a million tokens, and without it not."""
+    client = long("anthropic", 40)
+    model = {"model": "claude-sonnet-4-5"}
+    store = MemoryStore()
+    keeper = ProxyKeeper(store)
+    bodies = []
+    for beta in ("context-1m-2025-08-07", "", "other,context-1m-2025-08-07"):
+        client.headers = {"x-claude-code-session-id": "abc", "anthropic-beta": beta}
+        sent = keeper.begin(client.request(**model))
+        assert sent._fitting is not None
+        bodies.append(sent._fitting.window.tokens)
+    assert bodies[0] == bodies[2] == 1_000_000
+    assert bodies[1] <= 1_000_000
+
+
+def test_a_guess_is_no_reason_to_cut() -> None:
+    """For a model that nobody knows, the provider decides what fits."""
+    client = long("openai-chat", 120)
+    keeper = ProxyKeeper(MemoryStore())
+    request = client.request(model="no-such-model-1")
+    assert keeper.begin(request).body == request.data
+
+
+def test_cuts_survive_a_client_that_compacts_by_itself() -> None:
+    """Its compaction is a branch without our cuts, which fits as it is and passes."""
+    client = long("anthropic", 30)
+    client.headers = {"x-claude-code-session-id": "abc"}
+    keeper = ProxyKeeper(MemoryStore(), window=20_000)
+    first = exchange(keeper, client, "cut")
+    assert first.headers()["x-holdfast-action"] == "projected"
+    client.items = [{"role": "user", "content": "Summary: all is well. Go on."}]
+    request = client.request()
+    begun = keeper.begin(request)
+    assert begun.body == request.data
+    assert begun.headers()["x-holdfast-session"] == first.headers()["x-holdfast-session"]
