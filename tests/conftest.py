@@ -136,5 +136,4 @@ def _case(item: pytest.Item) -> object:
         return item.nodeid
     name = marker.args[1]
     others = sorted((other, id(value)) for other, value in call.params.items() if other != name)
-    group = getattr(call.params.get(name), marker.kwargs["by"]) if "by" in marker.kwargs else None
-    return item.nodeid.partition("[")[0], tuple(others), group
+    return item.nodeid.partition("[")[0], tuple(others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -34,8 +35,14 @@ for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
 
 
 def _output(script: str) -> str:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
     run = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     return run.stdout
 

@@ -65,7 +65,7 @@ def test_shorter_runs_have_a_part_of_the_examples(run: pytest.MonkeyPatch) -> No
 
 
 def test_sampled_cases_are_some_of_each_group() -> None:
-    """One of two kinds of session for each other parameter, one way of each dialect, the rest."""
+    """One of two kinds of session for each other parameter, and the rest."""
     found = [
         "a.py::test_turn[blocking-1]",
         "a.py::test_turn[async-1]",
