@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
     from holdfast.ports import SessionStore
 
-pytestmark = pytest.mark.files_only("a process of its own uses the folder")
+pytestmark = [
+    pytest.mark.files_only("a process of its own uses the folder"),
+    pytest.mark.timeout(3_000),
+]
 
 USERS = (99, 98, 97)
 OUTBOX = outbox_name(123456)
@@ -40,7 +43,7 @@ def open_rows(store: SessionStore) -> list[str]:
     ]
 
 
-def wait_until_quiet(store: SessionStore, server: BotApiServer, seconds: float = 180) -> None:
+def wait_until_quiet(store: SessionStore, server: BotApiServer, seconds: float = 600) -> None:
     until = time.monotonic() + seconds
     while True:
         updates, rows = len(server.updates), open_rows(store)  # in the order of their way
