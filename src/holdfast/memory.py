@@ -1,7 +1,7 @@
 """Memory: search over sessions and notes, the tools that offer it, and running summaries."""
 
 # isort: skip_file
-from holdfast.core.memory.hits import Hit as Hit
+from holdfast.core.memory.hits import Hit as Hit, NeighbourTurn as NeighbourTurn
 from holdfast.core.memory.notes import durable as durable
 from holdfast.core.memory.passages import passages as passages
 from holdfast.core.memory.running_summary import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.memory.hits import (
     Hit,
+    NeighbourTurn,
     NoteCitation,
     RecordCitation,
     cite_note,
@@ -19,13 +21,21 @@ from holdfast.core.memory.hits import (
 )
 from holdfast.errors import UsageError
 
+TURNS = st.none() | st.builds(
+    NeighbourTurn,
+    role=st.sampled_from(["user", "assistant"]),
+    citation=st.sampled_from([f"main/one#{n}" for n in range(4)]),
+    text=st.text(max_size=200),
+)
 HITS = st.lists(
     st.builds(
         Hit,
         score=st.floats(0, 1),
-        citation=st.just("2026-11-16.md#L3-L3"),
+        citation=st.sampled_from(["2026-11-16.md#L3-L3", "main/one#1"]),
         text=st.text(max_size=300),
         role=st.sampled_from(["note", "user"]),
+        turn_before=TURNS,
+        turn_after=TURNS,
     ),
     max_size=6,
 )
@@ -44,6 +54,43 @@ def test_an_injection_is_within_its_cap_markers_and_all(hits: list[Hit], cap: in
     assert block == "" or block.startswith("<recalled_memory>\n")
     assert block.count("</recalled_memory>") == bool(block)
     assert len(listing(hits, cap)) <= cap
+
+
+@given(HITS, st.integers(0, 1_200))
+def test_a_turn_beside_a_hit_takes_the_room_of_no_hit(hits: list[Hit], cap: int) -> None:
+    """For every cap: without the neighbours the same hits are shown, as much of each."""
+    bare = [msgspec.structs.replace(hit, turn_before=None, turn_after=None) for hit in hits]
+    shown, without = listing(hits, cap), listing(bare, cap)
+    rest = iter(shown.split("\n"))
+
+    assert all(line in rest for line in without.split("\n"))
+
+
+def test_the_turns_beside_a_hit_stand_around_it() -> None:
+    asked = NeighbourTurn("assistant", "main/one#a", "What genre?")
+    thanks = NeighbourTurn("assistant", "main/one#c", "Noted.")
+    hit = Hit(1.0, "main/one#b", "drama and romance!", "user", turn_before=asked, turn_after=thanks)
+    shown = (
+        "[Assistant main/one#a, the turn before]\nWhat genre?\n"
+        "[User main/one#b]\ndrama and romance!\n"
+        "[Assistant main/one#c, the turn after]\nNoted."
+    )
+
+    assert listing([hit], 1_000) == shown
+    assert shown in injection([hit])
+    assert "What genre" in injection([hit], known=["What genre? What else?"])
+
+
+def test_a_hit_is_not_repeated_as_the_neighbour_of_another() -> None:
+    first = NeighbourTurn("user", "main/one#a", "Where is the spare key to the shed?")
+    second = NeighbourTurn("assistant", "main/one#b", "The spare key is under the blue pot.")
+    hits = [
+        Hit(1.0, "main/one#a", first.text, "user", turn_after=second),
+        Hit(0.9, "main/one#b", second.text, "assistant", turn_before=first),
+    ]
+
+    assert listing(hits, 4_000).count("spare key") == 2
+    assert "shed" not in injection(hits[1:], known=[f"I asked: {first.text}"])
 
 
 def test_recalled_text_cannot_close_its_block_or_forge_a_citation() -> None:

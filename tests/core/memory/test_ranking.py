@@ -28,6 +28,7 @@ CANDIDATES = st.lists(
         similarity=st.none() | st.floats(-1, 1),
         is_user=st.booleans(),
         ts=st.none() | st.floats(0, 2e9),
+        is_at_named_time=st.booleans(),
         is_exact=st.booleans(),
         identifiers=st.floats(0, 1),
     ),
@@ -89,6 +90,33 @@ def test_what_stands_beside_a_match_counts() -> None:
     order = rank([stranger, beside, best], {}, weights=Weights(again=1.0))
 
     assert [one.id for one in order] == [1, 2, 3]
+
+
+@given(st.integers(0, 20), st.integers(-20, 20))
+def test_the_neighbour_of_a_hit_is_not_pushed_down(place: int, distance: int) -> None:
+    """A question and its answer belong together: how near two hits of a source stand to each other
+    does not lower the second."""
+    best = Candidate(1, source=1, place=place, words=5.0)
+    second = Candidate(2, source=1, place=place + 40 + distance, words=2.0)
+    beside = Candidate(2, source=1, place=place + 1, words=2.0)
+    weights = Weights(neighbour=0.0)
+
+    assert rank([best, beside], {}, weights=weights) == rank([best, second], {}, weights=weights)
+
+
+def test_what_was_said_at_a_named_time_goes_first() -> None:
+    then = Candidate(1, source=1, place=0, words=2.0, ts=1e9, is_at_named_time=True)
+    later = Candidate(2, source=2, place=0, words=2.2, ts=1.1e9)
+
+    assert rank([later, then], {}, newest=1.1e9)[0].id == 1
+
+
+def test_a_short_statement_goes_before_the_reply_that_repeats_it() -> None:
+    """By words alone: the evidence is what the user said, and the reply is longer."""
+    told = Candidate(1, source=1, place=0, words=2.0, is_user=True)
+    answered = Candidate(2, source=1, place=1, words=2.5)
+
+    assert rank([answered, told], {})[0].id == 1
 
 
 def test_another_source_goes_before_more_of_the_same() -> None:

@@ -16,6 +16,7 @@ from holdfast.core.history.access import OPERATOR, Visibility, decide, decide_ch
 from holdfast.core.limits import EXCERPT_CHARS_MIN
 from holdfast.core.log.records import OutputRef
 from holdfast.engine.erasing import erase
+from holdfast.engine.memory.neighbours import Neighbours
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.errors import StoreError
 from holdfast.ports import ANY_HEAD
@@ -227,3 +228,33 @@ def test_nothing_is_given_that_cannot_be_recorded(
         assert not any(word in str(reply) for word in alice.words)
     assert workspace.sessions() == []
     assert alice.words[-1] not in workspace.memory.search(NEEDLE)
+
+
+def test_a_turn_beside_a_hit_takes_the_room_of_no_hit(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every cap there are as many hits as without the turns; with room for all, the turns."""
+    said: list[Record] = [
+        turn
+        for number in range(4)
+        for turn in (
+            User(content=f"{NEEDLE} {number}?"),
+            Assistant(content=f"It is {number}. " * 9),
+        )
+    ]
+    key = SessionKey("main", "one")
+    store.create(key)
+    store.append(key, said, expect=None)
+
+    def search(cap: int) -> dict[str, Any]:
+        workspace = CallerWorkspace(store, OPERATOR, max_bytes=cap)
+        found: dict[str, Any] = json.loads(workspace.memory.search(NEEDLE, scope="sessions"))
+        return found
+
+    with_turns = {cap: search(cap) for cap in range(EXCERPT_CHARS_MIN, 4_200, 250)}
+    monkeypatch.setattr(Neighbours, "_turn", lambda *_: [])
+    without = {cap: search(cap)["count"] for cap in with_turns}
+
+    assert {cap: reply["count"] for cap, reply in with_turns.items()} == without
+    assert len(set(without.values())) > 2
+    assert all("turnAfter" in hit for hit in with_turns[max(with_turns)]["hits"])

@@ -68,7 +68,10 @@ class Weights(msgspec.Struct, frozen=True):
     alike_meaning: float = 2.0
     """Of how near it comes to them in meaning."""
     user: float = 0.05
-    """For what a person said."""
+    user_alone: float = 0.5
+    """For what a person said; and where there are no vectors, against long replies to it."""
+    named_time: float = 0.6
+    """For what was said at a time that the question names."""
     recency: float = 1.0
     recency_alone: float = 0.1
     """For the newest; and where there are no vectors, between equals."""
@@ -78,8 +81,6 @@ class Weights(msgspec.Struct, frozen=True):
     """For holding the rare names and numbers of the query."""
     again: float = 0.8
     """The factor on a score for each hit from the same source that ranks before it."""
-    beside_shown: float = 0.8
-    """And where the passage next to it is among them: who reads one is led to the other."""
 
 
 NOTE_WEIGHTS: Final = Weights(
@@ -93,7 +94,7 @@ NOTE_WEIGHTS: Final = Weights(
     alike_meaning=0.0,
     recency=0.1,
     again=0.97,
-    beside_shown=1.0,
+    user_alone=0.05,
 )
 """A file of notes is no conversation: what stands beside a note says little about it."""
 
@@ -113,6 +114,8 @@ class Candidate(msgspec.Struct, frozen=True):
     ts: float | None = None
     is_exact: bool = False
     """It holds exactly what was asked for."""
+    is_at_named_time: bool = False
+    """It was said at a time that the question names."""
     identifiers: float = 0.0
     """Which share of the rare names in the query it holds."""
 
@@ -275,13 +278,16 @@ def _scores(
     beside = _beside(candidates, own)
     whole = _whole(candidates, sources, means, alike, weights, has_meaning=has_meaning)
     most = _most(weights, has_meaning=has_meaning)
+    most += weights.named_time * any(item.is_at_named_time for item in candidates)
     recency = weights.recency if has_meaning else weights.recency_alone
+    user = weights.user if has_meaning else weights.user_alone
     scores = {}
     for item in candidates:
         score = own[item.id] + weights.neighbour * beside[item.id]
-        score *= 1 + weights.user * item.is_user
+        score *= 1 + user * item.is_user
         score += whole.get(item.source, 0.0)
         score += weights.identifier * item.identifiers
+        score += weights.named_time * item.is_at_named_time
         if item.ts is not None:
             days = max(0.0, newest - item.ts) / _DAY_SECONDS
             score += recency * 0.5 ** (days / weights.recency_days)
@@ -291,7 +297,8 @@ def _scores(
 
 def _most(weights: Weights, *, has_meaning: bool) -> float:
     """Return the largest possible score of a passage."""
-    own = (1 + weights.similarity * has_meaning) * (1 + weights.neighbour) * (1 + weights.user)
+    user = weights.user if has_meaning else weights.user_alone
+    own = (1 + weights.similarity * has_meaning) * (1 + weights.neighbour) * (1 + user)
     if not has_meaning:
         whole = weights.source_alone + weights.alike_words_alone
         return own + whole + weights.identifier + weights.recency_alone
@@ -372,12 +379,9 @@ def _spread(
     """
     by_id = {candidate.id: candidate for candidate in candidates}
     shown: Counter[int] = Counter()
-    places: set[tuple[int, int]] = set()
 
     def worth(one: Candidate) -> tuple[bool, float, float, int]:
         left = scores[one.id] * weights.again ** shown[one.source]
-        if not places.isdisjoint(((one.source, one.place - 1), (one.source, one.place + 1))):
-            left *= weights.beside_shown
         # Of equals the newer, then the one that was written later.
         return not one.is_exact, -left, -(one.ts or 0.0), -one.id
 
@@ -393,5 +397,4 @@ def _spread(
             continue
         order.append(Ranked(one.id, -value))
         shown[one.source] += 1
-        places.add((one.source, one.place))
     return order

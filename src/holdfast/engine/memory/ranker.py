@@ -23,10 +23,12 @@ from holdfast.core.memory.ranking import (
     words_of_sources,
 )
 from holdfast.core.memory.search_terms import is_common, terms
+from holdfast.engine.memory.question_dates import find_times, is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from holdfast.engine.memory.question_dates import Span
     from holdfast.engine.memory.vectors import IndexVectors
     from holdfast.ports.search_index import FoundPassage, IndexSource, Matches, SearchIndex
 
@@ -48,8 +50,12 @@ class Ranker:
         vector: bytes | None,
         part: Mapping[int, IndexSource],
         before: float | None,
+        now: float,
     ) -> list[tuple[Ranked, FoundPassage]]:
-        """The passages that answer among sources of one kind, best first."""
+        """The passages that answer among sources of one kind, best first.
+
+        Times that the query names are counted from `now`.
+        """
         wanted = query_terms(query)
         total = max(1, sum(source.passages for source in part.values()))
         matches = self._index.matches(wanted, terms(query), part)
@@ -61,7 +67,7 @@ class Ranker:
         ]
         similar = self._vectors.similarity(vector, [row.id for row in rows])
         average = sum(source.terms for source in part.values()) / total
-        weigh = _Weighing(query, wanted, matches, total, average)
+        weigh = _Weighing(query, wanted, matches, total, average, find_times(query, now))
         candidates = [
             weigh.candidate(row, similar.get(row.id))
             for row in rows
@@ -119,10 +125,12 @@ class _Weighing:
         matches: Matches,
         total: int,
         average: float,
+        times: Sequence[Span],
     ) -> None:
         held = {term: count for term, count in matches.holding.items() if count}
         self._worth = {term: wanted[term] * rarity(count, total) for term, count in held.items()}
         self._average = average
+        self._times = times
         self._telling = frozenset(term for term in wanted if not is_common(term))
         self._rare = [
             term for term, count in held.items() if is_rare_identifier(term, count, total)
@@ -151,6 +159,7 @@ class _Weighing:
             similarity=similarity,
             is_user=row.role == "user",
             ts=row.ts,
+            is_at_named_time=is_within(row.ts, self._times),
             is_exact=bool(self._phrase) and self._phrase in flat,
             identifiers=rare,
         )

@@ -9,6 +9,7 @@ search compares words alone, and `Memory.notice` says so.
 
 from __future__ import annotations
 
+import time
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,7 @@ from holdfast.core.memory.hits import (
 )
 from holdfast.core.text.cut import cut, scrub
 from holdfast.engine.memory.indexer import Indexer, Scope
+from holdfast.engine.memory.neighbours import Neighbours
 from holdfast.engine.memory.ranker import Ranker
 from holdfast.engine.memory.vectors import IndexVectors
 from holdfast.engine.redactor import redactor as default_redactor
@@ -41,7 +43,7 @@ from holdfast.providers.embeddings import find_embedder
 from holdfast.stores.opening import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from holdfast.core.log.ids import SessionKey
     from holdfast.core.memory.ranking import Ranked, Weights
@@ -134,35 +136,50 @@ class Memory:
         scope: Scope = "notes",
         limit: int = RECALL_LIMIT,
         before: float | None = None,
+        now: float | None = None,
         refresh: bool = True,
     ) -> list[Hit]:
         """The passages that answer, best first; with `before`, only older ones.
 
-        A higher limit only adds hits: the first ones stay the same. `refresh=False` leaves the
-        index as it is, for many queries over one state of the files.
+        A higher limit only adds hits: the first ones stay the same. Times that the query names
+        ("in May", "two weeks ago") are counted from `now`: by default `before`, or else the
+        clock. `refresh=False` leaves the index as it is, for many queries over one state of the
+        files.
         """
         _check(scope, limit)
+        if now is None:
+            now = time.time() if before is None else before
         query = cut(scrub(query), RECALL_QUERY_CHARS_MAX, keep="head").text
         try:
-            return self._search(query, scope, limit, before, refresh=refresh)
+            return self._search(query, scope, limit, before, now, refresh=refresh)
         except StoreUnavailable:
             # The index gave up its damaged file and starts again: it is only a cache.
-            return self._search(query, scope, limit, before, refresh=True)
+            return self._search(query, scope, limit, before, now, refresh=True)
 
     def _search(
-        self, query: str, scope: Scope, limit: int, before: float | None, *, refresh: bool
+        self,
+        query: str,
+        scope: Scope,
+        limit: int,
+        before: float | None,
+        now: float,
+        *,
+        refresh: bool,
     ) -> list[Hit]:
         if refresh:
             self.refresh(scope)
         sources = {source.id: source for source in self._indexer.sources(scope, before)}
         vector = self._vectors.of_query(query, sources.values())
         lists = [
-            self._ranker.rank(query, vector, part, before)
+            self._ranker.rank(query, vector, part, before, now)
             for part in _parts(sources.values(), scope)
             if part
         ]
         found = _merge(lists) if len(lists) > 1 else iter(*lists) if lists else iter(())
-        return [self._hit(rank, row, sources) for rank, row in islice(_distinct(found), limit)]
+        ranked = list(islice(_distinct(found), limit))
+        said = [row for _rank, row in ranked if sources[row.source].kind == "session"]
+        beside = Neighbours(self._index, said, before, self.redactor)
+        return [self._hit(rank, row, sources[row.source], beside) for rank, row in ranked]
 
     def search_many(
         self,
@@ -206,13 +223,22 @@ class Memory:
         sources = self._index.sources()
         return len(sources), sum(source.passages for source in sources)
 
-    def _hit(self, rank: Ranked, row: FoundPassage, sources: Mapping[int, IndexSource]) -> Hit:
-        source, mask = sources[row.source], self.redactor.text
-        text, name = mask(row.text), mask(sources[row.source].name)
+    def _hit(self, rank: Ranked, row: FoundPassage, source: IndexSource, beside: Neighbours) -> Hit:
+        mask = self.redactor.text
+        text, name = mask(row.text), mask(source.name)
         score = round(rank.score, 4)
         if source.kind == "session":
-            citation = cite_record(name, row.record)
-            return Hit(score, citation, text, row.role, name, row.record, ts=row.ts)
+            return Hit(
+                score,
+                cite_record(name, row.record),
+                text,
+                row.role,
+                name,
+                row.record,
+                ts=row.ts,
+                turn_before=beside.before(row, name),
+                turn_after=beside.after(row, name),
+            )
         path = mask(source.name.removeprefix(self._indexer.prefix))
         session, _, record = row.record.partition(" ")
         return Hit(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.history.capped_json import listing
+from holdfast.core.history.capped_json import largest, listing
 from holdfast.core.history.page import NOTICE
 from holdfast.core.limits import RECALL_LIMIT
 from holdfast.engine.history.replies import GivenReply
@@ -16,7 +16,10 @@ from holdfast.engine.workspace.base import MAY_READ
 from holdfast.errors import NoteChanged, PathRejected
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.core.log.records import Json
+    from holdfast.core.memory.hits import Hit
     from holdfast.core.memory.note_types import NoteFile
     from holdfast.engine.memory.indexer import Scope
     from holdfast.engine.workspace.base import WorkspaceBase
@@ -27,6 +30,8 @@ _NO_PATH: Final = (
     "that is not the path of a file of notes; give a citation as a search shows it, or the name of "
     "a file such as MEMORY.md"
 )
+_TURNS: Final = ("turnBefore", "turnAfter")
+"""The names that replies have for the turns beside a hit, spelled as their other names are."""
 
 
 class WorkspaceMemory:
@@ -47,11 +52,10 @@ class WorkspaceMemory:
         def give() -> GivenReply:
             memory = self._memory(self._embedder)
             hits = memory.search(query, scope=scope, limit=limit)
-            rows = [_as_row(msgspec.to_builtins(hit)) for hit in hits]
             reply: Json = {"scope": self._base.scope, "notice": NOTICE}
             if memory.notice:
                 reply["searchNotice"] = memory.notice
-            return GivenReply(listing(rows, reply, self._base.cap, field="hits"), MAY_READ)
+            return GivenReply(_reply_with_hits(hits, reply, self._base.cap), MAY_READ)
 
         # No words of the query: the audit log outlives what an owner erases.
         return self._base.reply("search", scope, give, field="searched")
@@ -132,5 +136,23 @@ class WorkspaceMemory:
         )
 
 
-def _as_row(hit: Json) -> Json:
-    return {name: value for name, value in hit.items() if value is not None}
+def _reply_with_hits(hits: Sequence[Hit], reply: Json, cap: int) -> str:
+    """The hits in a reply; the turns beside them as long as they take the room of no hit."""
+    rows = [_as_row(hit) for hit in hits]
+    bare = [{name: row[name] for name in row if name not in _TURNS} for row in rows]
+
+    def encode(whole: int) -> str:
+        return listing([*rows[:whole], *bare[whole:]], reply, cap, field="hits")
+
+    def count(whole: int) -> int:
+        return int(msgspec.json.decode(encode(whole) or "{}").get("count", 0))
+
+    least = count(0)
+    return encode(largest(len(rows), lambda whole: count(whole) >= least))
+
+
+def _as_row(hit: Hit) -> Json:
+    row: Json = msgspec.to_builtins(hit)
+    for name, field in zip(("turn_before", "turn_after"), _TURNS, strict=True):
+        row[field] = row.pop(name)
+    return {name: value for name, value in row.items() if value is not None}

@@ -144,7 +144,7 @@ def _hits(call: HttpCall, query: MemoryQuery) -> Html:
 
 
 def _hit(hit: Json) -> Html:
-    known = ("text", "citation", "path", "score", "session", "record")
+    known = ("text", "citation", "path", "score", "session", "record", "turnBefore", "turnAfter")
     why = ", ".join(
         f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {gist(str(value), 60)}"
         for name, value in hit.items()
@@ -154,9 +154,18 @@ def _hit(hit: Json) -> Html:
     return tag(
         "li",
         tag("a", gist(citation, 120), href=f"/memory?{_query(citation)}"),
+        _turn(hit.get("turnBefore"), "Before"),
         tag("p", gist(str(hit.get("text", "")), 600)),
+        _turn(hit.get("turnAfter"), "After"),
         tag("p", why, class_="dim"),
     )
+
+
+def _turn(turn: Json | None, when: str) -> Html | None:
+    """Show the turn right before or after a hit."""
+    if turn is None:
+        return None
+    return tag("p", f"{when}, {turn['role']}: {gist(turn['text'], 200)}", class_="dim")
 
 
 def _query(citation: str) -> str:

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from holdfast.core.memory.hits import Hit
+    from holdfast.core.memory.hits import Hit, NeighbourTurn
     from holdfast.engine.memory.search import Memory
     from holdfast.surfaces.cli.app import App
 
 SCOPES = ("notes", "sessions", "all")
 _SHOWN_CHARS = 400
-"""A hit as the table shows it; `--json` has it whole."""
+_TURN_SHOWN_CHARS = 160
+"""A hit and a turn beside it as the table shows them; `--json` has them whole."""
 _WORD = lazy_pattern(r"\w[\w'’.-]*\w|\w")
 _STDIN = "-"
 
@@ -204,7 +205,16 @@ def _show(hit: Hit, query: str, app: App) -> None:
     score = Cell(f"{hit.score:.2f}", "strong")
     app.out.line(score, "  ", Cell(hit.citation, "name"), "  ", Cell(about, "dim"))
     text = cut(" ".join(hit.text.split()), _SHOWN_CHARS).text
+    _show_turn(hit.turn_before, "before", app)
     app.out.line("      ", *_highlight(text, query))
+    _show_turn(hit.turn_after, "after", app)
+
+
+def _show_turn(turn: NeighbourTurn | None, when: str, app: App) -> None:
+    """Show the turn right before or after a hit."""
+    if turn is not None:
+        text = cut(" ".join(turn.text.split()), _TURN_SHOWN_CHARS).text
+        app.out.line("      ", Cell(f"{when}, {turn.role}: {text}", "dim"))
 
 
 def _highlight(text: str, query: str) -> Iterator[Cell]:
