@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import TYPE_CHECKING
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.runs import examples
@@ -134,3 +136,20 @@ def test_kills_set_nothing_aside(
     done = gateways.run()
     assert {message.state for message in done} == {"answered"}
     assert all(message.tries == 1 for message in done)
+
+
+@given(lost=st.lists(st.integers(0, 2 * LOST_CLAIMS_MAX), max_size=8), has_suspect=st.booleans())
+def test_what_lost_too_many_claims_is_set_aside_at_once(
+    lost: list[int], *, has_suspect: bool
+) -> None:
+    """It is never held back: each further claim would be one more to lose."""
+    with contextlib.closing(SqliteQueues(None, clock=lambda: 0.0)) as queues:
+        for number in range(len(lost)):
+            queues.put(NewMessage(queue="inbox", lane=str(number), key=str(number), body={}))
+        claimed = [
+            msgspec.structs.replace(message, lost_claims=count)
+            for message, count in zip(queues.claim("inbox", "a", 30, limit=8), lost, strict=True)
+        ]
+    begun, held_back = choose_suspect(claimed, has_suspect=has_suspect)
+    assert not any(map(reason_to_set_aside, held_back))
+    assert sum(map(is_suspect, begun)) <= (not has_suspect)

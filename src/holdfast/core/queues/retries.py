@@ -73,8 +73,11 @@ def reason_to_set_aside(message: QueuedMessage) -> str | None:
 
 
 def is_suspect(message: QueuedMessage) -> bool:
-    """Return whether a message may be what ends the processes that work on it."""
-    return message.lost_claims >= SUSPECT_LOST_CLAIMS
+    """Return whether a message may be what ends the processes that work on it.
+
+    One that lost too many claims is not tried again, so that it can end none.
+    """
+    return SUSPECT_LOST_CLAIMS <= message.lost_claims < LOST_CLAIMS_MAX
 
 
 def choose_suspect(
