@@ -520,8 +520,11 @@ def _parser_of(command: str) -> argparse.ArgumentParser:
 
 def _wrong_usages(command: str) -> list[list[str]]:
     """Arguments that a command must refuse: unknown, missing, of a wrong type, or too many."""
-    found = [["--no-such-option"], ["x"] * 40]
-    for action in _parser_of(command)._actions:
+    actions = _parser_of(command)._actions
+    found = [["--no-such-option"]]
+    if not any(action.nargs == argparse.REMAINDER for action in actions):
+        found.append(["x"] * 40)  # the words after another program's name are all that program's
+    for action in actions:
         if action.option_strings and action.type is not None:
             found.append([action.option_strings[-1], "no number"])
         if action.option_strings and action.nargs is None:
