@@ -37,7 +37,8 @@ _CHUNK: Final = lazy_pattern(
 )
 _TELLING: Final = lazy_pattern(
     r"""
-    \d[\d.,:]* | `[^`\n]+` | \w{1,200}[/_@]\w+ | \w\.[a-zA-Z]\w | [a-z]{1,200}[A-Z]\w+
+    \d[\d.,:]* | `[^`\n]+` | (?<!\w)_{0,8}[^\W_]{1,200}+[/_@]\w+ | \w\.[a-zA-Z]\w
+    | (?<![a-z])[a-z]{1,200}+[A-Z]\w+
     | \b[A-Z]{2,}\b
     | (?<=[\w,;:]\s)[A-Z][\w-]+                      # a name, not the first word
     """,
