@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.project import Plan
 
 COLD = PromptCache(idle_seconds=9_999.0)
+CALL = {"type": "tool_use", "name": "run", "input": {"n": 1}}
 FILLER = "It went as expected and nothing is left to do here. "
 
 
@@ -336,3 +337,33 @@ def test_bound_that_leaves_room_for_a_few_words_is_kept(at_most: int, is_turn: b
     texts = [block.text for _role, block in blocks_of(plan) if isinstance(block, Text)]
     assert texts
     assert all(texts)
+
+
+@examples(60)
+@given(
+    window=st.integers(8_000, 40_000),
+    asked=st.integers(1, 4_000),
+    steps=st.integers(1, 6),
+    calls=st.integers(1, 4),
+    size=st.integers(0, 400),
+    again=st.integers(0, 2_000),
+)
+def test_the_newest_step_is_always_seen(
+    window: int, asked: int, steps: int, calls: int, size: int, again: int
+) -> None:
+    """Beside a message of any length: an agent that does not see what it did last does it again."""
+    records: list[Record] = [User(content=f"FIRST {FILLER * asked}")]
+    if again:
+        records += [Assistant(content="Done."), User(content=f"AGAIN {FILLER * again}")]
+    for number in range(steps):
+        ids = [f"c{number}-{call}" for call in range(calls)]
+        records.append(Assistant(content=[{**CALL, "id": each} for each in ids]))
+        records += [
+            ToolResult(tool_use_id=each, content=f"R{number} {FILLER * size}") for each in ids
+        ]
+    plan = plan_of(said(records), window)
+    sent = str(plan.prompt.messages)
+    assert sent.count(f"R{steps - 1} ") == calls
+    assert ("AGAIN" if again else "FIRST") in sent
+    assert plan.tokens.total <= plan.budget.tokens
+    assert validate(render(plan.prompt, target("anthropic")), target("anthropic")) == []

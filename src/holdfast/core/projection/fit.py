@@ -2,8 +2,9 @@
 
 First what the economy advises: old results are trimmed and cleared, whole units cut, and a carry
 left in their place. Then, as far as the budget forces it, the newest turn is cut in and at last
-shortened inside itself. The user's newest message stays whole where it fits alone. What cannot be
-made to fit is an error with its sums.
+shortened inside itself. The user's newest message stays whole where it fits beside the newest step
+at its shortest, and that step is left out only where hundreds of calls are too much even then.
+What cannot be made to fit is an error with its sums.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ _PAST_SHARE: Final = 8
 """The part of the room that the carry-over keeps while a turn that is too large is shortened."""
 _REST_SHARE: Final = 20
 """The part of the room that stays free then: others count in other units than we do."""
+_STEP_SHARE: Final = 4
+"""The part of the room that a step in flight gets beside a message that would fill all of it."""
 _PINS_SHARE: Final = 4
 """The part of the room that the older messages of a turn keep while a step can give way."""
 
@@ -300,9 +303,14 @@ def _shorten_turn(draft: ViewDraft, policy: Policy, room: int, *, is_cut: bool) 
     if draft.total <= room:
         return
     newest = draft.units[-1] if draft.start < len(draft.units) else None
-    if newest is not None and newest is not draft.latest_user():
+    user = draft.latest_user()
+    if newest is not None and newest is not user:
         # A step is in flight. It gives way first, part by part, down to a few words each: what is
-        # left of a dump is worth less than half of what everything before it is told in.
+        # left of a dump is worth less than half of what everything before it is told in. A message
+        # that would not fit alone leaves it a part of the room: an agent that does not see what it
+        # did last does it again, for ever.
+        if user is not None and (size := draft.tokens_of(user)) > room:
+            _squeeze(draft, user, draft.total - size + room - room // _STEP_SHARE)
         if is_cut:
             draft.recarry(policy.carry_cap(room) // 2)
             if _squeeze(draft, newest, room):
@@ -310,8 +318,10 @@ def _shorten_turn(draft: ViewDraft, policy: Policy, room: int, *, is_cut: bool) 
             draft.recarry(_past_tokens(policy, room))
         if _squeeze(draft, newest, room):
             return
+        is_short = draft.tokens_of(newest) <= room // _STEP_SHARE
+        if is_short and user is not None and _squeeze(draft, user, room):
+            return
         draft.cut(len(draft.units), _past_tokens(policy, room))
-    user = draft.latest_user()
     if draft.total <= room or (user is not None and _squeeze(draft, user, room)):
         return
     if draft.summary:
