@@ -266,7 +266,12 @@ def test_a_stream_that_was_cut_goes_on(
             proxy.is_down = False
             replies = page.locator("#records > li.assistant")
             expect(replies).to_have_count(number + 2, timeout=WAIT)
+        page.route("**/tail*", lambda route: route.abort())  # the stream is there, and a load fails
+        with page.expect_event("requestfailed", timeout=WAIT):
+            send(page, slow_server.url, "while loads fail")
+        page.unroute("**/tail*")
+        expect(page.locator("#records > li.assistant")).to_have_count(4, timeout=WAIT)
         ids = page.eval_on_selector_all("#records > li", "items => items.map(item => item.id)")
         assert len(set(ids)) == len(ids)
-        assert page.locator("#records > li.user").count() == 3
+        assert page.locator("#records > li.user").count() == 4
         context.close()

@@ -14,10 +14,20 @@
     const load = async () => {
       if (isBusy) { isAgain = true; return; }
       isBusy = true;
+      try {
+        await loadAll();
+      } catch {
+        setTimeout(load, 1000);  // the network, or a server that has no time now
+      } finally {
+        isBusy = false;
+      }
+    };
+    const loadAll = async () => {
       do {
         isAgain = false;
         const answer = await fetch(`${live.dataset.tail}?after=${encodeURIComponent(last)}`);
-        if (!answer.ok) break;
+        if (answer.status === 429 || answer.status >= 500) throw new Error(answer.statusText);
+        if (!answer.ok) return;
         const holder = document.createElement("ol");
         holder.innerHTML = await answer.text();
         const end = holder.querySelector("li.last");
@@ -32,7 +42,6 @@
         if (found.length) { delta.hidden = true; delta.textContent = ""; }
         isAgain = isAgain || found.length > 0;
       } while (isAgain);
-      isBusy = false;
     };
     const events = new EventSource(live.dataset.events + (last ? `?after=${encodeURIComponent(last)}` : ""));
     events.addEventListener("open", () => { state.textContent = "live"; load(); });
@@ -80,8 +89,8 @@
     let waiting = 0;
     const refresh = async () => {
       waiting = 0;
-      const answer = await fetch(location.href);
-      if (!answer.ok) return;
+      const answer = await fetch(location.href).catch(() => null);  // the next look may work
+      if (!answer?.ok) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       const rows = list.querySelector("tbody"), found = fresh.querySelector("#live-list tbody");
       if (!rows || !found) return;
