@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from holdfast.engine.proxy.reply_reading import ChunkState
     from holdfast.engine.proxy.request import ClientRequest
     from holdfast.engine.proxy.session_branches import LoggedSession
+
+_log: Final = logging.getLogger(__name__)
 
 
 class ProxyExchange:
@@ -152,8 +155,8 @@ class ProxyExchange:
                 self._store_reply(found[0], "" if found[1] else cause)
             else:
                 self._store(CallFailure(cause=cause))
-        except Exception:  # the log failed already, and the client has been told
-            return
+        except Exception as error:  # there is nobody left to tell
+            _log.warning("what came before the end cannot be stored (%s): %s", cause, error)
 
     def _store_reply(self, reply: Reply, cause: str) -> None:
         session, request = self._session, self._request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import zlib
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -19,6 +20,7 @@ ChunkState = Literal["pass", "hold", "last", "refused"]
 """`hold`: nothing is decided yet. `last`: the reply is whole, and is stored before this goes out.
 `refused`: an error before anything was said."""
 
+_log: Final = logging.getLogger(__name__)
 _DONE: Final = b"[DONE]"
 _OPENINGS: Final = frozenset(("message_start", "response.created", "response.in_progress"))
 """Events that say nothing yet; an error after them may still be answered by a smaller request."""
@@ -44,6 +46,8 @@ class ReplyReader:
         self._parts: list[bytes] = []
         self._size = 0
         self._has_content = False
+        self._is_damaged = False
+        """True once an event could not be read: what is kept is not the whole reply."""
         self._is_done = False
 
     @property
@@ -87,8 +91,9 @@ class ReplyReader:
         except ReplyFailed as failed:
             self.error = failed.body
             return
-        except Exception:  # a host that deviates must not end its client's stream
-            self._has_content = True
+        except Exception as error:  # a host that deviates must not end its client's stream
+            _log.warning("an event of the reply cannot be read: %r", error)
+            self._has_content = self._is_damaged = True
         self.is_complete = self.is_complete or self._accumulator.is_complete
         if event.get("type") not in _OPENINGS:
             self._has_content = True
@@ -101,7 +106,7 @@ class ReplyReader:
             for event in self._events.end():
                 self._take_event(event)
             partial = self._accumulator.partial
-            is_whole = self.is_complete and self.error is None
+            is_whole = self.is_complete and self.error is None and not self._is_damaged
             return (partial, is_whole) if is_whole or _says_something(partial) else None
         try:
             return read_reply(b"".join(self._parts), self._target, takes_words=False), True
