@@ -145,7 +145,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "integrations": (
         "common",
-        *("claude_agent", "langchain", "langgraph", "openai_agents", "opentelemetry"),
+        *("anthropic_memory", "claude_agent", "langchain", "langgraph", "openai_agents"),
+        "opentelemetry",
     ),
     "testing.conformance": (
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),

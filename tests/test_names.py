@@ -15,7 +15,6 @@ LONG_MODULES: dict[str, int] = {
     "core/history/sanitise.py": 421,
     "core/log/records.py": 519,
     "core/projection/steps.py": 433,
-    "engine/memory/anthropic_tool.py": 407,
     "importers/agents/claude_code.py": 430,
     "testing/loopback/exchange.py": 422,
     "testing/loopback/faults.py": 420,

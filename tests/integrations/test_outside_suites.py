@@ -24,6 +24,16 @@ def test_openai_agents_session_tests_pass(tmp_path: Path) -> None:
     check(tests, used=49, left_out=17)
 
 
+def test_anthropic_memory_tool_tests_pass(tmp_path: Path) -> None:
+    """`HoldfastMemoryTool` in the place of the local file tool, blocking and asynchronous."""
+    folder = peers.archive("anthropic")
+    path = "tests/lib/tools/memory_tools/test_filesystem.py"
+
+    tests = peers.run_suite(folder, "holdfast_anthropic_memory", path, report=tmp_path / "report")
+
+    check(tests, used=79, left_out=4)
+
+
 def test_langgraph_saver_tests_pass(tmp_path: Path) -> None:
     """`HoldfastSaver` in the place of `InMemorySaver`, `SqliteSaver` and `AsyncSqliteSaver`."""
     suites = {

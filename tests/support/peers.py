@@ -51,9 +51,14 @@ def run_suite(folder: Path, plugin: str, *paths: str, report: Path) -> dict[str,
         "HOLDFAST_SUITE_REPORT": str(report),
         "PYTHONPATH": os.pathsep.join([str(FOLDER / "src"), str(PLUGINS)]),
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", plugin]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, *paths], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        [*command, "-p", plugin, *paths],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert report.exists(), done.stdout + done.stderr
     tests: dict[str, dict[str, Any]] = json.loads(report.read_text())

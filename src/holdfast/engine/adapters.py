@@ -43,6 +43,7 @@ class Integration(msgspec.Struct, frozen=True):
 
 
 _KNOWN: Final = (
+    Integration("anthropic_memory", "anthropic", "2.8.0", "2.8.0"),
     Integration("claude_agent", "claude-agent-sdk", "0.2.182", "0.2.182"),
     Integration("langchain", "langchain", "1.4.7", "1.4.7"),
     Integration("langgraph", "langgraph-checkpoint", "4.3.1", "4.3.1"),

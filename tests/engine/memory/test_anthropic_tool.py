@@ -88,13 +88,13 @@ def test_a_file_is_shown_with_numbers(model: Model) -> None:
     model.create("/memories/a.md", "one\ntwo\nthree\n")
     head = "Here's the content of /memories/a.md with line numbers:\n"
     assert model.done("view", path="/memories/a.md") == (
-        head + "     1\tone\n     2\ttwo\n     3\tthree"
+        head + "     1\tone\n     2\ttwo\n     3\tthree\n     4\t"
     )
     assert model.done("view", path="/memories/a.md", view_range=[2, -1]) == (
-        head + "     2\ttwo\n     3\tthree"
+        head + "     2\ttwo\n     3\tthree\n     4\t"
     )
     assert model.done("view", path="/memories/a.md", view_range=[2, 2]) == head + "     2\ttwo"
-    ranges: list[Any] = [[0, 1], [4, 5], [2, 1], [1], ["1", "2"], [1, 2, 3], "1-2", [True, 2], {}]
+    ranges: list[Any] = [[0, 1], [5, 6], [2, 1], [1], ["1", "2"], [1, 2, 3], "1-2", [True, 2], {}]
     for wrong in ranges:
         assert "view_range" in model.refused("view", path="/memories/a.md", view_range=wrong)
     missing = model.refused("view", path="/memories/none.md")
@@ -131,7 +131,8 @@ def test_a_text_is_replaced_where_it_is_alone(model: Model) -> None:
     path = "/memories/a.md"
     model.create(path, "blue\nred\nblue\ngreen\n")
     assert model.done("str_replace", path=path, old_str="red", new_str="black\nwhite") == (
-        "The memory file has been edited.\n"
+        "The memory file has been edited. Here is the snippet showing the change (with line "
+        "numbers):\n"
         "     1\tblue\n     2\tblack\n     3\twhite\n     4\tblue\n     5\tgreen"
     )
     assert model.refused("str_replace", path=path, old_str="none", new_str="x") == (
@@ -157,24 +158,23 @@ def test_a_text_is_inserted_behind_a_line(model: Model) -> None:
     assert said == f"The file {path} has been edited."
     model.done("insert", path=path, insert_line=0, insert_text="zero")
     model.done("insert", path=path, insert_line=2, insert_text="a\nb\n")
-    assert (model.folder / "a.md").read_text() == "zero\none\na\nb\ntwo\nthree"
+    assert (model.folder / "a.md").read_text() == "zero\none\na\nb\ntwo\nthree\n"
     assert model.refused("insert", path=path, insert_line=7, insert_text="x") == (
-        "Error: Invalid `insert_line` parameter: 7. It should be within the range of lines of the "
-        "file: [0, 6]"
+        "Error: Invalid `insert_line` parameter: 7. It should be within the range [0, 6]."
     )
     assert "[0, 6]" in model.refused("insert", path=path, insert_line=-1, insert_text="x")
     assert model.refused("insert", path="/memories/b.md", insert_line=0, insert_text="x") == (
-        "Error: The path /memories/b.md does not exist"
+        "Error: The path /memories/b.md does not exist. Please provide a valid path."
     )
 
 
-def test_lines_of_windows_stay_lines_of_windows(model: Model) -> None:
-    """What is shown without `\\r` is found without it."""
+def test_lines_of_windows_are_found_with_and_without_their_returns(model: Model) -> None:
+    """A file is shown as it is; a text across lines is found without `\\r` too."""
     model.create("/memories/a.md", "one\r\ntwo\r\n")
     model.done("str_replace", path="/memories/a.md", old_str="one\ntwo", new_str="1\n2")
     model.done("insert", path="/memories/a.md", insert_line=1, insert_text="x")
-    assert (model.folder / "a.md").read_bytes() == b"1\r\nx\r\n2\r\n"
-    assert "\r" not in model.done("view", path="/memories/a.md")
+    assert (model.folder / "a.md").read_bytes() == b"1\r\nx\n2\r\n"
+    assert "     1\t1\r\n     2\tx\n" in model.done("view", path="/memories/a.md")
 
 
 def test_what_is_deleted_can_be_had_back(model: Model) -> None:
@@ -189,8 +189,8 @@ def test_what_is_deleted_can_be_had_back(model: Model) -> None:
     assert sorted(kept) == ["precious", "too"]
     gone = model.refused("delete", path="/memories/a.md")
     assert gone == "Error: The path /memories/a.md does not exist"
-    for path in ("/memories", "/memories/"):
-        assert "cannot be deleted" in model.refused("delete", path=path)
+    for path in ("/memories", "/memories/", "/memories/.", "/memories/b/.."):
+        assert "Cannot delete the /memories directory itself" in model.refused("delete", path=path)
 
 
 def test_a_rename_overwrites_nothing(model: Model) -> None:

@@ -27,7 +27,8 @@ class Report:
     def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
         kept = []
         for item in items:
-            reason = self._left_out.get(item.originalname)
+            name = f"{item.cls.__name__}::{item.originalname}" if item.cls else item.originalname
+            reason = self._left_out.get(item.originalname) or self._left_out.get(name)
             if reason is None:
                 kept.append(item)
             else:

@@ -1,13 +1,14 @@
 """The memory tool: six commands on the notes, for models that were taught them.
 
-Its parameters, its paths (`/memories/…`) and most of its answers are those that the tool of this
-name has at Anthropic, so that a model which knows it can use it at once. `/memories` is the folder
-of notes: what the model writes there people can read, and the other way round. A model deletes
-nothing for good, and what it did not see it does not overwrite.
+Its parameters, its paths (`/memories/…`) and its answers are those of the local tool in Anthropic's
+SDK, so that a model which knows it can use it at once. `/memories` is the folder of notes: what the
+model writes there people can read, and the other way round. A model deletes nothing for good, and
+what it did not see it does not overwrite.
 """
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,21 +19,18 @@ from holdfast.core.models.messages import Tool
 from holdfast.core.secrets.redaction import masks_in
 from holdfast.core.text.cut import cut, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.engine.memory.anthropic_views import list_files, more, number_lines, snippet
 from holdfast.engine.tool_values import ToolOutput
 from holdfast.engine.tools import ToolFunction
 from holdfast.errors import HoldfastError, NoSuchNote, PathRejected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
 
     from holdfast.core.log.records import Json
-    from holdfast.core.memory.note_types import NoteFile
     from holdfast.ports import Notes
 
 TOP: Final = "/memories"
-LEVELS: Final = 2
-SNIPPET_LINES: Final = 4
-"""Lines shown before and after an edit."""
 _QUOTED_CHARS: Final = 200  # a text of the model, as an error quotes it
 _LINE: Final = lazy_pattern(r"[^\n]*\n|[^\n]+\Z")
 
@@ -124,7 +122,11 @@ class _Memory:
             return ToolOutput(str(refusal), is_error=True)
         except HoldfastError as error:
             hint = f" ({error.hint})" if error.hint else ""
-            return ToolOutput(f"Error: {error}{hint}", is_error=True)
+            where = ""
+            if isinstance(error, PathRejected):
+                path = _quote(given.get("path") or given.get("old_path"))
+                where = f"Path {path} would escape {TOP} directory, or is no path of a note: "
+            return ToolOutput(f"Error: {where}{error}{hint}", is_error=True)
 
     # Looking
 
@@ -133,25 +135,32 @@ class _Memory:
         path = _below(shown)
         kind = "folder" if not path else self._notes.kind(path)
         if kind == "nothing":
+            self._check_folders_above(path)
             raise _Refusal(f"The path {shown} does not exist. Please provide a valid path.")
         if kind == "folder":
-            return _list_files(shown, path, self._notes.tree())
+            return list_files(shown, path, self._notes.tree())
         lines = self._lines(shown, self._file(shown).decode(errors="replace"))
         first, last = given.lines("view_range", len(lines))
-        numbered = _number_lines(lines[first - 1 : last], first)
+        numbered = number_lines(lines[first - 1 : last], first)
         head = f"Here's the content of {shown} with line numbers:\n"
-        return head + cut(numbered, MEMORY_VIEW_CHARS - len(head), keep="head", marker=_more).text
+        return head + cut(numbered, MEMORY_VIEW_CHARS - len(head), keep="head", marker=more).text
 
     def _lines(self, shown: str, text: str) -> list[str]:
-        lines = text.removesuffix("\n").split("\n")
+        lines = text.split("\n")
         if len(lines) > MEMORY_LINES_MAX:
             raise _Refusal(
                 f"File {shown} exceeds maximum line limit of {MEMORY_LINES_MAX:,} lines."
             )
         return lines
 
-    def _file(self, shown: str, missing: str = "") -> bytes:
-        """Return the content of a file; raises in the words of the command if there is none."""
+    def _check_folders_above(self, path: str) -> None:
+        """Refuse a path that leads through a link, or through something else than a folder."""
+        for end, letter in enumerate(path):
+            if letter == "/" and self._notes.kind(path[:end]) == "other":
+                raise PathRejected(f"`{path[:end]}` is a link, or something else than a folder")
+
+    def _file(self, shown: str) -> bytes:
+        """Return the content of a file; refuses a path without one."""
         path = _below(shown)
         try:
             if not path or self._notes.kind(path) in ("folder", "nothing"):
@@ -159,7 +168,7 @@ class _Memory:
             return self._notes.data(path)  # refused, with the reason, where it is no plain file
         except NoSuchNote:
             raise _Refusal(
-                missing or f"Error: The path {shown} does not exist. Please provide a valid path."
+                f"Error: The path {shown} does not exist. Please provide a valid path."
             ) from None
 
     # Writing
@@ -195,23 +204,25 @@ class _Memory:
         after = text.replace(old, new)
         self._put(shown, before, after)
         line = text.count("\n", 0, text.index(old)) + 1
-        return f"The memory file has been edited.\n{_snippet(after, line, new.count(chr(10)))}"
+        return (
+            "The memory file has been edited. Here is the snippet showing the change (with line "
+            f"numbers):\n{snippet(after, line, new.count(chr(10)))}"
+        )
 
     def _insert(self, given: _Given) -> str:
         shown, added = given.text("path"), given.text("insert_text")
-        before = self._file(shown, f"Error: The path {shown} does not exist")
+        before = self._file(shown)
         text = _decode_file(shown, before)
         lines = _LINE.findall(text)
         place = given.number("insert_line")
         if not 0 <= place <= len(lines):
             raise _Refusal(
                 f"Error: Invalid `insert_line` parameter: {place}. It should be within the range "
-                f"of lines of the file: [0, {len(lines)}]"
+                f"[0, {len(lines)}]."
             )
-        added = added.removesuffix("\n") + "\n"
-        if place == len(lines) and lines and not lines[-1].endswith("\n"):
-            added = "\n" + added.removesuffix("\n")  # the file ends as it did
-        lines.insert(place, _with_returns(added) if "\r\n" in text else added)
+        if lines and not lines[-1].endswith("\n"):
+            lines[-1] += "\n"
+        lines.insert(place, added.rstrip("\n") + "\n")
         self._put(shown, before, "".join(lines))
         return f"The file {shown} has been edited."
 
@@ -245,7 +256,7 @@ class _Memory:
         shown = given.text("path")
         path = _below(shown)
         if not path:
-            raise _Refusal(f"Error: {TOP} itself cannot be deleted. Delete what is in it.")
+            raise _Refusal(f"Error: Cannot delete the {TOP} directory itself")
         try:
             self._notes.discard(path)
         except NoSuchNote:
@@ -255,8 +266,10 @@ class _Memory:
     def _rename(self, given: _Given) -> str:
         old, new = given.text("old_path"), given.text("new_path")
         path, target = _below(old), _below(new)
-        if not path or not target:
-            raise _Refusal(f"Error: {TOP} itself cannot be renamed or replaced.")
+        if not path:
+            raise _Refusal(f"Error: Cannot rename the {TOP} directory itself")
+        if not target:
+            raise _Refusal(f"Error: The destination {new} already exists")
         if self._notes.kind(path) == "nothing":
             raise _Refusal(f"Error: The path {old} does not exist")
         if self._notes.kind(target) != "nothing":
@@ -305,10 +318,11 @@ def _below(shown: str) -> str:
     """The path below the folder of notes; empty for the folder itself. Anything else is refused."""
     top, _slash, path = shown.removeprefix("/").partition("/")
     if top != TOP[1:]:
-        raise PathRejected(
-            f"{_quote(shown)} is not below {TOP}", hint=f"paths look like {TOP}/notes.md"
-        )
-    return path.removesuffix("/")
+        raise _Refusal(f"Error: Path must start with {TOP}, got: {_quote(shown)}")
+    leads_to = posixpath.normpath(path or ".")
+    if leads_to == ".." or leads_to.startswith("../"):
+        raise _Refusal(f"Error: Path {shown} would escape {TOP} directory")
+    return "" if leads_to == "." else path.removesuffix("/")
 
 
 def _path_name(shown: str) -> str:
@@ -335,51 +349,6 @@ def _with_returns(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
-def _list_files(shown: str, path: str, files: Sequence[NoteFile]) -> str:
-    top = f"{path}/" if path else ""
-    inside = [file for file in files if file.path.startswith(top)]
-    name = shown.rstrip("/")
-    total = sum(item.size for item in inside if not item.is_folder)
-    lines = [f"{_size(total)}\t{name}"]
-    for entry in inside:
-        below = entry.path[len(top) :]
-        if below.count("/") < LEVELS and "node_modules" not in below.split("/"):
-            size = _size_of(entry, inside)
-            lines.append(f"{_size(size)}\t{name}/{below}{'/' if entry.is_folder else ''}")
-    head = (
-        f"Here're the files and directories up to {LEVELS} levels deep in {name}, "
-        "excluding hidden items and node_modules:\n"
-    )
-    return cut(head + "\n".join(lines), MEMORY_VIEW_CHARS, keep="head", marker=_more_files).text
-
-
-def _size_of(one: NoteFile, files: Iterable[NoteFile]) -> int:
-    if not one.is_folder:
-        return one.size
-    top = one.path + "/"
-    return sum(two.size for two in files if not two.is_folder and two.path.startswith(top))
-
-
-def _size(count: int) -> str:
-    if count < 1_024:
-        return f"{count}B"
-    return f"{count / 1_024:.1f}K" if count < 1_024**2 else f"{count / 1_024**2:.1f}M"
-
-
-def _number_lines(lines: Iterable[str], first: int) -> str:
-    return "\n".join(
-        f"{number:>6}\t{line.removesuffix(chr(13))}" for number, line in enumerate(lines, first)
-    )
-
-
-def _snippet(text: str, line: int, more: int) -> str:
-    """The lines around an edit that begins at a line and goes on for some more."""
-    lines = text.removesuffix("\n").split("\n")
-    first = max(1, line - SNIPPET_LINES)
-    shown = lines[first - 1 : line + more + SNIPPET_LINES]
-    return cut(_number_lines(shown, first), MEMORY_VIEW_CHARS // 4, marker=_some).text
-
-
 def _places(text: str, part: str) -> list[int]:
     """The lines in which a part begins, at most a few."""
     found: list[int] = []
@@ -393,15 +362,3 @@ def _places(text: str, part: str) -> list[int]:
 def _quote(value: object) -> str:
     said = value if isinstance(value, str) else repr(value)
     return f"`{cut(said, _QUOTED_CHARS).text}`"
-
-
-def _more(omitted: int, total: int, unit: str) -> str:
-    return f"\n[… {omitted:,} of {total:,} {unit} not shown: ask for a part with view_range …]"
-
-
-def _more_files(omitted: int, total: int, unit: str) -> str:
-    return f"\n[… {omitted:,} of {total:,} {unit} not shown: view one of the folders …]"
-
-
-def _some(omitted: int, total: int, unit: str) -> str:
-    return f"\n[… {omitted:,} of {total:,} {unit} not shown …]\n"

@@ -1,0 +1,175 @@
+"""Anthropic's memory tool over the notes of an agent.
+
+    from anthropic import Anthropic
+    from holdfast.integrations.anthropic_memory import HoldfastMemoryTool
+
+    memory = HoldfastMemoryTool(root=".sessions")
+    Anthropic().beta.messages.run_tools(model=…, messages=…, tools=[memory]).until_done()
+
+What the model writes is a note: people read it in the folder, search finds it, and every other
+session of the agent has it. `HoldfastAsyncMemoryTool` is the same for `AsyncAnthropic`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from holdfast.engine.adapters import require
+from holdfast.engine.memory.anthropic_tool import memory_tool
+from holdfast.integrations.common.blocking import read_in_thread, write_in_thread
+from holdfast.integrations.common.home import PeerHome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.engine.tool_values import ToolOutput
+    from holdfast.integrations.common.home import Delete
+    from holdfast.ports import Notes, SessionStore
+
+__all__ = ["HoldfastAsyncMemoryTool", "HoldfastMemoryTool"]
+
+
+class _Notes:
+    """Runs the six commands on the notes of an agent, or of one of its owners."""
+
+    def __init__(
+        self,
+        *,
+        root: str | None = None,
+        store: SessionStore | None = None,
+        agent: str | None = None,
+        owner: str = "",
+        delete: Delete = "trash",
+        cache_control: Any = None,
+    ) -> None:
+        super().__init__(cache_control=cache_control)  # type: ignore[call-arg]
+        self._home = PeerHome(
+            type(self).__name__, root=root, store=store, agent=agent, owner=owner, delete=delete
+        )
+        self._does_erase = delete == "erase"
+
+    @property
+    def notes(self) -> Notes:
+        """The notes that the commands work on."""
+        return self._home.store.notes(self._home.agent, self._home.owner)
+
+    def close(self) -> None:
+        """Release the store. Using the tool afterwards is a `RuntimeError`."""
+        self._home.close()
+
+    def _run(self, command: Any) -> str:
+        """Return the answer to a command. Raises the SDK's `ToolError` where it is a refusal."""
+        from anthropic.lib.tools import ToolError
+
+        answer: ToolOutput = memory_tool(self.notes).function(**_arguments(command))
+        text = str(answer.content)
+        if answer.is_error:
+            raise ToolError(text.removeprefix("Error: "))
+        return text
+
+    def _clear(self) -> str:
+        notes = self.notes
+        if self._does_erase:
+            notes.erase(None)
+        else:
+            for path in {file.path.partition("/")[0] for file in notes.tree()}:
+                notes.discard(path)
+        return "All memory cleared"
+
+
+class MemoryToolMethods(_Notes):
+    """The memory tool, kept in any store. A `BetaAbstractMemoryTool` of the SDK.
+
+    `root` is the address of a store, `store` an open one; `agent` and `owner` say whose notes. What
+    a model deletes goes to the trash; `delete` says what `clear_all_memory` of a program does.
+    """
+
+    def view(self, command: Any) -> str:
+        """Show a file or a folder."""
+        return self._run(command)
+
+    def create(self, command: Any) -> str:
+        """Create a file."""
+        return self._run(command)
+
+    def str_replace(self, command: Any) -> str:
+        """Replace a text that is in a file once."""
+        return self._run(command)
+
+    def insert(self, command: Any) -> str:
+        """Insert a text behind a line."""
+        return self._run(command)
+
+    def delete(self, command: Any) -> str:
+        """Move a file or a folder to the trash."""
+        return self._run(command)
+
+    def rename(self, command: Any) -> str:
+        """Give a file or a folder another path."""
+        return self._run(command)
+
+    def clear_all_memory(self) -> str:
+        """Move all notes to the trash; with `delete="erase"`, erase them."""
+        return self._clear()
+
+
+class AsyncMemoryToolMethods(_Notes):
+    """The memory tool, kept in any store. A `BetaAsyncAbstractMemoryTool` of the SDK."""
+
+    async def view(self, command: Any) -> str:
+        """Show a file or a folder."""
+        return await read_in_thread(lambda: self._run(command))
+
+    async def create(self, command: Any) -> str:
+        """Create a file."""
+        return await write_in_thread(lambda: self._run(command))
+
+    async def str_replace(self, command: Any) -> str:
+        """Replace a text that is in a file once."""
+        return await write_in_thread(lambda: self._run(command))
+
+    async def insert(self, command: Any) -> str:
+        """Insert a text behind a line."""
+        return await write_in_thread(lambda: self._run(command))
+
+    async def delete(self, command: Any) -> str:
+        """Move a file or a folder to the trash."""
+        return await write_in_thread(lambda: self._run(command))
+
+    async def rename(self, command: Any) -> str:
+        """Give a file or a folder another path."""
+        return await write_in_thread(lambda: self._run(command))
+
+    async def clear_all_memory(self) -> str:
+        """Move all notes to the trash; with `delete="erase"`, erase them."""
+        return await write_in_thread(self._clear)
+
+
+if TYPE_CHECKING:
+    HoldfastMemoryTool = MemoryToolMethods
+    HoldfastAsyncMemoryTool = AsyncMemoryToolMethods
+
+
+def __getattr__(name: str) -> Any:
+    """Make a class on first use: its base is a class of the SDK."""
+    if name in __all__:
+        return _tool_class(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def _tool_class(name: str) -> type:
+    require("anthropic_memory")
+    from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
+
+    bases: tuple[type, ...] = (MemoryToolMethods, BetaAbstractMemoryTool)
+    if name == "HoldfastAsyncMemoryTool":
+        bases = (AsyncMemoryToolMethods, BetaAsyncAbstractMemoryTool)
+    return type(name, bases, {"__doc__": bases[0].__doc__, "__module__": __name__})
+
+
+def _arguments(command: Any) -> Mapping[str, Any]:
+    """Return the fields that a command was given."""
+    given: dict[str, Any] = command.model_dump()
+    return {name: value for name, value in given.items() if value is not None}
