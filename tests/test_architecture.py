@@ -55,7 +55,18 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 
 ORDER: dict[str, tuple[str, ...]] = {
     "core": (
-        *("limits", "text", "log", "secrets", "failures", "models", "tokens", "flow", "extract"),
+        *(
+            "limits",
+            "text",
+            "log",
+            "adoption",
+            "secrets",
+            "failures",
+            "models",
+            "tokens",
+            "flow",
+            "extract",
+        ),
         *("outputs", "checkpoint", "projection", "compaction", "history", "memory", "queues"),
         *("turn", "proxy"),
     ),
@@ -98,7 +109,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "engine": (
         *("safe_regex", "redactor", "tool_values", "tools", "outputs", "simulation", "memory"),
-        *("history", "erasing", "session", "gateway", "workspace", "adapters", "proxy"),
+        *("adoption", "history", "erasing", "session", "gateway", "workspace", "adapters", "proxy"),
     ),
     "engine.session": (
         *("prepare", "session_log", "drivers", "options", "opening", "checkpoints", "side_files"),
@@ -140,6 +151,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "demo",
             "inspect",
             "copy",
+            "adopt",
         ),
         *("mcp", "telegram", "serve", "proxy", "doctor", "models", "completion", "verbs"),
     ),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from holdfast.core.flow.arguments import shorten
 from holdfast.core.log.ids import Named, SessionKey, resolve
 from holdfast.core.log.listing import check_label
 from holdfast.core.secrets.redaction import Redactor
 from holdfast.core.secrets.vault import Vault
+from holdfast.engine.adoption.sessions import is_in_use
 from holdfast.engine.session.opening import FIRST_LABEL, check_owner, new_key
 from holdfast.engine.session.session import Session
 from holdfast.engine.tools import Toolbox
@@ -28,6 +29,9 @@ Audience = Literal["guest", "owner", "operator"]
 runs the program. Each may run the commands of those before it."""
 Surface = Literal["terminal", "messenger", "api"]
 """The kind of chat, which decides what commands make sense."""
+
+_NEWEST_MAX: Final = 200
+"""Sessions that are looked at for one that was used; more only where many were imported."""
 
 
 class ChatContext:
@@ -107,13 +111,18 @@ class ChatContext:
         return self.take(self._make_session(key, self._model))
 
     def open_newest(self) -> bool:
-        """Open the most recently active session, or create one; return True if it is new."""
-        newest = self.store.sessions(agent=self.agent, owner=self._owner, limit=1)
-        if newest:
-            self.open(newest[0].key)
+        """Open the session that was used last, or create one; return True if it is new.
+
+        A session that was imported and not used since is opened by its name alone.
+        """
+        newest = self.store.sessions(agent=self.agent, owner=self._owner, limit=_NEWEST_MAX)
+        used = (info.key for info in newest if is_in_use(self.store.back(info.key)))
+        key = next(used, None)
+        if key is not None:
+            self.open(key)
         else:
             self.start(FIRST_LABEL)
-        return not newest
+        return key is None
 
     def start(self, label: str = "") -> Session:
         """Create a session of the same owner and make it the current one."""

@@ -15,6 +15,7 @@ from tests.core.checkpoint.working_logs import call, working_logs
 from tests.strategies import json_objects, json_values
 
 from holdfast.core.checkpoint.capture import amend, capture
+from holdfast.core.checkpoint.render import render
 from holdfast.core.checkpoint.state import State, from_foreign, id_for, newest, read_state, to_json
 from holdfast.core.limits import (
     CHECKPOINT_ENTRIES_MAX,
@@ -505,6 +506,8 @@ def test_checkpoints_of_other_tools_are_read_field_by_field() -> None:
         session="new", trigger="asked", now=1.0,
     )  # fmt: skip
     assert (later.pending_tasks, later.failed_approaches) == (("draft",), ("by hand",))
+    assert [render(each).count("by hand") for each in (state, later)] == [1, 1]
+    assert "a tool: ;" not in render(state)
     assert isinstance(from_foreign({"what": "ever"}), str)
 
 

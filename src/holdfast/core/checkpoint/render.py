@@ -244,7 +244,7 @@ def _errors(state: State) -> list[str]:
         f"{error.tool or 'a tool'}: {error.error}; "
         f"then: {', then '.join(error.then) or 'nothing yet'}"
         for error in state.errors
-        if not error.is_resolved
+        if not error.is_resolved and error.error  # without a word it is a failed approach alone
     ]
 
 

@@ -56,6 +56,8 @@ def test_import_makes_a_session_and_says_what_was_left_out(cli: Cli, chat: Path)
             {"what": "system prompt", "why": "belongs to requests, not to the log", "count": 1}
         ],
         "exists": False,
+        "added": 2,
+        "notice": "",
     }
     assert [one["content"] for one in records(cli, "talk")] == ["Hi", "Hello."]
     assert records(cli, "talk")[0]["imported"]["format"] == "openai-chat"
@@ -101,8 +103,8 @@ def test_import_refuses_an_id_that_is_taken_by_something_else(cli: Cli, chat: Pa
 
 
 @pytest.mark.files_only("it damages files")
-def test_import_half_done_is_not_taken_for_done(cli: Cli, chat: Path) -> None:
-    """A session that holds only a part of the file's records is not the import of the file."""
+def test_import_half_done_is_completed(cli: Cli, chat: Path) -> None:
+    """A session that has only a part of the file's records gets the others, and none twice."""
     first = json.loads(cli("import", str(chat), "--json").out)
     assert first["records"] == 2
     log = cli.log_file("talk")
@@ -111,7 +113,10 @@ def test_import_half_done_is_not_taken_for_done(cli: Cli, chat: Path) -> None:
     del origin["more"]
     log.write_bytes(header + json.dumps(origin).encode() + b"\n")
 
-    assert cli("import", str(chat)).status == 2
+    done = cli("import", str(chat), "--json")
+
+    assert (done.status, done.json["added"], done.json["exists"]) == (0, 1, False)
+    assert [each["content"] for each in records(cli, "talk")] == ["Hi", "Hello."]
 
 
 def test_import_takes_folders_packed_files_and_stdin(cli: Cli, tmp_path: Path) -> None:

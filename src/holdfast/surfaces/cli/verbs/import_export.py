@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import msgspec
 
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.records import Header, encode
-from holdfast.errors import HoldfastError, NoSuchSession, SessionExists, UsageError
+from holdfast.core.log.records import encode
+from holdfast.engine.adoption.sessions import SessionAdopter
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.surfaces.answers import Cell, Row
+from holdfast.surfaces.cli.adopt.first_turn import first_turn_notice
 from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.masking import Masking
 
@@ -30,13 +33,6 @@ _EXAMPLE: Final = """examples:
   holdfast import run.traj.json --session run-7
   holdfast import - --format openai-chat < messages.json"""
 
-_ORIGIN: Final = "imported"
-"""The field of a session's first record that names the imported file."""
-
-_PIECE_RECORDS: Final = 250
-"""Records in one append. Whoever opens the session reads the newest append whole, to know that no
-page of it was lost; twice as many gain nothing when writing."""
-
 
 # import
 
@@ -50,8 +46,16 @@ class _Outcome:
     session: str | None
     records: int
     skipped: list[Skipped]
-    is_known: bool = False
-    """The same bytes were imported before."""
+    state: str = "new"
+    added: int = 0
+    """Records that this import added."""
+    notice: str = ""
+    """The part of the view that the first turn will take out, and why."""
+
+    @property
+    def is_known(self) -> bool:
+        """Everything in it was imported before."""
+        return self.state == "same"
 
 
 def _add_import(parser: argparse.ArgumentParser) -> None:
@@ -106,6 +110,7 @@ class _Run:
         self.strangers = 0
         self._args, self._app = args, app
         self._is_single = is_single
+        self._adopter = SessionAdopter(app.store, owner=app.owner or "", may_fork=False)
 
     def take(self, place: str, *, is_given: bool) -> None:
         try:
@@ -133,7 +138,7 @@ class _Run:
         digest = hashlib.sha256(data).hexdigest()
         for session, name in zip(sessions, names, strict=True):
             try:
-                done = _import_session(session, source.name, digest, name, self._app)
+                done = _import_session(session, source.name, digest, name, self._app, self._adopter)
             except HoldfastError as error:
                 if self._is_single and len(sessions) == 1:
                     raise
@@ -152,55 +157,25 @@ class _Run:
             self._app.out.error(error)
 
 
-def _import_session(found: Imported, file: str, digest: str, name: str, app: App) -> _Outcome:
+def _import_session(
+    found: Imported, file: str, digest: str, name: str, app: App, adopter: SessionAdopter
+) -> _Outcome:
     skipped = _all_skipped(found)
     if not found.records:
         return _Outcome(file, found.format, None, 0, skipped)
     key = SessionKey(app.settings.agent, name)
     origin = {"file": os.path.basename(file), "format": found.format, "sha256": digest}
-    records = _with_origin(found.records, origin)
-    is_known = False
-    try:
-        began = min((record.ts for record in found.records if record.ts > 0), default=None)
-        app.store.create(key, label=found.label, owner=app.owner or "", created=began)
-    except SessionExists:
-        is_known = _is_same(key, digest, len(records), app)
-        if not is_known:
-            raise UsageError(
-                f"session `{key.session}` already exists and differs from `{file}`",
-                hint=f"pass another id with --session, or `holdfast rm {key.session}` first",
-            ) from None
-    if not is_known:
-        _append(key, records, app)
-    return _Outcome(file, found.format, key.session, len(records), skipped, is_known)
-
-
-def _append(key: SessionKey, records: list[Record], app: App) -> None:
-    """Append all records in pieces; on failure the session is removed."""
-    try:
-        for start in range(0, len(records), _PIECE_RECORDS):
-            batch = records[start : start + _PIECE_RECORDS]
-            app.store.append(key, batch, expect=None, durability="buffered")
-        app.store.sync(key)
-    except HoldfastError:
-        app.store.remove(key)
-        raise
-
-
-def _with_origin(records: list[Record], origin: Json) -> list[Record]:
-    first, *rest = records
-    return [msgspec.structs.replace(first, extra={**first.extra, _ORIGIN: origin}), *rest]
-
-
-def _is_same(key: SessionKey, digest: str, count: int, app: App) -> bool:
-    """Return True if the session was imported from the same bytes; it may have grown since."""
-    try:
-        records = [each for each in app.store.read(key) if not isinstance(each, Header)]
-    except NoSuchSession:
-        return False  # the existing id differs only in case
-    origin = records[0].extra.get(_ORIGIN) if records else None
-    is_ours = isinstance(origin, dict) and origin.get("sha256") == digest
-    return is_ours and len(records) >= count
+    done = adopter.adopt(key, found.records, origin, label=found.label)
+    if done.state == "refused":
+        raise UsageError(
+            f"session `{key.session}` already exists and differs from `{file}`",
+            hint=f"pass another id with --session, `holdfast rm {key.session}` first, or let "
+            "`holdfast adopt` keep both",
+        )
+    notice = "" if done.state == "same" else first_turn_notice(found.records, now=time.time())
+    return _Outcome(
+        file, found.format, key.session, done.records, skipped, done.state, done.added, notice
+    )
 
 
 def _all_skipped(found: Imported) -> list[Skipped]:
@@ -232,6 +207,8 @@ def _outcome_json(outcome: _Outcome) -> Json:
         "records": outcome.records,
         "skipped": _skips_json(outcome.skipped),
         "exists": outcome.is_known,
+        "added": outcome.added,
+        "notice": outcome.notice,
     }
 
 
@@ -248,7 +225,7 @@ def _show_outcomes(outcomes: list[_Outcome], app: App) -> None:
             outcome.format,
             f"{outcome.records:,}",
             f"{sum(each.count for each in outcome.skipped):,}",
-            Cell("already imported" if outcome.is_known else "", "dim"),
+            Cell(_state_words(outcome), "dim"),
             Cell(os.path.basename(outcome.file), "dim"),
         ]
         for outcome in outcomes
@@ -264,6 +241,16 @@ def _show_outcomes(outcomes: list[_Outcome], app: App) -> None:
         app.out.note(f"{count:>9,}  {what}: {why}")
     if len(counts) > 20:
         app.out.note(f"           and {len(counts) - 20} more kinds; --json lists them")
+
+    for outcome in outcomes:
+        if outcome.notice:
+            app.out.note(f"{outcome.session}: {outcome.notice}")
+
+
+def _state_words(outcome: _Outcome) -> str:
+    if outcome.state in ("grown", "revised"):
+        return f"{outcome.added:,} added"
+    return "already imported" if outcome.is_known else ""
 
 
 # export

@@ -1,0 +1,1 @@
+"""The comparison of a session with the source that it came from."""

@@ -1,0 +1,1 @@
+"""Sessions, notes, outputs and checkpoints of other tools, brought into a store."""
