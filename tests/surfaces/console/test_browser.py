@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 pytestmark = [
     pytest.mark.files_only("the demo is in a folder"),
@@ -46,6 +46,7 @@ PAGES = (
 )
 WAIT = 90_000
 """Milliseconds, on a machine that is busy."""
+expect.set_options(timeout=WAIT)
 DRAWN = {
     "light": ("/", "/inbox", SESSION, f"{SESSION}/context/what-if?window=12000"),
     "dark": (f"{SESSION}/context/what-if?window=12000",),
@@ -60,11 +61,17 @@ def browser() -> Iterator[tuple[Browser, str]]:
         yield opened, url
 
 
+def new_context(browser: Browser, url: str, **options: Any) -> BrowserContext:
+    context = browser.new_context(base_url=url, **options)
+    context.set_default_timeout(WAIT)
+    return context
+
+
 @pytest.fixture
 def page(browser: tuple[Browser, str]) -> Iterator[Page]:
     """A page that must not have a script error, nor break the content policy."""
     opened, url = browser
-    context = opened.new_context(base_url=url)
+    context = new_context(opened, url)
     found = context.new_page()
     mistakes: list[str] = []
     found.on("pageerror", lambda error: mistakes.append(str(error)))
@@ -136,7 +143,7 @@ def test_no_page_is_wider_than_a_phone(page: Page) -> None:
 def test_pages_are_read_without_scripts(browser: tuple[Browser, str]) -> None:
     """With JavaScript off, links lead everywhere and the numbers are there."""
     opened, url = browser
-    context = opened.new_context(base_url=url, java_script_enabled=False)
+    context = new_context(opened, url, java_script_enabled=False)
     page = context.new_page()
     page.goto(SESSION)
     assert page.locator("ol.records > li").count() > 10
@@ -158,7 +165,7 @@ def test_a_message_is_answered_on_an_open_page(page: Page) -> None:
     for number in range(2):
         other.get_by_label("Message").fill(f"hello number {number}")
         other.get_by_role("button", name="Send").click()
-        expect(page.locator("#records > li.assistant")).to_have_count(number + 1, timeout=30_000)
+        expect(page.locator("#records > li.assistant")).to_have_count(number + 1)
     ids = page.eval_on_selector_all("#records > li", "items => items.map(item => item.id)")
     assert len(set(ids)) == len(ids)
     assert page.locator("#records > li.user").count() == 2
@@ -218,29 +225,29 @@ def test_a_running_turn_is_seen_live(
     browser: tuple[Browser, str], slow_server: ServeProcess, tmp_path: Path
 ) -> None:
     """In the list and on its own page, without reloading: who runs it, what it does, its end."""
-    context = browser[0].new_context(base_url=slow_server.url)
+    context = new_context(browser[0], slow_server.url)
     rows, talk = context.new_page(), context.new_page()
     made = rows.request.put(f"{slow_server.url}/v1/sessions/main/slow", data={"label": "slow"})
     assert made.ok
     rows.goto("/")
     talk.goto("/s/main/slow")
-    expect(talk.locator("#live-state")).to_have_text("live", timeout=WAIT)
+    expect(talk.locator("#live-state")).to_have_text("live")
     for page in (rows, talk):
         page.evaluate("window.isSamePage = true")
     rows.locator("tbody a.item").focus()
     send(rows, slow_server.url, 'please wait_for_file(name="a")')
-    expect(rows.locator("tbody .state.running")).to_have_text("running", timeout=WAIT)
+    expect(rows.locator("tbody .state.running")).to_have_text("running")
     expect(rows.locator("tbody")).to_contain_text("since")
-    expect(talk.locator("#state")).to_have_text("running", timeout=WAIT)
-    expect(talk.locator("#live-state")).to_have_text("the tool wait_for_file runs", timeout=WAIT)
+    expect(talk.locator("#state")).to_have_text("running")
+    expect(talk.locator("#live-state")).to_have_text("the tool wait_for_file runs")
     assert talk.title().startswith("● running · slow")
     assert rows.evaluate("document.activeElement.classList.contains('item')"), "the focus stays"
     send(rows, slow_server.url, "and this waits behind it")
-    expect(rows.locator("tbody")).to_contain_text("1 waiting", timeout=WAIT)
+    expect(rows.locator("tbody")).to_contain_text("1 waiting")
     (tmp_path / "a").touch()
-    expect(talk.locator("#records > li.assistant").last).to_be_visible(timeout=WAIT)
-    expect(rows.locator("tbody .state.idle")).to_have_text("idle", timeout=WAIT)
-    expect(talk.locator("#state")).to_have_text("idle", timeout=WAIT)
+    expect(talk.locator("#records > li.assistant").last).to_be_visible()
+    expect(rows.locator("tbody .state.idle")).to_have_text("idle")
+    expect(talk.locator("#state")).to_have_text("idle")
     assert talk.title().startswith("idle · slow")
     assert all(page.evaluate("window.isSamePage") for page in (rows, talk))
     context.close()
@@ -251,26 +258,26 @@ def test_a_stream_that_was_cut_goes_on(
 ) -> None:
     """What was said while the page was cut off is there when it is not: each record once."""
     with CuttingProxy(slow_server.port) as proxy:
-        context = browser[0].new_context(base_url=proxy.url)
+        context = new_context(browser[0], proxy.url)
         page = context.new_page()
         made = page.request.put(f"{slow_server.url}/v1/sessions/main/slow", data={"label": "slow"})
         assert made.ok
         page.goto("/s/main/slow")
-        expect(page.locator("#live-state")).to_have_text("live", timeout=WAIT)
+        expect(page.locator("#live-state")).to_have_text("live")
         send(page, slow_server.url, "before the cut")
-        expect(page.locator("#records > li.assistant")).to_have_count(1, timeout=WAIT)
+        expect(page.locator("#records > li.assistant")).to_have_count(1)
         for number in range(2):
             proxy.cut()
-            expect(page.locator("#live-state")).to_contain_text("not connected", timeout=WAIT)
+            expect(page.locator("#live-state")).to_contain_text("not connected")
             send(page, slow_server.url, f"in the dark {number}")
             proxy.is_down = False
             replies = page.locator("#records > li.assistant")
-            expect(replies).to_have_count(number + 2, timeout=WAIT)
+            expect(replies).to_have_count(number + 2)
         page.route("**/tail*", lambda route: route.abort())  # the stream is there, and a load fails
-        with page.expect_event("requestfailed", timeout=WAIT):
+        with page.expect_event("requestfailed"):
             send(page, slow_server.url, "while loads fail")
         page.unroute("**/tail*")
-        expect(page.locator("#records > li.assistant")).to_have_count(4, timeout=WAIT)
+        expect(page.locator("#records > li.assistant")).to_have_count(4)
         ids = page.eval_on_selector_all("#records > li", "items => items.map(item => item.id)")
         assert len(set(ids)) == len(ids)
         assert page.locator("#records > li.user").count() == 4
