@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from tests.support.databases import (
     pytest_generate_tests,
 )
 from tests.support.processes import forked_processes, spare_commands
-from tests.support.runs import EXAMPLES, RUN, SLOW_FILES, sample
+from tests.support.runs import EXAMPLES, RUN, SLOW_FILES, has_room, sample
 from tests.support.servers import (
     empty_postgres_address,
     postgres_address,
@@ -73,6 +74,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # reading all that this machine trusts, which takes longer than most tests.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+
+# Thousands of tests write durably, and wait for the disk of a machine that others use, too. What is
+# in memory is there at once; a power cut is simulated, not waited for.
+if "TMPDIR" not in os.environ and has_room("/dev/shm"):
+    os.environ["TMPDIR"] = tempfile.tempdir = "/dev/shm"
 
 if RUN == "quick":
     collect_ignore_glob = list(SLOW_FILES)

@@ -338,7 +338,7 @@ def test_the_same_on_disk(scenario: Scenario, tmp_path: Path) -> None:
     """Every append is a place to die; the files are opened anew, as a new process would."""
     effects = _effects(scenario, tmp_path)
     appends = [n for n, one in enumerate(effects, 1) if isinstance(one, Append)]
-    chosen = sample(appends, share=1 / 8, name=lambda one: f"{scenario.name} {one}")
+    chosen = sample(appends, share=1 / 30, name=lambda one: f"{scenario.name} {one}")
     places = sorted({*chosen, len(effects)})
 
     def check(kill: Kill) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SUITES: Final = ("engine", "integrations", "surfaces")
 """Folders of tests that run on every kind of store."""
-FUNCTION_SHARE: Final = 1 / 5
+FUNCTION_SHARE: Final = 1 / 8
 """Of the test functions, those that are there twice in `make test`: to make all takes seconds."""
 SHARE: Final = 1 / 5
 """Of the tests that these make over PostgreSQL, those of `make test`."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections import defaultdict
 from heapq import nsmallest
 from math import ceil
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-EXAMPLES = {"quick": 10, "test": 15, "nightly": 1_000}
+EXAMPLES = {"quick": 5, "test": 8, "nightly": 1_000}
 """Examples of a property in each run, of 100 that it stands for."""
 
 SLOW_FILES = (
@@ -60,6 +61,18 @@ SLOW_FILES = (
 RUN = os.environ.get("HOLDFAST_TESTS", "test")
 if RUN not in EXAMPLES:
     raise ValueError(f"HOLDFAST_TESTS is {RUN!r}; it can be one of {', '.join(EXAMPLES)}")
+
+
+ROOM = 4 * 1024**3
+"""Bytes that the files of a run may take: many times what they do."""
+
+
+def has_room(folder: str) -> bool:
+    """Return True where the files of a run fit into a folder."""
+    try:
+        return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > ROOM
+    except OSError:
+        return False
 
 
 def is_whole() -> bool:

@@ -59,9 +59,9 @@ def test_night_has_every_item_and_more_examples(run: pytest.MonkeyPatch) -> None
 
 def test_shorter_runs_have_a_part_of_the_examples(run: pytest.MonkeyPatch) -> None:
     """At least one is always left."""
-    assert examples(60).max_examples == 9
+    assert examples(60).max_examples == 4
     run.setattr(runs, "RUN", "quick")
-    assert [examples(count).max_examples for count in (60, 5)] == [6, 1]
+    assert [examples(count).max_examples for count in (60, 5)] == [3, 1]
 
 
 def test_sampled_cases_are_some_of_each_group() -> None:

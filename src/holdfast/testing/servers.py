@@ -49,6 +49,18 @@ class ServerUnavailable(UsageError):
     """A server for tests cannot be started on this machine."""
 
 
+_FOLDER_CHARS_MAX = 40
+"""The path of a socket has at most 107 characters."""
+
+
+def _make_folder(prefix: str) -> Path:
+    """Make a folder where TMPDIR says, unless its path is long."""
+    place = tempfile.gettempdir()
+    if len(place) > _FOLDER_CHARS_MAX:
+        place = "/tmp"  # noqa: S108: the folder below it is ours alone
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+
+
 class PostgresServer:
     """A PostgreSQL server of its own, on a Unix socket, with an empty folder."""
 
@@ -57,8 +69,7 @@ class PostgresServer:
         self._settings = settings
         self._user: dict[str, Any] = _drop_root()
         self._process: subprocess.Popen[bytes] | None = None
-        # Not where TMPDIR says: the path of a socket has at most 107 characters.
-        self._folder = Path(tempfile.mkdtemp(prefix="hf-pg-", dir="/tmp"))
+        self._folder = _make_folder("hf-pg-")
         if self._user:
             entry = pwd.getpwnam(_UNPRIVILEGED)
             os.chown(self._folder, entry.pw_uid, entry.pw_gid)
@@ -173,7 +184,7 @@ class S3Server:
     """A SeaweedFS server of its own on 127.0.0.1, with an empty folder and one key."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="hf-s3-", dir="/tmp"))
+        self._folder = _make_folder("hf-s3-")
         self._process: subprocess.Popen[bytes] | None = None
         self.key, self.secret = "holdfast", os.urandom(12).hex()
         identity = {

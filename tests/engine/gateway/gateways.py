@@ -79,7 +79,7 @@ async def running_gateway(
         await gateway.stop()
 
 
-async def done(gateway: Gateway, message: QueuedMessage, seconds: float = 30) -> QueuedMessage:
+async def done(gateway: Gateway, message: QueuedMessage, seconds: float = 120) -> QueuedMessage:
     """Wait for a message, and return it as it ended."""
     found = await gateway.wait(message.id, seconds)
     assert found is not None

@@ -235,8 +235,9 @@ def test_a_turn_has_a_limit(store: SessionStore) -> None:
         model = AnsweringModel(answer)
         async with running_gateway(store, model, options, channels=channels) as gateway:
             slow = await gateway.submit(A, "slow", channel="test")
-            quick = await gateway.submit(A, "quick", channel="test")
             assert (await done(gateway, slow)).state == "failed"
+        async with running_gateway(store, model, channels=channels) as gateway:
+            quick = await gateway.submit(A, "quick", channel="test")
             assert (await done(gateway, quick)).state == "answered"
 
     asyncio.run(scenario())
@@ -303,7 +304,7 @@ def test_a_late_holder_is_refused(store: SessionStore) -> None:
 
         def stall(text: str) -> str:
             stuck.set()
-            free.wait(20)  # holds its whole loop, as a process that is stopped does
+            free.wait(200)  # holds its whole loop, as a process that is stopped does
             return "late"
 
         def run_stalled() -> None:
@@ -323,7 +324,7 @@ def test_a_late_holder_is_refused(store: SessionStore) -> None:
         )
         other = threading.Thread(target=run_stalled)
         other.start()
-        assert await asyncio.to_thread(stuck.wait, 20)
+        assert await asyncio.to_thread(stuck.wait, 200)
         async with running_gateway(store, model, options, is_alone=False) as gateway:
             while (found := store.queues.message(put.id)) and found.claims < 2:
                 await asyncio.sleep(0.02)

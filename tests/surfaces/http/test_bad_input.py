@@ -26,7 +26,7 @@ DEEP = b"[" * 900 + b"]" * 900
 TOKENS = {"good": "tg" * 20, "old": "to" * 20, "reads": "tr" * 20}
 SETTINGS = """
 [server]
-body_seconds = 0.3
+body_seconds = 3
 body_bytes_max = 100000
 requests_burst = 100000
 """
