@@ -57,7 +57,7 @@ def _make_folder(prefix: str) -> Path:
     """Make a folder where TMPDIR says, unless its path is long."""
     place = tempfile.gettempdir()
     if len(place) > _FOLDER_CHARS_MAX:
-        place = "/tmp"  # noqa: S108: the folder below it is ours alone
+        place = "/tmp"  # noqa: S108
     return Path(tempfile.mkdtemp(prefix=prefix, dir=place))
 
 
