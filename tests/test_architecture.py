@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "ports": _GROUND,
     "config": _GROUND,
     "stores": _STORED | {"_public"},
-    "providers": _STORED,
+    "providers": _STORED | {"config"},
     "importers": _STORED,
     "engine": _ENGINE | {"importers", "_public"},
     "surfaces": _ENGINE | {"engine", "importers", "holdfast"},
@@ -93,7 +93,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "gemini",
         ),
         *("registry", "requests", "replies", "failures", "tokenizers", "embeddings", "callables"),
-        *("clients", "offline", "local", "models"),
+        *("clients", "offline", "local", "command_line", "models"),
     ),
     "importers": (
         *(

@@ -38,6 +38,7 @@ from holdfast.ports import (
     Model as Model,
 )
 from holdfast.providers.callables import from_callable as from_callable
+from holdfast.providers.command_line.model import CommandLineModel as CommandLineModel
 from holdfast.providers.known_models.lookup import (
     DEFAULT_MODEL as DEFAULT_MODEL,
     default_price as default_price,

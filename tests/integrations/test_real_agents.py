@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from holdfast import JsonlStore, Session, SessionKey
 from holdfast.core.log.records import Assistant, User
 from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
@@ -33,6 +34,7 @@ from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.importers import read
 from holdfast.integrations.claude_agent import EVENTS, CompactionHook
+from holdfast.providers.command_line.model import CommandLineModel
 from holdfast.testing import Loopback
 from holdfast.testing.loopback import Answer
 
@@ -261,3 +263,74 @@ async def talk(sdk: Any, home: Path, url: str, events: Sequence[str]) -> str:
             await client.query(said)
             shown += [str(message) async for message in client.receive_response()]
     return "\n".join(shown)
+
+
+class Backend:
+    """A real agent as the model of a session, against a provider on this machine."""
+
+    def __init__(self, home: Path, command: list[str], environment: dict[str, str]) -> None:
+        known = {"PATH": f"{Path(command[0]).parent}:/usr/local/bin:/usr/bin:/bin", "TERM": "xterm"}
+        self._home = home
+        self.model = CommandLineModel(
+            command,
+            folder=str(home / "work"),
+            environment={**known, "HOME": str(home), **environment},
+            timeout=120,
+        )
+
+    def talk(self, said: Sequence[str]) -> list[str]:
+        """Answers, each from a session that was opened for it."""
+        answers = []
+        for words in said:
+            root = str(self._home / "root")
+            with Session.open("trip", model=self.model, root=root) as session:
+                answers.append(session.say(words).text)
+        return answers
+
+    @property
+    def reasons(self) -> list[str | None]:
+        with JsonlStore(self._home / "root") as store:
+            records = [entry.record for entry in store.read_all(SessionKey("main", "trip"))]
+        found = [rec.extra["backend"] for rec in records if isinstance(rec, Assistant)]
+        return [state.get("started") for state in found]
+
+
+def claude_settings(url: str) -> dict[str, str]:
+    return {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "sk-ant-test",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+
+
+def codex_options(url: str) -> list[str]:
+    provider = f'{{name="loop",base_url="{url}/v1",wire_api="responses",env_key="K"}}'
+    options = ["-m", "gpt-5.5-codex", "-c", "model_provider=loop"]
+    return [*options, "-c", f"model_providers.loop={provider}"]
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_a_real_agent_as_a_model_goes_on_without_its_files(tmp_path: Path, name: str) -> None:
+    """Its session files are deleted in the middle: the new session is told the conversation."""
+    program = needs(name)
+    agent = Agent(tmp_path, "no summary is asked for")
+    (tmp_path / ".codex").mkdir()
+    with Loopback(agent, limit=1_000_000) as loopback:
+        options = ["--model", MODEL] if name == "claude" else codex_options(loopback.url)
+        settings = {**claude_settings(loopback.url), "K": "test"}
+        backend = Backend(tmp_path, [program, *options], settings)
+        answers = backend.talk(["word-alpha please", "word-beta please"])
+        for folder in (".claude", ".codex"):
+            shutil.rmtree(tmp_path / folder, ignore_errors=True)
+        (tmp_path / ".codex").mkdir()
+        answers += backend.talk(["word-gamma please", "word-delta please"])
+        sent = [marks(request.body) for request in loopback.requests]
+    assert [re.findall(r"answer-\d+", text)[0] for text in answers] == [
+        f"answer-{number}" for number in range(1, 5)
+    ]
+    unknown = "it does not know its session any more"
+    assert backend.reasons == ["it is the first reply", None, unknown, None]
+    told = {"word-alpha", "word-beta", "word-gamma", "answer-1", "answer-2"}
+    assert sent[2] == told, "a new session, and everything that was said before"
+    assert sent[3] == told | {"word-delta", "answer-3"}

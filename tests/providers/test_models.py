@@ -67,6 +67,7 @@ def test_every_listed_name_is_understood() -> None:
     assert {read_name(name).kind for name in NAMES} == {
         "offline",
         "local",
+        "cli",
         "anthropic",
         "gemini",
         "openai",

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from holdfast.core.log.records import Json
+    from collections.abc import Iterator
+
+    from holdfast.core.log.records import Json, Record
     from holdfast.core.models.dialects import Target
     from holdfast.core.models.replies import Delta, Reply
     from holdfast.core.models.window import Window
@@ -43,3 +45,39 @@ class AsyncModel(Protocol):
     def window(self) -> Window: ...
 
     async def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply: ...
+
+
+class BackendConversation(Protocol):
+    """The session for which a backend is called."""
+
+    @property
+    def name(self) -> str:
+        """The key of the session."""
+
+    def back(self) -> Iterator[Record]:
+        """Its path, newest record first."""
+
+    def retell(self, chars: int) -> str:
+        """The conversation before its newest messages, as text of at most so many characters."""
+
+
+class BackendCall(Protocol):
+    """One call of a backend."""
+
+    def send(self, request: Json, on_delta: OnDelta | None = None) -> Reply: ...
+
+    def stop(self) -> None:
+        """End the call, from any thread: `send` raises soon."""
+
+
+class Backend(Model, Protocol):
+    """A model that keeps conversations of its own, such as an agent's command line. A session
+    begins a call with its log; a call without one is a conversation by itself."""
+
+    def begin(self, conversation: BackendConversation | None = None) -> BackendCall: ...
+
+
+class AsyncBackend(AsyncModel, Protocol):
+    """A `Backend` that is awaited: a call ends where its task is cancelled."""
+
+    def begin(self, conversation: BackendConversation | None = None) -> AsyncModel: ...

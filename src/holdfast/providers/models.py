@@ -1,4 +1,5 @@
-"""Models by name: `offline`, `local:smollm2`, `anthropic:NAME`, `openai:NAME@http://host/v1`."""
+"""Models by name: `offline`, `local:smollm2`, `anthropic:NAME`, `openai:NAME@http://host/v1`,
+`cli:claude`."""
 
 from __future__ import annotations
 
@@ -20,16 +21,17 @@ from holdfast.providers.wire.sdk import ClientOptions
 if TYPE_CHECKING:
     from holdfast.core.models.window import Window
     from holdfast.ports import AsyncModel, Model
+    from holdfast.providers.command_line.model import CommandLineModel
     from holdfast.providers.local import LocalModel
     from holdfast.providers.offline.model import OfflineModel
 
 NAMES: Final = (
-    *("offline", "local:smollm2", "local:PATH.gguf"),
+    *("offline", "local:smollm2", "local:PATH.gguf", "cli:claude", "cli:codex", "cli:COMMAND"),
     *(f"{prefix}:NAME" for prefix in sorted(PREFIXES)),
 )
 """The names that `model` takes. Behind a NAME, `@http://host/v1` names another server."""
 
-_KINDS: Final = ("offline", "local", *PREFIXES)
+_KINDS: Final = ("offline", "local", "cli", *PREFIXES)
 _ADDRESS: Final = lazy_pattern(r"(?P<name>.*?)@(?P<url>https?://.+)", re.DOTALL)
 _HOST: Final = lazy_pattern(r"https?://(?:[^@/]*@)?([^/]+)")
 
@@ -55,6 +57,8 @@ def read_name(text: str) -> Name:
         return Name(kind)
     if kind == "local":
         return Name(kind, rest or "smollm2")
+    if kind == "cli" and rest.strip():
+        return Name(kind, rest)
     found = _ADDRESS.fullmatch(rest)
     name, url = (found["name"], found["url"]) if found else (rest, None)
     if not name.strip():
@@ -106,6 +110,8 @@ def model(
         return _offline(window, cache)
     if named.kind == "local":
         return _local(named.name, window)
+    if named.kind == "cli":
+        return _command_line(named.name, window, timeout)
     url = base_url or named.base_url
     options = ClientOptions(base_url=url, api_key=api_key, timeout=timeout)
     whom = _target(named, url, cache, thinking, provider, variant, output_max)
@@ -132,6 +138,8 @@ def async_model(
         return _offline(window, cache).as_async()
     if named.kind == "local":
         return _local(named.name, window).as_async()
+    if named.kind == "cli":
+        return _command_line(named.name, window, timeout).as_async()
     url = base_url or named.base_url
     options = ClientOptions(is_async=True, base_url=url, api_key=api_key, timeout=timeout)
     whom = _target(named, url, cache, thinking, provider, variant, output_max)
@@ -151,6 +159,14 @@ def _local(name: str, window: int | Window | None) -> LocalModel:
     from holdfast.providers.local import LocalModel
 
     return LocalModel(name, window=window)
+
+
+def _command_line(
+    command: str, window: int | Window | None, timeout: float | None
+) -> CommandLineModel:
+    from holdfast.providers.command_line.model import CommandLineModel
+
+    return CommandLineModel(command, window=window, timeout=timeout)
 
 
 def _target(

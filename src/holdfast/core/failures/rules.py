@@ -119,6 +119,8 @@ _OUTPUT_CAP: _Outcome = ("output_limit", "clamp_max_tokens", "parameter")
 _ENCODING: _Outcome = ("invalid_request", "repair_surrogates_and_retry_once", "encoding")
 _PAGE: _Outcome = ("transport", "retry_with_backoff", "html_body")
 _CANCELLED: _Outcome = ("timeout", "do_not_retry", "cancelled")
+_COMMAND_TIMEOUT: _Outcome = ("timeout", "do_not_retry", "command")
+_COMMAND: _Outcome = ("transport", "do_not_retry", "command")
 _CONNECTION: _Outcome = ("transport", "retry_with_backoff", "connection")
 _TIER: _Outcome = ("context_overflow", "compact_below_200k_tier_once", "tier_limit")
 _COMPACTION_FAILED: _Outcome = (
@@ -159,6 +161,9 @@ _ROWS: Final[tuple[Rule, ...]] = (
     Rule("tokenizer's warning", *_LOG_WARNING, text=r"token indices sequence length is longer"),
     Rule("channel", "channel_error", "split_message", "channel", text="{channel}"),
     Rule("window set too small", *_CONFIG, text="{small_window}"),
+    # A command that is run as a model; it may have done part of its work.
+    Rule("command out of time", *_COMMAND_TIMEOUT, marks=r"commandtimeout"),
+    Rule("command ended", *_COMMAND, marks=r"command(?:killed|output|work)"),
     # Replies that ended early.
     Rule("empty reply by length", *_SILENT, marks=r"reason\w*length", text="{empty_reply}"),
     Rule("cut in silence", *_SILENT, text=r"truncat(?:ing|ed) (?:the )?(?:input|prompt|context)"),

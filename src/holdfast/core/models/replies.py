@@ -37,6 +37,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     raw: Any = None
     """The client's own return value."""
+    extra: Json = {}
+    """More fields for its record."""
     record: str = ""
     """Its record in the log, once it is there."""
 

@@ -102,7 +102,7 @@ def assistant_record(reply: Reply, provider: str, model: str) -> Assistant:
         model=model or reply.model or None,
         usage=reply.usage,
         stop_reason=reply.stop_reason or None,
-        extra={"served_model": served} if served else {},
+        extra={**reply.extra, **({"served_model": served} if served else {})},
     )
 
 

@@ -200,7 +200,7 @@ class AwaitingDriver:
         )
         try:
             request = await run_in_thread(self._world.request, call)
-            sent = model.send(request, on_delta)
+            sent = self._world.begin_call(model, call).send(request, on_delta)
             if not inspect.isawaitable(sent):
                 raise BadSetting(
                     f"`{type(model).__name__}` is a blocking model",

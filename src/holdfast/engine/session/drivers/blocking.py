@@ -40,6 +40,7 @@ from holdfast.engine.session.drivers.world import (
 )
 from holdfast.engine.tool_values import outcome_of, outcome_of_error
 from holdfast.errors import BadSetting
+from holdfast.providers.replies import keep_partial, partial_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -151,12 +152,15 @@ class BlockingDriver:
         )
         try:
             request = self._world.request(call)
-            if call.deadline_seconds is None:
+            begun = self._world.begin_call(model, call)
+            stop = getattr(begun, "stop", None)
+            if call.deadline_seconds is None and stop is None:
                 return _check_reply(model.send(request, on_delta), model)
             return _within(
                 call.deadline_seconds,
-                lambda: _check_reply(model.send(request, on_delta), model),
+                lambda: _check_reply(begun.send(request, on_delta), model),
                 self._scope,
+                stop,
             )
         except Exception as error:
             return self._world.failed_call(error, call)
@@ -226,8 +230,14 @@ def _check_reply(reply: Any, model: Model) -> Reply:
     return answer
 
 
-def _within(seconds: float, work: Callable[[], Reply], scope: TurnScope) -> Reply:
-    """Run something in a thread and wait for its result, up to a deadline."""
+def _within(
+    seconds: float | None,
+    work: Callable[[], Reply],
+    scope: TurnScope,
+    stop: Callable[[], None] | None,
+) -> Reply:
+    """Run something in a thread and wait for its result, up to a deadline. With `stop`, it has
+    ended when this returns, however that is."""
     done: queue.SimpleQueue[Reply | BaseException] = queue.SimpleQueue()
 
     def run() -> None:
@@ -241,7 +251,18 @@ def _within(seconds: float, work: Callable[[], Reply], scope: TurnScope) -> Repl
     try:
         outcome = _take(done, seconds, scope)
     except queue.Empty:
+        if stop is not None:
+            stop()
+            done.get()
         raise TimeoutError(f"no reply within {seconds:g} s") from None
+    except BaseException as error:
+        if stop is not None:
+            stop()
+            left = done.get()
+            partial = partial_of(left) if isinstance(left, BaseException) else None
+            if partial is not None:
+                keep_partial(error, partial)
+        raise
     if isinstance(outcome, BaseException):
         raise outcome
     return outcome

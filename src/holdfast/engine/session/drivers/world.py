@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.flow.effects import Cancelled, FailedCall
+from holdfast.engine.session.drivers.conversation import LogConversation
 from holdfast.engine.session.prepare import render_valid
 from holdfast.errors import HoldfastWarning, InvalidRequest, StoreError, UsageError
 from holdfast.providers.failures import name_failure
@@ -68,6 +69,14 @@ class World(msgspec.Struct, kw_only=True):
     clock: Clock = time.time
     planning: AbstractContextManager[Any] = msgspec.field(default_factory=threading.RLock)
     """Held by the thread that plans: what one plan leaves to the next is for one thread."""
+
+    def begin_call(self, model: Any, call: CallModel) -> Any:
+        """The object that sends one request: the model, or a call of a backend, which gets the log
+        for the turn itself and nothing for a summary or notes."""
+        begin = getattr(model, "begin", None)
+        if begin is None:
+            return model
+        return begin(LogConversation(self.log) if call.purpose == "turn" else None)
 
     def request(self, call: CallModel) -> Json:
         return render_valid(call.prompt, call.target)

@@ -1,0 +1,118 @@
+"""The output of an agent's command line, and the ways in which it fails."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.text.cut import cut
+from holdfast.providers.wire.reading import ReplyFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.log.records import Json
+    from holdfast.core.models.replies import Delta
+
+_SAID_CHARS: Final = 1_000
+"""Of a program's own words in an error."""
+
+
+class BackendGone(Exception):
+    """The backend's session cannot go on; a new one can. The reason is a sentence's end."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class CommandFailed(ReplyFailed):
+    """A command that did not answer. It may have done part of its work, so that nothing but its
+    caller repeats it; `core/failures/rules.py` knows its types."""
+
+    def __init__(self, what: str, kind: str) -> None:
+        super().__init__(what, {"error": {"type": f"command_{kind}"}})
+
+
+class ProgramAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of one run."""
+
+    text: str
+    session: str = ""
+    model: str = ""
+    stop_reason: str = ""
+    usage: Json | None = None
+    cost: float | None = None
+
+
+class CallPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a command."""
+
+    session: str
+    """The backend's session: the one to resume, or the name for a new one where the program takes
+    one."""
+    is_new: bool
+    is_kept: bool
+    """False for a conversation of one message, such as a request for a summary."""
+    system: str
+    streams: bool
+
+
+class ProgramReader(ABC):
+    """Reads the lines of one run."""
+
+    def __init__(self) -> None:
+        self.session = ""
+        """The session in which it answers, once it has said so."""
+        self.parts: list[str] = []
+        """The text of the answer so far."""
+        self.has_worked = False
+        """True once it has done something that a second run would repeat."""
+
+    @property
+    def text(self) -> str:
+        return "".join(self.parts)
+
+    @abstractmethod
+    def take(self, line: bytes) -> Sequence[Delta]:
+        """Read a line; raises `BackendGone` or an error that the program reports."""
+
+    @abstractmethod
+    def finish(self, code: int, errors: str) -> ProgramAnswer:
+        """The answer, after the last line; raises where there is none."""
+
+
+def read_event(line: bytes) -> Json:
+    """The JSON object in a line; an empty one where there is none: programs print notices, too."""
+    try:
+        found: Any = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def text_at(event: object, *path: str) -> str:
+    """The text at a path of keys; empty where there is none."""
+    for name in path:
+        event = event.get(name) if isinstance(event, dict) else None
+    return event if isinstance(event, str) else ""
+
+
+def report_exit(name: str, code: int, errors: str, *, found: str) -> CommandFailed:
+    """The failure of a run that ended without an answer."""
+    said = f": {cut(errors, _SAID_CHARS, keep='tail').text}" if errors else ""
+    if code < 0:
+        return CommandFailed(f"`{name}` was killed by signal {-code}{said}", "killed")
+    return CommandFailed(f"`{name}` exited with {code} and {found}{said}", "output")
+
+
+def report_refusal(name: str, message: str, *, status: int | None, has_worked: bool) -> ReplyFailed:
+    """The failure that a program reports of its provider. Where tools ran, waiting and trying
+    again would run them a second time."""
+    said = cut(message or "(no message)", _SAID_CHARS).text
+    if has_worked:
+        return CommandFailed(f"`{name}` failed amid its work: {said}", "work")
+    body: Json = {"message": said} if status is None else {"message": said, "status": status}
+    return ReplyFailed(f"`{name}` did not answer", {"error": body})
