@@ -158,7 +158,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "integrations": (
         "common",
         *("anthropic_memory", "claude_agent", "langchain", "langgraph", "openai_agents"),
-        "opentelemetry",
+        *("opentelemetry", "pydantic_ai"),
     ),
     "testing.conformance": (
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),

@@ -48,7 +48,8 @@ _KNOWN: Final = (
     Integration("langchain", "langchain", "1.4.7", "1.4.7"),
     Integration("langgraph", "langgraph-checkpoint", "4.3.1", "4.3.1"),
     Integration("openai_agents", "openai-agents", "0.24.0", "0.24.0"),
-    Integration("opentelemetry", "opentelemetry-api", "1.45.2", "1.45.2"),
+    Integration("opentelemetry", "opentelemetry-api", "1.44.0", "1.45.2"),
+    Integration("pydantic_ai", "pydantic-ai-slim", "2.66.0", "2.66.0"),
 )
 
 

@@ -1,0 +1,39 @@
+"""Pydantic AI: conversations kept by Holdfast, and requests that fit.
+
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import ProcessHistory
+    from holdfast.integrations.pydantic_ai import BoundedHistory, HoldfastConversationStore
+
+    store = HoldfastConversationStore(root=".sessions")
+    agent = Agent(model, capabilities=[ProcessHistory(BoundedHistory(window=128_000))])
+
+`records_from_message` and `messages_from_record` are the codec between the two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.integrations.pydantic_ai.bounded_history import BoundedHistory
+from holdfast.integrations.pydantic_ai.messages import messages_from_record, records_from_message
+
+if TYPE_CHECKING:
+    from holdfast.integrations.pydantic_ai.conversation_store import (
+        ConversationStoreMethods as HoldfastConversationStore,
+    )
+
+__all__ = [
+    "BoundedHistory",
+    "HoldfastConversationStore",
+    "messages_from_record",
+    "records_from_message",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Make the class on first use: its base is a class of Pydantic AI."""
+    if name == "HoldfastConversationStore":
+        from holdfast.integrations.pydantic_ai.conversation_store import store_class
+
+        return store_class()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

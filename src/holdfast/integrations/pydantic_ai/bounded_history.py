@@ -1,0 +1,139 @@
+"""`BoundedHistory`: a history processor of Pydantic AI."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.log.records import Unknown
+from holdfast.core.models.dialects import target
+from holdfast.core.models.messages import Text, ToolAnswer, ToolCall
+from holdfast.integrations.common.bounded import ListBounds, name_records
+from holdfast.integrations.pydantic_ai.messages import records_with_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.models.messages import Block
+    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.project import Plan
+    from holdfast.core.projection.units import MessagePart
+    from holdfast.integrations.common.bounded import BoundedView
+
+
+class BoundedHistory:
+    """Keeps the messages of every request within the model's window.
+
+        Agent(model, capabilities=[ProcessHistory(BoundedHistory(window=128_000))])
+
+    Messages that fit are passed on untouched; a conversation store keeps all of them. Others are
+    shortened or cut, a call always with its result, and a carry-over stands for what was cut.
+    `plan` is the plan of the newest request.
+    """
+
+    def __init__(
+        self, model: str = "", *, window: int | None = None, policy: Policy | None = None
+    ) -> None:
+        self._bounds = ListBounds(target("openai-chat", model=model), window=window, policy=policy)
+        self.plan: Plan | None = None
+
+    def __call__(self, messages: list[Any]) -> list[Any]:
+        """Return messages that fit. Raises `CannotFit`."""
+        if not messages:
+            return []
+        records: list[Record] = []
+        spelled: list[str] = []
+        owners: list[tuple[int, list[Any]]] = []
+        for place, message in enumerate(messages):
+            found = list(records_with_parts(message))
+            for record, parts in found or [(Unknown(type="peer_item"), list(message.parts))]:
+                records.append(record)
+                spelled.append(_spell(record))
+                owners.append((place, parts))
+        named = name_records(records, spelled)
+        view = self._bounds.fit(named, system=_instructions(messages))
+        self.plan = view.plan
+        if view.is_unchanged:
+            return messages
+        return _write(messages, [record.id for record in named], owners, view)
+
+
+def _write(
+    messages: Sequence[Any],
+    ids: Sequence[str],
+    owners: Sequence[tuple[int, list[Any]]],
+    view: BoundedView,
+) -> list[Any]:
+    sent = [message for unit in view.opening for part in unit.parts for message in _messages(part)]
+    kept: dict[int, list[Any]] = {}
+    after: dict[int, list[Any]] = {}
+    for name, (place, parts) in list(zip(ids, owners, strict=True))[view.start :]:
+        changed = view.changed.get(name)
+        if changed is not None:
+            parts = [made for part in changed for made in _parts(part, parts)]
+        kept.setdefault(place, []).extend(parts)
+        for part in view.added.get(name, ()):
+            after.setdefault(place, []).extend(_messages(part))
+    for place, parts in kept.items():
+        if parts:
+            is_whole = len(parts) == len(messages[place].parts) and all(
+                made is part for made, part in zip(parts, messages[place].parts, strict=True)
+            )
+            found = messages[place]
+            sent.append(found if is_whole else dataclasses.replace(found, parts=parts))
+        sent += after.get(place, [])
+    return sent
+
+
+def _messages(part: MessagePart) -> list[Any]:
+    """Return the messages of a part of a view that no message of the framework stands for."""
+    from pydantic_ai import messages as theirs
+
+    parts = _parts(part, [])
+    if not parts:
+        return []
+    if part.role == "assistant":
+        return [theirs.ModelResponse(parts)]
+    return [theirs.ModelRequest(parts)]
+
+
+def _parts(part: MessagePart, originals: Sequence[Any]) -> list[Any]:
+    """Return the parts of a message for a part of a view; a result keeps its other fields."""
+    from pydantic_ai import messages as theirs
+
+    made: list[Any] = []
+    for block in part.blocks:
+        if isinstance(block, ToolAnswer):
+            text = _text(block.content)
+            same = [each for each in originals if each.part_kind == "tool-return"]
+            if same and same[0].tool_call_id == block.call_id:
+                made.append(dataclasses.replace(same[0], content=text))
+            else:
+                outcome: Any = "failed" if block.is_error else "success"
+                made.append(
+                    theirs.ToolReturnPart(
+                        block.name or "tool", text, block.call_id, outcome=outcome
+                    )
+                )
+        elif isinstance(block, ToolCall):
+            made.append(theirs.ToolCallPart(block.name, block.arguments, block.id))
+        elif isinstance(block, Text):
+            kind: Any = theirs.TextPart if part.role == "assistant" else theirs.UserPromptPart
+            made.append(kind(block.text))
+    return made
+
+
+def _text(blocks: Sequence[Block]) -> str:
+    return "\n".join(block.text for block in blocks if isinstance(block, Text))
+
+
+def _spell(record: Record) -> str:
+    """Return a text that is the same for the same part in the next request."""
+    return repr(record)
+
+
+def _instructions(messages: Sequence[Any]) -> str:
+    """Return the instructions of the newest request, as far as their size is concerned."""
+    found = (getattr(message, "instructions", None) for message in reversed(messages))
+    return next((text for text in found if isinstance(text, str)), "")
