@@ -103,8 +103,10 @@ ORDER: dict[str, tuple[str, ...]] = {
             "benchmarks",
             "checkpoints",
             "export_messages",
+            "databases",
             "files",
             "places",
+            "homes",
         ),
     ),
     "engine": (

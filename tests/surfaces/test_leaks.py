@@ -169,6 +169,7 @@ def ways_to_call(store: SessionStore, folder: Path) -> dict[str, list[list[str]]
             *(["get", "MEMORY.md#L1"], ["get", f"main/work#{ids[1]}"], ["show", KEYS["notefile"]]),
         ],
         "import": [[file, "--session", "imported"], [file + VALUE]],
+        "adopt": [[file], [str(folder / "other"), "--dry-run"], [file + VALUE], ["--from", VALUE]],
         "export": [["work"], *(["work", "--format", each] for each in DIALECTS)],
         "copy": [[str(folder / "copied"), *more] for more in ([], ["--dry-run"])],
         "reseed": [["work"]],

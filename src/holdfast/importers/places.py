@@ -71,6 +71,16 @@ def find_transcripts(homes: Mapping[str, str]) -> list[TranscriptFolder]:
     return sorted(found.values(), key=lambda folder: -folder.newest)
 
 
+def find_homes(homes: Mapping[str, str], agent: str | None = None) -> list[str]:
+    """Return the home folders of an agent, or of all, that are there."""
+    found: dict[str, str] = {}
+    for habit in _HABITS:
+        base = homes.get(habit.variable) or os.path.join(homes["HOME"], habit.home)
+        if agent in (None, habit.agent) and os.path.isdir(base):
+            found.setdefault(os.path.realpath(base), base)
+    return list(found.values())
+
+
 def newest_files(folder: TranscriptFolder) -> list[tuple[float, str]]:
     """Return the files of a folder with their times, the newest first."""
     if folder.agent == "OpenCode":

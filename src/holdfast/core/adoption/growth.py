@@ -23,6 +23,7 @@ from holdfast.core.log.records import (
     Prune,
     Record,
     Rewind,
+    ToolResult,
 )
 
 if TYPE_CHECKING:
@@ -113,7 +114,9 @@ def is_same(stored: Record, wanted: Record) -> bool:
         return False
     if _extra(stored) != _extra(wanted):
         return False
-    names = (name for name in stored.__struct_fields__ if name not in _PLACE)
+    names = [name for name in stored.__struct_fields__ if name not in _PLACE]
+    if isinstance(wanted, ToolResult) and wanted.output_ref is None:
+        names.remove("output_ref")  # the source has thrown the whole output away since
     return all(getattr(stored, name) == getattr(wanted, name) for name in names)
 
 

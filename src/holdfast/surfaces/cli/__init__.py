@@ -55,6 +55,9 @@ COMMANDS: Final = {
         "import": "Create sessions from other tools' transcripts; report what was left out",
         "export": "Write a session's log or a message list, with secrets masked",
     },
+    "holdfast.surfaces.cli.adopt.adopt": {
+        "adopt": "Bring another tool's sessions, notes, outputs and checkpoints along",
+    },
     "holdfast.surfaces.cli.copy.copy": {
         "copy": "Copy everything of a store into another, and verify it; run it again to go on",
     },

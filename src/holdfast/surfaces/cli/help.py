@@ -13,7 +13,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "start here": ("inspect", "chat", "demo", "sessions", "doctor"),
     "sessions and records": (
         *("new", "log", "show", "append", "label", "fork", "rewind", "branches", "rm", "erase"),
-        *("import", "export", "copy"),
+        *("import", "adopt", "export", "copy"),
     ),
     "what a model sees": ("context", "simulate", "models", "output", "reseed", "checkpoint"),
     "memory and other agents": ("memory", "history", "audit"),
