@@ -103,6 +103,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "benchmarks",
             "checkpoints",
             "export_messages",
+            "export",
             "databases",
             "files",
             "places",

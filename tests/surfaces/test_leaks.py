@@ -29,6 +29,7 @@ from holdfast import Assistant, Caller, History, JsonlStore, Memory, SessionKey,
 from holdfast.core.log.records import Checkpoint, Flush, Label, OutputRef, ToolUse
 from holdfast.engine.memory.tools import memory_tools
 from holdfast.engine.workspace.workspace import CallerWorkspace
+from holdfast.importers.export.transcripts import TRANSCRIPTS
 from holdfast.importers.export_messages import DIALECTS
 from holdfast.stores import ANY_HEAD
 from holdfast.surfaces import cli, slash_commands
@@ -170,7 +171,7 @@ def ways_to_call(store: SessionStore, folder: Path) -> dict[str, list[list[str]]
         ],
         "import": [[file, "--session", "imported"], [file + VALUE]],
         "adopt": [[file], [str(folder / "other"), "--dry-run"], [file + VALUE], ["--from", VALUE]],
-        "export": [["work"], *(["work", "--format", each] for each in DIALECTS)],
+        "export": [["work"], *(["work", "--format", each] for each in (*DIALECTS, *TRANSCRIPTS))],
         "copy": [[str(folder / "copied"), *more] for more in ([], ["--dry-run"])],
         "reseed": [["work"]],
         "checkpoint": [["work"], ["work", "--summary"], ["work", "--save"], ["work", "--list"]],

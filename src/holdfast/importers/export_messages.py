@@ -38,7 +38,7 @@ def export_messages(records: Iterable[Record], dialect: str) -> Exported:
     return Exported(writer.messages, skipped)
 
 
-class _Writer(ABC):
+class MessageWriter(ABC):
     """Shared by both dialects: calls of the seed format, and records that are no messages."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class _Writer(ABC):
     def result(self, record: ToolResult) -> None: ...
 
 
-class _Anthropic(_Writer):
+class _Anthropic(MessageWriter):
     """Results of one step are blocks of one user message."""
 
     def user(self, record: User) -> None:
@@ -119,7 +119,7 @@ def _is_answer(message: Json) -> bool:
     )
 
 
-class _Chat(_Writer):
+class _Chat(MessageWriter):
     """Calls and results are fields and messages of their own."""
 
     def user(self, record: User) -> None:
@@ -184,4 +184,7 @@ def _call(block: Json) -> Json:
     return {"id": block.get("id"), "type": "function", "function": function}
 
 
-DIALECTS: Final[dict[str, Callable[[], _Writer]]] = {"anthropic": _Anthropic, "openai-chat": _Chat}
+DIALECTS: Final[dict[str, Callable[[], MessageWriter]]] = {
+    "anthropic": _Anthropic,
+    "openai-chat": _Chat,
+}

@@ -105,7 +105,7 @@ class HomeAdopter:
                 self._take_sessions(report, home, file, outputs, is_packed=file in home.databases)
             except (HoldfastError, OSError) as error:
                 report.left.append(LeftBehind(file.path, str(error), is_trouble=True))
-        for path in outputs.unused():
+        for path in outputs.rest():
             report.left.append(LeftBehind(path, "an output that no record names"))
         report.left += [LeftBehind(path, why, is_trouble=True) for path, why in outputs.troubles]
         self._tell_missing(report, home)
@@ -177,7 +177,7 @@ class HomeAdopter:
             if what.startswith("damaged"):
                 report.left.append(LeftBehind(file.path, f"{what}: {why}", is_trouble=True))
         for found in sessions:
-            entry = _indexed(home, file.path, found.name)
+            entry = _index_entry(home, file.path, found.name)
             label = found.label or (entry.label if entry else "")
             key = entry.key if entry else ""
             yield found, key, label, hashlib.sha256(data).hexdigest()
@@ -291,7 +291,7 @@ class _Outputs:
         self._used: set[str] = set()
         self.troubles: list[tuple[str, str]] = []
 
-    def unused(self) -> list[str]:
+    def rest(self) -> list[str]:
         """Return the files that no record named so far."""
         troubled = {path for path, _why in self.troubles}
         return sorted(set(self._by_name.values()) - self._used - troubled)
@@ -337,7 +337,7 @@ class _Outputs:
         return next((path for name, path in self._by_name.items() if name.endswith(endings)), None)
 
 
-def _indexed(home: Home, path: str, session: str) -> IndexEntry | None:
+def _index_entry(home: Home, path: str, session: str) -> IndexEntry | None:
     folder = os.path.dirname(path)
     stem = os.path.basename(path).partition(".")[0]
     for name in (session, stem):

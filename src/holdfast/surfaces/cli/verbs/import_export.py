@@ -266,7 +266,13 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "--format",
         metavar="FORMAT",
         default="holdfast",
-        help="holdfast (the log), or a message list: anthropic, openai-chat",
+        help="holdfast (the log), a message list (anthropic, openai-chat), or a transcript that "
+        "its tool resumes: claude-code, codex, pi, openclaw",
+    )
+    parser.add_argument(
+        "--cwd",
+        metavar="DIR",
+        help="the working directory that a transcript names (default: this one)",
     )
     parser.add_argument("--raw", action="store_true", help="do not mask secrets")
 
@@ -274,12 +280,13 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
 def _export(args: argparse.Namespace, app: App) -> int:
     key = app.session(args.session)
     skipped: list[Skipped] = []
+    hint = ""
     masking = None if args.raw else Masking(app.settings.secrets)
     if args.format != "holdfast":
         from holdfast.engine.outputs import whole
 
         records = (whole(record, app.store.blobs) for record in app.store.read(key))
-        chunks, skipped = _message_list(records, args.format, masking)
+        chunks, skipped, hint = _convert(records, key, args, app, masking)
     else:
         chunks = (
             (encode(record) + b"\n" for record in app.store.read(key))
@@ -296,6 +303,7 @@ def _export(args: argparse.Namespace, app: App) -> int:
         done["masked"] = masked
         if args.format != "holdfast":
             done["skipped"] = _skips_json(skipped)
+            done["hint"] = hint
         app.out.json(done)
     elif args.output:
         app.out.note(f"{count:,} bytes written to `{args.output}`")
@@ -303,23 +311,43 @@ def _export(args: argparse.Namespace, app: App) -> int:
         app.out.note(f"masked {masked:,} secrets or look-alikes; --raw leaves them in")
     for each in skipped:
         app.out.note(f"left out: {each.count:,} × {each.what}: {each.why}")
+    if hint:
+        app.out.note(hint)
     return 0
 
 
-def _message_list(
-    records: Iterable[Record], dialect: str, masking: Masking | None
-) -> tuple[Iterable[bytes], list[Skipped]]:
-    from holdfast.importers import export_messages
+def _convert(
+    records: Iterable[Record],
+    key: SessionKey,
+    args: argparse.Namespace,
+    app: App,
+    masking: Masking | None,
+) -> tuple[Iterable[bytes], list[Skipped], str]:
+    """Return the bytes of another format, what it has no place for, and where to put it."""
+    from holdfast.importers.export.transcripts import TRANSCRIPTS, export_transcript
+    from holdfast.importers.export.writer import TranscriptAbout
+    from holdfast.importers.export_messages import DIALECTS, export_messages
 
-    if dialect not in export_messages.DIALECTS:
+    if args.format in DIALECTS:
+        made = export_messages(records, args.format)
+        messages = made.messages if masking is None else masking.value(made.messages)
+        text = msgspec.json.format(msgspec.json.encode(messages), indent=2)
+        return [text, b"\n"], made.skipped, ""
+    if args.format not in TRANSCRIPTS:
         raise UsageError(
-            f"cannot export to `{dialect}`",
-            hint=f"known formats: holdfast, {', '.join(export_messages.DIALECTS)}",
+            f"cannot export to `{args.format}`",
+            hint=f"known formats: holdfast, {', '.join((*DIALECTS, *TRANSCRIPTS))}",
         )
-    made = export_messages.export_messages(records, dialect)
-    messages = made.messages if masking is None else masking.value(made.messages)
-    text = msgspec.json.format(msgspec.json.encode(messages), indent=2)
-    return [text, b"\n"], made.skipped
+    info = app.store.info(key)
+    folder = os.path.abspath(args.cwd or ".")
+    about = TranscriptAbout(key.session, folder, info.label, info.created)
+    written = export_transcript(records, args.format, about)
+    lines = written.lines if masking is None else masking.value(written.lines)
+    return (
+        msgspec.json.Encoder().encode_lines(lines).splitlines(True),
+        written.skipped,
+        written.hint,
+    )
 
 
 @contextmanager

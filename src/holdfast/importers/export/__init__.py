@@ -1,0 +1,1 @@
+"""Transcripts of other tools, written from records."""
