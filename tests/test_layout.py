@@ -53,6 +53,7 @@ ACROSS = frozenset(
             "surfaces/cli/chat/test_terminal",
             "surfaces/console/test_browser",
             "surfaces/mcp/test_conformance",
+            "surfaces/proxy/test_faults",
             *("surfaces/http/test_owners", "surfaces/http/test_bad_input"),
             *("surfaces/http/test_kills", "surfaces/http/test_schema"),
         ),
