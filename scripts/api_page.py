@@ -25,6 +25,7 @@ MODULES = (
     *(
         "holdfast.gateway",
         "holdfast.simulation",
+        "holdfast.evaluation",
         "holdfast.stores",
         "holdfast.importers",
         "holdfast.testing",

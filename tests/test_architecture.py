@@ -27,7 +27,7 @@ _ENGINE = _STORED | {"config", "stores", "providers"}
 
 PUBLIC_MODULES = (
     *("records", "events", "models", "tokens", "failures", "context", "memory", "commands"),
-    *("simulation", "gateway"),
+    *("simulation", "gateway", "evaluation"),
 )
 """The modules that re-export names for users. Nothing inside imports them."""
 
@@ -48,6 +48,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "holdfast": _ENGINE | {"engine", "_public"},
     **dict.fromkeys(PUBLIC_MODULES, _ENGINE | {"engine"}),
     "commands": frozenset({"surfaces"}),
+    "pytest_plugin": frozenset({"core", "engine"}),
     "_public": frozenset(),
     "__main__": frozenset({"surfaces"}),
 }
@@ -67,7 +68,8 @@ ORDER: dict[str, tuple[str, ...]] = {
             "flow",
             "extract",
         ),
-        *("outputs", "checkpoint", "projection", "compaction", "history", "memory", "queues"),
+        *("outputs", "checkpoint", "evaluation", "projection", "compaction", "history", "memory"),
+        "queues",
         *("turn", "proxy"),
     ),
     "core.outputs": ("describe", "binaries", "selections", "excerpts", "preview", "offload"),
@@ -153,6 +155,7 @@ ORDER: dict[str, tuple[str, ...]] = {
             "chat",
             "demo",
             "inspect",
+            "evaluate",
             "copy",
             "adopt",
         ),
@@ -174,7 +177,9 @@ ORDER: dict[str, tuple[str, ...]] = {
 }
 """What is in each folder that has packages, from the ground up: each imports what is before."""
 
-ENTRANCES = frozenset({"holdfast", "__main__", "testing", "integrations", *PUBLIC_MODULES})
+ENTRANCES = frozenset(
+    {"holdfast", "__main__", "testing", "integrations", "pytest_plugin", *PUBLIC_MODULES}
+)
 """The rooms that programs import from; what they reach is in use."""
 
 EVERY_STORE = frozenset({"engine", "surfaces", "integrations", "importers", "providers"})

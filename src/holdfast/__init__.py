@@ -6,7 +6,7 @@
 
 The names most programs need are here. The rest of the public surface is in named modules:
 `holdfast.records`, `events`, `models`, `tokens`, `failures`, `context`, `memory`, `commands`,
-`simulation`, `stores`, `importers`, `testing`, `errors` and `integrations`.
+`simulation`, `evaluation`, `stores`, `importers`, `testing`, `errors` and `integrations`.
 Everything else is private.
 """
 

@@ -1,6 +1,7 @@
 """Simulation: replay a transcript under a policy, without a model."""
 
 # isort: skip_file
+from holdfast.core.evaluation.facts import facts_in as facts_in
 from holdfast.engine.simulation.policies import (
     ClearResults as ClearResults,
     Compact as Compact,
@@ -18,6 +19,5 @@ from holdfast.engine.simulation.simulate import (
 from holdfast.engine.simulation.transcripts import (
     ReplayCall as ReplayCall,
     Transcript as Transcript,
-    facts_in as facts_in,
     text_in as text_in,
 )

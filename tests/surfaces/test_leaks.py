@@ -178,6 +178,10 @@ def ways_to_call(store: SessionStore, folder: Path) -> dict[str, list[list[str]]
         "inspect": [["work"], ["work", "--html", page], [file]],
         "context": [["work", "--window", "32000"], ["work", "--window", "32000", "--explain"]],
         "simulate": [["work", "--window", "32000"]],
+        "evaluate": [
+            *(["work", "--policy", "recorded"], ["work", "--html", page], [file], [VALUE]),
+            *(["work", "--policy", VALUE], ["work", "--baseline", VALUE]),
+        ],
         "verify": [["work"], []],
         "repair": [["work"]],
         "gc": [[]],

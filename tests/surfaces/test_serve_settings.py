@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from holdfast.core.projection.policy import Policy
+from holdfast.engine.simulation.policy_files import policy_from
 from holdfast.errors import BadSetting
-from holdfast.surfaces.request_preview import policy_from
 from holdfast.surfaces.serve_settings import ServeSettings, TelegramTable, load_settings, load_tools
 
 PAGE = Path(__file__).parents[2] / "docs" / "gateway.md"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.options import check_window, read_options
+from holdfast.engine.simulation.policy_files import policy_from
 from holdfast.providers.models import async_model
-from holdfast.surfaces.request_preview import policy_from
 from holdfast.surfaces.serve_settings import AgentSettings, load_tools
 
 if TYPE_CHECKING:

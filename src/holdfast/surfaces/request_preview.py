@@ -15,10 +15,8 @@ from holdfast.core.models.window import Window
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.steps import MEANING
-from holdfast.core.text.typed import convert_typed
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.session.prepare import Prepared, prepare
-from holdfast.errors import BadSetting
 from holdfast.providers.known_models.lookup import window_of
 
 if TYPE_CHECKING:
@@ -96,20 +94,6 @@ def preview(records: Sequence[Record], terms: RequestTerms) -> Prepared:
             prompt_cache=PromptCache(idle_seconds=terms.idle),
         )
     )
-
-
-def policy_from(given: Json) -> Policy:
-    """Return a policy with some thresholds other than by default. Raises `BadSetting`."""
-    unknown = sorted(set(given) - set(Policy.__struct_fields__))
-    if unknown:
-        raise BadSetting(
-            f"a policy has no threshold `{unknown[0]}`",
-            hint=f"thresholds: {', '.join(Policy.__struct_fields__)}",
-        )
-    try:
-        return convert_typed(given, Policy)
-    except msgspec.ValidationError as error:
-        raise BadSetting(f"the policy cannot be used: {error}") from error
 
 
 def as_json(prepared: Prepared) -> Json:

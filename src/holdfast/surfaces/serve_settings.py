@@ -12,10 +12,10 @@ import msgspec
 from holdfast.core.log.ids import check_name
 from holdfast.core.text.typed import convert_typed
 from holdfast.engine.gateway.options import GatewayOptions
+from holdfast.engine.simulation.policy_files import policy_from
 from holdfast.errors import BadSetting
 from holdfast.surfaces.http.guard import LOOPBACK, GuardSettings, check_address
 from holdfast.surfaces.http.identity import TokenSettings  # noqa: TC001 - read from the file
-from holdfast.surfaces.request_preview import policy_from
 from holdfast.surfaces.telegram.names import DmScope  # noqa: TC001 - read from the file
 from holdfast.surfaces.telegram.settings import API_BASE, TOKEN_VARIABLE, TelegramSettings
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.shared_data import need_data
 
 from holdfast import importers
+from holdfast.core.evaluation.facts import facts_in
 from holdfast.core.log.records import Assistant, Compaction, Label, Record, ToolResult, User
 from holdfast.core.models.messages import Text, ToolAnswer
 from holdfast.core.models.prices import Price
@@ -29,7 +30,7 @@ from holdfast.engine.simulation.policies import (
 )
 from holdfast.engine.simulation.prompt_cache import CacheRules, Charge, SimulatedPromptCache
 from holdfast.engine.simulation.simulate import FactRecall, Run, rules_for, simulate
-from holdfast.engine.simulation.transcripts import Transcript, facts_in
+from holdfast.engine.simulation.transcripts import Transcript
 from holdfast.errors import BadSetting
 
 PRICE = Price(input=5.0, output=25.0, cache_read=0.5, cache_write=6.25, cache_write_hour=10.0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NAMES = [name for commands in COMMANDS.values() for name in commands]
 SOURCE = Path(holdfast.__file__).parent
-NOT_OURS = {"--no-deps"}
+NOT_OURS = {"--no-deps", "--holdfast-save-baseline"}
 """Options of other programs that a hint names."""
 
 

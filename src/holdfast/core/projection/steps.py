@@ -123,9 +123,9 @@ class Thread:
         elif kind is InjectedContext and (text := _context_text(record)):  # type: ignore[arg-type]
             self._add_said(MessagePart(record.id, "context", "user", (Text(text),)))
 
-    def units(self) -> list[ContextUnit]:
+    def units(self, start: int = 0) -> list[ContextUnit]:
         """Everything fed so far; calls that are still open are answered as interrupted."""
-        units = list(self._closed)
+        units = self._closed[start:]
         if self._step is not None:
             units.append(self._step.unit())
         units += self._waiting

@@ -64,6 +64,8 @@ class PolicyRequest(msgspec.Struct, frozen=True):
     """The policy found that nothing would fit, and said so."""
     cuts: int = 0
     prunes: int = 0
+    decisions: Sequence[Record] = ()
+    """The compactions and prunes that the request is the first to follow."""
 
 
 class Course(Protocol):
@@ -296,7 +298,7 @@ class _Projecting:
         self._terms = terms
         self._policy = policy
         self._cache = ProjectionCache(Scale(transcript.counter))
-        self._system = _filler(transcript, terms.static)
+        self._system = filler(transcript, terms.static)
         self._log: list[Record] = []
         self._read = 0
         self._decided = 0
@@ -326,24 +328,26 @@ class _Projecting:
         cuts = sum(isinstance(item, Compaction) for item in plan.decisions)
         return PolicyRequest(
             [self._transcript.piece(b) for message in plan.prompt.messages for b in message.blocks],
-            injected=_injected_text(plan.prompt.messages),
+            injected=injected_text(plan.prompt.messages),
             is_valid=not self._policy.is_judged
             or not requests.validate(requests.render(plan.prompt, plan.target), plan.target),
             cuts=cuts,
             prunes=len(plan.decisions) - cuts,
+            decisions=plan.decisions,
         )
 
 
 _WORD: Final = "word "
 
 
-def _filler(transcript: Transcript, tokens: int) -> str:
+def filler(transcript: Transcript, tokens: int) -> str:
     """A system prompt of about so many tokens."""
     each = max(1, transcript.tokens_of_text(_WORD * 1_000)) / 1_000
     return _WORD * int(tokens / each)
 
 
-def _injected_text(messages: Sequence[Message]) -> str:
+def injected_text(messages: Sequence[Message]) -> str:
+    """The summary or carry-over that a request begins with; empty where there is none."""
     first = messages[0].blocks[0] if messages else None
     is_ours = isinstance(first, Text) and first.text.startswith(SUMMARY_LABEL)
     return first.text if is_ours and isinstance(first, Text) else ""

@@ -20,7 +20,7 @@ from holdfast.engine.simulation.transcripts import Transcript
 from holdfast.providers.known_models.lookup import default_price, price_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.prices import Price
@@ -149,7 +149,20 @@ def simulate(
     )
     price = price or price_of(transcript.target.model) or default_price()
     rules = rules or rules_for(price, ttl_seconds)
-    terms = Terms(
+    terms = terms_for(window, static, output, price, rules, budget)
+    return Replay(transcript, policy, terms, price).run(progress)
+
+
+def terms_for(
+    window: int,
+    static: int,
+    output: int | None,
+    price: Price,
+    rules: CacheRules,
+    budget: int | None = None,
+) -> Terms:
+    """The conditions of a replay."""
+    return Terms(
         window=window,
         static=static,
         output=output,
@@ -158,7 +171,6 @@ def simulate(
         rules=rules,
         output_price=price.output / price.input,
     )
-    return _Replay(transcript, policy, terms, price).run(progress)
 
 
 def rules_for(price: Price, ttl_seconds: float | None) -> CacheRules:
@@ -173,8 +185,8 @@ def rules_for(price: Price, ttl_seconds: float | None) -> CacheRules:
     )
 
 
-class _Replay:
-    """The state of one run."""
+class Replay:
+    """The requests of one run, with what the provider charges for them."""
 
     def __init__(self, transcript: Transcript, policy: Plays, terms: Terms, price: Price) -> None:
         self._transcript = transcript
@@ -184,30 +196,50 @@ class _Replay:
         self._cache = SimulatedPromptCache(terms.rules)
         self._sent: list[bytes] = []
         self._sums: list[int] = [0, terms.static]
-        self._in_view = _InView(transcript)
         self._name = policy.name
 
     def run(self, progress: Progress | None) -> Run:
+        """Play every call, with what its request shows of what it used."""
         total = Run(self._name, self._terms.window)
+        in_view = _InView(self._transcript)
+        for call, request, charged, known in self.play(progress):
+            if not request.is_refused:
+                in_view.show(request.pieces, known)
+                said = in_view.words(call, request.injected)
+                charged = msgspec.structs.replace(
+                    charged,
+                    recall=in_view.recall(call),
+                    said_chars=said[0],
+                    said_chars_seen=said[1],
+                    said=said[2],
+                    said_seen=said[3],
+                )
+            total += charged
+        return total
+
+    def play(
+        self, progress: Progress | None = None
+    ) -> Iterator[tuple[ReplayCall, PolicyRequest, Run, int]]:
+        """Yield each call with its request, its charge, and the number of its pieces that are as
+        in the request before; 0 where that was changed."""
         before: float | None = None
         calls = self._transcript.calls
         for done, call in enumerate(calls, 1):
             idle = None if before is None else max(0.0, call.at - before)
-            total += self._play(call, self._course.request(call, idle=idle))
+            request = self._course.request(call, idle=idle)
+            yield call, request, *self._charge(call, request)
             before = call.at
             if progress is not None:
                 progress(done, len(calls))
-        return total
 
-    def _play(self, call: ReplayCall, request: PolicyRequest) -> Run:
+    def _charge(self, call: ReplayCall, request: PolicyRequest) -> tuple[Run, int]:
         if request.is_refused:
-            return Run(self._name, self._terms.window, requests=1, overflows=1)
-        has_broken = self._put(request, call.at)
+            return Run(self._name, self._terms.window, requests=1, overflows=1), 0
+        has_broken, known = self._put(request, call.at)
         charge = self._cache.request(self._sums, call.at, opening=2 if request.injected else 1)
         size = self._sums[-1]
         dollars = self._price.input / 1_000_000
-        seen, said = self._in_view.recall(call), self._in_view.words(call, request.injected)
-        return Run(
+        run = Run(
             policy=self._name,
             window=self._terms.window,
             requests=1,
@@ -222,30 +254,27 @@ class _Replay:
             prunes=request.prunes,
             overflows=size - self._terms.static > self._terms.budget,
             invalid=not request.is_valid,
-            recall=seen,
-            said_chars=said[0],
-            said_chars_seen=said[1],
-            said=said[2],
-            said_seen=said[3],
         )
+        return run, known
 
-    def _put(self, request: PolicyRequest, now: float) -> bool:
-        """Make `request` what is sent now; whether that changed a prefix which was warm."""
+    def _put(self, request: PolicyRequest, now: float) -> tuple[bool, int]:
+        """Make `request` what is sent now. Returns whether that changed a prefix which was warm,
+        and the number of pieces that are as before."""
         pieces = request.pieces
         keys = [piece.key for piece in pieces]
         same = len(self._sent)
         if keys[:same] != self._sent:
             same = _common(keys, self._sent)
         has_broken = False
+        known = same if same == len(self._sent) else 0
         if same < len(self._sent):
             has_broken = self._cache.is_warm(same + 1, now)
             self._cache.change_after(same + 1)
             del self._sums[same + 2 :]
         for piece in pieces[same:]:
             self._sums.append(self._sums[-1] + piece.tokens)
-        self._in_view.show(pieces, same if same == len(self._sent) else 0)
         self._sent = keys
-        return has_broken
+        return has_broken, known
 
 
 class _InView:

@@ -7,10 +7,12 @@ reported, belongs to the run that really happened and is left out.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final, assert_never
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Protocol, assert_never, overload
 
 import msgspec
 
+from holdfast.core.evaluation.facts import facts_in
 from holdfast.core.extract.digest import arguments_text
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
 from holdfast.core.log.speakers import user_text
@@ -18,16 +20,15 @@ from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
 from holdfast.core.projection.sizes import Correction
 from holdfast.core.projection.steps import Thread
+from holdfast.core.projection.units import ContextUnit
 from holdfast.core.text.fences import SUMMARY_LABEL
-from holdfast.core.text.lazy_pattern import lazy_pattern
 from holdfast.core.tokens.counting import count_block
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Block
-    from holdfast.core.projection.units import ContextUnit
     from holdfast.core.tokens.counting import Counter
 
 FAR_STEPS: Final = 10
@@ -42,30 +43,6 @@ _BROKEN: Final = frozenset(
 
 _PUT_IN: Final = (SUMMARY_LABEL, "[Cleared:")
 """Openings of texts with which Holdfast replaces others."""
-
-# What counts as a fact is defined here and not taken from the carry: a list of names must not be
-# judged by its own idea of a name.
-_FACT: Final = lazy_pattern(
-    r"\b[0-9a-f]{7,40}\b"
-    r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
-    r"|\b\d{4,}\b"
-    r"|(?:~|\.{1,2})?(?:/[\w.@+-]+)+"
-    r"|[\w@+-]{1,200}(?:/[\w.@+-]+)+"
-    r"|\b[\w-]{1,200}\.(?:go|py|md|[jt]sx?|jsonl?|ya?ml|toml|sh|txt|rs|html|css|sql|lock|mod|sum|exs?"
-    r"|svelte|rb|c|h|cpp|java)\b"
-    r"|\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b"
-    r"|\b[A-Za-z]{1,60}[a-z0-9]{1,60}(?:[A-Z][a-z0-9]*+)++\b"
-    r"|\b\w+(?:\.\w+)+\b"
-)
-_QUOTED: Final = lazy_pattern(r"\"([^\"\n]{6,80})\"|`([^`\n]{4,80})`|'([^'\n]{6,80})'")
-_FACT_CHARS_MIN: Final = 4
-
-
-def facts_in(text: str) -> set[str]:
-    """Paths, symbols, ids, numbers, and quoted strings, error messages among them."""
-    found = {match.group().strip(".") for match in _FACT.finditer(text)}
-    found.update(match[match.lastindex or 0] for match in _QUOTED.finditer(text))
-    return {fact for fact in found if len(fact) >= _FACT_CHARS_MIN}
 
 
 class TranscriptPiece(msgspec.Struct, frozen=True, gc=False):
@@ -93,12 +70,14 @@ class ReplayCall(msgspec.Struct, frozen=True):
     """Number of records before it."""
     at: float
     """When it was sent; 0 where the transcript does not say."""
-    units: tuple[ContextUnit, ...]
+    units: Sequence[ContextUnit]
     uses: tuple[Use, ...]
     said: int
     """Number of the user's messages."""
     broken: frozenset[str]
     """Records that a provider would refuse as they are."""
+    arrived: tuple[tuple[str, frozenset[int]], ...] = ()
+    """The records that are new since the call before, with their facts."""
 
 
 class Saying(msgspec.Struct, frozen=True):
@@ -108,6 +87,65 @@ class Saying(msgspec.Struct, frozen=True):
     keys: tuple[bytes, ...]
     lines: tuple[str, ...]
     chars: int
+
+
+class FactCatalog(Protocol):
+    """The facts that a replay looks for, each with a number."""
+
+    @property
+    def names(self) -> list[str]:
+        """The facts by their number."""
+
+    def find(self, text: str) -> frozenset[int]:
+        """The facts that a text contains."""
+
+    def used_by(self, record: Assistant) -> frozenset[int]:
+        """The facts that a reply uses."""
+
+
+class CallFacts:
+    """The facts in the arguments of tool calls."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        used: set[str] = set()
+        for record in records:
+            if isinstance(record, Assistant):
+                used |= facts_in(_calls_text(record))
+        self._numbers = {fact: number for number, fact in enumerate(sorted(used))}
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._numbers)
+
+    def find(self, text: str) -> frozenset[int]:
+        numbers = self._numbers
+        return frozenset(numbers[fact] for fact in facts_in(text) if fact in numbers)
+
+    def used_by(self, record: Assistant) -> frozenset[int]:
+        return self.find(_calls_text(record))
+
+
+class UnitsSoFar(Sequence[ContextUnit]):
+    """The units before a call. All calls share one list: a copy for each would grow as a square."""
+
+    def __init__(self, closed: list[ContextUnit], count: int, newest: list[ContextUnit]) -> None:
+        self._closed, self._count, self._newest = closed, count, newest
+
+    def __len__(self) -> int:
+        return self._count + len(self._newest)
+
+    @overload
+    def __getitem__(self, place: int) -> ContextUnit: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[ContextUnit]: ...
+    def __getitem__(self, place: int | slice) -> ContextUnit | list[ContextUnit]:
+        if isinstance(place, slice):
+            start, stop, step = place.indices(len(self))
+            old, new = self._closed[start : min(stop, self._count)], self._newest
+            rest = new[max(0, start - self._count) : max(0, stop - self._count)]
+            return [*old, *rest] if step == 1 else [self[at] for at in range(start, stop, step)]
+        at = range(len(self))[place]
+        return self._closed[at] if at < self._count else self._newest[at - self._count]
 
 
 class Transcript:
@@ -120,20 +158,28 @@ class Transcript:
         *,
         correction: Correction | None = None,
         to: Target | None = None,
+        catalog: Callable[[Sequence[Record]], FactCatalog] | None = None,
     ) -> None:
-        self.records = [bare for record in records if (bare := _bare(record)) is not None]
+        self.source = list(records)
+        """The records as they were given."""
+        kept = [
+            (at, bare) for at, rec in enumerate(self.source) if (bare := _bare(rec)) is not None
+        ]
+        self.records = [bare for _at, bare in kept]
+        self.places = [at for at, _bare_record in kept]
+        """The index of each record in `source`."""
         self.counter = counter
         self.correction = correction or Correction(1.12, 90.0)
         self.target = to or _target_of(self.records)
         self._pieces: dict[int, tuple[Block, TranscriptPiece]] = {}
-        self._facts = _count_used_facts(self.records)
+        self.catalog = (catalog or CallFacts)(self.records)
         self.sayings: list[Saying] = []
         self.calls = self._read_calls()
 
     @property
     def fact_names(self) -> list[str]:
         """Every fact that any call used, by its number."""
-        return list(self._facts)
+        return self.catalog.names
 
     def piece(self, block: Block) -> TranscriptPiece:
         """A block as it is sent; remembered by identity."""
@@ -157,7 +203,7 @@ class Transcript:
 
     def number_facts(self, text: str) -> frozenset[int]:
         """The facts in a text that some call uses."""
-        return frozenset(self._facts[fact] for fact in facts_in(text) if fact in self._facts)
+        return self.catalog.find(text)
 
     def _make_piece(self, block: Block) -> TranscriptPiece:
         key = hashlib.blake2b(msgspec.msgpack.encode(block), digest_size=12).digest()
@@ -170,32 +216,46 @@ class Transcript:
     def _read_calls(self) -> list[ReplayCall]:
         thread = Thread(self.target.takes_back)
         calls: list[ReplayCall] = []
+        closed: list[ContextUnit] = []
         seen: dict[int, int] = {}
         read = 0
         at = 0.0
         for place, record in enumerate(self.records):
             if isinstance(record, Assistant):
-                units = tuple(thread.units())
-                for unit in units[read:]:
-                    for piece in self.pieces((unit,)):
-                        seen.update(dict.fromkeys(piece.facts, len(calls)))
+                position = thread.position
+                arrived = self._arrivals(
+                    thread.units(min(read, position))[max(0, read - position) :]
+                )
+                for _record, facts in arrived:
+                    seen.update(dict.fromkeys(facts, len(calls)))
+                closed += thread.closed_units(len(closed), position)
+                units = UnitsSoFar(closed, position, thread.units(position))
                 # The last unit may still get answers, so it is looked at again.
                 read = max(0, len(units) - 1)
                 broken = {
                     repair.record for repair in thread.all_repairs() if repair.flaw in _BROKEN
                 }
                 uses = self._uses(record, seen, len(calls))
-                calls.append(
-                    ReplayCall(place, at, units, uses, len(self.sayings), frozenset(broken))
-                )
+                said = len(self.sayings)
+                calls.append(ReplayCall(place, at, units, uses, said, frozenset(broken), arrived))
             at = max(at, record.ts)
             thread.feed(record)
             if isinstance(record, User):
                 self._note_saying(record, thread)
         return calls
 
+    def _arrivals(self, units: Sequence[ContextUnit]) -> tuple[tuple[str, frozenset[int]], ...]:
+        """The records of units, with their facts."""
+        parts = (part for unit in units for part in unit.parts)
+        return tuple(
+            (part.record, facts)
+            for part in parts
+            for block in part.blocks
+            if (facts := self.piece(block).facts)
+        )
+
     def _uses(self, record: Assistant, seen: dict[int, int], step: int) -> tuple[Use, ...]:
-        used = self.number_facts(_calls_text(record))
+        used = self.catalog.used_by(record)
         return tuple(
             Use(fact, step - seen[fact] > FAR_STEPS) for fact in sorted(used) if fact in seen
         )
@@ -205,7 +265,13 @@ class Transcript:
         if not own:
             return
         part = next(
-            (p for u in reversed(thread.units()) for p in u.parts if p.record == record.id), None
+            (
+                part
+                for unit in reversed(thread.units(max(0, thread.position - 1)))
+                for part in unit.parts
+                if part.record == record.id
+            ),
+            None,
         )
         texts = [block for block in part.blocks if isinstance(block, Text)] if part else []
         if not texts:
@@ -255,11 +321,3 @@ def _calls_text(record: Assistant) -> str:
         return ""
     inputs = (block.get("input") for block in record.content if block.get("type") == "tool_use")
     return "\n".join(map(arguments_text, inputs))
-
-
-def _count_used_facts(records: Sequence[Record]) -> dict[str, int]:
-    used: set[str] = set()
-    for record in records:
-        if isinstance(record, Assistant):
-            used |= facts_in(_calls_text(record))
-    return {fact: number for number, fact in enumerate(sorted(used))}

@@ -76,6 +76,9 @@ COMMANDS: Final = {
     "holdfast.surfaces.cli.verbs.simulate": {
         "simulate": "Replay transcripts under several policies, without a model",
     },
+    "holdfast.surfaces.cli.evaluate.evaluate": {
+        "evaluate": "Replay sessions, find what later replies lacked, compare with a baseline",
+    },
     "holdfast.surfaces.cli.models.models": {
         "models": "Show what is believed about a model, and why: window, price, API",
     },

@@ -15,7 +15,9 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         *("new", "log", "show", "append", "label", "fork", "rewind", "branches", "rm", "erase"),
         *("import", "adopt", "export", "copy"),
     ),
-    "what a model sees": ("context", "simulate", "models", "output", "reseed", "checkpoint"),
+    "what a model sees": (
+        *("context", "simulate", "evaluate", "models", "output", "reseed", "checkpoint"),
+    ),
     "memory and other agents": ("memory", "history", "audit"),
     "servers": ("serve", "proxy", "mcp", "telegram"),
     "care": ("verify", "repair", "gc", "du", "classify", "completion", "help"),

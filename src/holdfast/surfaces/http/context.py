@@ -12,6 +12,7 @@ from holdfast.core.models.catalog import DIALECTS
 from holdfast.core.projection.policy import Policy
 from holdfast.core.text.typed import decode_typed
 from holdfast.engine.outputs import payload_of
+from holdfast.engine.simulation.policy_files import policy_from
 from holdfast.providers.known_models.lookup import window_of
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import (
@@ -27,7 +28,6 @@ from holdfast.surfaces.request_preview import (
     as_json,
     model_in,
     plan_json,
-    policy_from,
     preview,
     session_records,
 )

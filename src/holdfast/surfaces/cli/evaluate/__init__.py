@@ -1,0 +1,1 @@
+"""`holdfast evaluate`, and the page of an evaluation."""

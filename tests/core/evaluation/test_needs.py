@@ -1,0 +1,60 @@
+"""Needs are read from what the user said, what the agent decided, and what replies use."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.planted import PLANTED, planted_session
+
+from holdfast.core.evaluation.facts import fact_kind
+from holdfast.core.evaluation.needs import NeedCatalog
+from holdfast.core.log.records import Assistant, Record, User
+
+
+def test_every_kind_is_found_in_the_planted_session() -> None:
+    found = {need.kind: need.text for need in NeedCatalog(planted_session()).needs}
+    assert PLANTED.items() <= found.items()
+
+
+@pytest.mark.parametrize(
+    ("fact", "kind"),
+    [
+        ("src/app/main.py", "file"),
+        ("main.py", "file"),
+        ("./run", "file"),
+        ("get_user", "name"),
+        ("HttpClient", "name"),
+        ("a.dotted.name", "name"),
+        ("48151623", "value"),
+        ("7f3a9c2e41", "value"),
+        ("no such table: users", "value"),
+    ],
+)
+def test_facts_have_a_kind(fact: str, kind: str) -> None:
+    assert fact_kind(fact) == kind
+
+
+def test_a_finished_task_is_no_longer_needed() -> None:
+    def todo(number: int, status: str) -> Record:
+        use = {"type": "tool_use", "id": str(number), "name": "todo_write"}
+        listed = {"todos": [{"content": "Rotate the keys", "status": status}]}
+        return Assistant(id=f"a{number}", content=[{**use, "input": listed}])
+
+    records = [User(id="u", content="go"), todo(1, "pending"), todo(2, "done"), todo(3, "done")]
+    catalog = NeedCatalog(records)
+    task = catalog.names.index("Rotate the keys")
+    assert [task in each.begun for each in catalog.standing] == [False, True, False]
+    assert [task in each.ended for each in catalog.standing] == [False, False, True]
+
+
+def test_a_decision_of_the_agent_is_needed_where_its_names_are_used() -> None:
+    decision = "I decided to use SqliteStore for the cache."
+    records: list[Record] = [
+        User(id="u", content="go"),
+        Assistant(id="a", content=decision),
+        Assistant(id="b", content="Something else."),
+        Assistant(id="c", content="Now SqliteStore is wired."),
+    ]
+    catalog = NeedCatalog(records)
+    number = catalog.names.index(decision)
+    uses = [number in catalog.used_by(rec) for rec in records if isinstance(rec, Assistant)]
+    assert uses == [False, False, True]
