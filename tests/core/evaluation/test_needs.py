@@ -56,5 +56,5 @@ def test_a_decision_of_the_agent_is_needed_where_its_names_are_used() -> None:
     ]
     catalog = NeedCatalog(records)
     number = catalog.names.index(decision)
-    uses = [number in catalog.used_by(rec) for rec in records if isinstance(rec, Assistant)]
+    uses = [number in catalog.uses_of(rec) for rec in records if isinstance(rec, Assistant)]
     assert uses == [False, False, True]

@@ -56,7 +56,7 @@ def test_the_default_policy_loses_none_of_them() -> None:
     report = run(planted_session())
     assert report.figures.cuts == 1
     assert report.losses == ()
-    assert all(report.needed[kind] for kind in PLANTED)  # type: ignore[index]
+    assert all(report.need_counts[kind] for kind in PLANTED)  # type: ignore[index]
 
 
 def test_a_useless_summary_in_the_log_is_named() -> None:

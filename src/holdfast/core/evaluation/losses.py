@@ -89,7 +89,7 @@ class ObservedCall(msgspec.Struct, frozen=True):
     arrived: Sequence[tuple[str, frozenset[int]]]
     """The records that are new in this call, with the needs that they contain."""
     uses: Iterable[int]
-    """What the reply used of what had come up before."""
+    """Needs that the reply used and that had come up before."""
     pieces: Sequence[frozenset[int]]
     """The needs in each piece of the request."""
     known: int
@@ -155,7 +155,7 @@ class LossTracker:
         )
 
     @property
-    def needed(self) -> dict[NeedKind, int]:
+    def need_counts(self) -> dict[NeedKind, int]:
         """Number of different needs so far, by kind."""
         counts: dict[NeedKind, int] = dict.fromkeys(NEED_KINDS, 0)
         for number in self._needed:

@@ -1,4 +1,4 @@
-"""What the replies of a session need: facts that they use, and what has to stay in view.
+"""Needs of the replies of a session: facts that they use, and sentences that have to stay.
 
 A reply needs a fact (a path, a value, a symbol) that is in its text or its tool calls and that had
 come up before. The user's instructions and decisions are needed from the moment they are given, a
@@ -63,7 +63,7 @@ class NeedCatalog:
         self.omitted = 0
         """Sentences beyond those that are looked for."""
         self.standing: list[Standing] = []
-        """What changes before each reply."""
+        """The changes before each reply."""
         self._sentences: dict[tuple[NeedKind, str], int] = {}
         self._used: dict[int, frozenset[int]] = {}
         self._facts = _number_facts(records)
@@ -87,7 +87,7 @@ class NeedCatalog:
         """The sentences that a summary says in other words."""
         return self._index.find_paraphrases(summary, among)
 
-    def used_by(self, record: Assistant) -> frozenset[int]:
+    def uses_of(self, record: Assistant) -> frozenset[int]:
         """The needs that a reply shows by using them."""
         return self._used.get(id(record), frozenset())
 

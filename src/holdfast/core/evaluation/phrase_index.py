@@ -59,10 +59,10 @@ class PhraseIndex:
     def find_paraphrases(self, text: str, among: Iterable[int]) -> set[int]:
         """The phrases of which a line of the text has most words: a summary says it in its own."""
         wanted = [(number, self._telling[number]) for number in among if self._telling.get(number)]
-        return _covered(wanted, [set(words_of(line)) for line in text.splitlines()])
+        return _match_lines(wanted, [set(words_of(line)) for line in text.splitlines()])
 
 
-def _covered(wanted: Sequence[tuple[int, frozenset[str]]], lines: list[set[str]]) -> set[int]:
+def _match_lines(wanted: Sequence[tuple[int, frozenset[str]]], lines: list[set[str]]) -> set[int]:
     by_word: dict[str, list[int]] = {}
     for place, line in enumerate(lines):
         for word in line:

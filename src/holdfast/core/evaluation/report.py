@@ -76,12 +76,12 @@ class Evaluation(msgspec.Struct, frozen=True):
         return sum_figures(session.figures for session in self.sessions)
 
     @property
-    def lost(self) -> dict[NeedKind, int]:
+    def loss_counts(self) -> dict[NeedKind, int]:
         """Number of losses by kind."""
         return count_losses(self.losses)
 
     @property
-    def needed(self) -> dict[NeedKind, int]:
+    def need_counts(self) -> dict[NeedKind, int]:
         """Number of needs by kind."""
         sessions = self.sessions
         return {

@@ -21,7 +21,7 @@ from holdfast.core.log.replay import with_ids
 from holdfast.core.projection.policy import Policy
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.simulation.sessions import REPLAYED, SessionReplay
-from holdfast.engine.simulation.simulate import STATIC_TOKENS, Replay, rules_for, terms_for
+from holdfast.engine.simulation.simulate import STATIC_TOKENS, PolicyReplay, rules_for, terms_for
 from holdfast.engine.simulation.transcripts import Transcript
 from holdfast.errors import UsageError
 from holdfast.providers.known_models.lookup import default_price, price_of
@@ -135,7 +135,9 @@ def _evaluate_session(
         if progress is not None:
             progress(source.name, done, total)
 
-    for call, request, run, known in Replay(transcript, policy, conditions, price).play(advance):
+    for call, request, run, known in PolicyReplay(transcript, policy, conditions, price).play(
+        advance
+    ):
         figures.append(
             Figures(
                 calls=1,
@@ -164,7 +166,7 @@ def _evaluate_session(
         fingerprint=_fingerprint(transcript.records),
         figures=sum_figures(figures),
         losses=tracker.finish(),
-        needed=tracker.needed,
+        needed=tracker.need_counts,
         omitted=catalog.omitted,
         address=source.address,
     )

@@ -150,7 +150,7 @@ def simulate(
     price = price or price_of(transcript.target.model) or default_price()
     rules = rules or rules_for(price, ttl_seconds)
     terms = terms_for(window, static, output, price, rules, budget)
-    return Replay(transcript, policy, terms, price).run(progress)
+    return PolicyReplay(transcript, policy, terms, price).run(progress)
 
 
 def terms_for(
@@ -185,7 +185,7 @@ def rules_for(price: Price, ttl_seconds: float | None) -> CacheRules:
     )
 
 
-class Replay:
+class PolicyReplay:
     """The requests of one run, with what the provider charges for them."""
 
     def __init__(self, transcript: Transcript, policy: Plays, terms: Terms, price: Price) -> None:

@@ -99,7 +99,7 @@ class FactCatalog(Protocol):
     def find(self, text: str) -> frozenset[int]:
         """The facts that a text contains."""
 
-    def used_by(self, record: Assistant) -> frozenset[int]:
+    def uses_of(self, record: Assistant) -> frozenset[int]:
         """The facts that a reply uses."""
 
 
@@ -121,7 +121,7 @@ class CallFacts:
         numbers = self._numbers
         return frozenset(numbers[fact] for fact in facts_in(text) if fact in numbers)
 
-    def used_by(self, record: Assistant) -> frozenset[int]:
+    def uses_of(self, record: Assistant) -> frozenset[int]:
         return self.find(_calls_text(record))
 
 
@@ -255,7 +255,7 @@ class Transcript:
         )
 
     def _uses(self, record: Assistant, seen: dict[int, int], step: int) -> tuple[Use, ...]:
-        used = self.catalog.used_by(record)
+        used = self.catalog.uses_of(record)
         return tuple(
             Use(fact, step - seen[fact] > FAR_STEPS) for fact in sorted(used) if fact in seen
         )

@@ -178,8 +178,8 @@ def _as_json(
         "window": report.window,
         "passed": not failures,
         "failures": failures,
-        "needed": report.needed,
-        "lost": report.lost,
+        "needed": report.need_counts,
+        "lost": report.loss_counts,
         "figures": {**msgspec.to_builtins(figures), "cache_read_share": figures.read_share},
         "sessions": [msgspec.to_builtins(session) for session in report.sessions],
         "baseline": msgspec.to_builtins(compared) if compared is not None else None,
@@ -201,9 +201,9 @@ def _show(app: App, report: Evaluation, compared: Comparison | None, failures: l
     head = ("needed", ">different", ">lost", *((">baseline",) if compared is not None else ()))
     rows: list[Row] = []
     for kind in NEED_KINDS:
-        lost = report.lost[kind]
+        lost = report.loss_counts[kind]
         tone: Any = "bad" if lost and lost > before.get(kind, 0) else "plain"
-        row = (kind, f"{report.needed[kind]:,}", Cell(f"{lost:,}", tone))
+        row = (kind, f"{report.need_counts[kind]:,}", Cell(f"{lost:,}", tone))
         rows.append((*row, f"{before[kind]:,}") if compared is not None else row)
     out.table(head, rows)
     _show_losses(app, compared.new_losses if compared is not None else report.losses)

@@ -76,7 +76,7 @@ def _verdict(compared: Comparison | None) -> str:
 
 def _kinds(report: Evaluation, compared: Comparison | None) -> str:
     heads = _heads("needed", "different", "lost", *(("baseline",) if compared else ()))
-    needed, lost = report.needed, report.lost
+    needed, lost = report.need_counts, report.loss_counts
     rows = "".join(
         f"<tr><td>{kind}<td class=num>{needed[kind]:,}<td class=num>{lost[kind]:,}"
         + (f"<td class=num>{compared.lost_before[kind]:,}" if compared else "")
