@@ -27,12 +27,14 @@ import msgspec
 import pytest
 
 from holdfast import JsonlStore, Session, SessionKey
-from holdfast.core.log.records import Assistant, User
+from holdfast.core.log.records import Assistant, Compaction, ToolResult, User
 from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.importers import read
+from holdfast.importers.export.transcripts import export_transcript
+from holdfast.importers.export.writer import TranscriptAbout
 from holdfast.integrations.claude_agent import EVENTS, CompactionHook
 from holdfast.providers.command_line.model import CommandLineModel
 from holdfast.testing import Loopback
@@ -41,7 +43,7 @@ from holdfast.testing.loopback import Answer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.log.records import Json
+    from holdfast.core.log.records import Json, Record
     from holdfast.testing.loopback import Asked
 
 CLIENTS = Path(__file__).parents[2] / ".clients" / "node_modules" / ".bin"
@@ -334,3 +336,64 @@ def test_a_real_agent_as_a_model_goes_on_without_its_files(tmp_path: Path, name:
     told = {"word-alpha", "word-beta", "word-gamma", "answer-1", "answer-2"}
     assert sent[2] == told, "a new session, and everything that was said before"
     assert sent[3] == told | {"word-delta", "answer-3"}
+
+
+TALK: list[Record] = [
+    User(content="word-alpha please", id="r1", ts=1_770_000_000.0),
+    Assistant(content="answer-1", model=MODEL, id="r2", ts=1_770_000_001.0),
+    User(content="word-beta please", id="r3", ts=1_770_000_002.0),
+    Assistant(content="answer-2", model=MODEL, id="r4", ts=1_770_000_003.0),
+    Compaction(summary=SUMMARY, first_kept="r3", id="r5", ts=1_770_000_004.0),
+    User(content="word-gamma please", id="r6", ts=1_770_000_005.0),
+    Assistant(
+        content=[{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}],
+        model=MODEL,
+        id="r7",
+        ts=1_770_000_006.0,
+    ),
+    ToolResult(tool_use_id="toolu_1", content="word-delta", id="r8", ts=1_770_000_007.0),
+    Assistant(content="answer-3", model=MODEL, id="r9", ts=1_770_000_008.0),
+]
+
+
+def write_export(home: Path, kind: str) -> str:
+    """Write an exported session to where its hint says, and return the session's id."""
+    about = TranscriptAbout("talk", str(home / "work"), created=1_770_000_000.0)
+    made = export_transcript(TALK, kind, about)
+    place = Path(made.hint.split("put it at ~/")[1].split(", and")[0])
+    (home / place).parent.mkdir(parents=True, exist_ok=True)
+    (home / place).write_bytes(msgspec.json.Encoder().encode_lines(made.lines))
+    return made.session
+
+
+def test_claude_code_resumes_an_exported_session(tmp_path: Path) -> None:
+    claude = needs("claude")
+    agent = Agent(tmp_path, "provide your summary")
+    session = write_export(tmp_path, "claude-code")
+    with Loopback(agent, limit=1_000_000) as loopback:
+        environment = {
+            "ANTHROPIC_BASE_URL": loopback.url,
+            "ANTHROPIC_API_KEY": "sk-ant-test",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+        }
+        said = ("-p", "word-zeta please", "--resume", session, "--model", MODEL)
+        agent.run(claude, *said, **environment)
+        sent = marks(loopback.requests[-1].body["messages"])
+    assert {SUMMARY, "word-gamma", "word-delta", "answer-3", "word-zeta"} <= sent
+    assert "word-alpha" not in sent
+
+
+def test_codex_resumes_an_exported_session(tmp_path: Path) -> None:
+    codex = needs("codex")
+    agent = Agent(tmp_path, "CONTEXT CHECKPOINT")
+    session = write_export(tmp_path, "codex")
+    with Loopback(agent, limit=1_000_000) as loopback:
+        provider = f'{{name="loop",base_url="{loopback.url}/v1",wire_api="responses",env_key="K"}}'
+        options = ["--skip-git-repo-check", "--json", "-m", "gpt-5.5-codex"]
+        options += ["-c", "model_provider=loop", "-c", f"model_providers.loop={provider}"]
+        done = agent.run(codex, "exec", "resume", *options, session, "word-zeta please", K="test")
+        sent = marks(loopback.requests[-1].body["input"])
+    assert json.loads(done.splitlines()[0])["thread_id"] == session
+    assert {SUMMARY, "word-beta", "word-gamma", "word-delta", "answer-3", "word-zeta"} <= sent
+    assert "answer-1" not in sent
