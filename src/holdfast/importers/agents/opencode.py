@@ -100,7 +100,10 @@ def _carry_message(draft: Draft, info: Json, parts: list[Json]) -> None:
         body = text_or_empty(mapping(info.get("summary")).get("body"))
         parts = [{"type": "text", "text": body}] if body else []
     if info.get("role") == "user":
-        draft.user([block for part in parts for block in _read_text_part(draft, part)], **about)
+        said = [block for part in parts for block in _read_text_part(draft, part)]
+        files = (part.get("filename") for part in parts if part.get("type") == "file")
+        names = [name for name in files if isinstance(name, str) and name]
+        draft.user(said, extra={"files": names} if names else {}, **about)
     elif info.get("summary") is True:
         said = [text_or_empty(part.get("text")) for part in parts if part.get("type") == "text"]
         draft.add(
@@ -158,9 +161,17 @@ def _read_text_part(draft: Draft, part: Json) -> list[Json]:
     if kind == "file" and text_or_empty(part.get("mime")).startswith("image/"):
         return [blocks.image_at(text_or_empty(part.get("url")))]
     if kind == "file":
-        draft.skip("file part", "it names a file; the text of it is not in the session")
-    else:
-        draft.skip(f"part `{kind}`", "no message")
+        return _read_file_part(draft, text_or_empty(part.get("url")))
+    draft.skip(f"part `{kind}`", "no message")
+    return []
+
+
+def _read_file_part(draft: Draft, address: str) -> list[Json]:
+    """Return the text of an attached file, which its address may hold."""
+    found = blocks.data_in(address)
+    if found is not None and (found[0].startswith("text/") or found[0].endswith("json")):
+        return blocks.blocks_of(found[1].decode(errors="replace"))
+    draft.skip("file part", "it names a file; the text of it is not in the session")
     return []
 
 

@@ -153,11 +153,13 @@ def _carry_claude(draft: Draft, message: Json) -> None:
         draft.skip(f"block `{other.get('type')}`", "the export keeps no ids to pair it by")
     for file in mappings(message.get("attachments")):
         said += blocks.blocks_of(file.get("extracted_content"))
+    attached = (*mappings(message.get("attachments")), *mappings(message.get("files")))
+    names = [name for file in attached if (name := text_or_empty(file.get("file_name")))]
     draft.skip("file", "the export only names it", len(listing(message.get("files"))))
     if message.get("sender") == "assistant":
         draft.assistant(said, provider="anthropic", **about)
     else:
-        draft.user(said, **about)
+        draft.user(said, extra={"files": names} if names else {}, **about)
 
 
 CLAUDE: Final = Importer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,6 +50,17 @@ def image_at(address: str) -> Json:
     if found:
         return image(found[2], found[1] or "")
     return {"type": "image", "source": {"type": "url", "url": address}}
+
+
+def data_in(address: str) -> tuple[str, bytes] | None:
+    """Return the media type and the bytes that an address holds itself; None for others."""
+    found = _DATA_URI.fullmatch(address)
+    if found is None:
+        return None
+    try:
+        return found[1] or "", base64.b64decode(found[2], validate=True)
+    except ValueError:
+        return None
 
 
 def arguments_of(value: object) -> Json:

@@ -60,7 +60,14 @@ class ClaudeCodeWriter(TranscriptWriter):
         uuids = [line["uuid"] for line in self.messages if "uuid" in line]
         first = as_uuid(record.first_kept or "")
         if first in uuids:
-            about["preservedMessages"] = {"uuids": uuids[uuids.index(first) :]}
+            kept = uuids[uuids.index(first) :]
+            anchor = as_uuid(record.id)  # the summary, after which they are shown
+            about["preservedSegment"] = {
+                "headUuid": kept[0],
+                "anchorUuid": anchor,
+                "tailUuid": kept[-1],
+            }
+            about["preservedMessages"] = {"anchorUuid": anchor, "uuids": kept, "allUuids": kept}
         elif record.turn:
             self.skip("messages that a compaction kept", "they stand before it in the file")
         boundary = as_uuid(f"{record.id}/boundary")
