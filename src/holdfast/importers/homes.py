@@ -41,6 +41,8 @@ _CREDENTIALS: Final = frozenset(
     )
 )
 """Files and folders with the keys of a person. They are not opened."""
+_OF_AGENTS: Final = ("sessions", "transcripts", "agent", "memory")
+"""Folders of one agent; other tools have a folder `agents` for something else."""
 _DATABASE_PARTS: Final = ("-wal", "-shm", "-journal")
 
 
@@ -166,10 +168,11 @@ def _size(path: str) -> int | None:
 
 
 def _agent(folders: list[str]) -> str:
-    """Return the agent of `agents/NAME/…`, the innermost; empty where there is none."""
-    for place in range(len(folders) - 2, -1, -1):
-        if folders[place] == "agents" and is_name(folders[place + 1]):
-            return folders[place + 1]
+    """Return the agent of `agents/NAME/sessions/…`, the innermost; empty where there is none."""
+    for place in range(len(folders) - 3, -1, -1):
+        name, inner = folders[place + 1], folders[place + 2]
+        if folders[place] == "agents" and inner in _OF_AGENTS and is_name(name):
+            return name
     return ""
 
 

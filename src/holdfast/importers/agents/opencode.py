@@ -100,10 +100,10 @@ def _carry_message(draft: Draft, info: Json, parts: list[Json]) -> None:
         body = text_or_empty(mapping(info.get("summary")).get("body"))
         parts = [{"type": "text", "text": body}] if body else []
     if info.get("role") == "user":
-        said = [block for part in parts for block in _read_text_part(draft, part)]
+        content = [block for part in parts for block in _read_text_part(draft, part)]
         files = (part.get("filename") for part in parts if part.get("type") == "file")
         names = [name for name in files if isinstance(name, str) and name]
-        draft.user(said, extra={"files": names} if names else {}, **about)
+        draft.user(content, extra={"files": names} if names else {}, **about)
     elif info.get("summary") is True:
         said = [text_or_empty(part.get("text")) for part in parts if part.get("type") == "text"]
         draft.add(
