@@ -164,7 +164,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "integrations": (
         "common",
         *("anthropic_memory", "claude_agent", "langchain", "langgraph", "openai_agents"),
-        *("opentelemetry", "pydantic_ai"),
+        *("opentelemetry", "pydantic_ai", "strands"),
     ),
     "testing.conformance": (
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),

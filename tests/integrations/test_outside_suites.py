@@ -52,6 +52,16 @@ def test_langgraph_saver_tests_pass(tmp_path: Path) -> None:
         check(tests, used=used, left_out=left_out)
 
 
+def test_strands_session_manager_tests_pass(tmp_path: Path) -> None:
+    """`HoldfastSessionRepository` in the place of the mocked repository."""
+    folder = peers.archive("strands-agents")
+    path = "tests/strands/session/test_repository_session_manager.py"
+
+    tests = peers.run_suite(folder, "holdfast_strands", path, report=tmp_path / "report")
+
+    check(tests, used=45, left_out=0)
+
+
 def check(tests: dict[str, dict[str, Any]], *, used: int, left_out: int) -> None:
     """Nothing failed; so many tests made an object of ours, and no more than that are left out."""
     bad = {name: test["why"] for name, test in tests.items() if test["outcome"] == "failed"}

@@ -50,6 +50,7 @@ _KNOWN: Final = (
     Integration("openai_agents", "openai-agents", "0.24.0", "0.24.0"),
     Integration("opentelemetry", "opentelemetry-api", "1.44.0", "1.45.2"),
     Integration("pydantic_ai", "pydantic-ai-slim", "2.66.0", "2.66.0"),
+    Integration("strands", "strands-agents", "1.62.0", "1.62.0"),
 )
 
 

@@ -1,0 +1,29 @@
+"""Strands Agents: sessions kept by Holdfast.
+
+from strands import Agent
+from strands.session.repository_session_manager import RepositorySessionManager
+from holdfast.integrations.strands import HoldfastSessionRepository
+
+repository = HoldfastSessionRepository(root=".sessions")
+agent = Agent(session_manager=RepositorySessionManager("thread-1", repository))
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.integrations.strands.repository import (
+        RepositoryMethods as HoldfastSessionRepository,
+    )
+
+__all__ = ["HoldfastSessionRepository"]
+
+
+def __getattr__(name: str) -> Any:
+    """Make the class on first use: its base is a class of Strands."""
+    if name == "HoldfastSessionRepository":
+        from holdfast.integrations.strands.repository import repository_class
+
+        return repository_class()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,154 @@
+"""The logs of a session of Strands: messages and states, in the order they were made."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.log.records import Unknown
+from holdfast.core.text.timestamps import iso_utc
+from holdfast.errors import AdapterClosed, HoldfastError
+from holdfast.integrations.common.originals import keep_originals, original_of, spell_item
+from holdfast.integrations.common.rewinding import move_head
+from holdfast.integrations.strands.messages import messages_from_record, records_from_message
+from holdfast.ports import ANY_HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from holdfast.core.log.records import Record
+    from holdfast.integrations.common.home import PeerHome
+    from holdfast.integrations.common.names import PeerName
+
+FORMAT_NAME: Final = "strands"
+_STATE_TYPE: Final = "peer_state"
+"""The type of a record that holds a session, an agent or a group of agents as it is from then."""
+
+
+class AgentLogs:
+    """Reads and writes the logs of one owner's sessions."""
+
+    def __init__(self, home: PeerHome) -> None:
+        self._home = home
+
+    def append(self, name: PeerName, records: list[Record]) -> None:
+        """Add records to a log, which is made where there is none."""
+        with explaining():
+            main = self._home.key_for(name[:1]) if len(name) > 1 else None
+            key = self._home.ensure(name, spawned_by=main)
+            self._home.store.append(key, records, expect=ANY_HEAD)
+
+    def read_state(self, name: PeerName, what: str) -> Any:
+        """Return the newest state of something; None where there is none."""
+        with explaining():
+            key = self._home.key_for(name)
+            if not self._home.exists(key):
+                return None
+            for record in self._home.store.back(key):
+                if record.kind == _STATE_TYPE and record.extra.get("of") == what:
+                    return json.loads(record.extra["json"])
+        return None
+
+    def read_messages(self, name: PeerName) -> list[Any]:
+        """Return all messages of a log in their order."""
+        with explaining():
+            key = self._home.key_for(name)
+            if not self._home.exists(key):
+                return []
+            return [found for found, _record in _parse(self._home.store.read(key))]
+
+    def find_message(self, name: PeerName, number: int) -> Any:
+        """Return a message by its number, from the newest back; None where there is none."""
+        from strands.types.session import SessionMessage
+
+        with explaining():
+            key = self._home.key_for(name)
+            if not self._home.exists(key):
+                return None
+            for record in self._home.store.back(key):
+                kept = original_of(record, FORMAT_NAME)
+                if kept is None and messages_from_record(record):
+                    break  # another program's: what is before it has to be counted
+                if kept and kept[0]["message_id"] <= number:
+                    found = SessionMessage.from_dict(kept[0])
+                    return found if found.message_id == number else None
+            messages = self.read_messages(name)
+        return next((found for found in messages if found.message_id == number), None)
+
+    def replace(self, name: PeerName, session_message: Any) -> bool:
+        """Write the path again from a message on; False where another writer was faster."""
+        store, key = self._home.store, self._home.key_for(name)
+        before, head = "", store.head(key)
+        again: list[Record] = []
+        is_inside = False
+        for record in store.read(key):
+            kept = original_of(record, FORMAT_NAME)
+            if kept and kept[0].get("message_id") == session_message.message_id:
+                again = message_records(session_message)
+                is_inside = True
+            elif again:
+                is_inside = is_inside and kept == []
+                if not is_inside and record.kind != "rewind":
+                    again.append(msgspec.structs.replace(record, id="", parent=None, more=None))
+            else:
+                before = record.id
+        return move_head(store, key, before, head, again)
+
+
+def state_record(what: str, value: Any) -> Record:
+    """Return the record that holds the state of something. Raises `SessionException`."""
+    with explaining():
+        spelled = spell_item(value)
+    return Unknown(type=_STATE_TYPE, extra={"format": FORMAT_NAME, "of": what, "json": spelled})
+
+
+def message_records(session_message: Any) -> list[Record]:
+    """Return the records of a message. Raises `SessionException`."""
+    with explaining():
+        spelled = spell_item(session_message.to_dict())
+    records = records_from_message(session_message.to_message())
+    return keep_originals(records, spelled, FORMAT_NAME)
+
+
+def _parse(records: Iterable[Record]) -> Iterator[tuple[Any, Record]]:
+    """Yield the messages of records: those stored, and those of others, numbered after them."""
+    from strands.types.session import SessionMessage
+
+    number = -1
+    for record in records:
+        kept = original_of(record, FORMAT_NAME)
+        if kept is None:
+            at = iso_utc(record.ts)
+            made = [
+                {"message": message, "message_id": number + 1, "created_at": at, "updated_at": at}
+                for message in messages_from_record(record)
+            ]
+        else:
+            made = kept
+        for item in made:
+            found = SessionMessage.from_dict(item)
+            number = found.message_id
+            yield found, record
+
+
+def problem(text: str) -> Exception:
+    """Return an error of the framework."""
+    from strands.types.exceptions import SessionException
+
+    error: Exception = SessionException(text)
+    return error
+
+
+@contextmanager
+def explaining() -> Iterator[None]:
+    """Raise the framework's `SessionException` for an error of ours, with its hint."""
+    try:
+        yield
+    except AdapterClosed:
+        raise
+    except HoldfastError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        raise problem(f"{error}{hint}") from error
