@@ -30,7 +30,8 @@ _FACT: Final = lazy_pattern(
 _QUOTED: Final = lazy_pattern(r"\"([^\"\n]{6,80})\"|`([^`\n]{4,80})`|'([^'\n]{6,80})'")
 _FACT_CHARS_MIN: Final = 4
 """Shorter ones are in nearly every text."""
-_FILE: Final = lazy_pattern(rf"(?:~|\.{{1,2}})?[\w.@+/-]*/[\w.@+/-]*|[\w.-]+{_ENDINGS}")
+_PATH: Final = lazy_pattern(r"~?[\w.@+/-]++")
+_FILE: Final = lazy_pattern(rf"[\w.-]+{_ENDINGS}")
 _SYMBOL: Final = lazy_pattern(r"[A-Za-z_][\w.:-]*+")
 _HASH: Final = lazy_pattern(r"[0-9a-f]{7,40}|[0-9a-f-]{36}")
 
@@ -44,6 +45,6 @@ def facts_in(text: str) -> set[str]:
 
 def fact_kind(fact: str) -> FactKind:
     """Return `file` for a path, `name` for a symbol, else `value`: a number, id or quotation."""
-    if _FILE.fullmatch(fact):
+    if ("/" in fact and _PATH.fullmatch(fact)) or _FILE.fullmatch(fact):
         return "file"
     return "name" if _SYMBOL.fullmatch(fact) and not _HASH.fullmatch(fact) else "value"
