@@ -20,6 +20,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ from holdfast.importers.export.writer import TranscriptAbout
 from holdfast.integrations.claude_agent import EVENTS, CompactionHook
 from holdfast.providers.command_line.model import CommandLineModel
 from holdfast.testing import Loopback
-from holdfast.testing.loopback import Answer
+from holdfast.testing.loopback import Answer, Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -397,3 +398,84 @@ def test_codex_resumes_an_exported_session(tmp_path: Path) -> None:
     assert json.loads(done.splitlines()[0])["thread_id"] == session
     assert {SUMMARY, "word-beta", "word-gamma", "word-delta", "answer-3", "word-zeta"} <= sent
     assert "answer-1" not in sent
+
+
+STEPS = 60
+"""Tool calls of one turn through the proxy."""
+
+
+class Worker:
+    """A brain that makes an agent run a command 60 times, and answers then."""
+
+    def __init__(self) -> None:
+        self.answers = 0
+
+    def __call__(self, asked: Asked) -> Answer:
+        done = max(
+            (int(step) for step in re.findall(r"step-(\d+)", str(asked.messages))), default=0
+        )
+        thinking = "Hm." if asked.thinks else ""
+        if "word-alpha" in str(asked.messages) and done < STEPS:
+            command = f"yes step-{done + 1} | head -n 300"
+            names = {tool.name for tool in asked.tools}
+            call = Call("Bash", {"command": command, "description": "count"})
+            if "exec_command" in names:
+                call = Call("exec_command", {"cmd": command})
+            return Answer("", calls=(call,), thinking=thinking)
+        self.answers += 1
+        return Answer(f"answer-{self.answers}", thinking=thinking)
+
+
+class ProxyProcess:
+    """`holdfast proxy` as a process that can be killed."""
+
+    def __init__(self, root: Path, upstream: str) -> None:
+        upstreams = [f"--upstream={name}={upstream}" for name in ("anthropic", "openai")]
+        command = [sys.executable, "-m", "holdfast", "proxy", "--port", "0", "--json"]
+        self._process = subprocess.Popen(
+            [*command, "--root", str(root), *upstreams], stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        self.url: str = json.loads(self._process.stdout.readline())["listening"]
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.mark.parametrize(("name", "limit"), [("codex", 40_000)])
+def test_a_real_agent_through_the_proxy(tmp_path: Path, name: str, limit: int) -> None:
+    """60 tool calls, refusals for size, a kill of the proxy and a resume: all of it in one log."""
+    program = needs(name)
+    agent, worker, root = Agent(tmp_path, "-"), Worker(), tmp_path / "root"
+    (tmp_path / ".codex").mkdir()
+    session = "11111111-2222-4333-8444-555555555555"
+    said = [f"word-{word} please" for word in WORDS[:3]]
+    with Loopback(worker, limit=limit) as loopback:
+        for number, words in enumerate(said):
+            proxy = ProxyProcess(root, loopback.url)
+            try:
+                if name == "claude":
+                    which = ("--resume" if number else "--session-id", session)
+                    options = ["--model", MODEL, "--allowedTools", "Bash", *which]
+                    shown = agent.run(program, "-p", words, *options, **claude_settings(proxy.url))
+                else:
+                    options = ["--json", "--skip-git-repo-check", *codex_options(proxy.url)]
+                    options.append("--dangerously-bypass-approvals-and-sandbox")
+                    resume = ["resume", session] if number else []
+                    shown = agent.run(program, "exec", *options, *resume, words, K="test")
+                    session = json.loads(shown.splitlines()[0])["thread_id"]
+            finally:
+                proxy.kill()
+            assert f"answer-{number + 1}" in shown
+        statuses = [request.status for request in loopback.requests]
+    with JsonlStore(root) as store:
+        (info,) = store.sessions()
+        records = [entry.record for entry in store.read_all(info.key)]
+    results = [rec for rec in records if isinstance(rec, ToolResult)]
+    steps = {step for rec in results for step in re.findall(r"step-(\d+)", str(rec.content))}
+    assert steps == {str(step) for step in range(1, STEPS + 1)}
+    assert any(status >= 400 for status in statuses), "no request was too large"
+    users = "\n".join(str(rec.content) for rec in records if isinstance(rec, User))
+    assert all(words in users for words in said)
+    print(f"{name}: {len(statuses)} calls, {sum(s >= 400 for s in statuses)} refused")

@@ -24,6 +24,7 @@ from tests.surfaces.proxy.upstreams import RawUpstream, chunked, exchange, post,
 
 from holdfast import Assistant, JsonlStore, SessionKey
 from holdfast.core.log.records import CallFailure, User, encode
+from holdfast.errors import NoSuchSession
 from holdfast.testing import Answer, Loopback
 from holdfast.testing.disk import FaultyDisk
 
@@ -146,7 +147,10 @@ class Bench:
 
     def records(self, mark: str) -> list[Record]:
         key = SessionKey("main", mark)
-        return [entry.record for entry in self.proxy.store.read_all(key)]
+        try:
+            return [entry.record for entry in self.proxy.store.read_all(key)]
+        except NoSuchSession:  # the disk had no room for its first line
+            return []
 
     def reply(self, mark: str) -> Record:
         """The record of the reply, once it is there: a hang-up is stored after it happened."""
@@ -311,6 +315,7 @@ def check_log(
         assert stored.extra.get("cause") or text == WORDS.replace(MARK, mark)
 
 
+@pytest.mark.files_only("it fills a disk")
 def test_no_fault_loses_splices_or_mixes(bench: Bench, streams: dict[bytes, list[bytes]]) -> None:
     """Every fault at every event, at night; some of each kind otherwise."""
     faults = every_fault(streams)
