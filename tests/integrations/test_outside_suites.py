@@ -26,6 +26,7 @@ def test_openai_agents_session_tests_pass(tmp_path: Path) -> None:
 
 def test_anthropic_memory_tool_tests_pass(tmp_path: Path) -> None:
     """`HoldfastMemoryTool` in the place of the local file tool, blocking and asynchronous."""
+    peers.needs("http-snapshot")  # for their conftest; the SDK itself is in every environment
     folder = peers.archive("anthropic")
     path = "tests/lib/tools/memory_tools/test_filesystem.py"
 
