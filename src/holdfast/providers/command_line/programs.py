@@ -97,7 +97,7 @@ def split_command(command: str | Sequence[str]) -> tuple[str, ...]:
     if not words or not all(isinstance(word, str) and "\0" not in word for word in words):
         raise BadSetting(
             f"`cli:{command}` names no command",
-            hint="say which one: `cli:claude`, `cli:codex`, or `cli:./my-agent --option`",
+            hint="say which one: `cli:claude`, `cli:codex`, or `cli:./my-agent`",
         )
     return words
 

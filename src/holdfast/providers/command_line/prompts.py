@@ -40,7 +40,7 @@ class AgentRequest(msgspec.Struct, frozen=True):
         if request.get("tools"):
             raise BadSetting(
                 f"`cli:{name}` runs tools of its own and cannot call those of the session",
-                hint="open the session without tools (`--no-tools`), and give them to the agent "
+                hint="open the session without tools (`tools=[]`), and give them to the agent "
                 "itself, for example as an MCP server (`holdfast mcp`)",
             )
         *earlier, last = request["messages"]
