@@ -221,6 +221,31 @@ def test_a_shorter_reply_is_asked_for_with_a_smaller_budget_for_thinking() -> No
     assert 1_024 <= sent["thinking"]["budget_tokens"] < sent["max_tokens"] < 20_000
 
 
+@pytest.mark.parametrize("room", [300, 900, 1_100, 3_000])
+def test_a_turn_that_began_with_thinking_goes_on_with_it(room: int) -> None:
+    """Where the room that is left is too small to think in, the history gives way."""
+    client = long("anthropic", 40)
+    client.hear("", call="read")
+    thought = {"type": "thinking", "thinking": "Read it.", "signature": "c2ln"}
+    client.items[-1]["content"] = [thought, *client.items[-1]["content"][-1:]]
+    client.answer("what was read")
+    client.extra = {"thinking": {"type": "enabled", "budget_tokens": 31_999}}
+    asked = {"model": "claude-sonnet-4-5", "max_tokens": 32_000}
+    body = {**json.loads(client.request().data), **asked}
+    _, _, begun = begin(body, "anthropic", 200_000)
+    said = (
+        f"input length and `max_tokens` exceed context limit: {200_000 - room} + 32000 > 200000, "
+        "decrease input length or `max_tokens` and try again"
+    )
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": said}}
+    assert begun.refuse(400, {}, json.dumps(error).encode())
+    sent = json.loads(begun.body)
+    assert sent["messages"][-2:] == body["messages"][-2:]
+    assert 1_024 <= sent["thinking"]["budget_tokens"] < sent["max_tokens"]
+    is_smaller = tokens_of(sent, "anthropic") < 0.95 * tokens_of(body, "anthropic")
+    assert is_smaller == (room < 1_024)
+
+
 def test_the_window_comes_from_the_request() -> None:
     """The same model with Anthropic's beta has a million tokens, and without it not."""
     client = long("anthropic", 40)

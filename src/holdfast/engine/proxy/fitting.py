@@ -47,6 +47,8 @@ _SURE_SHARE: Final = 0.9
 """A guess below this share of the window is not worth a closer look."""
 _OPTIONS: Final = RunOptions(recovery_calls=3)
 """With the first one, at most four requests for one of the client's."""
+_COUNTED_SHARE: Final = 0.95
+"""Of a limit: our count and the provider's differ by a few per cent."""
 _SIZE_STEPS: Final = frozenset(("shrink", "lower-output", "drop-media"))
 
 
@@ -147,8 +149,10 @@ class Fitting:
         if found.step == "lower-output" and self._sent is None:
             tokens = found.bounds.output or 1
             body = limit_reply(self._request.body, self._request.output_field, tokens)
-            self.body, self._note = msgspec.json.encode(body), found.detail
-            return after
+            if _breaks_nothing_new(body, self._request.body, self._target):
+                self.body, self._note = msgspec.json.encode(body), found.detail
+                return after
+            self._bounds = _usual_reply(found.bounds, failure, refused)
         try:
             plan = self._project("hold")
         except CannotFit:
@@ -255,6 +259,16 @@ def _has_newest(plan: Plan, path: Sequence[Record]) -> bool:
     newest = next((record.id for record in reversed(path) if record.kind in MESSAGES), "")
     units = (*plan.opening_units, *plan.units_sent)
     return any(part.record == newest for unit in units for part in unit.parts)
+
+
+def _usual_reply(bounds: Bounds, failure: Failure, refused: Plan) -> Bounds:
+    """Bounds for a reply of the usual size. One so short that it could not be thought about breaks
+    a turn that began with thinking; so the input gives way."""
+    limit = failure.limit or refused.window.tokens
+    reply = output_reserve(limit)
+    scale = refused.tokens.total / (failure.input or refused.tokens.total)
+    most = int(_COUNTED_SHARE * (limit - reply) * scale)
+    return msgspec.structs.replace(bounds, output=reply, at_most=most)
 
 
 def _breaks_nothing_new(body: Json, given: Json, target: Target) -> bool:
