@@ -33,6 +33,7 @@ TEXTS = ("name", "session", "citation")
 """Parameters that say which session is meant, in words that may come from a user or a model."""
 
 NO_LOOKUPS = {
+    "read_baseline": "the name of a file, for its errors",
     "holdfast.model": "a model",
     "holdfast.async_model": "a model",
     "holdfast.models.model": "a model",
