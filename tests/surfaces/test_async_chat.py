@@ -17,6 +17,7 @@ from holdfast.core.flow.events import TurnWaiting
 from holdfast.core.log.records import Assistant, Compaction, Label, User
 from holdfast.engine.session.drivers.lease import hold_lease
 from holdfast.errors import TurnInProgress, UsageError
+from holdfast.providers.models import async_model
 from holdfast.stores import MemoryStore
 from holdfast.surfaces.slash_commands import COMMANDS, find, turns
 from holdfast.testing import ScriptedModel
@@ -101,6 +102,23 @@ def play(work: Callable[[], Any]) -> None:
         await asyncio.wait_for(work(), PATIENCE)
 
     asyncio.run(within())
+
+
+def test_a_model_with_tools_of_its_own_gets_none_of_the_chat() -> None:
+    """On a loop as in a terminal."""
+
+    def look(path: str) -> str:
+        """Look at a file."""
+        return path
+
+    async def talk() -> None:
+        model = async_model("cli:sh -c 'cat > /dev/null; echo The 9:12.'")
+        chat = AsyncChatContext(MemoryStore(), "main", model, SessionOptions(tools=[look]))
+        await chat.open_newest()
+        assert chat.blocking.tools == ()
+        assert (await chat.session.say("Which train?")).text == "The 9:12."
+
+    play(talk)
 
 
 def test_the_docs_have_every_command() -> None:

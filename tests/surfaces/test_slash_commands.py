@@ -205,6 +205,24 @@ def test_model_is_shown_and_changed(seat: Seat) -> None:
     assert seat.chat.session.target.model == "offline"
 
 
+def test_a_model_with_tools_of_its_own_gets_none_of_the_chat(tmp_path: Path) -> None:
+    """Nor is one refused for them; the next model has them again, and each change is told."""
+
+    def look(path: str) -> str:
+        """Look at a file."""
+        return path
+
+    seat = Seat(tmp_path, tools=[look])
+    seat.say("Hello.")
+    assert "look" in str(seat.model.requests[-1]["tools"])
+    told = seat("/model cli:sh -c 'cat > /dev/null; echo The 9:12.'").text
+    assert "Tools: none of this chat; sh runs its own" in told
+    assert seat.say("Which train?") == "The 9:12."
+    assert "Tools" not in seat("/model").text
+    assert "Tools: look" in seat("/model offline").text
+    assert [tool.name for tool in seat.chat.session.plan().prompt.tools] == ["look"]
+
+
 # How full it is
 
 

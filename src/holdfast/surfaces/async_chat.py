@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.session.drivers.awaiting import run_in_own_thread, run_in_thread
 from holdfast.providers.models import async_model
-from holdfast.surfaces.chat_context import ChatContext
+from holdfast.surfaces.chat_context import ChatContext, options_for
 from holdfast.surfaces.slash_commands import run
 from holdfast.surfaces.slash_commands.turns import STOPS, Stops
 
@@ -130,8 +130,8 @@ class _LoopChat(ChatContext):
         self._given_model = self._model
 
     def _make_session(self, key: SessionKey, model: Any) -> Session:
-        session = AsyncSession(self.store, key, model, self._options, clock=self._clock)
-        return _for_commands(session)
+        options = options_for(model, self._options)
+        return _for_commands(AsyncSession(self.store, key, model, options, clock=self._clock))
 
     def _find_model(self, name: str) -> AsyncModel:
         return async_model(name)

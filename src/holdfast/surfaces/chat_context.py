@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+import msgspec
+
 from holdfast.core.flow.arguments import shorten
 from holdfast.core.log.ids import Named, SessionKey, resolve
 from holdfast.core.log.listing import check_label
@@ -89,7 +91,8 @@ class ChatContext:
     @property
     def tools(self) -> tuple[str, ...]:
         """The names of the tools that the model may call."""
-        return tuple(tool.name for tool in Toolbox(self._options.tools).tools)
+        options = options_for(self._model, self._options)
+        return tuple(tool.name for tool in Toolbox(options.tools).tools)
 
     def infos(self) -> list[SessionInfo]:
         """List the agent's sessions, the most recently active first."""
@@ -164,7 +167,8 @@ class ChatContext:
     # A chat on an event loop does these in its own way.
 
     def _make_session(self, key: SessionKey, model: Any) -> Session:
-        return Session(self.store, key, model, self._options, clock=self._clock)
+        options = options_for(model, self._options)
+        return Session(self.store, key, model, options, clock=self._clock)
 
     def _find_model(self, name: str) -> Any:
         return find_model(name)
@@ -173,6 +177,13 @@ class ChatContext:
         close = getattr(model, "close", None)
         if close is not None:
             close()
+
+
+def options_for(model: Any, options: SessionOptions) -> SessionOptions:
+    """Return the options of a chat for a model: one that runs its own tools gets none of ours."""
+    if not getattr(model, "runs_own_tools", False):
+        return options
+    return msgspec.structs.replace(options, tools=())
 
 
 def size_text(chat: ChatContext) -> str:

@@ -60,6 +60,8 @@ PROVIDER: Final = "cli"
 class CommandLineModel:
     """An agent's command line: `claude`, `codex`, or any command that reads a prompt."""
 
+    runs_own_tools: Final = True
+
     def __init__(
         self,
         command: str | Sequence[str],
@@ -249,6 +251,8 @@ class CommandLineCall:
 
 class AsyncCommandLineModel:
     """The same for asynchronous callers. A cancelled call ends its process before it returns."""
+
+    runs_own_tools: Final = True
 
     def __init__(self, model: CommandLineModel) -> None:
         self._model = model

@@ -116,12 +116,15 @@ def _reset(chat: ChatContext, label: str) -> CommandAnswer:
 
 
 def _model(chat: ChatContext, name: str) -> CommandAnswer:
+    before = chat.tools
     if name:
         chat.use(name)
-    target, window = chat.session.target, chat.session.window
+    target, window, tools = chat.session.target, chat.session.window, chat.tools
+    names = ", ".join(tools) or f"none of this chat; {target.model} runs its own"
     return answer(
         line("Model: ", Cell(target.model, "name"), f" ({target.provider})"),
         f"Window: {window.tokens:,} tokens ({window.source})",
+        *([f"Tools: {names}"] if tools != before else []),
     )
 
 

@@ -129,6 +129,18 @@ def test_without_tools_there_are_none(cli: Cli) -> None:
     assert "  tools  " not in cli("chat", "--no-tools", stdin=b"/context\n").out
 
 
+def test_a_model_with_tools_of_its_own_gets_none(cli: Cli) -> None:
+    """It refuses requests that offer tools: the chat offers none and says so, unless asked to."""
+    words = "sh works with tools of its own; this chat gives it none"
+    model = ("--model", "cli:sh -c 'cat > /dev/null; echo The 9:12.'")
+    for options, told in (((), 1), (("--allow-write",), 1), (("--no-tools",), 0)):
+        done = cli("chat", *model, *options, stdin=b"Which train?\n")
+        assert (done.status, done.out.strip()) == (0, "The 9:12."), (options, done.err)
+        assert done.err.count(words) == told, options
+    opened, *_ = cli("chat", *model, "--json", stdin=b"").lines
+    assert opened["opened"]["tools"] == []
+
+
 def test_system_prompt_is_sent(cli: Cli, tmp_path: Path) -> None:
     """From a text or a file; a file that is not there is a clear error."""
     plain = cli("chat", "--system", "Be brief. " * 100, stdin=b"/context\n").out

@@ -134,6 +134,7 @@ def _system(args: argparse.Namespace) -> str:
 
 def _open_session(args: argparse.Namespace, app: App, chat: ChatContext, view: ChatView) -> None:
     """Open the session that the arguments name, and show the banner."""
+    from holdfast.surfaces.answers import Cell, line
     from holdfast.surfaces.cli.chat.loop import greeting, interruption
 
     first = False
@@ -148,6 +149,11 @@ def _open_session(args: argparse.Namespace, app: App, chat: ChatContext, view: C
         words = greeting(chat, is_new=is_new, first=first)
     else:
         words = interruption(chat)
+    if not args.no_tools and not chat.tools:
+        model = chat.session.target.model
+        words.append(
+            line(Cell(f"  {model} works with tools of its own; this chat gives it none", "dim"))
+        )
     view.welcome(words, _facts(chat, is_new=is_new))
 
 
