@@ -7,6 +7,8 @@ the report says so. Seen in November 2026, with Claude Code 2.1.197, its Agent S
 - The Agent SDK calls hooks for `SessionStart` after a compaction, though its types do not list that
   event. `additionalContext` is in the next request, once, in a `<system-reminder>`; the messages
   that an application gets have nothing of it.
+- The Agent SDK sends the `updatedToolOutput` of `PostToolUse` for shell commands and MCP tools as
+  it is. That of `Read` gets new line numbers, so a preview would show wrong ones.
 - The view of each imported transcript has the messages that the agent itself sends next.
 """
 
@@ -33,10 +35,11 @@ from holdfast.core.models.dialects import target
 from holdfast.core.models.window import Window
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
+from holdfast.engine.outputs import Outputs
 from holdfast.importers import read
 from holdfast.importers.export.transcripts import export_transcript
 from holdfast.importers.export.writer import TranscriptAbout
-from holdfast.integrations.claude_agent import EVENTS, CompactionHook
+from holdfast.integrations.claude_agent import EVENTS, CompactionHook, OutputHook, RecallHook
 from holdfast.providers.command_line.model import CommandLineModel
 from holdfast.testing import Loopback
 from holdfast.testing.loopback import Answer, Call
@@ -266,6 +269,81 @@ async def talk(sdk: Any, home: Path, url: str, events: Sequence[str]) -> str:
             await client.query(said)
             shown += [str(message) async for message in client.receive_response()]
     return "\n".join(shown)
+
+
+def test_the_agent_sdk_sends_previews_and_recalled_notes(tmp_path: Path) -> None:
+    """In the requests: a preview for a tool's large result, and a note that answers."""
+    if importlib.util.find_spec("claude_agent_sdk") is None:
+        pytest.skip("claude-agent-sdk is not installed: `make clients` installs and tests it")
+    sdk: Any = importlib.import_module("claude_agent_sdk")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "log.txt").write_text("".join(f"{number} heron\n" for number in range(1_900)))
+    calls = [
+        Call("Bash", {"command": "cat log.txt"}),
+        Call("Read", {"file_path": str(work / "log.txt")}),
+        Call("mcp__logs__tail", {}),
+    ]
+
+    def brain(asked: Asked) -> Answer:
+        done = sum(message.role == "assistant" for message in asked.messages)
+        is_working = bool(asked.body.get("tools")) and done < len(calls)
+        thinking = "Hm." if asked.thinks else ""
+        if is_working:
+            return Answer(calls=(calls[done],), thinking=thinking)
+        return Answer("Done.", thinking=thinking)
+
+    with JsonlStore(tmp_path / "root") as store:
+        store.notes("main").append(["The heron database listens on port 6543."])
+    with Loopback(brain, limit=1_000_000) as loopback:
+        asyncio.run(asyncio.wait_for(use_tools(sdk, tmp_path, loopback.url), 120))
+    results = {
+        block["tool_use_id"]: json.dumps(block)
+        for message in loopback.requests[-1].body["messages"]
+        for block in message["content"]
+        if isinstance(block, dict) and block.get("type") == "tool_result"
+    }
+    sent = json.dumps(loopback.requests[-1].body)
+    assert len(results) == len(calls)
+    with JsonlStore(tmp_path / "root") as store:
+        outputs = Outputs(store, store.blobs)
+        (key,) = (info.key for info in store.sessions())
+        shell, file, tail = results.values()
+        for text in (shell, tail):
+            (ref,) = set(re.findall(r"ref=.{0,2}([0-9a-f]{16})", text))
+            assert len(text) < 4_000, text
+            assert "1000 heron" not in text
+            assert "1000 heron" in "".join(outputs.text(key, ref))
+            assert f"holdfast output {ref}" in sent
+    assert "1001\\t1000 heron" in file, "a file keeps its line numbers"
+    assert sent.count("</recalled_memory>") == 1
+    assert "port 6543" in sent
+
+
+async def use_tools(sdk: Any, home: Path, url: str) -> None:
+    """One turn with both hooks, and a tool of an MCP server in this process."""
+
+    async def tail(_arguments: Any) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": (home / "work" / "log.txt").read_text()}]}
+
+    tool = sdk.tool("tail", "Shows the log.", {})(tail)
+    root = str(home / "root")
+    output_hook = OutputHook(root=root, limit=5_000)
+    recall_hook = RecallHook(root=root, with_vectors=False)
+    options = sdk.ClaudeAgentOptions(
+        hooks={hook.event: [sdk.HookMatcher(hooks=[hook])] for hook in (output_hook, recall_hook)},
+        mcp_servers={"logs": sdk.create_sdk_mcp_server("logs", tools=[tool])},
+        allowed_tools=["Bash", "Read", "mcp__logs__tail"],
+        cwd=home / "work",
+        model=MODEL,
+        env={**claude_settings(url), "ENABLE_TOOL_SEARCH": "false", "HOME": str(home)},
+    )
+    async with sdk.ClaudeSDKClient(options) as client:
+        await client.query("Which port has the heron database?")
+        async for _message in client.receive_response():
+            pass
+    output_hook.close()
+    recall_hook.close()
 
 
 class Backend:

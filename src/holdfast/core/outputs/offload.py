@@ -225,11 +225,16 @@ def _has_binary(block: Json) -> bool:
     return IN_BLOCK in block or next(_binaries(block, ()), None) is not None
 
 
+def is_binary(text: str) -> bool:
+    """Return whether a text is a data URI or long base64."""
+    return DATA_URI.match(text) is not None or _BASE64.fullmatch(text) is not None
+
+
 def _binaries(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """The paths of long binary data in a block."""
     match value:
         case str() if len(value) > OFFLOAD_BINARY_CHARS and "." not in "".join(path):
-            if DATA_URI.match(value) or _BASE64.fullmatch(value):
+            if is_binary(value):
                 yield path
         case dict():
             for name, item in value.items():
