@@ -6,6 +6,7 @@ be given arguments here, or the test fails.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import io
 import json
@@ -13,11 +14,14 @@ import re
 import shutil
 import sys
 from contextlib import suppress
+from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.core.secrets.planted_secrets import ALNUM, made
+from tests.support.planted import DECISION, INSTRUCTION, PATH, PLANTED, TASK, planted_session
 from tests.support.runs import sample
 from tests.surfaces.chats import Seat
 from tests.surfaces.mcp.owners import Owned, ask
@@ -26,7 +30,16 @@ from tests.surfaces.terminals import Terminal
 
 import holdfast.surfaces
 from holdfast import Assistant, Caller, History, JsonlStore, Memory, SessionKey, ToolResult, User
-from holdfast.core.log.records import Checkpoint, Flush, Label, OutputRef, ToolUse
+from holdfast.core.log.damage import Flaw
+from holdfast.core.log.records import (
+    Checkpoint,
+    Flush,
+    Label,
+    OutputRef,
+    ToolUse,
+    decode,
+    encode,
+)
 from holdfast.engine.memory.tools import memory_tools
 from holdfast.engine.workspace.workspace import CallerWorkspace
 from holdfast.importers.export.transcripts import TRANSCRIPTS
@@ -279,18 +292,84 @@ def test_no_command_shows_a_secret(root: Path, monkeypatch: pytest.MonkeyPatch, 
     assert found == {}
 
 
+MARKUP = f"{HTML}'\"><img src=x onerror=alert(1)>"
+"""Would be an element in a text, and in an attribute of either quote."""
+
+
+def plant_losses(root: Path) -> Path:
+    """Write a session whose last reply lacks planted values; return a policy that loses them."""
+    spoilt = {
+        INSTRUCTION: f"Never push <img src=x> with {VALUE} without asking me first.",
+        DECISION: f"We decided to use <img src=x> with {VALUE} instead of cron.",
+        TASK: f"Rotate {KEYS['argument']} {VALUE} {EVIL} {MARKUP}",
+        PATH: f"deploy/{KEYS['result']}/rollout_plan.yml",
+        '"bash"': json.dumps(f"run_{KEYS['tool']}{MARKUP}"),
+        "claude-sonnet-5-5": f"model-{KEYS['model']}{MARKUP}",
+    }
+    lines = b"\n".join(encode(record) for record in planted_session()).decode()
+    for words, other in spoilt.items():
+        assert words in lines
+        lines = lines.replace(words, other if other[0] == '"' else json.dumps(other)[1:-1])
+    key = SessionKey("main", "lossy")
+    with JsonlStore(root) as store:
+        store.create(key, label=f"{KEYS['label']}{MARKUP}")
+        found = [decode(line.encode()) for line in lines.split("\n")]
+        store.append(key, [rec for rec in found if not isinstance(rec, Flaw)], expect=ANY_HEAD)
+    policy = root.parent / f"{KEYS['file']}<script>.toml"
+    policy.write_text("carry_tokens = 0\n")
+    return policy
+
+
+class Elements(HTMLParser):
+    """The names of elements and attributes that a browser finds in a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names |= {tag, *(name for name, _ in attrs)}
+
+
 def test_pages_are_masked_and_escaped(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The HTML page has no planted value, and no tag of somebody else."""
-    page = root.parent / "page.html"
-    shown(
-        ["inspect", "work", "--html", str(page), "--root", str(root)],
-        monkeypatch,
-        is_terminal=False,
-    )
-    text = page.read_text("utf-8")
-    assert leaks_in(text) == []
-    assert "<script" not in text
-    assert "&lt;script" in text
+    """A page that a command writes has no planted value, and no element of somebody else."""
+    sizes = ["--window", "32k"]
+    policy = ["--static", "2k", "--policy", str(plant_losses(root))]
+    logs = root / "agents" / "main" / "sessions"
+    file = str(shutil.copy(logs / "lossy.jsonl", root.parent / f"{KEYS['file']}<script>.jsonl"))
+    ways = {
+        "inspect": [["work"], ["lossy"], [str(logs)]],
+        "simulate": [[file, *sizes]],
+        "evaluate": [["work", "lossy", *sizes, *policy]],
+    }
+    assert set(ways) == set(commands_with("--html"))
+    page, found = root.parent / "page.html", {}
+    for name, way in ((name, way) for name, each in ways.items() for way in each):
+        page.unlink(missing_ok=True)
+        argv = [name, *way, "--html", str(page), "--root", str(root)]
+        said = shown(argv, monkeypatch, is_terminal=False)
+        assert page.exists(), said
+        text = page.read_text("utf-8")
+        foreign = Elements(text).names & {"script", "img", "onerror", "src"}
+        controls = [ascii(each) for each in CONTROLS if each in text]
+        if leaks := [*leaks_in(text), *foreign, *controls]:
+            found[" ".join([name, *way])] = leaks
+        # The page of `simulate` has figures, and names a session by its id.
+        assert "&lt;script" in text or name == "simulate", argv
+    assert found == {}
+    lost = {kind for kind in PLANTED if f"<span class=kind>{kind}</span>" in text}
+    assert lost == set(PLANTED), "the last page shows planted values of each kind"
+
+
+def commands_with(option: str) -> Iterator[str]:
+    """Find the commands that have an option."""
+    for module, commands in cli.COMMANDS.items():
+        for name in commands:
+            parser = argparse.ArgumentParser()
+            import_module(module).VERBS[name].add_arguments(parser)
+            if option in parser.format_help():
+                yield name
 
 
 def test_files_are_masked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
