@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 from scripts.console_screenshots import CHROMIUM, open_browser, serve_demo
+from tests.support.cli import run_in_process
 from tests.support.node_programs import package_file
+from tests.support.planted import PLANTED, planted_session
 from tests.support.runs import is_whole, sample
 from tests.surfaces.console.proxies import CuttingProxy
 from tests.surfaces.http.real import ServeProcess
+
+from holdfast import JsonlStore, SessionKey
+from holdfast.stores import ANY_HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,20 +120,52 @@ def test_five_questions_in_two_clicks(page: Page) -> None:
 
 def test_no_page_has_a_serious_fault_of_access(page: Page) -> None:
     """axe-core finds nothing serious, in light and in dark, on each page."""
-    script = package_file("axe-core/axe.min.js").read_text("utf-8")
-    faults: list[tuple[str, str, Any]] = []
+    faults = {}
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         for path in PAGES if is_whole() else DRAWN[scheme]:
             page.goto(path)
-            page.evaluate(script)  # by the debugger, which no content policy binds
-            found = page.evaluate("axe.run({resultTypes: ['violations']})")
-            faults += [
-                (scheme, path, (fault["id"], [node["html"][:200] for node in fault["nodes"]][:3]))
-                for fault in found["violations"]
-                if fault["impact"] in ("serious", "critical")
-            ]
-    assert faults == []
+            faults[scheme, path] = serious_faults(page)
+    assert {where: found for where, found in faults.items() if found} == {}
+
+
+def serious_faults(page: Page) -> list[Any]:
+    """Return what axe-core finds serious in the page that is open."""
+    script = package_file("axe-core/axe.min.js").read_text("utf-8")
+    page.evaluate(script)  # by the debugger, which no content policy binds
+    found = page.evaluate("axe.run({resultTypes: ['violations']})")
+    return [
+        (fault["id"], [node["html"][:200] for node in fault["nodes"]][:3])
+        for fault in found["violations"]
+        if fault["impact"] in ("serious", "critical")
+    ]
+
+
+def test_no_written_page_has_a_serious_fault_of_access(
+    page: Page, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The page of `evaluate`, with losses of each kind, and at night that of `inspect`; neither is
+    wider than a phone."""
+    root, policy = tmp_path / "root", tmp_path / "policy.toml"
+    policy.write_text("carry_tokens = 0\n")
+    with JsonlStore(root) as store:
+        store.create(SessionKey("main", "work"))
+        store.append(SessionKey("main", "work"), planted_session(), expect=ANY_HEAD)
+    ways = {"evaluate": ["--window", "32k", "--static", "2k", "--policy", str(policy)]}
+    if is_whole():
+        ways["inspect"] = []
+    page.set_viewport_size({"width": 390, "height": 800})
+    faults = {}
+    for name, options in ways.items():
+        file = tmp_path / f"{name}.html"
+        run_in_process([name, "work", *options, "--html", str(file), "--root", str(root)], capfd)
+        for scheme in ("light", "dark") if is_whole() else ("light",):
+            page.emulate_media(color_scheme=scheme)
+            page.goto(file.as_uri())
+            width = page.evaluate("document.documentElement.scrollWidth")
+            faults[scheme, name] = [*serious_faults(page), *([width] if width > 390 else [])]
+        assert page.locator(".loss").count() == (len(PLANTED) if name == "evaluate" else 0)
+    assert {where: found for where, found in faults.items() if found} == {}
 
 
 def test_no_page_is_wider_than_a_phone(page: Page) -> None:
