@@ -6,6 +6,7 @@ Inside the SDK, with the program it brings: `tests/integrations/test_real_agents
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import logging
 import re
@@ -13,6 +14,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support import peers
 
 from holdfast.core.history.access import Caller
 from holdfast.engine.outputs import Outputs
@@ -174,6 +176,7 @@ def test_the_store_is_used_off_the_event_loop() -> None:
 
 
 def test_the_sdk_has_the_fields_of_the_answer() -> None:
-    types = pytest.importorskip("claude_agent_sdk.types")
+    peers.needs("claude-agent-sdk")
+    types = importlib.import_module("claude_agent_sdk.types")
     fields = call(OutputHook(store=MemoryStore()), LOG)["hookSpecificOutput"]
     assert fields.keys() <= types.PostToolUseHookSpecificOutput.__annotations__.keys()

@@ -6,11 +6,13 @@ Inside the SDK, with the program it brings: `tests/integrations/test_real_agents
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support import peers
 
 from holdfast.core.log.records import User
 from holdfast.errors import BadSetting
@@ -145,7 +147,8 @@ def test_settings_are_checked() -> None:
 
 
 def test_the_sdk_has_the_fields_of_the_answer(store: MemoryStore) -> None:
-    types = pytest.importorskip("claude_agent_sdk.types")
+    peers.needs("claude-agent-sdk")
+    types = importlib.import_module("claude_agent_sdk.types")
     store.notes("main").append([NOTE])
     fields = call(hook_over(store), "heron?")["hookSpecificOutput"]
     assert fields.keys() <= types.UserPromptSubmitHookSpecificOutput.__annotations__.keys()
