@@ -206,3 +206,18 @@ def test_every_record_type_and_finding_is_described() -> None:
 
     assert all(f"| `{kind}` |" in format_page for kind in BY_TYPE)
     assert all(f"`{kind}`" in durability_page for kind in damage.MEANING)
+
+
+def test_every_field_that_a_feature_adds_is_described() -> None:
+    """Constants whose docstring calls them a field or a type of records are on the format page."""
+    format_page = (REPOSITORY / "docs" / "format.md").read_text("utf-8")
+    stated = re.compile(r'^\w+: Final = "(\w+)"\n"""The (?:field|type) of ', re.MULTILINE)
+    shipped = [
+        path
+        for path in (REPOSITORY / "src" / "holdfast").rglob("*.py")
+        if "testing" not in path.parts  # its fields number the appends of a crash test
+    ]
+    names = {name for path in shipped for name in stated.findall(path.read_text("utf-8"))}
+
+    assert len(names) > 10
+    assert {name for name in names if f"`{name}`" not in format_page} == set()

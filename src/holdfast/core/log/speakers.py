@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
 
 META: Final = "meta"
-"""In a user record's `extra`: true where a program wrote all of it."""
+"""The field of a `user` record that is true where a program wrote all of it."""
 ORIGINAL_PROMPT: Final = "original_prompt"
-"""In a user record's `extra`: the user's own words, where a program put more around them."""
+"""The field of a `user` record that holds the user's own words, where a program put more around
+them."""
 
 
 def is_from_program(record: User) -> bool:
