@@ -34,8 +34,8 @@ OUTPUT_CHARS: Final = 24_000
 _LIMIT_MIN: Final = 2 * PREVIEW_CHARS_MIN
 """With less, a preview has no room for the lines that say how to read the rest."""
 _KEPT: Final = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Read", "Write"})
-"""Tools whose responses stay. Of a change the model gets one sentence. Of a file it can read parts,
-and the SDK numbers the lines of a response: those of a preview would be wrong."""
+"""Tools whose responses stay. After a change the model gets a short text of the SDK instead. Of a
+file it can read parts, and the SDK numbers the lines after the hook: in a preview, wrongly."""
 _SESSION_NAME: Final = "claude-agent-outputs"
 """The first part of the name of the session that holds the outputs of an SDK session."""
 
