@@ -29,7 +29,7 @@ _SHORT: Final = 1 / 8
 GIVEN_UP: Final = 20
 """Units. A reader is stopped here and judged by smaller texts."""
 _REPEATS: Final = 3
-_SUSPECTED: Final = 10
+_SUSPECTED: Final = 6
 """Measurements that must all find a call too slow: few calls are measured more than once."""
 
 
