@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -69,27 +70,41 @@ def test_an_error_of_an_effect_is_raised_into_the_flow() -> None:
     assert tidied == ["tidied", "tidied"]
 
 
-def test_an_append_that_has_begun_is_finished_whoever_is_cancelled() -> None:
-    """The task is cancelled while a thread writes: the write is whole when the task ends."""
+@pytest.mark.parametrize("cancels", [1, 2])
+@pytest.mark.parametrize("error", [None, OSError("full")])
+def test_an_append_that_has_begun_is_finished_whoever_is_cancelled(
+    cancels: int, error: OSError | None
+) -> None:
+    """The task is cancelled while a thread writes: the write is whole when the task ends, and an
+    error that it had is not reported as one that nobody asked for."""
+    reported: list[object] = []
     begun, go_on = threading.Event(), threading.Event()
     written: list[str] = []
 
     def write() -> None:
         begun.set()
-        go_on.wait(20)
+        go_on.wait(60)
         written.append("whole")
+        if error is not None:
+            raise error
 
     async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, about: reported.append(about))
         task = asyncio.create_task(run_in_thread(write))
-        await asyncio.to_thread(begun.wait, 20)
-        task.cancel()
-        await asyncio.sleep(0)
+        await asyncio.to_thread(begun.wait, 60)
+        for _ in range(cancels):
+            task.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
         go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert written == ["whole"]
+        del task
 
     asyncio.run(scenario())
+    gc.collect()
+    assert reported == []
 
 
 # A log that others write to

@@ -290,15 +290,18 @@ class AwaitingDriver:
 
 
 async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a function in a thread, to its end even if the task that awaits it is cancelled."""
+    """Run a function in a thread, to its end however often the task that awaits it is cancelled."""
     task = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()
-        raise
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as raised:
+            cancelled = raised
+    if cancelled is not None:
+        task.exception()  # else asyncio reports that nobody asked for it
+        raise cancelled
+    return task.result()
 
 
 async def run_in_own_thread(work: Callable[[], Any]) -> Any:
