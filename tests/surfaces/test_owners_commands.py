@@ -163,7 +163,11 @@ def without_chance(text: str) -> str:
     text = re.sub(r"\b20\d\d-\d\d-\d\d\b", "DAY", text)
     text = re.sub(r"\b1[7-9]\d{8}(?:\.\d+)?\b", "SECONDS", text)
     text = re.sub(r"ckpt_\d+_(\w+)_[0-9a-f]{8}", r"ckpt_\1", text)
-    return re.sub(r"\b(?:[0-9a-f]{12}|[0-9a-f]{18})\b", "ID", text)
+    text = re.sub(r"\b(?:[0-9a-f]{12}|[0-9a-f]{18})\b", "ID", text)
+    # An id may be like some of a session's own, or like none.
+    return re.sub(
+        r"did you mean `ID`(?: or `ID`)*\?|list them with `holdfast log [^`]*`", "X", text
+    )
 
 
 Answers = dict[str, str]
