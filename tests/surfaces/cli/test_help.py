@@ -171,3 +171,22 @@ def test_every_hint_names_an_option_that_its_command_has() -> None:
                 wrong.append((module, option, text[:80]))
     assert seen > 15
     assert wrong == []
+
+
+def quoted_by_hand() -> Iterator[tuple[str, int]]:
+    """Yield (module, line) of texts with a command of ours and a value between quotes."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.JoinedStr):
+                continue
+            said = ""
+            for part in node.values:
+                if isinstance(part, ast.Constant):
+                    said += str(part.value)
+                elif re.search(r"\bholdfast [a-z]+ .*['\"]$", said):
+                    yield str(path.relative_to(SOURCE)), node.lineno
+
+
+def test_values_in_commands_are_quoted_as_a_shell_reads_them() -> None:
+    """A file may be called anything: quotes around it do not keep it one word of a command."""
+    assert list(quoted_by_hand()) == []

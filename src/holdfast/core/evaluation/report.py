@@ -56,6 +56,8 @@ class SessionEvaluation(msgspec.Struct, frozen=True):
     """Sentences that were not looked for, because there are too many."""
     address: str = ""
     """The name by which commands find the session."""
+    title: str = ""
+    """The first words a user said."""
 
 
 class Evaluation(msgspec.Struct, frozen=True):

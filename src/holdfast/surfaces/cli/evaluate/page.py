@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.evaluation.needs import NEED_KINDS
@@ -89,7 +90,8 @@ def _sessions(report: Evaluation) -> str:
     if len(report.sessions) == 1:
         return ""
     rows = "".join(
-        f"<tr><td><a href='#s{place}'>{escape(each.name)}</a><td class=num>{each.figures.calls:,}"
+        f"<tr><td><a href='#s{place}'>{escape(each.title or each.name)}</a>"
+        f"<td class=num>{each.figures.calls:,}"
         f"<td class=num>{len(each.losses):,}<td class=num>{each.figures.cuts:,}"
         f"<td class=num>{each.figures.overflows:,}<td class=num>${each.figures.cost:,.2f}"
         for place, each in enumerate(report.sessions)
@@ -104,7 +106,8 @@ def _session(session: SessionEvaluation, place: int) -> str:
     more = len(session.losses) - len(shown)
     rest = f"<p class=dim>{more:,} more are not shown.</p>" if more else ""
     return (
-        f"<section><h2 id=s{place}>{escape(session.name)}</h2>"
+        f"<section><h2 id=s{place}>{escape(session.title or session.name)}</h2>"
+        f"<p class=dim>{escape(session.name)}</p>"
         f"{losses or '<p class=dim>Nothing was lost.</p>'}{rest}</section>"
     )
 
@@ -117,7 +120,7 @@ def _loss(loss: Loss, address: str) -> str:
         if seen.record
         else "nowhere in the requests"
     )
-    command = escape(f"holdfast show {seen.record} --session '{address}'")
+    command = escape(shlex.join(("holdfast", "show", seen.record, "--session", address)))
     show = f"<dt>To read it<dd><code>{command}</code>" if address and seen.record else ""
     ways = "<br>".join(f"<code>{escape(way)}</code>" for way in loss.ways_back)
     return (

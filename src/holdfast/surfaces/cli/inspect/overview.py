@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -129,7 +130,7 @@ def show_overview(reports: Sequence[InspectReport], app: App) -> None:
         f"{count(totals.compactions, 'compaction')}, {totals.tokens:,} tokens, {totals.cost_text}"
     )
     dearest = by_cost(reports)[0]
-    out.note(f"look at one of them: holdfast inspect '{dearest.address}'")
+    out.note(f"look at one of them: holdfast inspect {shlex.quote(dearest.address)}")
     out.note("cuts: compactions that the agent made; +: calls of unknown cost come on top")
 
 
