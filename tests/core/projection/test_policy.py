@@ -83,6 +83,22 @@ def test_cold_cache_is_used_the_more_the_fuller_the_view(count: int, does: str) 
     assert found == does
 
 
+@pytest.mark.parametrize(
+    ("idle", "said"),
+    [
+        (400, "7 minutes before"),
+        (119 * 60, "119 minutes"),
+        (9_000, "2 hours"),
+        (26_104_549, "302 days"),
+    ],
+)
+def test_a_cold_cache_is_told_in_words(idle: float, said: str) -> None:
+    cache = PromptCache(idle_seconds=idle)
+    decision = choose(steps_of(33), budget=BUDGET, cache=cache, policy=POLICY)
+    assert decision is not None
+    assert f"the last call was {said}" in decision.reason
+
+
 def test_results_are_trimmed_then_cleared_as_they_go_quiet() -> None:
     """Lately used: whole. A while ago: trimmed. Longer ago: cleared."""
     steps = steps_of(15)

@@ -269,6 +269,14 @@ def _decide(steps: Sequence[StepSize], pruned: _Pruned, start: int, reason: str)
     )
 
 
+def _span(seconds: float | None) -> str:
+    """A time in its largest unit of which there are two."""
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if (seconds or 0.0) >= 2 * length:
+            return f"{(seconds or 0.0) / length:,.0f} {unit}"
+    return f"{seconds or 0.0:,.0f} s"
+
+
 def _reason(cache: PromptCache, fill: float, policy: Policy, *, is_forced: bool) -> str:
     if is_forced:
         return f"{fill:.0%} of the budget, the limit is {policy.compact:.0%}"
@@ -277,5 +285,5 @@ def _reason(cache: PromptCache, fill: float, policy: Policy, *, is_forced: bool)
     elif cache.read >= 1:
         why = "nothing is cached"
     else:
-        why = f"the cache went cold {cache.idle_seconds:,.0f} s after the last call"
+        why = f"the cache went cold: the last call was {_span(cache.idle_seconds)} before"
     return f"{why}, and the view was at {fill:.0%} of the budget"
