@@ -116,6 +116,22 @@ def test_whatever_goes_wrong_the_compaction_goes_on(tmp_path: Path, given: dict[
     assert answer == {"continue_": True}
 
 
+def test_an_error_that_is_not_ours_is_kept_from_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a driver raises one that nobody translated."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a driver")
+
+    monkeypatch.setattr("holdfast.integrations.claude_agent.compaction_hook.choose_store", fail)
+    hook = CompactionHook(root=str(tmp_path / "root"))
+    path = transcript(tmp_path / "session.jsonl")
+    for event in ("PreCompact", "UserPromptSubmit"):
+        with pytest.warns(UserWarning, match="no checkpoint.*a driver"):
+            assert call(hook, event, transcript_path=str(path)) == {"continue_": True}
+
+
 def test_a_prompt_goes_on_without_a_session_id(tmp_path: Path) -> None:
     hook = CompactionHook(root=str(tmp_path / "root"))
     with pytest.warns(UserWarning, match="no checkpoint was given to the model"):

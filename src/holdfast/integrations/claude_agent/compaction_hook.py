@@ -31,7 +31,7 @@ from holdfast.core.log.replay import with_ids
 from holdfast.engine.redactor import redactor
 from holdfast.engine.session import checkpoints
 from holdfast.engine.session.opening import choose_store
-from holdfast.errors import HoldfastError, HoldfastWarning, NoSuchSession, SessionExists, UsageError
+from holdfast.errors import HoldfastWarning, NoSuchSession, SessionExists, UsageError
 from holdfast.importers import read
 from holdfast.ports import ANY_HEAD
 
@@ -73,7 +73,7 @@ class CompactionHook:
                 if text:
                     given = {"hookEventName": event, "additionalContext": text}
                     return {"continue_": True, "hookSpecificOutput": given}
-        except (HoldfastError, OSError) as error:
+        except Exception as error:  # a hook that raises would stop the agent
             what = "stored before" if event == "PreCompact" else "given to the model after"
             text = f"no checkpoint was {what} the compaction: {error}"
             warnings.warn(text, HoldfastWarning, stacklevel=2)
