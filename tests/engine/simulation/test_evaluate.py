@@ -129,6 +129,9 @@ def test_what_cannot_be_evaluated_says_why(tmp_path: Path) -> None:
         evaluate_sessions(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="no transcript in"):
         evaluate_sessions(tmp_path)
+    for wrong in (["a.jsonl"], None, 3, b"a.jsonl"):
+        with pytest.raises(UsageError, match=f"of type `{type(wrong).__name__}`"):
+            evaluate_sessions(wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no replies"):
         evaluate_sessions(EvaluationSource("a", [User(id="u", content="hello")]))
 

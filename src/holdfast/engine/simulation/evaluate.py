@@ -15,9 +15,11 @@ import msgspec
 from holdfast.core.evaluation.losses import CutNote, LossTracker, ObservedCall
 from holdfast.core.evaluation.needs import NeedCatalog
 from holdfast.core.evaluation.report import Evaluation, Figures, SessionEvaluation, sum_figures
-from holdfast.core.log.records import Assistant, Compaction, Header, Prune
+from holdfast.core.log.listing import title_of
+from holdfast.core.log.records import Assistant, Compaction, Header, Prune, User
 from holdfast.core.log.refs import restore
 from holdfast.core.log.replay import with_ids
+from holdfast.core.log.speakers import user_text
 from holdfast.core.projection.policy import Policy
 from holdfast.engine.outputs import payload_of
 from holdfast.engine.simulation.sessions import REPLAYED, SessionReplay
@@ -169,7 +171,13 @@ def _evaluate_session(
         needed=tracker.need_counts,
         omitted=catalog.omitted,
         address=source.address,
+        title=_title_of(transcript.records),
     )
+
+
+def _title_of(records: Sequence[Record]) -> str:
+    spoken = (user_text(record) for record in records if isinstance(record, User))
+    return title_of(next((text for text in spoken if text.strip()), ""))
 
 
 def _note_cut(request: PolicyRequest) -> CutNote:
@@ -201,6 +209,11 @@ def read_source(
     """Yield the conversations of a file or a folder, or the session of a store."""
     if isinstance(source, EvaluationSource):
         yield source
+    elif not isinstance(source, str | os.PathLike):
+        raise UsageError(
+            f"a session cannot be of type `{type(source).__name__}`",
+            hint="pass paths or ids one by one: `evaluate_sessions(*paths)`",
+        )
     elif os.path.exists(source):
         yield from _in_files(os.fspath(source))
     elif store is not None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Record
     from holdfast.core.models.messages import Message
+    from holdfast.core.projection.project import Plan
     from holdfast.engine.simulation.prompt_cache import CacheRules
     from holdfast.engine.simulation.transcripts import ReplayCall, Transcript
 
@@ -325,16 +326,25 @@ class _Projecting:
             self._decided += 1
             named = msgspec.structs.replace(decision, id=f"decision-{self._decided}", ts=call.at)
             self._log.append(named)
-        cuts = sum(isinstance(item, Compaction) for item in plan.decisions)
-        return PolicyRequest(
-            [self._transcript.piece(b) for message in plan.prompt.messages for b in message.blocks],
-            injected=injected_text(plan.prompt.messages),
-            is_valid=not self._policy.is_judged
-            or not requests.validate(requests.render(plan.prompt, plan.target), plan.target),
-            cuts=cuts,
-            prunes=len(plan.decisions) - cuts,
-            decisions=plan.decisions,
+        return request_of_plan(
+            plan, self._transcript, plan.decisions, is_judged=self._policy.is_judged
         )
+
+
+def request_of_plan(
+    plan: Plan, transcript: Transcript, decisions: Sequence[Record], *, is_judged: bool = True
+) -> PolicyRequest:
+    """The request of a plan; one that is not judged counts as valid."""
+    cuts = sum(isinstance(item, Compaction) for item in decisions)
+    return PolicyRequest(
+        [transcript.piece(b) for message in plan.prompt.messages for b in message.blocks],
+        injected=injected_text(plan.prompt.messages),
+        is_valid=not is_judged
+        or not requests.validate(requests.render(plan.prompt, plan.target), plan.target),
+        cuts=cuts,
+        prunes=len(decisions) - cuts,
+        decisions=decisions,
+    )
 
 
 _WORD: Final = "word "

@@ -25,9 +25,13 @@ from holdfast.core.projection.units import messages_of
 from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.turn.compact import records_covered_by
 from holdfast.core.turn.run import cut_in
-from holdfast.engine.simulation.policies import PolicyRequest, filler, injected_text
+from holdfast.engine.simulation.policies import (
+    PolicyRequest,
+    filler,
+    injected_text,
+    request_of_plan,
+)
 from holdfast.errors import CannotFit
-from holdfast.providers import requests
 
 if TYPE_CHECKING:
     from holdfast.core.checkpoint.state import State
@@ -96,15 +100,7 @@ class _SessionCourse:
         decisions = [self._sign(decision, call.at) for decision in plan.decisions]
         self._log += decisions
         self._forget_cut_records(decisions)
-        cuts = sum(isinstance(item, Compaction) for item in decisions)
-        return PolicyRequest(
-            [self._transcript.piece(b) for message in plan.prompt.messages for b in message.blocks],
-            injected=injected_text(plan.prompt.messages),
-            is_valid=not requests.validate(requests.render(plan.prompt, plan.target), plan.target),
-            cuts=cuts,
-            prunes=len(decisions) - cuts,
-            decisions=decisions,
-        )
+        return request_of_plan(plan, self._transcript, decisions)
 
     def _plan(self, idle: float | None, prose: str = "", pending: Sequence[str] = ()) -> Plan:
         rules, terms = self._terms.rules, self._terms

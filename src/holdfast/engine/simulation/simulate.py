@@ -17,6 +17,7 @@ from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.simulation.policies import Terms
 from holdfast.engine.simulation.prompt_cache import CacheRules, SimulatedPromptCache
 from holdfast.engine.simulation.transcripts import Transcript
+from holdfast.errors import CannotFit
 from holdfast.providers.known_models.lookup import default_price, price_of
 
 if TYPE_CHECKING:
@@ -161,13 +162,22 @@ def terms_for(
     rules: CacheRules,
     budget: int | None = None,
 ) -> Terms:
-    """The conditions of a replay."""
+    """The conditions of a replay. Raises `CannotFit` where they leave no room for messages."""
+    whole = Window(window, "simulated")
+    try:
+        left = budget or budget_for(whole, system=static, output=output, floor=0).tokens
+    except CannotFit as error:
+        raise CannotFit(
+            str(error),
+            parts=error.parts,
+            hint=f"the system prompt and tools count as {static:,} tokens: say how many they have "
+            "(`--static N`), or use a larger window (`--window N`)",
+        ) from None
     return Terms(
         window=window,
         static=static,
         output=output,
-        budget=budget
-        or budget_for(Window(window, "simulated"), system=static, output=output, floor=0).tokens,
+        budget=left,
         rules=rules,
         output_price=price.output / price.input,
     )

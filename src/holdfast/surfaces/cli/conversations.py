@@ -159,6 +159,20 @@ def add_window(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="NAME", help="count and price as for this model")
 
 
+def add_reserved(parser: argparse.ArgumentParser) -> None:
+    """Add the tokens of a replay's window that are not for messages."""
+    from holdfast.engine.simulation.simulate import STATIC_TOKENS
+
+    parser.add_argument(
+        "--static",
+        type=size,
+        default=STATIC_TOKENS,
+        metavar="N",
+        help=f"tokens of the system prompt and tools ({STATIC_TOKENS:,})",
+    )
+    parser.add_argument("--output", type=size, metavar="N", help="tokens to reserve for each reply")
+
+
 def system_and_tools(args: argparse.Namespace, found: Conversation) -> tuple[str, tuple[Tool, ...]]:
     """Read system prompt and tools from the named files, or else from the transcript."""
     system = _text_in(args.system) if args.system else found.system

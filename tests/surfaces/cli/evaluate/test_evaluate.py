@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -51,6 +54,33 @@ def test_a_worse_policy_fails_against_the_baseline(cli: Cli, tmp_path: Path) -> 
     page = (tmp_path / "page.html").read_text()
     assert all(text in page for text in PLANTED.values())
     assert "Worse than the baseline" in page
+
+
+def test_commands_of_the_page_can_be_pasted_whatever_a_file_is_called(
+    cli: Cli, tmp_path: Path
+) -> None:
+    """A shell reads each as one command with the address of the session as one word."""
+    name = 'it\'s $(touch pasted); `touch pasted` & "x".jsonl'
+    cli("export", "work", "--output", tmp_path / name)
+    done = cli("evaluate", name, *SIZES, "--policy", "forgetful.toml", "--html", "page.html")
+    assert done.status == 0, done.err
+    page = html.unescape((tmp_path / "page.html").read_text())
+    commands = re.findall(r"<code>(holdfast show .*?)</code>", page)
+    assert commands
+    for command in commands:
+        words = shlex.split(command)
+        assert words[:2] + words[3:4] == ["holdfast", "show", "--session"]
+        assert len(words) == 5
+        assert words[4].startswith(f"{name}#")
+
+
+def test_a_window_without_room_names_the_options(cli: Cli) -> None:
+    for command in ("evaluate", "simulate"):
+        done = cli(command, "work", "--window", "16k")
+        assert done.status == 3
+        assert "18,000" in done.err
+        assert "`--static N`" in done.err
+        assert "`--window N`" in done.err
 
 
 @pytest.mark.files_only("the command reads any store by the port")

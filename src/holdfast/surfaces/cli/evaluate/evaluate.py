@@ -25,13 +25,11 @@ from holdfast.engine.simulation.policies import (
 )
 from holdfast.engine.simulation.policy_files import read_policy
 from holdfast.engine.simulation.sessions import RecordedCuts, SessionReplay
-from holdfast.engine.simulation.simulate import STATIC_TOKENS
 from holdfast.errors import BadSetting, UsageError
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
-from holdfast.surfaces.cli.conversations import add_format, add_window, conversations
+from holdfast.surfaces.cli.conversations import add_format, add_reserved, add_window, conversations
 from holdfast.surfaces.cli.evaluate.page import evaluation_page
-from holdfast.surfaces.cli.sizes import size
 from holdfast.surfaces.formatting import count
 
 if TYPE_CHECKING:
@@ -72,14 +70,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         default="holdfast",
         help="a TOML or JSON file with thresholds, or a name: " + ", ".join(_NAMED),
     )
-    parser.add_argument(
-        "--static",
-        type=size,
-        default=STATIC_TOKENS,
-        metavar="N",
-        help=f"tokens of the system prompt and tools ({STATIC_TOKENS:,})",
-    )
-    parser.add_argument("--output", type=size, metavar="N", help="tokens to reserve for each reply")
+    add_reserved(parser)
     parser.add_argument("--baseline", metavar="FILE", help="fail where it is worse than this")
     parser.add_argument("--save-baseline", metavar="FILE", help="write a baseline for later")
     parser.add_argument(

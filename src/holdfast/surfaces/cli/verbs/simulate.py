@@ -17,7 +17,7 @@ from holdfast.engine.simulation.policies import (
     Plays,
     TrimTokens,
 )
-from holdfast.engine.simulation.simulate import STATIC_TOKENS, Run, simulate
+from holdfast.engine.simulation.simulate import Run, simulate
 from holdfast.engine.simulation.transcripts import Transcript
 from holdfast.errors import UsageError
 from holdfast.providers.known_models.lookup import default_price, price_of
@@ -27,11 +27,11 @@ from holdfast.surfaces.cli.app import App, Verb
 from holdfast.surfaces.cli.conversations import (
     Conversation,
     add_format,
+    add_reserved,
     add_window,
     conversations,
 )
 from holdfast.surfaces.cli.inspect.policy_page import policy_page
-from holdfast.surfaces.cli.sizes import size
 from holdfast.surfaces.formatting import bar, count
 
 if TYPE_CHECKING:
@@ -65,14 +65,7 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--turns", type=int, default=20, metavar="N", help="turns that `last` keeps (20)"
     )
-    parser.add_argument(
-        "--static",
-        type=size,
-        default=STATIC_TOKENS,
-        metavar="N",
-        help=f"tokens of the system prompt and tools ({STATIC_TOKENS:,})",
-    )
-    parser.add_argument("--output", type=size, metavar="N", help="tokens to reserve for each reply")
+    add_reserved(parser)
     parser.add_argument("--html", metavar="FILE", help="write a page that compares the policies")
     parser.add_argument(
         "--cache",
