@@ -28,6 +28,7 @@ SLOW_FILES = (
     "engine/memory/test_vectors.py",
     "engine/session/test_local_weights.py",
     "engine/proxy/test_fitting.py",
+    "engine/proxy/test_real_prefixes.py",
     "engine/session/test_real_*.py",
     "engine/test_every_prefix.py",
     "importers/common/test_harness.py",

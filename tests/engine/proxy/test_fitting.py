@@ -9,54 +9,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from tests.engine.proxy.conversations import DIALECTS, Client, exchange
-from tests.shared_data import need_data
-from tests.support.runs import sample
+from tests.engine.proxy.real_requests import items_of, tokens_of
 
-from holdfast import importers
-from holdfast.core.limits import WINDOW_FLOOR_TOKENS
-from holdfast.core.models.dialects import target
-from holdfast.core.models.messages import read_tools
-from holdfast.core.models.window import Window
-from holdfast.core.projection.project import project
-from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.request import ClientRequest
-from holdfast.engine.session.prepare import cache_for
-from holdfast.errors import HoldfastError
-from holdfast.providers.requests import render, validate
 from holdfast.stores.in_memory import MemoryStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from holdfast.core.log.records import Json, Record
+    from holdfast.core.log.records import Json
     from holdfast.core.models.catalog import DialectName
-    from holdfast.core.models.dialects import Target
 
-ENDLESS = Window(10**9)
 pytestmark = pytest.mark.files_only("it makes its own stores, and asks none for more than a log")
-MODELS = {"anthropic": "claude-opus-4-5", "openai-chat": "gpt-4o", "openai-responses": "gpt-4o"}
-RECORDS_MAX = 300
-"""Of one transcript: a client's request for each prefix of more would take minutes to make."""
 _numbers = count(1)
-
-
-def aim(dialect: DialectName) -> Target:
-    return target(dialect, provider=dialect.partition("-")[0], model=MODELS[dialect])
-
-
-def tokens_of(body: Json, dialect: DialectName) -> int:
-    """The size of a request, read back by the importers and not by the proxy."""
-    found = importers.read(json.dumps(body).encode(), "body.json")[0]
-    asked = ProjectionRequest(
-        found.records,
-        ENDLESS,
-        aim(dialect),
-        system=found.system,
-        tools=read_tools(body.get("tools")),
-        pressure="hold",
-    )
-    return project(asked, cache_for(aim(dialect))).tokens.total
 
 
 def begin(
@@ -70,85 +34,6 @@ def begin(
     )
     begun = keeper.begin(request)
     return data, begun.body, begun
-
-
-def items_of(body: Json) -> list[Any]:
-    found = body.get("messages", body.get("input"))
-    assert isinstance(found, list)
-    return found
-
-
-# Real transcripts
-
-
-def transcripts() -> list[tuple[str, list[Record]]]:
-    folder = need_data()
-    files = sorted(path for path in folder.glob("*/**/*") if path.is_file())
-    chosen = sample(files, share=0.02, name=str, kind=lambda path: path.parent)
-    return [(path.name, records) for path in chosen for records in _read(path)]
-
-
-def _read(path: Path) -> list[list[Record]]:
-    if path.stat().st_size > 3_000_000:
-        return []
-    try:
-        found = importers.read(path.read_bytes(), path.name)
-    except HoldfastError:
-        return []
-    return [session.records[:RECORDS_MAX] for session in found[:1] if len(session.records) > 8]
-
-
-def test_requests_of_real_agents_pass_or_are_cut_to_a_valid_request() -> None:
-    """As they are, they pass byte for byte. At a quarter of its size as the window, 16,000 tokens
-    at least, each is valid, fits, and has its newest message whole."""
-    checked = 0
-    for number, (name, records) in enumerate(transcripts()[:24]):
-        dialect = DIALECTS[number % len(DIALECTS)]
-        end = len(records) - number % 3
-        try:
-            plan = project(ProjectionRequest(records[:end], ENDLESS, aim(dialect)))
-        except HoldfastError:
-            continue
-        body = render(plan.prompt, aim(dialect))
-        items = items_of(body)
-        total = tokens_of(body, dialect)
-        for mode in ("observe", "guard"):
-            data, sent, _ = begin(body, dialect, 10**7, mode=mode)
-            assert sent == data, name
-        window = max(WINDOW_FLOOR_TOKENS, total // 4)
-        if total < 1.2 * window or not items:
-            continue
-        data, sent, begun = begin(body, dialect, window)
-        cut = json.loads(sent)
-        newest = _newest_bytes(items) // 2  # more tokens than it can have
-        if sent == data:
-            assert newest > window // 4, name  # one message that alone does not fit
-            continue
-        checked += 1
-        assert validate(cut, aim(dialect)) == [], name
-        assert tokens_of(cut, dialect) <= window, name
-        assert {**cut, _field(cut): 0} == {**body, _field(body): 0}, name
-        if newest < window // 4:
-            assert items_of(cut)[-1] == items[-1], name
-        assert begun.headers()["x-holdfast-action"] == "projected"
-    assert checked >= 2
-
-
-def _newest_bytes(items: list[Any]) -> int:
-    """The size of everything since the model last said something."""
-    size = 0
-    for item in reversed(items):
-        if item.get("role") == "assistant" or item.get("type") == "function_call":
-            break
-        size += len(json.dumps(item))
-    return size
-
-
-def _field(body: Json) -> str:
-    return "messages" if "messages" in body else "input"
-
-
-# The shape of what stays
 
 
 def long(dialect: DialectName, steps: int = 30) -> Client:
