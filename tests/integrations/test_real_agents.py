@@ -521,7 +521,7 @@ class ProxyProcess:
         self._process.communicate()
 
 
-@pytest.mark.parametrize(("name", "limit"), [("codex", 40_000)])
+@pytest.mark.parametrize(("name", "limit"), [("codex", 40_000), ("claude", 60_000)])
 def test_a_real_agent_through_the_proxy(tmp_path: Path, name: str, limit: int) -> None:
     """60 tool calls, refusals for size, a kill of the proxy and a resume: all of it in one log."""
     program = needs(name)

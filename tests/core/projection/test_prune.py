@@ -191,6 +191,18 @@ def test_shortened_parts_are_within_their_share(keep: int) -> None:
     assert chars_of(shown) <= max(keep, 0) + 600
 
 
+@given(st.lists(st.integers(1, 4_000), min_size=1, max_size=8), st.integers(0, 5_000))
+def test_a_short_text_beside_long_ones_stays_whole(lengths: list[int], keep: int) -> None:
+    """Agents put pages of their own in front of the words of a person, in one message."""
+    texts = [chr(ord("a") + place) * length for place, length in enumerate(lengths)]
+    part = MessagePart("u1", "user", "user", tuple(map(Text, texts)))
+    shown = [block.text for block in shorten(part, keep).blocks if isinstance(block, Text)]
+    assert [text for text in texts if len(text) <= keep // len(texts)] == [
+        text for text in shown if text in texts and len(text) <= keep // len(texts)
+    ]
+    assert sum(map(len, shown)) <= max(keep, 1)
+
+
 def conversation(*results: str, name: str = "read") -> list[Record]:
     records: list[Record] = [User(content="go")]
     for number, text in enumerate(results):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import msgspec
 
+from holdfast.core.extract.fair_share import fair_share
 from holdfast.core.extract.names import mentions
 from holdfast.core.limits import (
     CLEAR_KEEP_ERROR_CHARS,
@@ -106,14 +107,18 @@ def _clear_block(block: Block, record: str) -> Block:
 
 
 def shorten(part: MessagePart, keep: int) -> MessagePart:
-    """A part with at most `keep` characters of text, shared among its blocks by their length.
+    """A part with at most `keep` characters of text. Short blocks stay whole, and the long ones get
+    the same room: a program's pages beside a person's line must not cost the line.
 
     Thinking and images cannot be shortened: they give way to a note, or to nothing. Notes count as
     text, so that a message of a thousand images becomes as short as any other.
     """
-    total = sum(map(_length, part.blocks))
-    share = min(1.0, keep / total) if total else 1.0
-    blocks = [_shorten_block(block, share, part.record) for block in part.blocks]
+    lengths = [_length(block) for block in part.blocks]
+    cap = fair_share(lengths, keep)
+    blocks = [
+        _shorten_block(block, min(1.0, cap / (length or 1)), part.record)
+        for block, length in zip(part.blocks, lengths, strict=True)
+    ]
     kept = tuple(block for block in blocks if block is not None)
     kept = _join_texts(kept, keep, part.record)
     return msgspec.structs.replace(part, blocks=kept or (Text("…"),))
