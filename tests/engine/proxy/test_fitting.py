@@ -167,3 +167,22 @@ def test_cuts_survive_a_client_that_compacts_by_itself() -> None:
     begun = keeper.begin(request)
     assert begun.body == request.data
     assert begun.headers()["x-holdfast-session"] == first.headers()["x-holdfast-session"]
+
+
+def test_a_reply_that_is_too_long_beside_a_cut_request_gives_way_first() -> None:
+    """The client asks for a long reply with every request. Where that is what does not fit, the
+    reply gets shorter; the messages, cut once already, stay."""
+    client = long("anthropic", 70)
+    body = {**json.loads(client.request().data), "max_tokens": 32_000}
+    _, sent, begun = begin(body, "anthropic", 60_000)
+    assert sent != json.dumps(body).encode()
+    cut = json.loads(sent)
+    said = (
+        "input length and `max_tokens` exceed context limit: 39360 + 32000 > 60000, decrease "
+        "input length or `max_tokens` and try again"
+    )
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": said}}
+    assert begun.refuse(400, {}, json.dumps(error).encode())
+    again = json.loads(begun.body)
+    assert again["messages"] == cut["messages"]
+    assert 20_000 <= again["max_tokens"] <= 60_000 - 39_360

@@ -77,6 +77,8 @@ class Fitting:
         target: Target,
     ) -> None:
         self.body = request.data
+        self._json = request.body
+        """The body as JSON."""
         self._keeper = keeper
         self._request = request
         self._session = session
@@ -138,7 +140,7 @@ class Fitting:
         """Answer a refusal with a smaller request; the record that the reply follows then, or None
         where the refusal is the client's to see."""
         self._read_path(after)
-        refused = self._sent or msgspec.structs.replace(self._whole(), window=self.window)
+        refused = self._refused()
         found = remedy(failure, refused, self._bounds, self._tries, _OPTIONS)
         if found.step not in _SIZE_STEPS:
             return None
@@ -146,11 +148,12 @@ class Fitting:
         self._bounds, self._tries = found.bounds, Tries(recoveries=done)
         if found.learned is not None:
             self._stated.add(found.learned)
-        if found.step == "lower-output" and self._sent is None:
+        if found.step == "lower-output":
             tokens = found.bounds.output or 1
-            body = limit_reply(self._request.body, self._request.output_field, tokens)
+            body = limit_reply(self._json, self._request.output_field, tokens)
             if _breaks_nothing_new(body, self._request.body, self._target):
-                self.body, self._note = msgspec.json.encode(body), found.detail
+                self._send(body)
+                self._note = found.detail
                 return after
             self._bounds = _usual_reply(found.bounds, failure, refused)
         try:
@@ -160,6 +163,16 @@ class Fitting:
         if not is_smaller(plan, refused):
             return None
         return self._use(plan, after)
+
+    def _refused(self) -> Plan:
+        """The request that was sent last, with the reply that it asked for: a plan itself reserves
+        no more than its share of the window."""
+        sent = self._sent or msgspec.structs.replace(self._whole(), window=self.window)
+        asked = self._json.get(self._request.output_field)
+        if self._sent is None or not isinstance(asked, int):
+            return sent
+        prompt = msgspec.structs.replace(sent.prompt, output_tokens=asked)
+        return msgspec.structs.replace(sent, prompt=prompt)
 
     def window_records(self, reply: Record) -> list[Record]:
         """The record of a window that a refusal stated and a reply then confirmed."""
@@ -250,8 +263,12 @@ class Fitting:
         if body == request.body or not _breaks_nothing_new(body, request.body, self._target):
             return None
         after = self._session.append(list(plan.decisions), after)
-        self.body, self._sent = msgspec.json.encode(body), plan
+        self._sent = plan
+        self._send(body)
         return after
+
+    def _send(self, body: Json) -> None:
+        self.body, self._json = msgspec.json.encode(body), body
 
 
 def _has_newest(plan: Plan, path: Sequence[Record]) -> bool:
