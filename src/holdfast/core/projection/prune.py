@@ -113,12 +113,8 @@ def shorten(part: MessagePart, keep: int) -> MessagePart:
     Thinking and images cannot be shortened: they give way to a note, or to nothing. Notes count as
     text, so that a message of a thousand images becomes as short as any other.
     """
-    lengths = [_length(block) for block in part.blocks]
-    cap = fair_share(lengths, keep)
-    blocks = [
-        _shorten_block(block, min(1.0, cap / (length or 1)), part.record)
-        for block, length in zip(part.blocks, lengths, strict=True)
-    ]
+    cap = fair_share([_length(block) for block in part.blocks], keep)
+    blocks = (_shorten_block(block, cap, part.record) for block in part.blocks)
     kept = tuple(block for block in blocks if block is not None)
     kept = _join_texts(kept, keep, part.record)
     return msgspec.structs.replace(part, blocks=kept or (Text("…"),))
@@ -163,17 +159,16 @@ def _join_texts(blocks: tuple[Block, ...], keep: int, record: str) -> tuple[Bloc
     return (*first, *(block for block in blocks if type(block) is not Text))
 
 
-def _shorten_block(block: Block, share: float, record: str) -> Block | None:
+def _shorten_block(block: Block, cap: int, record: str) -> Block | None:
     match block:
         case Text(text):
-            shorter = cut(text, int(len(text) * share), marker=name_record(record)).text
+            shorter = cut(text, cap, marker=name_record(record)).text
             return Text(shorter) if shorter.strip() else None
         case ToolCall(arguments=arguments):
-            return msgspec.structs.replace(
-                block, arguments=_shorten_arguments(arguments, share, record)
-            )
+            shorter_call = _shorten_arguments(arguments, cap, record)
+            return msgspec.structs.replace(block, arguments=shorter_call)
         case ToolAnswer():
-            return _trim_answer(block, int(_length(block) * share), record)
+            return _trim_answer(block, min(cap, _length(block)), record)
         case Image():
             return Text(_image_note(block, record))
         case Thinking():
@@ -184,12 +179,12 @@ def _shorten_block(block: Block, share: float, record: str) -> Block | None:
             assert_never(block)
 
 
-def _shorten_arguments(arguments: Any, share: float, record: str) -> Any:
+def _shorten_arguments(arguments: Any, cap: int, record: str) -> Any:
     """Arguments with shorter texts, or a note where that is not enough: long lists, many names."""
     chars = len(msgspec.json.encode(scrub_deep(arguments)))
-    cap = max(_ARGUMENTS_CHARS_MIN, int(2 * share * chars))
-    shorter = _shorten_value(arguments, share, record)
-    if share >= 1.0 or len(msgspec.json.encode(scrub_deep(shorter))) <= cap:
+    shorter = _shorten_value(arguments, min(1.0, cap / chars), record)
+    most = max(_ARGUMENTS_CHARS_MIN, 2 * cap)
+    if cap >= chars or len(msgspec.json.encode(scrub_deep(shorter))) <= most:
         return shorter
     return {"left_out": f"[{chars:,} characters of arguments: record {record} has them]"}
 
