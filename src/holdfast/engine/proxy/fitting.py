@@ -231,18 +231,11 @@ class Fitting:
             system=request.system,
             tools=request.tools,
             output_tokens=min(output, bounds.output or output),
-            prompt_cache=self._prompt_cache(),
+            prompt_cache=_prompt_cache(self._path),
             floor=min(WINDOW_FLOOR_TOKENS, window.tokens),
             at_most=bounds.at_most,
             pressure=pressure,
         )
-
-    def _prompt_cache(self) -> PromptCache:
-        replies = (record for record in reversed(self._path) if isinstance(record, Assistant))
-        last = next(replies, None)
-        newest = self._path[-1].ts if self._path else 0.0
-        idle = None if last is None or not newest else max(0.0, newest - last.ts)
-        return PromptCache(idle_seconds=idle)
 
     def _project(self, pressure: Pressure) -> Plan:
         return project(self._projection(pressure), cache_for(self._target))
@@ -269,6 +262,15 @@ class Fitting:
 
     def _send(self, body: Json) -> None:
         self.body, self._json = msgspec.json.encode(body), body
+
+
+def _prompt_cache(path: Sequence[Record]) -> PromptCache:
+    """The provider's cache, by the time between the last reply and the newest message."""
+    replies = (record for record in reversed(path) if isinstance(record, Assistant))
+    last = next(replies, None)
+    newest = path[-1].ts if path else 0.0
+    idle = None if last is None or not newest else max(0.0, newest - last.ts)
+    return PromptCache(idle_seconds=idle)
 
 
 def _has_newest(plan: Plan, path: Sequence[Record]) -> bool:
