@@ -140,7 +140,7 @@ class Fitting:
         """Answer a refusal with a smaller request; the record that the reply follows then, or None
         where the refusal is the client's to see."""
         self._read_path(after)
-        refused = self._refused()
+        refused = self._last_request()
         found = remedy(failure, refused, self._bounds, self._tries, _OPTIONS)
         if found.step not in _SIZE_STEPS:
             return None
@@ -164,7 +164,7 @@ class Fitting:
             return None
         return self._use(plan, after)
 
-    def _refused(self) -> Plan:
+    def _last_request(self) -> Plan:
         """The request that was sent last, with the reply that it asked for: a plan itself reserves
         no more than its share of the window."""
         sent = self._sent or msgspec.structs.replace(self._whole(), window=self.window)
