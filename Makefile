@@ -21,7 +21,7 @@ NODE := .tools/node/.stamp
 # the package and the SDKs again, which was a third of the test run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help node clients peers pyright package api demo demo-postgres recording quick sample test check format nightly bench coverage mutants promises lock clean
+.PHONY: help node clients peers pyright package api demo demo-postgres recording quick sample test check format nightly bench coverage mutants promises site site-check lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -145,6 +145,18 @@ bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp
 	@$(UV) pip install --quiet --python .venv-bench-history/bin/python -e '.[secrets]' -r $<
 	@touch $@
 
+# Its own environment: the generator is no part of what the tests of the package need.
+.venv-site/.stamp: requirements-site.lock | $(UV)
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-site
+	@$(UV) pip install --quiet --python .venv-site/bin/python --require-hashes -r $<
+	@touch $@
+
+site: .venv-site/.stamp $(VENV)/.stamp ## Build the docs site into build/site; a link that leads nowhere fails
+	@$(BIN)/python -m scripts.site.build
+
+site-check: .venv-site/.stamp $(VENV)/.stamp ## Look at the docs site in a browser: requests, search, access, width
+	@HOLDFAST_TESTS=nightly $(BIN)/python -m pytest tests/test_site.py -m 'nightly or not nightly' -n 0 -rs --timeout 900
+
 $(VENV)/.mutmut: $(VENV)/.stamp
 	@$(UV) pip install --quiet --python $(BIN)/python 'mutmut>=3.8,<3.9'
 	@touch $@
@@ -158,6 +170,8 @@ promises: $(VENV)/.stamp ## Break each promise once, and see its test fail
 lock: | $(UV) ## Pin the versions that the tests run with
 	@$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	  --no-annotate --python-version 3.11 --extra dev pyproject.toml -o requirements.lock
+	@echo 'zensical>=0.0.73' | $(UV) pip compile --quiet --universal --generate-hashes \
+	  --no-emit-index-url --no-annotate --python-version 3.11 - -o requirements-site.lock
 
 clean: ## Remove what was set up
-	rm -rf mutants .venv .venv-* .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build mutants .venv .venv-* .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis

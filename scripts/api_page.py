@@ -77,7 +77,7 @@ def _section(module: str) -> str:
 def _describe(module: ModuleType, name: str) -> str:
     value = getattr(module, name)
     text = own_doc(value) if inspect.isclass(value) or inspect.isroutine(value) else ""
-    return _first_paragraph(text or _stated_doc(module, name)).replace("|", "\\|")
+    return _first_paragraph(text or stated_doc(module, name)).replace("|", "\\|")
 
 
 def own_doc(value: object) -> str:
@@ -90,11 +90,11 @@ def _first_paragraph(text: str) -> str:
     return " ".join(text.split("\n\n")[0].split())
 
 
-def _stated_doc(module: ModuleType, name: str) -> str:
+def stated_doc(module: ModuleType, name: str) -> str:
     """Return the string under an assignment, in the module that a name comes from."""
     docs = _docs_in(inspect.getsourcefile(module) or "")
     home = next((inner for inner, imported in _imports(module) if imported == name), None)
-    return docs.get(name) or (_stated_doc(importlib.import_module(home), name) if home else "")
+    return docs.get(name) or (stated_doc(importlib.import_module(home), name) if home else "")
 
 
 def _imports(module: ModuleType) -> list[tuple[str, str]]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 from scripts.console_screenshots import CHROMIUM, open_browser, serve_demo
+from tests.support.browsers import serious_faults
 from tests.support.cli import run_in_process
-from tests.support.node_programs import package_file
 from tests.support.planted import PLANTED, planted_session
 from tests.support.runs import is_whole, sample
 from tests.surfaces.console.proxies import CuttingProxy
@@ -127,18 +127,6 @@ def test_no_page_has_a_serious_fault_of_access(page: Page) -> None:
             page.goto(path)
             faults[scheme, path] = serious_faults(page)
     assert {where: found for where, found in faults.items() if found} == {}
-
-
-def serious_faults(page: Page) -> list[Any]:
-    """Return what axe-core finds serious in the page that is open."""
-    script = package_file("axe-core/axe.min.js").read_text("utf-8")
-    page.evaluate(script)  # by the debugger, which no content policy binds
-    found = page.evaluate("axe.run({resultTypes: ['violations']})")
-    return [
-        (fault["id"], [node["html"][:200] for node in fault["nodes"]][:3])
-        for fault in found["violations"]
-        if fault["impact"] in ("serious", "critical")
-    ]
 
 
 def test_no_written_page_has_a_serious_fault_of_access(
