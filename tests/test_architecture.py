@@ -253,7 +253,7 @@ def modules_in(package: Path) -> dict[str, Module]:
 
 def imports_of(module: Module, known: dict[str, Module]) -> Iterator[tuple[str, int]]:
     """(name, line) of every module that a module imports, wherever in it that stands."""
-    for node in house.nodes_of(module.tree):
+    for node in _nodes_with_imports(module.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno
@@ -262,8 +262,23 @@ def imports_of(module: Module, known: dict[str, Module]) -> Iterator[tuple[str, 
             for alias in node.names:
                 inner = f"{base}.{alias.name}"
                 yield (inner if inner in known else base), node.lineno
-        elif isinstance(node, ast.Constant) and node.value in known and node.value != "holdfast":
+        elif node.value in known and node.value != "holdfast":
             yield node.value, node.lineno  # a table of modules to load later
+
+
+@cache
+def _nodes_with_imports(tree: ast.AST) -> list[ast.Import | ast.ImportFrom | ast.Constant]:
+    """Return imports, and texts that may be the name of a module."""
+    return [
+        node
+        for node in house.nodes_of(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        or (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and node.value.startswith("holdfast")
+        )
+    ]
 
 
 def _absolute(module: Module, node: ast.ImportFrom) -> str:

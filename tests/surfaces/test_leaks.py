@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scripts import house
 from tests.core.secrets.planted_secrets import ALNUM, made
 from tests.support.planted import DECISION, INSTRUCTION, PATH, PLANTED, TASK, planted_session
 from tests.support.runs import sample
@@ -468,7 +469,7 @@ def test_only_the_outputs_write(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _writes(path: Path) -> Iterator[int]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in house.nodes_of(house.parse(path)):
         if not isinstance(node, ast.Call):
             continue
         called = ast.unparse(node.func)

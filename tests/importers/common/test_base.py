@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -54,14 +55,17 @@ def test_packed_file_that_ends_early_is_read_as_far_as_it_goes() -> None:
 
 def test_damage_inside_a_packed_file_costs_only_what_follows() -> None:
     """The pieces before it are there, as far as they were whole lines."""
-    many = jsonl(*(claude_user(f"u{n}", f"u{n - 1}", f"{n} {n * n * 7919}") for n in range(30_000)))
+    noise = Random(1)
+    many = jsonl(
+        *(claude_user(f"u{n}", f"u{n - 1}", noise.randbytes(1_000).hex()) for n in range(400))
+    )
     packed = bytearray(gzip.compress(many))
     assert len(packed) > 300_000
     packed[200_000:200_400] = b"\xff" * 400
 
     found = only(bytes(packed))
 
-    assert 0 < len(found.records) < 30_000
+    assert 0 < len(found.records) < 400
     assert skipped(found)["damaged gzip data"] == 1
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from scripts import house
 from tests.support.cli import run_in_process
 
 import holdfast
@@ -138,7 +139,7 @@ def test_verbose_writes_the_log_of_the_library(capfd: pytest.CaptureFixture[str]
 def hints() -> Iterator[tuple[str, str]]:
     """Yield (module, text) for every hint in the source."""
     for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in house.nodes_of(house.parse(path)):
             given: ast.expr | None = None
             if (isinstance(node, ast.keyword) and node.arg == "hint") or (
                 isinstance(node, ast.Assign) and "hint" in ast.unparse(node.targets[0])
@@ -176,7 +177,7 @@ def test_every_hint_names_an_option_that_its_command_has() -> None:
 def quoted_by_hand() -> Iterator[tuple[str, int]]:
     """Yield (module, line) of texts with a command of ours and a value between quotes."""
     for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in house.nodes_of(house.parse(path)):
             if not isinstance(node, ast.JoinedStr):
                 continue
             said = ""
