@@ -82,8 +82,9 @@ format: $(VENV)/.stamp ## Format and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-api: $(VENV)/.stamp ## Write docs/api.md from the docstrings
+api: $(VENV)/.stamp ## Write docs/api.md and the pages of settings, records, events and errors from the source
 	@$(BIN)/python scripts/api_page.py
+	@$(BIN)/python scripts/reference_pages.py
 
 clients: $(VENV)/.stamp ## Run the real agents (needs Node.js, installs about 2 GB) against a provider here
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-clients

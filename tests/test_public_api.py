@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from scripts import reference_pages
 from scripts.api_page import MODULES, PAGE, page, public_names, undocumented
 
 import holdfast
@@ -108,9 +109,10 @@ def test_every_public_name_can_be_had(module: str) -> None:
 
 
 def test_every_public_name_is_documented() -> None:
-    """Each public name has a docstring of its own, and the reference page is up to date."""
+    """Each public name has a docstring of its own, and the reference pages are up to date."""
     assert undocumented() == []
     assert PAGE.read_text("utf-8") == page(), "run `make api`"
+    assert reference_pages.outdated() == [], "run `make api`"
 
 
 def test_root_stays_small() -> None:

@@ -148,7 +148,7 @@ def pages() -> dict[str, str]:
     staged["api.md"] = link_names(staged["api.md"])
     for path in sorted(ROOT.glob("examples/*.py")):
         staged[f"examples/{path.stem}.md"] = example_page(path)
-    return staged | {f"reference/{name}.md": module_page(name) for name in MODULES}
+    return staged | {f"reference/{name}.md": plain(module_page(name)) for name in MODULES}
 
 
 def example_page(path: Path) -> str:

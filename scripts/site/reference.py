@@ -1,4 +1,4 @@
-"""Write the reference of a public module from signatures and docstrings, as a Markdown page."""
+"""The reference of a public module, from signatures and docstrings, as a Markdown page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scripts.api_page import own_doc, public_names, stated_doc
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 WIDTH = 88
 """A signature that is longer has a line for each parameter."""
+
+_ANNOTATED = re.compile(r"Annotated\[([^,\]]+), [^\]]*\]")
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -45,29 +47,56 @@ def _class_entry(cls: type) -> list[str]:
     bases = [base.__name__ for base in cls.__bases__ if base.__module__.startswith("holdfast")]
     head = f"class {cls.__name__}({', '.join(bases)})" if bases else f"class {cls.__name__}"
     parts = [_code(head), _prose(own_doc(cls))]
-    if fields := _fields(cls):
-        rows = [f"| `{name}` | `{kind}` | {text} |" for name, kind, text in fields]
-        parts.append("\n".join(["| field | type | |", "|---|---|---|", *rows]))
+    if fields := fields_of(cls):
+        parts.append(field_table(fields))
     for name, function in _methods(cls):
         parts += [f"### `{cls.__name__}.{name}`", _code(signature_of(function))]
         parts.append(_prose(inspect.cleandoc(function.__doc__ or "")))
     return parts
 
 
-def _fields(cls: type) -> list[tuple[str, str, str]]:
-    """Return (name, type, text) for the annotated public fields of a class and its bases."""
-    found: dict[str, tuple[str, str, str]] = {}
+class Field(NamedTuple):
+    """A field of a class, as its source declares it."""
+
+    name: str
+    kind: str
+    default: str
+    words: str
+
+
+def fields_of(cls: type) -> list[Field]:
+    """Return the annotated public fields of a class and of its bases."""
+    found: dict[str, Field] = {}
     for owner in reversed(_ours(cls)):
         for node, after in pairwise([*_class_body(owner), ast.Pass()]):
             match node, after:
-                case ast.AnnAssign(target=ast.Name(id=name), annotation=kind), _ if name[0] != "_":
+                case ast.AnnAssign(target=ast.Name(id=name), value=value), _ if name[0] != "_":
                     words = ""
                     if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
                         words = " ".join(str(after.value.value).split())
-                    found[name] = (name, ast.unparse(kind), _escape(words).replace("|", "\\|"))
+                    default = ast.unparse(value) if value else ""
+                    kind = _ANNOTATED.sub(r"\1", ast.unparse(node.annotation))
+                    found[name] = Field(name, kind, default, words)
                 case _:  # methods, docstrings and private fields
                     pass
     return list(found.values())
+
+
+def field_table(fields: list[Field]) -> str:
+    """Return fields as a table of Markdown."""
+    rows = [
+        f"| `{field.name}` | {_cell(field.kind)} | {_cell(field.default)} | {_words(field.words)} |"
+        for field in fields
+    ]
+    return "\n".join(["| field | type | default | |", "|---|---|---|---|", *rows])
+
+
+def _cell(code: str) -> str:
+    return f"`{code}`".replace("|", "\\|") if code else ""
+
+
+def _words(text: str) -> str:
+    return _escape(text).replace("|", "\\|")
 
 
 def _methods(cls: type) -> list[tuple[str, object]]:
