@@ -163,8 +163,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     ),
     "integrations": (
         "common",
-        *("anthropic_memory", "claude_agent", "langchain", "langgraph", "openai_agents"),
-        *("opentelemetry", "pydantic_ai", "strands"),
+        *("anthropic_memory", "claude_agent", "google_adk", "langchain", "langgraph"),
+        *("openai_agents", "opentelemetry", "pydantic_ai", "strands"),
     ),
     "testing.conformance": (
         *("samples", "creating", "appending", "leasing", "reading", "branching", "compacting"),

@@ -45,6 +45,7 @@ class Integration(msgspec.Struct, frozen=True):
 _KNOWN: Final = (
     Integration("anthropic_memory", "anthropic", "2.8.0", "2.8.0"),
     Integration("claude_agent", "claude-agent-sdk", "0.2.182", "0.2.182"),
+    Integration("google_adk", "google-adk", "2.13.0", "2.13.0"),
     Integration("langchain", "langchain", "1.4.7", "1.4.7"),
     Integration("langgraph", "langgraph-checkpoint", "4.3.1", "4.3.1"),
     Integration("openai_agents", "openai-agents", "0.24.0", "0.24.0"),

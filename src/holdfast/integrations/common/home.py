@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -31,8 +32,9 @@ from holdfast.integrations.common.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from holdfast.core.log.records import Header
     from holdfast.ports import Clock, SessionStore
 
 Delete = Literal["trash", "erase"]
@@ -96,28 +98,53 @@ class PeerHome:
                 )
         return True
 
-    def ensure(self, name: PeerName, *, spawned_by: SessionKey | None = None) -> SessionKey:
+    def at(self, agent: str, owner: str) -> PeerHome:
+        """Return the same home for the sessions of another agent and owner."""
+        found = copy.copy(self)
+        found.store  # noqa: B018 - refuses a closed one
+        found.agent, found.owner, found._is_ours = agent, scrub(owner), False
+        return found
+
+    def ensure(
+        self, name: PeerName, *, label: str | None = None, spawned_by: SessionKey | None = None
+    ) -> SessionKey:
         """Return the key of the session with a name, which is made where there is none.
 
-        `spawned_by` is the session that it works for.
+        `label` is the name itself by default; `spawned_by` is the session that it works for.
         """
         key = self.key_for(name)
         if not self.exists(key):
-            text = " / ".join(name)
-            label = "" if text == key.session else cut(text, LABEL_CHARS_MAX, marker=ellipsis).text
-            header = new_header(
-                key,
-                now=self._clock(),
-                label=label,
-                owner=self.owner,
-                parent_session=None if spawned_by is None else str(spawned_by),
-                reason=None if spawned_by is None else "spawn",
-            )
-            header = msgspec.structs.replace(header, extra={NAME_FIELD: spell_name(name)})
             with suppress(SessionExists):  # made by another process a moment ago
-                self.store.create_log(key, [header])
+                self.create(name, label=label, spawned_by=spawned_by)
             check_owner(self.store, key, self.owner)
         return key
+
+    def create(
+        self,
+        name: PeerName,
+        *,
+        label: str | None = None,
+        spawned_by: SessionKey | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> Header:
+        """Make the session with a name, and return its header. Raises `SessionExists`.
+
+        `label` is the name itself by default; `extra` are more fields of the header.
+        """
+        key = self.key_for(name)
+        text = " / ".join(name) if label is None else label
+        header = new_header(
+            key,
+            now=self._clock(),
+            label="" if text == key.session else cut(text, LABEL_CHARS_MAX, marker=ellipsis).text,
+            owner=self.owner,
+            parent_session=None if spawned_by is None else str(spawned_by),
+            reason=None if spawned_by is None else "spawn",
+        )
+        more = {NAME_FIELD: spell_name(name), **(extra or {})}
+        header = msgspec.structs.replace(header, extra=more)
+        self.store.create_log(key, [header])
+        return header
 
     def names(self) -> Iterator[tuple[PeerName, SessionKey]]:
         """Yield the names of the owner's sessions that frameworks made, with their keys."""

@@ -338,7 +338,9 @@ def _part_blocks(part: Json) -> tuple[Block, ...]:
         return (msgspec.structs.replace(made, signature=signature),)
     if isinstance(answer, dict):
         said = as_dict(answer.get("response"))
-        text = as_text(said.get("output", said.get("error")))
+        told = said.get("output", said.get("error"))
+        is_text = isinstance(told, str) and len(said) == 1
+        text = as_text(told) if is_text else msgspec.json.encode(said).decode() if said else ""
         about = (as_text(answer.get("id")), (Text(text),), "error" in said)
         return (ToolAnswer(*about, name=as_text(answer.get("name"))),)
     if data:

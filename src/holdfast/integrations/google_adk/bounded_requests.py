@@ -1,0 +1,251 @@
+"""`BoundedRequests`: a plugin of ADK that keeps requests within a window."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.log.records import ToolResult, Unknown, encode
+from holdfast.core.models.dialects import target
+from holdfast.core.models.messages import Image, Text, Thinking, Tool, ToolAnswer, ToolCall
+from holdfast.engine.adapters import require
+from holdfast.errors import CannotFit
+from holdfast.importers.apis.gemini import carry_content
+from holdfast.importers.common.base import Draft
+from holdfast.integrations.common.bounded import TRIES_MAX, ListBounds, name_records, smaller_size
+from holdfast.integrations.google_adk.events import standard_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from holdfast.core.log.records import Record
+    from holdfast.core.models.messages import Block
+    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.project import Plan
+    from holdfast.core.projection.units import MessagePart
+    from holdfast.integrations.common.bounded import BoundedView
+
+_NAME: Final = "holdfast_bounded_requests"
+
+
+class PluginMethods:
+    """Keeps every request of an app within the model's window. A `BasePlugin` of ADK.
+
+        App(name="helper", root_agent=agent, plugins=[BoundedRequests(window=128_000)])
+
+    Contents that fit are passed on untouched; the session keeps all events. Others are shortened
+    or cut, a call always with its result, and a carry-over stands for what was cut. A request
+    that the provider refuses as too large is sent again, smaller, up to five times. `plan` is the
+    plan of the newest request.
+    """
+
+    def __init__(
+        self, model: str = "", *, window: int | None = None, policy: Policy | None = None
+    ) -> None:
+        super().__init__(_NAME)  # type: ignore[call-arg]
+        about = target("gemini", provider="google", model=model)
+        self._bounds = ListBounds(about, window=window, policy=policy)
+        self.plan: Plan | None = None
+
+    async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> Any:
+        """Put contents that fit into a request. Raises `CannotFit`."""
+        del callback_context
+        llm_request.contents = await asyncio.to_thread(self.fit, llm_request)
+
+    async def on_model_error_callback(
+        self, *, callback_context: Any, llm_request: Any, error: Exception
+    ) -> Any:
+        """Return the reply to a smaller request; None where the error is about something else."""
+        for _try in range(TRIES_MAX):
+            contents = await asyncio.to_thread(self._shrink, llm_request, error)
+            if contents is None:
+                return None
+            llm_request.contents = contents
+            try:
+                return await _ask_again(callback_context, llm_request)
+            except Exception as again:
+                error = again
+        return None
+
+    def fit(self, llm_request: Any, at_most: int | None = None) -> list[Any]:
+        """Return contents that fit: with `at_most`, into so many tokens for the whole request."""
+        contents: list[Any] = llm_request.contents
+        if not contents:
+            return []
+        found = list(_records(contents))
+        records = [record for record, _place, _parts in found]
+        named = name_records(records, [encode(record).decode() for record in records])
+        config = llm_request.config
+        view = self._bounds.fit(
+            named,
+            system=_system(config),
+            tools=_tools(config),
+            output_tokens=getattr(config, "max_output_tokens", None),
+            at_most=at_most,
+        )
+        self.plan = view.plan
+        if view.is_unchanged:
+            return contents
+        owners = [(place, parts) for _record, place, parts in found]
+        return _write(contents, [record.id for record in named], owners, view)
+
+    def _shrink(self, llm_request: Any, error: Exception) -> list[Any] | None:
+        """Return smaller contents; None where they would not help, or there are none."""
+        try:
+            self.fit(llm_request)  # for the size of what was refused
+            assert self.plan is not None
+            output = getattr(llm_request.config, "max_output_tokens", None) or 0
+            at_most = smaller_size(error, self.plan, output_tokens=output)
+            contents = None if at_most is None else self.fit(llm_request, at_most)
+        except CannotFit:
+            return None
+        return None if contents == llm_request.contents else contents
+
+
+@cache
+def plugin_class() -> type:
+    """Return `BoundedRequests`, made on first use."""
+    require("google_adk")
+    from google.adk.plugins.base_plugin import BasePlugin
+
+    return type(
+        "BoundedRequests",
+        (PluginMethods, BasePlugin),
+        {"__doc__": PluginMethods.__doc__, "__module__": "holdfast.integrations.google_adk"},
+    )
+
+
+async def _ask_again(callback_context: Any, llm_request: Any) -> Any:
+    """Return the reply of the agent's model to a request, whole."""
+    model = callback_context._invocation_context.agent.canonical_model
+    replies = model.generate_content_async(llm_request, stream=False)
+    return [reply async for reply in replies][-1]
+
+
+def _records(contents: Sequence[Any]) -> Iterator[tuple[Record, int, list[Any]]]:
+    """Yield the records of contents, each with the place of its content and its parts."""
+    draft = Draft()
+    for place, content in enumerate(contents):
+        begin = len(draft.records)
+        parts = list(content.parts or ())
+        spelled = [part.model_dump(mode="json", exclude_none=True) for part in parts]
+        carry_content(draft, content.role or "user", list(standard_parts(spelled)))
+        made = draft.records[begin:]
+        answers = [part for part in parts if part.function_response]
+        others = [part for part in parts if not part.function_response]
+        if not made:
+            yield Unknown(type="peer_item"), place, parts
+        for record in made:
+            yield record, place, [answers.pop(0)] if isinstance(record, ToolResult) else others
+
+
+def _write(
+    contents: Sequence[Any],
+    ids: Sequence[str],
+    owners: Sequence[tuple[int, list[Any]]],
+    view: BoundedView,
+) -> list[Any]:
+    from google.genai import types
+
+    sent = [made for unit in view.opening for part in unit.parts for made in _contents(part)]
+    kept: dict[int, list[Any]] = {}
+    after: dict[int, list[Any]] = {}
+    for name, (place, parts) in list(zip(ids, owners, strict=True))[view.start :]:
+        changed = view.changed.get(name)
+        if changed is not None:
+            parts = [made for part in changed for made in _parts(part.blocks, parts)]
+        kept.setdefault(place, []).extend(parts)
+        for part in view.added.get(name, ()):
+            after.setdefault(place, []).extend(_contents(part))
+    for place, parts in kept.items():
+        content = contents[place]
+        is_whole = len(parts) == len(content.parts or ()) and all(
+            made is part for made, part in zip(parts, content.parts, strict=True)
+        )
+        if parts:
+            sent.append(content if is_whole else types.Content(role=content.role, parts=parts))
+        sent += after.get(place, [])
+    return sent
+
+
+def _contents(part: MessagePart) -> list[Any]:
+    """Return the contents of a part of a view that no content of the request stands for."""
+    from google.genai import types
+
+    parts = _parts(part.blocks, [])
+    role = "model" if part.role == "assistant" else "user"
+    return [types.Content(role=role, parts=parts)] if parts else []
+
+
+def _parts(blocks: Sequence[Block], originals: Sequence[Any]) -> list[Any]:
+    """Return the parts of a content for blocks; what is as it was is the original itself."""
+    from google.genai import types
+
+    calls = [part for part in originals if part.function_call]
+    thoughts = [part for part in originals if part.thought]
+    media = [part for part in originals if part.inline_data or part.file_data]
+    answers = [part for part in originals if part.function_response]
+    made: list[Any] = []
+    for block in blocks:
+        match block:
+            case Text():
+                same = [part for part in originals if part.text == block.text and not part.thought]
+                made.append(same[0] if same else types.Part(text=block.text))
+            case ToolCall():
+                made.append(_call(block, calls.pop(0) if calls else None))
+            case ToolAnswer():
+                made.append(_answer(block, answers.pop(0) if answers else None))
+            case Thinking() if thoughts:
+                made.append(thoughts.pop(0))
+            case Image() if media:
+                made.append(media.pop(0))
+            case _:  # a part of a kind that only the provider knows goes with what was cut
+                pass
+    return made
+
+
+def _call(block: ToolCall, original: Any) -> Any:
+    from google.genai import types
+
+    if original is None:
+        call = types.FunctionCall(id=block.id, name=block.name, args=block.arguments)
+        return types.Part(function_call=call)
+    if original.function_call.args == block.arguments:
+        return original
+    call = original.function_call.model_copy(update={"args": block.arguments})
+    return original.model_copy(update={"function_call": call})
+
+
+def _answer(block: ToolAnswer, original: Any) -> Any:
+    from google.genai import types
+
+    text = "\n".join(piece.text for piece in block.content if isinstance(piece, Text))
+    said = {"error" if block.is_error else "result": text}
+    if original is None:
+        answer = types.FunctionResponse(id=block.call_id, name=block.name or "tool", response=said)
+        return types.Part(function_response=answer)
+    answer = original.function_response.model_copy(update={"response": said, "parts": None})
+    return original.model_copy(update={"function_response": answer})
+
+
+def _system(config: Any) -> str:
+    """Return the instructions of a request, as far as their size is concerned."""
+    given = getattr(config, "system_instruction", None)
+    if given is None or isinstance(given, str):
+        return given or ""
+    parts = getattr(given, "parts", None) or (given if isinstance(given, list) else [given])
+    return "\n".join(part if isinstance(part, str) else str(part.text or "") for part in parts)
+
+
+def _tools(config: Any) -> list[Tool]:
+    """Return the functions of a request, as far as their size is concerned."""
+    found = []
+    for tool in getattr(config, "tools", None) or ():
+        for declared in getattr(tool, "function_declarations", None) or ():
+            schema = declared.parameters_json_schema
+            if schema is None and declared.parameters is not None:
+                schema = declared.parameters.model_dump(mode="json", exclude_none=True)
+            about = schema if isinstance(schema, dict) else {}
+            found.append(Tool(declared.name or "", declared.description or "", about))
+    return found
