@@ -40,6 +40,7 @@ from holdfast.core.models.replies import Delta, Reply
 from holdfast.engine.session.async_session import AsyncSession
 from holdfast.engine.tool_values import ToolOutput
 from holdfast.errors import BadSetting, CallDenied, HoldfastWarning, ModelError, NoSuchSession
+from holdfast.providers.replies import keep_partial
 from holdfast.stores.jsonl.store import JsonlStore
 from holdfast.testing.scripted import ScriptedModel, calls
 
@@ -641,6 +642,50 @@ def test_a_cancelled_task_while_the_model_answers() -> None:
     bench.do(scenario())
     assert said(bench.records()) == [("user", "hello"), ("user", "again"), ("assistant", "next")]
     bench.close()
+
+
+@pytest.mark.parametrize("way", ["task", "session"])
+def test_what_had_come_is_kept_however_a_task_is_cancelled(way: str) -> None:
+    """Once or again, and whether the client needs a moment to close its stream or not."""
+
+    class Streaming:
+        target = ScriptedModel().target
+        window = ScriptedModel().window
+
+        def __init__(self, turns_to_close: int) -> None:
+            self.begun = asyncio.Event()
+            self._turns_to_close = turns_to_close
+
+        async def send(self, request: Any, on_delta: Any = None) -> Reply:
+            self.begun.set()
+            try:
+                await asyncio.sleep(600)
+            except BaseException as error:
+                for _ in range(self._turns_to_close):
+                    await asyncio.sleep(0.01)
+                keep_partial(error, Reply(content=[{"type": "text", "text": "as far as it came"}]))
+                raise
+            return Reply(content=[])
+
+    async def scenario(bench: Bench, times: int, turns_to_close: int) -> None:
+        model = Streaming(turns_to_close)
+        session = await AsyncSession.open("s", model=model, store=bench.store)
+        task = asyncio.create_task(session.say("hello"))
+        await model.begun.wait()
+        for _ in range(times):
+            task.cancel() if way == "task" else session.cancel()
+            await asyncio.sleep(0.005)
+        with pytest.raises(asyncio.CancelledError if way == "task" else Cancelled):
+            await task
+        await session.close()
+
+    for times in (1, 2, 3):
+        for turns_to_close in (0, 4):
+            bench = Bench("async")
+            bench.do(scenario(bench, times, turns_to_close))
+            kept = [("user", "hello"), ("assistant", "as far as it came")]
+            assert said(bench.records()) == kept, (times, turns_to_close)
+            bench.close()
 
 
 def test_a_cancelled_task_while_tools_run() -> None:

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = ParamSpec("P")
+_END_SECONDS: Final = 10.0
+"""A client closes its stream in far less; one that hangs must not hold a cancelled turn."""
 _INTERRUPTS: Final = (KeyboardInterrupt, asyncio.CancelledError)
 
 
@@ -207,10 +209,29 @@ class AwaitingDriver:
                     hint="use `Session`, or `async_model(…)`, or "
                     "`holdfast.providers.callables.as_async(model)`, which runs it in a thread",
                 )
-            answering = asyncio.wait_for(sent, call.deadline_seconds)
-            return await self._unless_cancelled(answering)
+            return await self._answer(sent, call.deadline_seconds)
         except Exception as error:
             return self._world.failed_call(error, call)
+
+    async def _answer(self, sent: Awaitable[Reply], seconds: float | None) -> Reply:
+        """Await a reply. Whatever ends the wait has the part of the reply that came: asyncio
+        raises an exception of its own for the one that the model had."""
+        left: list[BaseException] = []
+
+        async def answer() -> Reply:
+            try:
+                return await sent
+            except BaseException as error:
+                left.append(error)
+                raise
+
+        try:
+            return await self._unless_cancelled(asyncio.wait_for(answer(), seconds))
+        except BaseException as error:
+            partial = partial_of(left[0]) if left else None
+            if partial is not None:
+                keep_partial(error, partial)
+            raise
 
     def _start(self, calls: Sequence[ToolCall]) -> None:
         free = asyncio.Semaphore(TOOLS_AT_ONCE)
@@ -251,13 +272,8 @@ class AwaitingDriver:
         try:
             while not (await asyncio.wait([task], timeout=POLL_SECONDS))[0]:
                 await self._check()
-        except BaseException as error:
-            task.cancel()
-            await asyncio.wait([task])
-            left = task.exception() if not task.cancelled() else None
-            partial = partial_of(left) if left is not None else None
-            if partial is not None:
-                keep_partial(error, partial)
+        except BaseException:
+            await _end(task)
             raise
         return task.result()
 
@@ -287,6 +303,18 @@ class AwaitingDriver:
             if isinstance(answer, Deny):
                 denied = denied or answer
         return denied
+
+
+async def _end(task: asyncio.Future[Any]) -> None:
+    """Cancel a task and wait until it has ended, however often the one that waits is cancelled;
+    a task that does not end is left alone after some seconds."""
+    task.cancel()
+    until = time.monotonic() + _END_SECONDS
+    while not task.done() and (left := until - time.monotonic()) > 0:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([task], timeout=left)
+    if task.done() and not task.cancelled():
+        task.exception()  # else asyncio reports that nobody asked for it
 
 
 async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
