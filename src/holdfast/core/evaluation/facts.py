@@ -16,8 +16,17 @@ _ENDINGS: Final = (
     r"\.(?:go|py|md|[jt]sx?|jsonl?|ya?ml|toml|sh|txt|rs|html|css|sql|lock|mod|sum|exs?"
     r"|svelte|rb|c|h|cpp|java)"
 )
+_ADDRESS: Final = (
+    r"(?<![\w/.@+-])(?:"
+    r"(?!file:)[a-z][a-z0-9+-]{1,20}://[^\s\"'`<>()\[\]{}]++"
+    r"|(?:[\w-]{1,63}\.){1,4}(?:com|org|net|io|dev|ai|app|edu|gov|co)(?::\d{1,5})?/[^\s\"'`<>()\[\]{}]*+"
+    r")"
+)
+"""An address of the web, with or without its scheme: its path is no file."""
+_WEB: Final = lazy_pattern(_ADDRESS)
 _FACT: Final = lazy_pattern(
-    r"\b[0-9a-f]{7,40}\b"
+    rf"{_ADDRESS}"
+    r"|\b[0-9a-f]{7,40}\b"
     r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
     r"|\b\d{4,}\b"
     r"|(?:~|\.{1,2})?(?:/[\w.@+-]+)+"
@@ -38,13 +47,16 @@ _HASH: Final = lazy_pattern(r"[0-9a-f]{7,40}|[0-9a-f-]{36}")
 
 def facts_in(text: str) -> set[str]:
     """Paths, symbols, ids, numbers, and quoted strings, error messages among them."""
-    found = {match.group().strip(".") for match in _FACT.finditer(text)}
+    found = {match.group().strip(".").rstrip(",;:!?/") for match in _FACT.finditer(text)}
     found.update(match[match.lastindex or 0] for match in _QUOTED.finditer(text))
     return {fact for fact in found if len(fact) >= _FACT_CHARS_MIN}
 
 
 def fact_kind(fact: str) -> FactKind:
-    """Return `file` for a path, `name` for a symbol, else `value`: a number, id or quotation."""
+    """Return `file` for a path, `name` for a symbol, else `value`: a number, an id, an address of
+    the web or a quotation."""
+    if _WEB.fullmatch(f"{fact}/"):
+        return "value"
     if ("/" in fact and _PATH.fullmatch(fact)) or _FILE.fullmatch(fact):
         return "file"
     return "name" if _SYMBOL.fullmatch(fact) and not _HASH.fullmatch(fact) else "value"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import re
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.secrets.plain_reading import plain_reading
@@ -90,8 +92,22 @@ def document(title: str, body: str, maker: str) -> str:
         "<!doctype html>\n<html lang=en><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
         f"<title>{escape(title)}</title><style>{_STYLE}</style>"
-        f"<body><main>{body}</main><footer class=dim>Made by {maker}.</footer></body></html>\n"
+        f"<body><main>{_number_regions(body)}</main>"
+        f"<footer class=dim>Made by {maker}.</footer></body></html>\n"
     )
+
+
+def _number_regions(body: str) -> str:
+    """Return a body in which no two regions have the same label: screen readers list them."""
+    seen = Counter[str]()
+
+    def with_number(found: re.Match[str]) -> str:
+        seen[found[2]] += 1
+        number = f" ({seen[found[2]]})" if seen[found[2]] > 1 else ""
+        return f"{found[1]}{found[2]}{number}'"
+
+    # A text of a conversation is escaped, so it has no quotation mark that would match.
+    return re.sub(r"(role=region aria-label=')([^']*)'", with_number, body)
 
 
 def _report(report: InspectReport, place: int) -> str:
