@@ -177,3 +177,29 @@ def test_refusals_are_errors_of_the_sdk(store: SessionStore) -> None:
     repository.close()
     with pytest.raises(RuntimeError, match="HoldfastSessionRepository is closed"):
         repository.read_session("thread-1")
+
+
+def test_two_writers_never_keep_two_messages_with_one_number(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rival that writes between a writer's look at the log and its append."""
+    from strands.types.exceptions import SessionException
+    from strands.types.session import SessionMessage
+
+    repository = fill(store)
+    rival: Any = adapter.HoldfastSessionRepository(store=store)
+    append = store.append
+
+    def append_late(*args: Any, **about: Any) -> Any:
+        monkeypatch.setattr(store, "append", append)
+        rival.create_message("thread-1", "default", SessionMessage.from_message(MESSAGES[0], 5))
+        return append(*args, **about)
+
+    monkeypatch.setattr(store, "append", append_late)
+    with pytest.raises(SessionException, match="Message 5 already exists"):
+        repository.create_message(
+            "thread-1", "default", SessionMessage.from_message(MESSAGES[1], 5)
+        )
+    repository.create_message("thread-1", "default", SessionMessage.from_message(MESSAGES[1], 6))
+    numbers = [m.message_id for m in repository.list_messages("thread-1", "default")]
+    assert numbers == [*range(7)]

@@ -6,6 +6,8 @@ from holdfast.integrations.strands import HoldfastSessionRepository
 
 repository = HoldfastSessionRepository(root=".sessions")
 agent = Agent(session_manager=RepositorySessionManager("thread-1", repository))
+
+`HoldfastConversationManager` keeps every request of an agent within the model's window.
 """
 
 from __future__ import annotations
@@ -13,15 +15,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.integrations.strands.conversation_manager import (
+        ManagerMethods as HoldfastConversationManager,
+    )
     from holdfast.integrations.strands.repository import (
         RepositoryMethods as HoldfastSessionRepository,
     )
 
-__all__ = ["HoldfastSessionRepository"]
+__all__ = ["HoldfastConversationManager", "HoldfastSessionRepository"]
 
 
 def __getattr__(name: str) -> Any:
-    """Make the class on first use: its base is a class of Strands."""
+    """Make a class on first use: its base is a class of Strands."""
+    if name == "HoldfastConversationManager":
+        from holdfast.integrations.strands.conversation_manager import manager_class
+
+        return manager_class()
     if name == "HoldfastSessionRepository":
         from holdfast.integrations.strands.repository import repository_class
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core.log.records import Unknown
 from holdfast.core.text.timestamps import iso_utc
-from holdfast.errors import AdapterClosed, HoldfastError
+from holdfast.errors import AdapterClosed, HoldfastError, LogConflict
 from holdfast.integrations.common.originals import keep_originals, original_of, spell_item
 from holdfast.integrations.common.rewinding import move_head
 from holdfast.integrations.strands.messages import messages_from_record, records_from_message
@@ -40,6 +40,22 @@ class AgentLogs:
             main = self._home.key_for(name[:1]) if len(name) > 1 else None
             key = self._home.ensure(name, spawned_by=main)
             self._home.store.append(key, records, expect=ANY_HEAD)
+
+    def append_message(self, name: PeerName, session_message: Any) -> bool:
+        """Add a message to a log that exists; False where its number is taken.
+
+        The log is compared first: of two writers with one number, one is refused.
+        """
+        records = message_records(session_message)
+        while True:
+            with explaining():
+                key = self._home.key_for(name)
+                head = self._home.store.head(key)
+                if self.find_message(name, session_message.message_id) is not None:
+                    return False
+                with suppress(LogConflict):  # another writer was faster
+                    self._home.store.append(key, records, expect=head)
+                    return True
 
     def read_state(self, name: PeerName, what: str) -> Any:
         """Return the newest state of something; None where there is none."""

@@ -14,7 +14,6 @@ from holdfast.integrations.common.home import PeerHome
 from holdfast.integrations.strands.agent_logs import (
     AgentLogs,
     explaining,
-    message_records,
     problem,
     state_record,
 )
@@ -135,12 +134,11 @@ class RepositoryMethods(SessionMethods):
     ) -> None:
         """Store a message durably. Raises `SessionException` where its number is taken."""
         self._check_agent(session_id, agent_id)
-        number = session_message.message_id
-        if self._logs.find_message(_name_of(session_id, agent_id), number) is not None:
+        if not self._logs.append_message(_name_of(session_id, agent_id), session_message):
             raise problem(
-                f"Message {number} already exists in agent {agent_id} in session {session_id}"
+                f"Message {session_message.message_id} already exists in agent {agent_id} in "
+                f"session {session_id}"
             )
-        self._logs.append(_name_of(session_id, agent_id), message_records(session_message))
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **_options: Any) -> Any:
         """Return a message by its number; None where there is none."""

@@ -1,0 +1,222 @@
+"""`HoldfastConversationManager`: a conversation manager of Strands.
+
+The messages of an agent are bounded before each request, and again, smaller, where the provider
+refuses one. What is taken out of them stays in the session.
+"""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.log.records import Unknown, encode
+from holdfast.core.models.dialects import target
+from holdfast.core.models.messages import Text, Tool, ToolAnswer, ToolCall
+from holdfast.engine.adapters import require
+from holdfast.errors import CannotFit
+from holdfast.integrations.common.bounded import ListBounds, name_records, smaller_size
+from holdfast.integrations.strands.messages import records_from_message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.models.messages import Block
+    from holdfast.core.projection.policy import Policy
+    from holdfast.core.projection.project import Plan
+    from holdfast.core.projection.units import MessagePart
+    from holdfast.integrations.common.bounded import BoundedView
+
+_SMALLER_SHARE: Final = 0.7
+"""Of a refused size, for the next request: the SDK's exception may not say more."""
+
+
+class ManagerMethods:
+    """Keeps every request of an agent within a window. A `ConversationManager` of Strands.
+
+        Agent(model, conversation_manager=HoldfastConversationManager(window=128_000))
+
+    Messages that fit are left alone. Others are shortened or cut, a call always with its result,
+    and a carry-over stands for what was cut. A request that the provider refuses as too large is
+    made smaller until it fits. `plan` is the plan of the newest request.
+    """
+
+    removed_message_count: int
+
+    def __init__(
+        self, model: str = "", *, window: int | None = None, policy: Policy | None = None
+    ) -> None:
+        super().__init__()
+        self._bounds = ListBounds(target("anthropic", model=model), window=window, policy=policy)
+        self._opening: list[Any] = []
+        """The messages at the beginning that stand for those that were removed."""
+        self.plan: Plan | None = None
+
+    def register_hooks(self, registry: Any, **options: Any) -> None:
+        """Bound the messages before each call of the model."""
+        from strands.hooks.events import BeforeModelCallEvent
+
+        super().register_hooks(registry, **options)  # type: ignore[misc]
+        registry.add_callback(BeforeModelCallEvent, lambda event: self._fit(event.agent))
+
+    def apply_management(self, agent: Any, **options: Any) -> None:
+        """Do nothing: the next call of the model bounds the messages."""
+
+    def reduce_context(self, agent: Any, e: Exception | None = None, **_options: Any) -> None:
+        """Make the messages smaller. Raises `e` where there is nothing to leave out."""
+        before = copy.copy(agent.messages)
+        try:
+            self._fit(agent)  # for the size of what was refused
+            assert self.plan is not None
+            self._fit(agent, self._next_size(e, self.plan))
+        except CannotFit as error:
+            if e is not None:
+                raise e from error
+        if e is not None and agent.messages == before:
+            raise e
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state that a session keeps: what was removed, and what stands for it."""
+        state: dict[str, Any] = super().get_state()  # type: ignore[misc]
+        return {**state, "opening": self._opening}
+
+    def restore_from_session(self, state: dict[str, Any]) -> list[Any] | None:
+        """Take a state up again; returns the messages that stand for removed ones."""
+        super().restore_from_session(state)  # type: ignore[misc]
+        self._opening = list(state.get("opening") or [])
+        return copy.deepcopy(self._opening) or None
+
+    def _next_size(self, error: Exception | None, plan: Plan) -> int:
+        for found in (error, getattr(error, "__cause__", None)):
+            size = None if not isinstance(found, Exception) else smaller_size(found, plan)
+            if size is not None:
+                return size
+        return int(_SMALLER_SHARE * plan.tokens.total)
+
+    def _fit(self, agent: Any, at_most: int | None = None) -> None:
+        """Bound the messages of an agent, in place. Raises `CannotFit`."""
+        messages: list[Any] = agent.messages
+        if not messages:
+            return
+        owners: list[int] = []
+        records = []
+        for place, message in enumerate(messages):
+            made = records_from_message(message) or [Unknown(type="peer_item")]
+            records += made
+            owners += [place] * len(made)
+        named = name_records(records, [encode(record).decode() for record in records])
+        view = self._bounds.fit(named, system=_system(agent), tools=_tools(agent), at_most=at_most)
+        self.plan = view.plan
+        if not view.is_unchanged:
+            self._write(messages, owners, [record.id for record in named], view)
+
+    def _write(
+        self, messages: list[Any], owners: Sequence[int], ids: Sequence[str], view: BoundedView
+    ) -> None:
+        start = owners[view.start] if view.start < len(owners) else len(messages)
+        changed: dict[int, list[Any]] = {}
+        for name, place in zip(ids, owners, strict=True):
+            if name in view.changed or name in view.added:
+                changed.setdefault(place, [])
+        kept: list[Any] = []
+        for place in range(start, len(messages)):
+            if place not in changed:
+                kept.append(messages[place])
+                continue
+            own = [name for name, owner in zip(ids, owners, strict=True) if owner == place]
+            kept += _rebuild(messages[place], own, view)
+        if start:
+            opening = [part for unit in view.opening for part in unit.parts]
+            removed = max(0, start - len(self._opening))
+            self.removed_message_count += removed
+            self._opening = _messages(opening)
+            kept = [*copy.deepcopy(self._opening), *kept]
+        messages[:] = kept
+
+
+@cache
+def manager_class() -> type:
+    """Return `HoldfastConversationManager`, made on first use."""
+    require("strands")
+    from strands.agent.conversation_manager.conversation_manager import ConversationManager
+
+    return type(
+        "HoldfastConversationManager",
+        (ManagerMethods, ConversationManager),
+        {"__doc__": ManagerMethods.__doc__, "__module__": "holdfast.integrations.strands"},
+    )
+
+
+def _rebuild(message: Any, ids: Sequence[str], view: BoundedView) -> list[Any]:
+    """Return a message with its changed results, and what has to follow it."""
+    texts = {
+        block.call_id: _text(block.content)
+        for name in ids
+        for part in view.changed.get(name, ())
+        for block in part.blocks
+        if isinstance(block, ToolAnswer)
+    }
+    is_result = any("toolResult" in block for block in message["content"])
+    if is_result:
+        content = [_shorten(block, texts) for block in message["content"]]
+        made = [{**message, "content": content}]
+    elif any(name in view.changed for name in ids):
+        made = _messages([part for name in ids for part in view.changed.get(name, ())])
+    else:
+        made = [message]
+    return [*made, *_messages([part for name in ids for part in view.added.get(name, ())])]
+
+
+def _shorten(block: Any, texts: dict[str, str]) -> Any:
+    result = block.get("toolResult")
+    if result is None or result["toolUseId"] not in texts:
+        return block
+    return {"toolResult": {**result, "content": [{"text": texts[result["toolUseId"]]}]}}
+
+
+def _messages(parts: Sequence[MessagePart]) -> list[Any]:
+    """Return the messages of parts of a view; parts of one role in a row are one message."""
+    made: list[Any] = []
+    for part in parts:
+        content = [found for block in part.blocks if (found := _content(block))]
+        if content and made and made[-1]["role"] == part.role:
+            made[-1]["content"] += content
+        elif content:
+            made.append({"role": part.role, "content": content})
+    return made
+
+
+def _content(block: Block) -> Any:
+    match block:
+        case Text():
+            return {"text": block.text}
+        case ToolCall():
+            call = {"toolUseId": block.id, "name": block.name, "input": block.arguments}
+            return {"toolUse": call}
+        case ToolAnswer():
+            status = "error" if block.is_error else "success"
+            content = [{"text": _text(block.content)}]
+            return {
+                "toolResult": {"toolUseId": block.call_id, "status": status, "content": content}
+            }
+        case _:  # thinking and media go with what was cut
+            return None
+
+
+def _text(blocks: Sequence[Block]) -> str:
+    return "\n".join(block.text for block in blocks if isinstance(block, Text))
+
+
+def _system(agent: Any) -> str:
+    found = getattr(agent, "system_prompt", None)
+    return found if isinstance(found, str) else ""
+
+
+def _tools(agent: Any) -> list[Tool]:
+    """Return the tools of an agent, as far as their size is concerned."""
+    registry = getattr(agent, "tool_registry", None)
+    specs = registry.get_all_tool_specs() if registry is not None else []
+    return [
+        Tool(spec["name"], spec.get("description") or "", spec["inputSchema"].get("json") or {})
+        for spec in specs
+    ]
