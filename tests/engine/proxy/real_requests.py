@@ -135,3 +135,16 @@ def newest_bytes(items: list[Any]) -> int:
             break
         size += len(json.dumps(item))
     return size
+
+
+def question_bytes(items: list[Any]) -> int:
+    """The size of the newest words of a user, and of the reply before the newest message."""
+    sizes = {"assistant": 0, "user": 0}
+    for item in reversed(items):
+        content = item.get("content")
+        blocks = content if isinstance(content, list) else [content]
+        is_result = any(isinstance(b, dict) and b.get("type") == "tool_result" for b in blocks)
+        role = "assistant" if item.get("type") == "function_call" else item.get("role")
+        if not is_result and role in sizes and not sizes[role]:
+            sizes[role] = len(json.dumps(item))
+    return sum(sizes.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.core.models.catalog import DialectName
+    from holdfast.ports import SessionInfo
 
 dialects = pytest.mark.parametrize("dialect", DIALECTS)
 
@@ -343,3 +344,41 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(len(session.branches) for session in pool.values()) <= 50 + 8
     walk(keeper, clients[0], 1, "b")  # forgotten, and read again
     assert {info.messages for info in store.sessions()} == {8, 12}
+
+
+class CountingStore(MemoryStore):
+    """Counts the listings of its sessions, each of which looks at all of them."""
+
+    listings = 0
+
+    def sessions(self, **asked: Any) -> list[SessionInfo]:
+        self.listings += 1
+        return super().sessions(**asked)
+
+
+@dialects
+def test_a_conversation_that_goes_on_lists_no_sessions(dialect: DialectName) -> None:
+    """A store of ten thousand sessions must not slow each request of one of them."""
+    store = CountingStore()
+    keeper, client = ProxyKeeper(store), Client(dialect)
+    walk(keeper, client)
+    before = store.listings
+    walk(keeper, client, 5, "b")
+    assert store.listings == before
+    walk(ProxyKeeper(store), client, 1, "c")
+    assert len(store.sessions()) == 1
+
+
+def test_a_response_is_gone_on_from_in_another_process(tmp_path: Path) -> None:
+    with JsonlStore(tmp_path) as store:
+        client = Client("openai-responses")
+        client.say("question")
+        exchange(ProxyKeeper(store), client, "first")
+        for number, words in enumerate(("and?", "and then?"), 1):
+            client.items, client.extra = [], {"previous_response_id": f"resp_call_{number}"}
+            client.say(words)
+            exchange(ProxyKeeper(store), client, f"answer {number}")
+        (info,) = store.sessions()
+        assert texts(path(store, info.key.session)) == [
+            *("question", "first", "and?", "answer 1", "and then?", "answer 2")
+        ]

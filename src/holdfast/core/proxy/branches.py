@@ -32,6 +32,9 @@ CHAIN_FIELD: Final = "chain"
 message before it: some clients end each request with a message that the next one does not have."""
 TERMS_FIELD: Final = "terms"
 """The field of a `model` record that holds digests of the system prompt and the tools."""
+RESPONSE_FIELD: Final = "response"
+"""The field of a reply that holds the id by which the next request of the Responses API may name
+it: the provider keeps the history then, and the request has no chain."""
 
 
 class ChainPlace(msgspec.Struct):
@@ -58,6 +61,8 @@ class Branches:
         """The digest of each term that was logged last."""
         self.windows: dict[str, int] = {}
         """Windows that providers stated, by model."""
+        self.responses: dict[str, str] = {}
+        """The record of each response that a later request may name."""
         self._places: dict[str, ChainPlace] = {}
         self._at_tip: dict[str, ChainPlace] = {}
 
@@ -105,6 +110,9 @@ class Branches:
         if usage is not None:
             place.tokens = usage.prompt + (usage.output or 0)
         self._at_tip[record.id] = place
+        response = record.extra.get(RESPONSE_FIELD)
+        if isinstance(response, str):
+            self.responses[response] = record.id
         for chain in chains_of(record):
             self._places[chain] = place
 

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.core.log.records import CallFailure
 from holdfast.core.models.dialects import target
 from holdfast.core.proxy.atoms import extend_chain, reply_atoms
-from holdfast.core.proxy.branches import CHAIN_FIELD
+from holdfast.core.proxy.branches import CHAIN_FIELD, RESPONSE_FIELD
 from holdfast.core.turn.replies import assistant_record
 from holdfast.engine.proxy.fitting import Fitting, UpstreamRefusal
 from holdfast.engine.proxy.reply_reading import ReplyReader, decompress
@@ -165,12 +165,12 @@ class ProxyExchange:
         extra = {**record.extra, **({"cause": cause} if cause else {})}
         if self._is_whole and not cause:
             extra[CHAIN_FIELD] = self._chains(reply)
+        response = _response_id(reply) if request.dialect == "openai-responses" else ""
+        if response:
+            extra[RESPONSE_FIELD] = response
         stored = self._store(msgspec.structs.replace(record, extra=extra))
-        raw = reply.raw if isinstance(reply.raw, dict) else {}
-        if isinstance(reply.raw, bytes):
-            raw = msgspec.json.decode(reply.raw)
-        if request.dialect == "openai-responses" and isinstance(raw.get("id"), str) and stored:
-            self._keeper.remember_response(raw["id"], session.key, stored)
+        if response and stored:
+            self._keeper.remember_response(response, session.key, stored)
 
     def _chains(self, reply: Reply) -> list[str]:
         """The chain of the conversation with this reply, and the one without the last message."""
@@ -194,3 +194,9 @@ class ProxyExchange:
             self._keeper.warn_or_raise(error)
             return ""
         return self._after
+
+
+def _response_id(reply: Reply) -> str:
+    raw = msgspec.json.decode(reply.raw) if isinstance(reply.raw, bytes) else reply.raw
+    found = raw.get("id") if isinstance(raw, dict) else None
+    return found if isinstance(found, str) else ""

@@ -19,6 +19,8 @@ from holdfast.engine.session.opening import new_key, session_id_of
 from holdfast.errors import HoldfastError, HoldfastWarning
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.core.log.records import Record
     from holdfast.engine.proxy.request import ClientRequest
     from holdfast.engine.proxy.session_branches import LoggedSession
@@ -96,6 +98,7 @@ class ProxyKeeper:
         """A request that has only the new part: the provider keeps the history."""
         with self._lock:
             found = self._responses.get(request.client.previous)
+        found = found or self._search_response(request.client.previous)
         key, after = found or (self._new_key(request), "")
         session = self._pool.get(key)
         with session.lock:
@@ -104,6 +107,16 @@ class ProxyKeeper:
             place = ChainPlace(after or session.branches.root)
             after = self._log(request, session, 0, place)
         return ProxyExchange(self, request, session, after, place, is_whole=False)
+
+    def _search_response(self, response: str) -> tuple[SessionKey, str] | None:
+        """Look for a response that another process logged, in the newest sessions."""
+        for session in self._pool.newest():
+            with session.lock:
+                record = session.branches.responses.get(response) if session.refresh() else None
+            if record is not None:
+                self.remember_response(response, session.key, record)
+                return session.key, record
+        return None
 
     def remember_response(self, response: str, key: SessionKey, record: str) -> None:
         """Remember the place of a response, for a request that goes on from it."""
@@ -161,23 +174,33 @@ class ProxyKeeper:
         is taken up again.
         """
         label = f"proxy {request.opening}"
-        best: tuple[LoggedSession, int, ChainPlace] | None = None
         replies = [index for index, atom in enumerate(request.atoms) if atom.kind == "assistant"]
-        for session in self._pool.candidates(label):
-            with session.lock:
-                if not session.refresh():
-                    continue
-                known, place = session.branches.find(request.chains)
-            is_same = bool(replies) and known > replies[0]
-            is_retry = known == len(request.atoms) and not place.is_answered
-            if (is_same or is_retry) and (best is None or known > best[1]):
-                best = session, known, place
+        best = _best_match(request, self._pool.in_memory(label), replies)
+        if best is None or best[1] <= max(replies, default=len(request.atoms)):
+            # Another process may know more of it.
+            best = _best_match(request, self._pool.in_store(label), replies) or best
         if best is not None:
             return best
-        session = self._pool.get(new_key(self._agent))
+        session = self._pool.get(new_key(self._agent), label)
         with session.lock:
             session.create(label)
             return session, *session.branches.find(request.chains)
+
+
+def _best_match(
+    request: ClientRequest, sessions: Sequence[LoggedSession], replies: Sequence[int]
+) -> tuple[LoggedSession, int, ChainPlace] | None:
+    best: tuple[LoggedSession, int, ChainPlace] | None = None
+    for session in sessions:
+        with session.lock:
+            if not session.refresh():
+                continue
+            known, place = session.branches.find(request.chains)
+        is_same = bool(replies) and known > replies[0]
+        is_retry = known == len(request.atoms) and not place.is_answered
+        if (is_same or is_retry) and (best is None or known > best[1]):
+            best = session, known, place
+    return best
 
 
 def _new_terms(request: ClientRequest, session: LoggedSession) -> list[Record]:

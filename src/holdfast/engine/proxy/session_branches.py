@@ -24,6 +24,10 @@ _PLACES_MAX: Final = 200_000
 """Places kept for all sessions together, about 60 MB; the log has every one."""
 _CANDIDATES_MAX: Final = 20
 """Sessions with one opening that are compared with a request which none in memory fits."""
+_RESPONSE_SESSIONS_MAX: Final = 200
+"""Sessions in which a response is looked for that this process has not seen."""
+_GETS_BETWEEN_LOOKS: Final = 100
+"""Uses of known sessions after which the size of all is added up again."""
 
 
 class LoggedSession:
@@ -93,25 +97,52 @@ class SessionPool:
         self._owner = owner
         self._lock = threading.Lock()
         self._sessions: OrderedDict[SessionKey, LoggedSession] = OrderedDict()
+        self._keys: dict[str, list[SessionKey]] = {}
+        """Those in memory, by label."""
+        self._gets = 0
 
-    def get(self, key: SessionKey) -> LoggedSession:
+    def get(self, key: SessionKey, label: str = "") -> LoggedSession:
+        """The session of a key. With a label, `in_memory` finds it."""
         with self._lock:
             found = self._sessions.get(key)
+            is_new = found is None
             if found is None:
                 found = self._sessions[key] = LoggedSession(self._store, key, self._owner)
+            if label and key not in self._keys.setdefault(label, []):
+                self._keys[label].append(key)
             self._sessions.move_to_end(key)
-            self._forget()
+            self._gets += 1
+            if is_new or self._gets % _GETS_BETWEEN_LOOKS == 0:
+                self._forget()
             return found
 
     def _forget(self) -> None:
         total = sum(1 + len(session.branches) for session in self._sessions.values())
+        if total <= _PLACES_MAX:
+            return
         while total > _PLACES_MAX and len(self._sessions) > 1:
             _key, oldest = self._sessions.popitem(last=False)
             total -= 1 + len(oldest.branches)
+        left = (
+            (label, [k for k in keys if k in self._sessions]) for label, keys in self._keys.items()
+        )
+        self._keys = {label: keys for label, keys in left if keys}
 
-    def candidates(self, label: str) -> list[LoggedSession]:
-        """The sessions with one opening: those in memory, then the newest of the store."""
+    def in_memory(self, label: str) -> list[LoggedSession]:
+        """The sessions with one opening that this process has used lately."""
+        with self._lock:
+            return [self._sessions[key] for key in self._keys.get(label, ())]
+
+    def in_store(self, label: str) -> list[LoggedSession]:
+        """The newest sessions with one opening. Looks at every session of the store."""
         infos = self._store.sessions(
             agent=self._agent, owner=self._owner, label=label, limit=_CANDIDATES_MAX
+        )
+        return [self.get(info.key, label) for info in infos]
+
+    def newest(self) -> list[LoggedSession]:
+        """The sessions of the store that were used last."""
+        infos = self._store.sessions(
+            agent=self._agent, owner=self._owner, limit=_RESPONSE_SESSIONS_MAX
         )
         return [self.get(info.key) for info in infos]

@@ -21,6 +21,8 @@ CONNECT_SECONDS: Final = 20.0
 """For a connection to an upstream, TLS included."""
 SILENT_SECONDS: Final = 600.0
 """The longest silence of an upstream: models think for minutes, and the SDKs wait ten."""
+_KEPT_CONNECTIONS: Final = 20
+"""Idle connections that stay open. The pool looks at each of them for every request."""
 _DRAINED_BYTES_MAX: Final = 4 * 1024 * 1024
 """Of an upstream's error; longer ones are passed on unread."""
 
@@ -71,7 +73,7 @@ class UpstreamClient:
             timeout=httpx2.Timeout(
                 silent_seconds, connect=min(CONNECT_SECONDS, silent_seconds), pool=None
             ),
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=_KEPT_CONNECTIONS),
         )
 
     async def __aenter__(self) -> Self:
