@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.log.records import Unknown
 from holdfast.core.models.dialects import target
-from holdfast.core.models.messages import Text, ToolAnswer, ToolCall
+from holdfast.core.models.messages import Text, Tool, ToolAnswer, ToolCall
+from holdfast.engine.adapters import require
 from holdfast.integrations.common.bounded import ListBounds, name_records
 from holdfast.integrations.pydantic_ai.messages import records_with_parts
 
@@ -29,16 +31,21 @@ class BoundedHistory:
 
     Messages that fit are passed on untouched; a conversation store keeps all of them. Others are
     shortened or cut, a call always with its result, and a carry-over stands for what was cut.
-    `plan` is the plan of the newest request.
+    Instructions and the schemas of tools count. `plan` is the plan of the newest request.
     """
 
     def __init__(
         self, model: str = "", *, window: int | None = None, policy: Policy | None = None
     ) -> None:
+        _take_run_context()
         self._bounds = ListBounds(target("openai-chat", model=model), window=window, policy=policy)
         self.plan: Plan | None = None
 
-    def __call__(self, messages: list[Any]) -> list[Any]:
+    def __call__(self, ctx: Any, messages: list[Any]) -> list[Any]:
+        """Return messages that fit beside the tools of a run. Raises `CannotFit`."""
+        return self.fit(messages, tools=_tools(ctx))
+
+    def fit(self, messages: list[Any], *, tools: Sequence[Tool] = ()) -> list[Any]:
         """Return messages that fit. Raises `CannotFit`."""
         if not messages:
             return []
@@ -52,11 +59,31 @@ class BoundedHistory:
                 spelled.append(_spell(record))
                 owners.append((place, parts))
         named = name_records(records, spelled)
-        view = self._bounds.fit(named, system=_instructions(messages))
+        view = self._bounds.fit(named, system=_instructions(messages), tools=tools)
         self.plan = view.plan
         if view.is_unchanged:
             return messages
         return _write(messages, [record.id for record in named], owners, view)
+
+
+@cache
+def _take_run_context() -> None:
+    """Have Pydantic AI pass the context of a run: it looks at the type of the first parameter."""
+    require("pydantic_ai")
+    from pydantic_ai import RunContext
+
+    BoundedHistory.__call__.__annotations__["ctx"] = RunContext
+
+
+def _tools(ctx: Any) -> list[Tool]:
+    """Return the tools that a run offers, as far as their size is concerned."""
+    manager = ctx.tool_manager
+    if manager is None or manager.tools is None:
+        return []
+    return [
+        Tool(each.name, each.description or "", each.parameters_json_schema)
+        for each in manager.tool_defs
+    ]
 
 
 def _write(
