@@ -303,7 +303,7 @@ def test_laid_down_is_bounded_and_the_rest_is_counted() -> None:
         assert len(found.instructions.sentences) + found.instructions.omitted == 10 * (number + 1)
     assert found.instructions.sentences[0] == "Never touch module_0_0.py."
     assert found.instructions.sentences[-1] == "Never touch module_11_9.py."
-    assert f"({found.instructions.omitted} others not listed)" in found.text
+    assert f"({found.instructions.omitted} others not listed: " in found.text
     assert (
         carry_over(records, cap_tokens=900, counter=COUNTER, previous=previous).instructions
         == found.instructions

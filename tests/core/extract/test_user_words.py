@@ -29,16 +29,26 @@ def test_instructions_can_be_read_back(sentences: list[str], omitted: int) -> No
 
 @pytest.mark.parametrize(
     ("omitted", "first"),
-    [(0, "- use tabs"), (1, "(1 other not listed)"), (1_234, "(1,234 others not listed)")],
+    [(0, "- use tabs"), (1, "(1 other not listed: "), (1_234, "(1,234 others not listed: ")],
 )
 def test_instructions_without_room_are_counted_in_words(omitted: int, first: str) -> None:
-    """The reader of a carry-over learns that there were more."""
-    assert instruction_lines(Instructions(("use tabs",), omitted))[0] == first
+    """The reader of a carry-over learns that there were more, and where they are."""
+    line = instruction_lines(Instructions(("use tabs",), omitted))[0]
+    assert line.startswith(first)
+    assert ("search this session's history" in line) == (omitted > 0)
+
+
+def test_count_of_an_older_release_can_be_read() -> None:
+    """Logs keep the carry-overs of the releases that wrote them."""
+    assert read_instructions(["(3 others not listed)", "- use tabs"]) == Instructions(
+        ("use tabs",), 3
+    )
 
 
 def test_no_instructions_are_no_list() -> None:
-    """Nothing to list is not a section with a count."""
-    assert instruction_lines(Instructions((), 7)) == []
+    """Nothing to list is no section, but those without room are always counted."""
+    assert instruction_lines(Instructions()) == []
+    assert read_instructions(instruction_lines(Instructions((), 7))) == Instructions((), 7)
     assert read_instructions(["some other line", "(no number others not listed)"]) == Instructions()
 
 

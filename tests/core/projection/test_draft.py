@@ -26,7 +26,7 @@ def draft_of(records: Sequence[Record], **options: Any) -> ViewDraft:
     request = ProjectionRequest(records, Window(200_000), target("anthropic"), **options)
     cache = ProjectionCache()
     view = cache.read(request.records, request.window.tokens, request.target)
-    return ViewDraft(view, request, cache, Correction(1.0, 0.0))
+    return ViewDraft(view, request, cache, Correction(1.0, 0.0), 50_000)
 
 
 def turns(count: int) -> list[Record]:

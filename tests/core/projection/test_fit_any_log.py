@@ -350,7 +350,7 @@ def number_in(pattern: str, text: str | None) -> int:
 
 def test_a_view_that_is_nearly_full_says_so() -> None:
     """Above nine tenths of its budget, and not below."""
-    full = plan_for(said(RELATIVES["a paste in two messages"]), 64_000, TARGETS[0])
+    full = plan_for(said(RELATIVES["a giant result"]), 64_000, TARGETS[0])
     assert [text for text in full.warnings if "of their budget" in text]
     short = plan_for(said([User(content="hi")]), 64_000, TARGETS[0])
     assert short.warnings == ()

@@ -17,17 +17,25 @@ import msgspec
 
 from holdfast.core.extract.digest import Digest, FileList, Instructions, digest_record
 from holdfast.core.extract.fair_share import cuttings, sections_within
-from holdfast.core.extract.names import rank_names
+from holdfast.core.extract.file_lists import (
+    file_lines,
+    find_files,
+    lines_within,
+    newest_files,
+    read_files,
+)
+from holdfast.core.extract.names import identifiers, rank_names
 from holdfast.core.extract.statements import find_statements, same_words
-from holdfast.core.extract.touched_files import PATH_CHARS
 from holdfast.core.extract.user_words import (
     INSTRUCTIONS,
     MESSAGES,
     CarriedMessage,
+    InstructionRoom,
     instruction_lines,
     read_instructions,
     read_quotes,
     select_words,
+    tokens_of_instructions,
 )
 from holdfast.core.text.cut import cut
 from holdfast.core.text.lazy_pattern import lazy_pattern
@@ -35,7 +43,6 @@ from holdfast.core.text.lazy_pattern import lazy_pattern
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.core.extract.touched_files import Touch
     from holdfast.core.log.records import Record
     from holdfast.core.tokens.counting import Counter
 
@@ -45,7 +52,7 @@ _NAMES_TOKENS: Final = 3_000
 _PROSE_SHARE: Final = 0.25
 _MESSAGES_SHARE: Final = 0.6
 _WORDS_SHARE: Final = 0.75
-_INSTRUCTIONS_SHARE: Final = 0.2
+_INSTRUCTIONS_SHARE: Final = 0.4
 _OPEN_SHARE: Final = 0.1
 _ERRORS_SHARE: Final = 0.1
 _CHANGED_SHARE: Final = 0.08
@@ -73,7 +80,6 @@ _SECTIONS: Final = (
     *(INSTRUCTIONS, MESSAGES, _REPLIES, _OPEN, _ERRORS, _CHANGED, _READ, _OUTPUTS, _NAMES),
 )
 _HEADING: Final = lazy_pattern(r"#{1,6} \S")
-_EARLIER: Final = lazy_pattern(r"\(([\d,]+) earlier ones? not listed\)")
 _OUTPUT: Final = lazy_pattern(r"[0-9a-f]{16}: [\w .:-]{1,80}, [\d,]+ characters")
 
 
@@ -115,43 +121,49 @@ def carry_digests(
     lately: Sequence[str] = (),
     pending: Sequence[str] = (),
     rest_tokens: int | None = None,
+    lists: InstructionRoom | None = None,
 ) -> CarryOver:
     """A carry-over of records that were digested before.
 
     `prose` is a model's summary of everything so far; it replaces that of an earlier carry-over.
     `lately` are the lines of a running summary, newest last. `pending` are the open tasks, where
     the caller tracks them over more than these records. `rest_tokens` caps everything beside the
-    user's words and the prose, for a cut that has to stay small.
+    user's words and the prose, for a cut that has to stay small. `lists` is the room of the
+    list of instructions, if not their share of the cap; what is not shared comes on top of the cap.
     """
     assert cap_tokens >= 0, f"a cap cannot be negative: {cap_tokens}"
     if previous:
         digests = [*read_back(previous), *digests]
-    room, listed = int(cap_tokens * _MESSAGES_SHARE), int(cap_tokens * _INSTRUCTIONS_SHARE)
-    instructions, words = select_words(digests, room, listed, counter)
+    share = instruction_share(cap_tokens)
+    lists = lists or InstructionRoom(share, share)
+    room = max(int(cap_tokens * _MESSAGES_SHARE), min(lists.shared, cap_tokens))
+    instructions, words = select_words(digests, room, lists, counter)
+    more = max(0, tokens_of_instructions(instructions, counter) - lists.shared)
     spoken = [
         _section(INSTRUCTIONS, instruction_lines(instructions)),
         _section(MESSAGES, [quotation for _message, quotation in words]),
     ]
-    room = int(cap_tokens * _WORDS_SHARE) - sum(map(counter.count, spoken))
+    room = int(cap_tokens * _WORDS_SHARE) + more - sum(map(counter.count, spoken))
     prose = _prose(digests, prose, min(room, prose_cap(cap_tokens)), counter)
     start = "\n\n".join(filter(None, (prose, *spoken)))
     rest = cap_tokens if rest_tokens is None else min(cap_tokens, rest_tokens)
-    changed, read = _files(digests)
-    changed = _newest(changed, int(rest * _CHANGED_SHARE), counter)
-    read = _newest(read, int(rest * _READ_SHARE), counter)
+    changed, read = find_files(digests)
+    changed = newest_files(changed, int(rest * _CHANGED_SHARE), counter)
+    read = newest_files(read, int(rest * _READ_SHARE), counter)
+    cap_tokens += more
     for section in (
         _section(_REPLIES, _replies(digests, lately, int(rest * _REPLIES_SHARE), counter)),
         _section(_OPEN, _open_items(digests, pending, int(rest * _OPEN_SHARE), counter)),
         _section(_ERRORS, _errors(digests, int(rest * _ERRORS_SHARE), counter)),
-        _section(_CHANGED, _file_lines(changed)),
-        _section(_READ, _file_lines(read)),
+        _section(_CHANGED, file_lines(changed)),
+        _section(_READ, file_lines(read)),
         _section(_OUTPUTS, _outputs(digests, int(rest * _OUTPUTS_SHARE), counter)),
     ):
         longer = "\n\n".join(filter(None, (start, section)))
         if counter.count(longer) <= cap_tokens:
             start = longer
     room = min(cap_tokens - counter.count(f"{start}\n\n{_NAMES}\n"), rest, _NAMES_TOKENS)
-    names = _names(digests, room, counter, {*changed.paths, *read.paths})
+    names = _names(digests, room, counter, {*start.split(), *identifiers(start)})
     text = _with_names(start, names)
     while names and counter.count(text) > cap_tokens:
         # Counts of pieces do not quite add up to the count of the whole.
@@ -171,6 +183,11 @@ def _whole_lines(text: str, cap_tokens: int, counter: Counter) -> str:
         lines = lines[: min(len(lines) - 1, len(lines) * 19 // 20)]
         text = "\n".join(lines)
     return text.rstrip() if lines else ""
+
+
+def instruction_share(cap_tokens: int) -> int:
+    """The tokens of a carry-over's cap that the list of instructions may take."""
+    return int(cap_tokens * _INSTRUCTIONS_SHARE)
 
 
 def prose_cap(cap_tokens: int) -> int:
@@ -214,8 +231,8 @@ def read_back(text: str) -> list[Digest]:
         "",
         names={name: high * (low / high) ** (rank / len(names)) for rank, name in enumerate(names)},
         open_items=tuple(line.removeprefix("- ") for line in sections[_OPEN]) or None,
-        changed=_read_files(sections[_CHANGED]),
-        read=_read_files(sections[_READ]),
+        changed=read_files(sections[_CHANGED]),
+        read=read_files(sections[_READ]),
         outputs=tuple(line for line in sections[_OUTPUTS] if _OUTPUT.fullmatch(line)),
         recent_replies=tuple(line.removeprefix("- ") for line in sections[_REPLIES]),
     )
@@ -235,14 +252,6 @@ def _read_sections(text: str) -> dict[str, list[str]]:
         title: lines if title in ("", MESSAGES) else [line for line in lines if line.strip()]
         for title, lines in found.items()
     }
-
-
-def _read_files(lines: Sequence[str]) -> FileList:
-    """The list that `_file_lines` made; lines that cannot be paths are ignored."""
-    notes = [match for line in lines if (match := _EARLIER.fullmatch(line))]
-    omitted = sum(int(match[1].replace(",", "") or 0) for match in notes)
-    paths = (line for line in lines if not _EARLIER.fullmatch(line) and line.isprintable())
-    return FileList(tuple(path for path in paths if len(path) <= PATH_CHARS), omitted)
 
 
 # Sections
@@ -270,7 +279,7 @@ def _replies(
     lines = new or [line for digest in digests for line in digest.recent_replies]
     plain = (" ".join(line.split()) for line in lines)
     listed = [f"- {line}" for line in plain if line]
-    return _lines_within(listed[::-1], room - counter.count(_REPLIES), counter)[::-1]
+    return lines_within(listed[::-1], room - counter.count(_REPLIES), counter)[::-1]
 
 
 def _open_items(
@@ -278,7 +287,7 @@ def _open_items(
 ) -> list[str]:
     items = pending or _newest_open(digests)
     lines = [f"- {_one_line(item, _ITEM_CHARS)}" for item in items[:_ITEMS_MAX] if item.strip()]
-    return _lines_within(lines, room, counter)
+    return lines_within(lines, room, counter)
 
 
 def _newest_open(digests: Sequence[Digest]) -> list[str]:
@@ -295,92 +304,24 @@ def _errors(digests: Sequence[Digest], room: int, counter: Counter) -> list[str]
     """The newest errors, each once, the newest last."""
     newest = dict.fromkeys(digest.error for digest in reversed(digests) if digest.error)
     lines = [_one_line(error, _ERROR_CHARS) for error in list(newest)[:_ERRORS_MAX]]
-    return _lines_within(lines, room, counter)[::-1]
+    return lines_within(lines, room, counter)[::-1]
 
 
 def _outputs(digests: Sequence[Digest], room: int, counter: Counter) -> list[str]:
     """The newest outputs that can be read back."""
     lines = list(dict.fromkeys(line for digest in digests[::-1] for line in digest.outputs[::-1]))
-    return _lines_within(lines, room - counter.count(_OUTPUTS), counter)[::-1]
-
-
-def _lines_within(lines: Sequence[str], room: int, counter: Counter) -> list[str]:
-    kept = []
-    for line in lines:
-        room -= counter.count(f"{line}\n")
-        if room < 0:
-            break
-        kept.append(line)
-    return kept
+    return lines_within(lines, room - counter.count(_OUTPUTS), counter)[::-1]
 
 
 def _one_line(text: str, chars: int) -> str:
     return cut(" ".join(text.split()), chars).text
 
 
-# Files
-
-
-def _files(digests: Sequence[Digest]) -> tuple[FileList, FileList]:
-    """The files that were changed and those that were only read, each list with the newest last."""
-    seen: dict[str, None] = {}
-    changed: set[str] = set()
-    here: set[str] = set()
-    open_calls: dict[str, tuple[Touch, ...]] = {}
-    for digest in digests:
-        open_calls.update(digest.calls)
-        seen.update(dict.fromkeys((*digest.read.paths, *digest.changed.paths)))
-        changed.update(digest.changed.paths)
-        touches = open_calls.pop(digest.answers, ()) if digest.answers is not None else ()
-        for touch in touches if not digest.is_failed else ():
-            here.add(touch.path)
-            seen.pop(touch.path, None)
-            seen[touch.path] = None
-            if touch.is_change:
-                changed.add(touch.path)
-    return (
-        FileList(
-            tuple(path for path in seen if path in changed),
-            _count_earlier([digest.changed for digest in digests], here),
-        ),
-        FileList(
-            tuple(path for path in seen if path not in changed),
-            _count_earlier([digest.read for digest in digests], here),
-        ),
-    )
-
-
-def _count_earlier(lists: Sequence[FileList], here: set[str]) -> int:
-    """The number of files that earlier carry-overs left out, unless their records are here."""
-    return sum(
-        files.omitted
-        for files in lists
-        if files.omitted and not (files.paths and here.issuperset(files.paths))
-    )
-
-
-def _newest(files: FileList, room: int, counter: Counter) -> FileList:
-    """As many of the newest as there is room for."""
-    room -= counter.count(f"{_CHANGED}\n{_note_of_earlier(len(files.paths) + files.omitted)}\n")
-    kept = _lines_within(files.paths[::-1], room, counter)[::-1]
-    return FileList(tuple(kept), files.omitted + len(files.paths) - len(kept))
-
-
-def _file_lines(files: FileList) -> list[str]:
-    if not files.paths:
-        return []
-    return [*([_note_of_earlier(files.omitted)] if files.omitted else []), *files.paths]
-
-
-def _note_of_earlier(count: int) -> str:
-    return f"({count:,} earlier {'one' if count == 1 else 'ones'} not listed)"
-
-
 # Names
 
 
 def _names(digests: Sequence[Digest], room: int, counter: Counter, listed: set[str]) -> list[str]:
-    """The names worth their tokens, best first, without those `listed` in another section."""
+    """The names worth their tokens, best first, without those `listed` in other sections."""
     kept: list[str] = []
     for name in rank_names(digests):
         if name in listed:

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.extract.fair_share import GAP, as_it_is, cuttings, within_tokens
-from holdfast.core.extract.phrases import says_nothing, sentence_spans
-from holdfast.core.extract.statements import lays_down, same_words
-from holdfast.core.text.cut import default_marker
+from holdfast.core.extract.instructions import fit_instructions
+from holdfast.core.extract.phrases import TELLING, says_nothing, sentence_spans
+from holdfast.core.extract.statements import find_statements, lays_down, same_words
+from holdfast.core.text.cut import cut, default_marker
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from holdfast.core.extract.fair_share import Cuttings
+    from holdfast.core.text.cut import Cut, Marker
     from holdfast.core.tokens.counting import Counter
 
 _UNIT_CHARS: Final = 200
@@ -30,19 +32,13 @@ _UNIT_CHARS: Final = 200
 _EDGE_CHARS: Final = 2_000
 _EDGE_CHARS_PER_TOKEN: Final = 6
 """Of a very long message only its beginning and its end are looked at: the rest was pasted."""
+_LISTED: Final = "[What is left out lays down:]"
+_LISTED_PART: Final = 4
+"""Instructions take at most this part of a message that is cut."""
 _GAP_TOKENS: Final = 3
 """The mark that stands for what is left out between two sentences."""
 _CHUNK: Final = lazy_pattern(
     rf"\S(?:.{{0,{_UNIT_CHARS - 2}}}\S)?(?=\s|\Z)|\S{{1,{_UNIT_CHARS}}}", re.S
-)
-_TELLING: Final = lazy_pattern(
-    r"""
-    \d[\d.,:]* | `[^`\n]+` | (?<!\w)_{0,8}[^\W_]{1,200}+[/_@]\w+ | \w\.[a-zA-Z]\w
-    | (?<![a-z])[a-z]{1,200}+[A-Z]\w+
-    | \b[A-Z]{2,}\b
-    | (?<=[\w,;:]\s)[A-Z][\w-]+                      # a name, not the first word
-    """,
-    re.VERBOSE,
 )
 _TELLING_MAX: Final = 3
 """A sentence full of numbers counts no more than three of them."""
@@ -102,6 +98,39 @@ def shorten(
     return short if chosen else within_tokens(text, tokens, counter, shown)
 
 
+def cut_message(text: str, cap: int, *, marker: Marker) -> Cut:
+    """The beginning and the end of a message, and between them what the rest of it lays down."""
+    listed_chars = cap // _LISTED_PART
+    if len(text) <= cap or listed_chars < _UNIT_CHARS:
+        return cut(text, cap, marker=marker)
+    rules = _rules_of(text)
+    ends = " ".join(cut(text, cap - listed_chars, marker=marker).text.split())
+    hidden = [rule for rule in rules if rule not in ends]
+    listed = fit_instructions(hidden, {}, listed_chars - len(_LISTED), _Characters())
+    if not listed:
+        return cut(text, cap, marker=marker)
+    lines = "\n".join((_LISTED, *(f"- {rule}" for rule in listed)))
+    return cut(
+        text,
+        cap - listed_chars + len(lines) + 1,
+        marker=lambda omitted, total, unit: f"{marker(omitted, total, unit)}{lines}\n",
+    )
+
+
+class _Characters:
+    """Counts a text by its length."""
+
+    name = "characters"
+    is_exact = True
+
+    def count(self, text: str) -> int:
+        return len(text)
+
+
+# A message is shortened to many lengths before one fits.
+_rules_of: Final = lru_cache(maxsize=4)(find_statements)
+
+
 def hide_gap_markers(text: str) -> str:
     """The text with no gap in it that is not ours: as long as it was, so that counts are right."""
     return text.replace("[…", "(…")
@@ -143,7 +172,7 @@ def _rank_units(pieces: Sequence[str], units: Sequence[_Unit], told: Collection[
 
 @lru_cache(maxsize=4_096)  # a cut is sized several times before it is made
 def _worth(sentence: str) -> int:
-    telling = len({match[0] for match in _TELLING.finditer(sentence)})
+    telling = len({match[0] for match in TELLING.finditer(sentence)})
     return min(telling, _TELLING_MAX) + 2 * lays_down(sentence)
 
 

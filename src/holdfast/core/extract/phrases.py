@@ -69,6 +69,13 @@ _RULES_ENGLISH: Final = (
     r"(?:i|we)(?:'d)? (?:prefer|like|want|hate|dislike)|prefer(?:ably|s)?",
     r"(?:my|our) (?:name|team|time ?zone|convention|policy|style|language|e-?mail|address)",
     r"call me|(?:i|we) (?:always|never|use|work|live|am allergic)",
+    r"has to|(?:you|it|they|everything|everyone) (?:have|needs?) to|instead of|rather than",
+    r"(?:you|we|it|they) (?:can't|cannot|can not|may not)|not allowed|forbidden|off[- ]limits",
+    r"(?:only \S+|nobody (?:but|except) \S+|no ?one (?:but|except) \S+) (?:may|can|must|should)",
+    r"no (?:more|less|fewer) than|at (?:most|least) \w+|no longer|whatever you do",
+    r"it(?:'s| is) (?:very )?important|hands off|(?:stay|keep) away from|leave \S+ (?:alone|as)",
+    r"(?:every|each|all) (?:\w+ ){1,3}(?:needs?|goe?s?|must|should|has|have|belongs?|gets?)",
+    r"before (?:you|we) (?:change|commit|push|merge|deploy|delete|release|touch|edit)",
 )
 RULES_ELSEWHERE: Final = (
     # German
@@ -130,6 +137,33 @@ FACTS: Final = (
 
 FACTS_WIDE: Final = (r"叫做|名为|名為|截止|期限|締め切り|という名前|마감|이름은",)
 
+LIKELY_WORDS: Final = frozenset(
+    (
+        *("always", "never", "must", "mustn't", "don't", "dont", "not", "avoid", "remember"),
+        *("only", "cannot", "can't", "prefer", "important", "important:", "forbidden", "instead"),
+        *("decided", "agreed", "decision:", "let's", "deadline", "ticket", "budget", "limits."),
+        *("limits", "nobody", "least", "most", "longer", "every", "make", "ensure", "alone."),
+        *("immer", "nie", "niemals", "bitte", "siempre", "nunca", "recuerda", "sempre", "toujours"),
+        *("jamais", "mai", "altijd", "nooit"),
+    )
+)
+"""Words of most rules, decisions and facts, for texts too long to be searched for all of them."""
+
+REQUESTS: Final = (
+    r"(?:(?:please|also|and|then|now|so|ok|okay|but|first|next|finally)\b[,:]?\s+){0,3}"
+    r"(?:use|keep|leave|stick|stay|put|add|write|rename|remove|replace|set|make|name|call|move|run"
+    r"|ask|stop|start|document|limit|treat|send|log|store|return|create|build|delete|drop|fix|test"
+    r"|raise|lower|increase|reduce|change|convert|migrate|split|merge|port|support|implement|wrap"
+    r"|wait|retry|show|print|format|sort|switch|forget|ignore|assume|quote|cite|answer|reply)\b",
+)
+"""Openings of a request."""
+
+STATES: Final = (
+    r"is|are|was|were|will be|has|have|had|runs?|lives?|needs?|goe?s?|belongs?|uses?|comes?|stays?"
+    r"|means?|contains?|depends?|requires?|expects?|owns?|handles?|holds?|listens?|points?|expires?",
+)
+"""Verbs with which somebody says what something is like."""
+
 NOTHINGS: Final = frozenset(
     (
         *("a", "again", "all", "alright", "and", "back", "bye", "clear", "cool", "done", "enough"),
@@ -147,6 +181,22 @@ NOTHINGS: Final = frozenset(
     )
 )
 """A sentence of nothing but these is a courtesy."""
+
+_NAME: Final = r"""
+    `[^`\n]+` | (?<!\w)_{0,8}[^\W_]{1,200}+[/_@]\w+ | \w\.[a-zA-Z]\w
+    | (?<![a-z])[a-z]{1,200}+[A-Z]\w+ | \b[A-Z]{2,10}-\d+
+"""
+NAME: Final = lazy_pattern(_NAME, re.VERBOSE)
+"""A path, an identifier, an address or a ticket."""
+TELLING: Final = lazy_pattern(
+    rf"""
+    \d[\d.,:]* | {_NAME}
+    | \b[A-Z]{{2,}}\b
+    | (?<=[\w,;:]\s)[A-Z][\w-]+                      # a name, not the first word
+    """,
+    re.VERBOSE,
+)
+"""Names and numbers in a sentence."""
 
 SENTENCE_END: Final = lazy_pattern(r"(?<=[.!?。！？])[\"'”’)]*\s+|(?<=[。！？])|\n+")
 _WORD: Final = lazy_pattern(r"[^\W_]+")

@@ -16,10 +16,15 @@ from holdfast.core.extract.phrases import (
     DECISIONS_WIDE,
     FACTS,
     FACTS_WIDE,
+    LIKELY_WORDS,
+    NAME,
     QUESTIONS,
+    REQUESTS,
     RULES,
     RULES_WIDE,
     SENTENCE_END,
+    STATES,
+    TELLING,
     begins,
     holds,
 )
@@ -41,16 +46,62 @@ _TOLD: Final = lazy_pattern(
     r"\b(?:it|this|that|they|which|there|he|she)\b(?: \w+){0,2}? (?:always|never)\b", re.IGNORECASE
 )
 """Words that mark an observation, not a rule."""
+_REQUEST: Final = begins(REQUESTS)
+_STATE: Final = holds(STATES)
 _SCANNED_CHARS: Final = 40_000
-"""Of a longer message, the beginning and the end: what is between them was pasted."""
+"""Of a longer message, this much at both ends together is read sentence by sentence."""
+_OWN_CHARS: Final = 2_000
+"""A longer message was pasted in part: names and numbers in it need not be the user's words."""
+_STATEMENTS_MAX: Final = 64
+"""Of one message; a document that was pasted may be made of rules."""
 _ASKED: Final = lazy_pattern(r"[?？][^\w?？]*+\Z")
 
 
 def find_statements(text: str) -> list[str]:
-    """The sentences in which a user lays something down or states a fact, each as it was said."""
+    """The sentences in which a user asks for something, forbids it or states a fact, each as it was
+    said. Where there are very many, the strongest."""
+    is_own = len(text) <= _OWN_CHARS
     if len(text) > _SCANNED_CHARS:
-        text = text[: _SCANNED_CHARS // 2] + "\n" + text[-_SCANNED_CHARS // 2 :]
-    return [fromkey for fromkey in dict.fromkeys(sentences(text)) if lays_down(fromkey)]
+        text = _likely_part(text)
+    found = [
+        sentence
+        for sentence in dict.fromkeys(sentences(text))
+        if lays_down(sentence) or (is_own and _is_told(sentence))
+    ]
+    if len(found) <= _STATEMENTS_MAX:
+        return found
+    strongest = sorted(range(len(found)), key=lambda place: weakness(found[place]))
+    return [found[place] for place in sorted(strongest[:_STATEMENTS_MAX])]
+
+
+def _likely_part(text: str) -> str:
+    """The beginning and the end of a giant message, and the sentences between them that may lay
+    something down: to read all of it would take seconds."""
+    text = _without_code(text)
+    edge = _SCANNED_CHARS // 2
+    middle = SENTENCE_END.split(text[edge:-edge])
+    likely = (
+        raw
+        for raw in middle
+        if not raw.isascii()
+        or not LIKELY_WORDS.isdisjoint(raw.casefold().replace("’", "'").split())
+    )
+    return "\n".join((text[:edge], *likely, text[-edge:]))
+
+
+def weakness(sentence: str) -> int:
+    """The rank of a statement: 0 for rules and decisions, 1 for facts, 2 for anything else."""
+    if is_rule(sentence) or is_decision(sentence):
+        return 0
+    return 1 if _FACT.search(sentence) else 2
+
+
+@lru_cache(maxsize=4_096)
+def _is_told(sentence: str) -> bool:
+    """Return whether a sentence asks for something in particular, or says something of a name."""
+    if _REQUEST.match(sentence):
+        return TELLING.search(sentence) is not None
+    return _STATE.search(sentence) is not None and NAME.search(sentence) is not None
 
 
 def lays_down(sentence: str) -> bool:

@@ -13,12 +13,17 @@ import msgspec
 
 from holdfast.core.extract.condense import hide_gap_markers, is_left_of, shorten
 from holdfast.core.extract.digest import Instructions
-from holdfast.core.extract.fair_share import cuttings, fair_share, first_and_newest
+from holdfast.core.extract.fair_share import GAP, cuttings, fair_share, first_and_newest
+from holdfast.core.extract.instructions import (
+    fit_instructions,
+    instruction_key,
+    merge_instructions,
+)
 from holdfast.core.extract.statements import same_words
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from holdfast.core.extract.digest import Digest
     from holdfast.core.tokens.counting import Counter
@@ -27,9 +32,7 @@ INSTRUCTIONS: Final = "## What the user laid down"
 MESSAGES: Final = "## What the user said"
 _MESSAGE_TOKENS_MIN: Final = 24
 """Less of a message says nothing."""
-_OLDEST_SHARE: Final = 1 / 3
-"""Of the room for instructions, where not all fit: for the oldest. The newest get the rest."""
-_OTHERS: Final = lazy_pattern(r"\(([\d,]+) others? not listed\)")
+_OTHERS: Final = lazy_pattern(r"\(([\d,]+) others? not listed(?:: search [\w ']+)?\)")
 
 
 class CarriedMessage(msgspec.Struct, frozen=True):
@@ -40,25 +43,41 @@ class CarriedMessage(msgspec.Struct, frozen=True):
     total: int
 
 
+class InstructionRoom(msgspec.Struct, frozen=True):
+    """The tokens that the list of instructions may take."""
+
+    most: int
+    shared: int
+    """The part of it that is taken from the messages; the rest is its own."""
+
+
 def select_words(
-    digests: Sequence[Digest], room: int, instructions_room: int, counter: Counter
+    digests: Sequence[Digest], room: int, lists: InstructionRoom, counter: Counter
 ) -> tuple[Instructions, list[tuple[CarriedMessage, str]]]:
     """The instructions to list, and the messages to quote, each with its quotation."""
     said = _messages(digests)
     sizes = [counter.count(quote(message.said)) + 1 for message in said]
     room -= counter.count(f"{MESSAGES}\n")
     everything = _all_instructions(digests)
+    sources = {rule: digest.record for digest in digests if digest.record for rule in digest.rules}
+
+    def fit(instructions: Instructions) -> tuple[Instructions, int]:
+        """Those that there is room for, and the room that is left for messages."""
+        most = min(lists.most, max(room, 0) + lists.most - lists.shared)
+        fitted = _fit(instructions, sources, most, counter)
+        return fitted, room - min(tokens_of_instructions(fitted, counter), lists.shared)
+
     is_all = sum(sizes) <= room and _not_in(said, everything) == Instructions()
-    listed = _fit(everything, min(room, instructions_room) if not is_all else 0, counter)
-    count = _count_that_fits(sizes, room - _size(listed, counter))
+    left = room if is_all else fit(everything)[1]
+    count = _count_that_fits(sizes, left)
     said, sizes = first_and_newest(said, count), first_and_newest(sizes, count)
-    share = fair_share(sizes, room - _size(listed, counter))
+    share = fair_share(sizes, left)
     whole = [message for message, size in zip(said, sizes, strict=True) if size <= share]
-    instructions = _fit(_not_in(whole, everything), min(room, instructions_room), counter)
+    instructions, left = fit(_not_in(whole, everything))
     # For the same messages, room that the list does not need can only make more of them whole.
-    share = max(share, fair_share(sizes, room - _size(instructions, counter)))
+    share = max(share, fair_share(sizes, left))
     whole = [message for message, size in zip(said, sizes, strict=True) if size <= share]
-    instructions = _fit(_not_in(whole, everything), min(room, instructions_room), counter)
+    instructions, _left = fit(_not_in(whole, everything))
     listed_words = {same_words(sentence) for sentence in instructions.sentences}
     words = []
     for message, size in zip(said, sizes, strict=True):
@@ -87,10 +106,11 @@ def read_quotes(lines: Sequence[str]) -> list[str]:
 
 
 def instruction_lines(instructions: Instructions) -> list[str]:
-    if not instructions.sentences:
-        return []
     count = instructions.omitted
-    others = f"({count:,} {'other' if count == 1 else 'others'} not listed)"
+    others = (
+        f"({count:,} {'other' if count == 1 else 'others'} not listed: search this session's "
+        "history for them)"
+    )
     return [
         *([others] if count else []),
         *(f"- {sentence}" for sentence in instructions.sentences),
@@ -132,54 +152,47 @@ def _count_that_fits(sizes: list[int], room: int) -> int:
 
 
 def _all_instructions(digests: Sequence[Digest]) -> Instructions:
-    """Every instruction once, at its last place."""
-    found: dict[str, str] = {}
-    here: set[str] = set()
-    for digest in digests:
-        for sentence in (*digest.instructions.sentences, *digest.rules):
-            key = same_words(sentence)
-            found.pop(key, None)
-            found[key] = sentence
-        here.update(map(same_words, digest.rules))
+    """Every instruction that holds, once, at its last place."""
+    said = [text for digest in digests for text in (*digest.instructions.sentences, *digest.rules)]
+    here = {instruction_key(rule) for digest in digests for rule in digest.rules}
     omitted = sum(
         digest.instructions.omitted
         for digest in digests
         # Where the records behind an earlier list are here, nothing of that list is missing.
-        if not here.issuperset(map(same_words, digest.instructions.sentences))
+        if digest.instructions.omitted
+        and not here.issuperset(map(instruction_key, digest.instructions.sentences))
     )
-    return Instructions(tuple(found.values()), omitted)
+    return Instructions(tuple(merge_instructions(said)), omitted)
 
 
 def _not_in(whole: Iterable[Digest], instructions: Instructions) -> Instructions:
     """The instructions that are in none of the messages quoted whole."""
-    shown = {same_words(sentence) for message in whole for sentence in message.rules}
-    kept = (text for text in instructions.sentences if same_words(text) not in shown)
+    shown = {instruction_key(sentence) for message in whole for sentence in message.rules}
+    # What is left of a message that was shortened before is quoted as it is.
+    parts = [" ".join(msg.said.split()) for msg in whole if GAP[:2] in msg.said]
+    kept = (
+        sentence
+        for sentence in instructions.sentences
+        if instruction_key(sentence) not in shown and not any(sentence in part for part in parts)
+    )
     return msgspec.structs.replace(instructions, sentences=tuple(kept))
 
 
-def _fit(instructions: Instructions, room: int, counter: Counter) -> Instructions:
-    """As many of the oldest and the newest as there is room for."""
-    if _size(instructions, counter) <= room:
+def _fit(
+    instructions: Instructions, sources: Mapping[str, str], room: int, counter: Counter
+) -> Instructions:
+    """As many as there is room for, and the number of the others."""
+    if tokens_of_instructions(instructions, counter) <= room:
         return instructions
     sentences = instructions.sentences
-    room -= _size(Instructions(("",), instructions.omitted + len(sentences)), counter)
-    sizes = [counter.count(f"- {sentence}\n") for sentence in sentences]
-    kept: set[int] = set()
-    old_room = int(room * _OLDEST_SHARE)
-    for place, size in enumerate(sizes):
-        old_room -= size
-        if old_room < 0:
-            break
-        kept.add(place)
-        room -= size
-    for place in reversed(range(len(sizes))):
-        if place not in kept and sizes[place] <= room:
-            kept.add(place)
-            room -= sizes[place]
-    listed = tuple(sentences[place] for place in sorted(kept))
+    room -= tokens_of_instructions(Instructions((), instructions.omitted + len(sentences)), counter)
+    listed = tuple(fit_instructions(sentences, sources, room, counter))
+    if room < 0:
+        return Instructions()
     return Instructions(listed, instructions.omitted + len(sentences) - len(listed))
 
 
-def _size(instructions: Instructions, counter: Counter) -> int:
+def tokens_of_instructions(instructions: Instructions, counter: Counter) -> int:
+    """The tokens of the section that lists them."""
     lines = instruction_lines(instructions)
     return counter.count("\n".join((INSTRUCTIONS, *lines, "", ""))) if lines else 0

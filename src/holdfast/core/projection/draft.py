@@ -12,7 +12,6 @@ from holdfast.core.projection.prune import (
     as_shown,
     can_clear,
     can_trim,
-    chars_of,
     steps_to_hold,
 )
 from holdfast.core.projection.units import note
@@ -43,6 +42,7 @@ class ViewDraft:
         request: ProjectionRequest,
         cache: ProjectionCache,
         correction: Correction,
+        budget: int,
     ) -> None:
         self.view = view
         self.units = view.units
@@ -63,6 +63,8 @@ class ViewDraft:
         """Those that it may take beside the user's words."""
         self.pinned: list[ContextUnit] = []
         """Units from before the cut that stay: the question of the turn, and protected steps."""
+        self.is_pressed = False
+        """True while messages may still be shortened: the carry-over has their words until then."""
         self.held = steps_to_hold(view, request.policy)
         """Protected steps that a cut works around."""
         self.released: set[str] = set()
@@ -70,7 +72,7 @@ class ViewDraft:
         self.has_images = False
         self._records = request.records
         self._request = request
-        self._past = Past(request, view.boundary, cache.scale, correction)
+        self.past = Past(request, view.boundary, cache.scale, correction, budget)
         self._cache = cache
         self._correction = correction
         self.sizes = self._weigh(view.units)
@@ -84,7 +86,9 @@ class ViewDraft:
     @property
     def total(self) -> int:
         """Tokens of the messages as they now are."""
-        return self._rest + self._kept + (0 if self._starts_with_user() else self._note)
+        first = (self.opening or self.units[self.start : self.start + 1])[:1]
+        is_answer = bool(first) and first[0].parts[0].role != "user"
+        return self._rest + self._kept + (self._note if is_answer else 0)
 
     def shown(self) -> list[ContextUnit]:
         """The units of the request, in order."""
@@ -177,8 +181,9 @@ class ViewDraft:
 
     def size_after_cut(self, start: int, carry_tokens: int, rest_tokens: int | None = None) -> int:
         """Return the tokens of the messages that a cut there would leave."""
-        summary = self._past.carry_over(self.units, start, carry_tokens, rest_tokens)
-        opening = (*opening_of(NEW_SUMMARY, summary), *self._pins(start), *self.closing)
+        pins = self._pins(start)
+        summary = self._carry(start, carry_tokens, rest_tokens, pins)
+        opening = (*opening_of(NEW_SUMMARY, summary), *pins, *self.closing)
         return sum(map(self.tokens_of, opening)) + sum(self.sizes[start:])
 
     def _pins(self, start: int) -> list[ContextUnit]:
@@ -196,6 +201,12 @@ class ViewDraft:
             if (is_asked and unit.is_asked) or unit is latest or self.holds(unit)
         ]
 
+    def _carry(self, start: int, tokens: int, rest: int | None, pins: list[ContextUnit]) -> str:
+        """The carry-over of a cut at `start`, without the user's words in units that stay."""
+        said = () if self.is_pressed else [unit.parts for unit in pins if unit.is_user]
+        beside = [self.shape(part) for parts in said for part in parts]
+        return self.past.carry_over(self.units, start, tokens, rest, beside)
+
     def holds(self, unit: ContextUnit) -> bool:
         """Return whether a unit is a protected step that a cut works around."""
         return unit.first in self.held and unit.first not in self.released
@@ -207,21 +218,32 @@ class ViewDraft:
         places = range(self.start, start)
         return sum(self.sizes[place] for place in places if id(self.units[place]) not in stays)
 
-    def fit_carry(self, room: int, cap: int) -> None:
-        """Give the carry what the rest leaves free, if that is anything."""
+    def fit_carry(self, room: int, cap: int, least: int = 1) -> None:
+        """Give the carry what the rest leaves free, and `least` tokens even where it has less."""
         self.recarry(0)
         free = min(room - self.total, cap)
-        if free > 0:
+        if free >= least:
             self.recarry(free)
-            if self.total > room:
-                self.recarry(0)
+            if self.total <= room:
+                return
+        self.recarry(least if least > 1 else 0)
+
+    def leave_out_repeats(self, room: int) -> None:
+        """Leave out of the carry-over what is said in messages that stay, now that their form is
+        settled; where that does not fit, it stays as it is."""
+        before, self.is_pressed = self.summary, False
+        if before is None:
+            return
+        self.recarry(self._shown_tokens)
+        if self.total > room:
+            self.summary = before
+            self.keep_pins(self.pinned)
 
     def recarry(self, tokens: int) -> None:
         """Make the carry-over again, within `tokens`."""
-        self.summary = self._past.carry_over(self.units, self.start, tokens, self._rest_tokens)
+        self.summary = self._carry(self.start, tokens, self._rest_tokens, self.pinned)
         self._shown_tokens = tokens
-        self.opening = [*opening_of(NEW_SUMMARY, self.summary), *self.pinned]
-        self.close()
+        self.keep_pins(self.pinned)
 
     def keep_pins(self, pinned: list[ContextUnit]) -> None:
         """Of what is from before the cut, keep only these units."""
@@ -246,7 +268,7 @@ class ViewDraft:
         backwards = range(len(self._records) - 1, -1, -1)
         places = (place for place in backwards if self._records[place].id == first)
         place = next(places, len(self._records))
-        pinned = self._past.records_of_units(self.pinned)
+        pinned = self.past.records_of_units(self.pinned)
         rest = self._cache.read_rest(self._records, place, window, target, pinned)
         self.calibration = rest.calibration
         if not all(unit.is_user for unit in self.pinned):
@@ -292,16 +314,15 @@ class ViewDraft:
 
     def _compaction(self, window: int, before: int, reason: str) -> Compaction:
         kept = self.units[self.start :]
-        gone = self._past.cut_records(self.units, self.start)
+        gone = self.past.cut_records(self.units, self.start)
         said = {unit.first: self.shape(unit.parts[0]) for unit in self.pinned if unit.is_user}
         pinned = [
             to_json(as_shown(rec, said[rec.id]) if rec.id in said and rec.id in self.forms else rec)
-            for rec in self._past.records_of_units(self.pinned)
+            for rec in self.past.records_of_units(self.pinned)
         ]
-        is_whole = self._shown_tokens == self._carry_tokens
         whole = self.summary
-        if not is_whole:
-            whole = self._past.carry_over(self.units, self.start, self._carry_tokens)
+        if self._shown_tokens != self._carry_tokens:
+            whole = self._carry(self.start, self._carry_tokens, None, self.pinned)
         made = Compaction(
             summary=self.summary or "",
             carry=whole if whole != self.summary else None,
@@ -313,7 +334,7 @@ class ViewDraft:
             method="model" if self._request.prose else "extract",
             reason=reason,
             turn=pinned or None,
-            outputs=named_outputs(self._past.records(self.units, self.start)) or None,
+            outputs=named_outputs(self.past.records(self.units, self.start)) or None,
         )
         return bare(made)
 
@@ -335,12 +356,6 @@ class ViewDraft:
         """A part in the form it has in the request."""
         return self._cache.shape(part, self.forms.get(part.record))
 
-    def names_held(self, unit: ContextUnit) -> list[str]:
-        """Every name in a unit."""
-        records = (self._past.by_id.get(part.record) for part in unit.parts)
-        digests = (self._cache.scale.digest(record) for record in records if record is not None)
-        return [name for digest in digests if digest is not None for name in digest.names]
-
     def _reweigh(self, index: int) -> None:
         size = self.tokens_of(self.units[index])
         self._kept += size - self.sizes[index]
@@ -348,10 +363,6 @@ class ViewDraft:
 
     def _reweigh_rest(self) -> None:
         self._rest = sum(map(self.tokens_of, (*self.opening, *self.closing)))
-
-    def _starts_with_user(self) -> bool:
-        first = (self.opening or self.units[self.start :])[:1]
-        return not first or first[0].parts[0].role == "user"
 
     def _place_of(self, record: str) -> int | None:
         if self._places is None:
@@ -361,33 +372,6 @@ class ViewDraft:
         return self._places.get(record)
 
 
-def prune_little(
-    draft: ViewDraft, index: int, form: Form, is_allowed: Callable[[MessagePart], bool], room: int
-) -> bool:
-    """Shorten the results of one step, by no more than it takes to fit; whether all of it fits."""
-    before = dict(draft.forms)
-    chars = {part.record: chars_of(draft.shape(part)) for part in draft.units[index].parts}
-    draft.prune(index, form, is_allowed)
-    least = draft.total
-    if least > room:
-        return False
-    best = {rec: new for rec, new in draft.forms.items() if rec in chars and new != before.get(rec)}
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        share = (low + high) / 2
-        longer = {record: Form("trim", int(share * chars[record])) for record in best}
-        draft.show(longer)
-        if draft.total > room:
-            high = share
-        else:
-            low = share
-            best = longer if draft.total > least else best
-    draft.show(best)
-    return True
-
-
-_HALVINGS: Final = 10
-"""A result is shortened to within a thousandth of what could stay."""
 _CAN: Final = {"trim": can_trim, "clear": can_clear}
 
 

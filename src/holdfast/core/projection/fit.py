@@ -12,10 +12,7 @@ from __future__ import annotations
 import bisect
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.extract.digest import arguments_text
-from holdfast.core.extract.names import identifiers
-from holdfast.core.models.messages import ToolCall
-from holdfast.core.projection.draft import prune_little
+from holdfast.core.projection.past import quiet_steps
 from holdfast.core.projection.policy import StepSize, choose
 from holdfast.core.projection.prune import (
     chars_of,
@@ -47,6 +44,8 @@ _REST_SHARE: Final = 20
 """The part of the room that stays free then: others count in other units than we do."""
 _STEP_SHARE: Final = 4
 """The part of the room that a step in flight gets beside a message that would fill all of it."""
+_HALVINGS: Final = 10
+"""A result is shortened to within a thousandth of what could stay."""
 _PINS_SHARE: Final = 4
 """The part of the room that the older messages of a turn keep while a step can give way."""
 
@@ -171,37 +170,6 @@ def _least(draft: ViewDraft, index: int) -> int:
     return sum(draft.tokens_of_part(part) for part in unit.parts if part.role == "assistant")
 
 
-def quiet_steps(draft: ViewDraft, first: int) -> list[int]:
-    """For each unit from `first` on, how many steps ago it came, or was last used.
-
-    A call that names something uses the newest unit which held that name: what an agent has just
-    read and is about to edit is not old, however long ago it was read.
-    """
-    units = draft.units[first:]
-    holders: dict[str, int] = {}
-    used = list(range(len(units)))
-    for index, unit in enumerate(units):
-        for name in names_called(unit):
-            if name in holders:
-                used[holders[name]] = index
-        holders.update(dict.fromkeys(draft.names_held(unit), index))
-    steps = [0]
-    for unit in units:
-        steps.append(steps[-1] + (not unit.is_user))
-    return [steps[-1] - steps[index + 1] for index in used]
-
-
-def names_called(unit: ContextUnit) -> list[str]:
-    """Return the names in the arguments of a unit's calls."""
-    return [
-        name
-        for part in unit.parts
-        for block in part.blocks
-        if type(block) is ToolCall
-        for name in identifiers(arguments_text(block.arguments))
-    ]
-
-
 def force(draft: ViewDraft, budget: Budget, policy: Policy, room: int | None = None) -> None:
     """Make a draft fit that is still too large: the newest turn is what is left to cut in.
 
@@ -218,11 +186,12 @@ def force(draft: ViewDraft, budget: Budget, policy: Policy, room: int | None = N
 
 def press(draft: ViewDraft, budget: Budget, policy: Policy, room: int) -> None:
     """Bring a draft down to `room`, or as far as it goes."""
-    if budget.at_most is not None and _cut_little(draft, room, policy):
-        return
-    is_cut = _cut_oldest(draft, room, policy)
-    if draft.total > room:
-        _shorten(draft, policy, room, is_cut=is_cut)
+    draft.is_pressed = True
+    if budget.at_most is None or not _cut_little(draft, room, policy):
+        is_cut = _cut_oldest(draft, room, policy)
+        if draft.total > room:
+            _shorten(draft, policy, room, is_cut=is_cut)
+    draft.leave_out_repeats(room)
 
 
 def _cut_little(draft: ViewDraft, room: int, policy: Policy) -> bool:
@@ -231,7 +200,7 @@ def _cut_little(draft: ViewDraft, room: int, policy: Policy) -> bool:
     is_allowed = prunable_results(policy)
     for form in (Form("trim"), Form("clear")):
         for index in prunable(draft, policy):
-            if prune_little(draft, index, form, is_allowed, room):
+            if _prune_little(draft, index, form, is_allowed, room):
                 return True
     most = policy.carry_cap(room)
     starts = range(draft.start + 1, len(draft.units))
@@ -244,6 +213,31 @@ def _cut_little(draft: ViewDraft, room: int, policy: Policy) -> bool:
         return False
     draft.cut(starts[place], _little_carry(draft, starts[place], most))
     return draft.total <= room
+
+
+def _prune_little(
+    draft: ViewDraft, index: int, form: Form, is_allowed: Callable[[MessagePart], bool], room: int
+) -> bool:
+    """Shorten the results of one step, by no more than it takes to fit; whether all of it fits."""
+    before = dict(draft.forms)
+    chars = {part.record: chars_of(draft.shape(part)) for part in draft.units[index].parts}
+    draft.prune(index, form, is_allowed)
+    least = draft.total
+    if least > room:
+        return False
+    best = {rec: new for rec, new in draft.forms.items() if rec in chars and new != before.get(rec)}
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        share = (low + high) / 2
+        longer = {record: Form("trim", int(share * chars[record])) for record in best}
+        draft.show(longer)
+        if draft.total > room:
+            high = share
+        else:
+            low = share
+            best = longer if draft.total > least else best
+    draft.show(best)
+    return True
 
 
 def _little_carry(draft: ViewDraft, start: int, most: int) -> int:
@@ -276,7 +270,7 @@ def _cut_oldest(draft: ViewDraft, room: int, policy: Policy) -> bool:
     draft.cut(start, carry_tokens)
     release(draft, room)
     if draft.total > room:
-        draft.fit_carry(room, carry_tokens)
+        draft.fit_carry(room, carry_tokens, min(carry_tokens, policy.instruction_cap(room)))
     return True
 
 

@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from holdfast.core.extract.carryover import carry_digests, prose_of
-from holdfast.core.log.records import Assistant, Compaction, User, from_json
+from holdfast.core.extract.carryover import carry_digests, instruction_share, prose_of
+from holdfast.core.extract.digest import arguments_text
+from holdfast.core.extract.names import identifiers
+from holdfast.core.extract.user_words import InstructionRoom
+from holdfast.core.log.records import Assistant, Compaction, User
+from holdfast.core.models.messages import Text, ToolCall
 from holdfast.core.projection.view import LEAST_SUMMARY, turn_records
 from holdfast.core.text.cut import has_lone_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from holdfast.core.extract.digest import Digest
     from holdfast.core.log.records import Record
+    from holdfast.core.projection.draft import ViewDraft
     from holdfast.core.projection.request import ProjectionRequest
     from holdfast.core.projection.sizes import Correction, Scale
-    from holdfast.core.projection.units import ContextUnit
+    from holdfast.core.projection.units import ContextUnit, MessagePart
 
 _HORIZON_STEPS: Final = 80
 """A name last mentioned longer ago weighs less than a 16th, and is not looked for."""
@@ -37,11 +42,13 @@ class Past:
         boundary: Compaction | None,
         scale: Scale,
         correction: Correction,
+        budget: int,
     ) -> None:
         self._request = request
         self._boundary = boundary
         self._scale = scale
         self._correction = correction
+        self._budget = budget
 
     @functools.cached_property
     def by_id(self) -> dict[str, Record]:
@@ -49,26 +56,44 @@ class Past:
         return {record.id: record for record in self._request.records}
 
     def carry_over(
-        self, units: Sequence[ContextUnit], start: int, tokens: int, rest: int | None = None
+        self,
+        units: Sequence[ContextUnit],
+        start: int,
+        tokens: int,
+        rest: int | None = None,
+        beside: Sequence[MessagePart] = (),
     ) -> str:
         """The carry-over of everything before `start`, within `tokens`; never empty.
 
-        `rest` caps what is in it beside the user's words and a model's summary.
+        `rest` caps what is in it beside the user's words and a model's summary. `beside` are
+        the user's messages that stay in view, as they are shown.
         """
         factor = self._correction.factor
         shown = {part.record for unit in units[start:] for part in unit.parts}
         lines = self._request.recent_replies()
         text = carry_digests(
-            self._digests(units, start),
+            self._digests(units, start, beside),
             previous=self._previous(),
             prose=self._request.prose,
             lately=[line for record, line in lines if record not in shown],
             pending=self._request.pending,
             cap_tokens=max(0, math.floor(tokens / factor) - _FENCE_TOKENS),
             rest_tokens=None if rest is None else max(0, math.floor(rest / factor)),
+            lists=self._instruction_room(tokens),
             counter=self._scale.counter,
         ).text
         return text or LEAST_SUMMARY
+
+    def _instruction_room(self, tokens: int) -> InstructionRoom:
+        """The room of the list of instructions: their share of the budget, before anything else in
+        a carry-over that has to be small."""
+        policy, factor = self._request.policy, self._correction.factor
+        is_full = tokens >= policy.carry_cap(self._budget)
+        most = math.floor(policy.instruction_cap(self._budget) / factor)
+        cap = max(0, math.floor(tokens / factor) - _FENCE_TOKENS)
+        if not is_full or not cap:
+            return InstructionRoom(min(most, cap), min(most, cap))
+        return InstructionRoom(most, min(most, instruction_share(cap)))
 
     def records_of_units(self, pinned: Sequence[ContextUnit]) -> list[Record]:
         """The records of units from before a cut that stay, oldest first."""
@@ -78,6 +103,12 @@ class Past:
         older = turn_records(self._boundary) if wanted and self._boundary is not None else []
         kept = [*(record for record in older if record.id in wanted), *found]
         return [_without_broken_thinking(record) for record in kept]
+
+    def names_held(self, unit: ContextUnit) -> list[str]:
+        """Every name in a unit."""
+        records = (self.by_id.get(part.record) for part in unit.parts)
+        digests = (self._scale.digest(record) for record in records if record is not None)
+        return [name for digest in digests if digest is not None for name in digest.names]
 
     def cut_records(self, units: Sequence[ContextUnit], start: int) -> list[Record]:
         """The records of the units before `start`."""
@@ -97,8 +128,11 @@ class Past:
         late = [record for record in records[end:] if record.id in gone]
         return [*records[:end], *late]
 
-    def _digests(self, units: Sequence[ContextUnit], start: int) -> list[Digest]:
+    def _digests(
+        self, units: Sequence[ContextUnit], start: int, beside: Sequence[MessagePart]
+    ) -> list[Digest]:
         """Return the digests of the records that are cut; of old ones, only the user's words."""
+        shown = {part.record: _words(part) for part in beside}
         found: list[Digest] = []
         steps = 0
         for record in reversed([*self._words_beside(), *self.records(units, start)]):
@@ -106,17 +140,13 @@ class Past:
             is_near = steps <= _HORIZON_STEPS or type(record) is User
             digest = self._scale.digest(record) if is_near else self._scale.glance(record)
             if digest is not None:
-                found.append(digest)
+                found.append(_not_shown(digest, shown))
         found.reverse()
         return found
 
     def _words_beside(self) -> list[User]:
-        """The user's messages that a compaction of another tool kept beside its summary. A cut of
-        ours has them in its carry-over."""
-        before = self._boundary
-        if before is None or before.covers is not None:
-            return []
-        found = map(from_json, before.turn or ())
+        """The user's messages that stood beside the summary of the cut before."""
+        found = turn_records(self._boundary) if self._boundary is not None else []
         return [rec for rec in found if isinstance(rec, User) and rec.id not in self.by_id]
 
     def _previous(self) -> str | None:
@@ -131,6 +161,49 @@ class Past:
         if text == LEAST_SUMMARY:
             return None
         return (prose_of(text) or None) if is_whole else text
+
+
+def quiet_steps(draft: ViewDraft, first: int) -> list[int]:
+    """For each unit from `first` on, how many steps ago it came, or was last used.
+
+    A call that names something uses the newest unit which held that name: what an agent has just
+    read and is about to edit is not old, however long ago it was read.
+    """
+    units = draft.units[first:]
+    holders: dict[str, int] = {}
+    used = list(range(len(units)))
+    for index, unit in enumerate(units):
+        for name in names_called(unit):
+            if name in holders:
+                used[holders[name]] = index
+        holders.update(dict.fromkeys(draft.past.names_held(unit), index))
+    steps = [0]
+    for unit in units:
+        steps.append(steps[-1] + (not unit.is_user))
+    return [steps[-1] - steps[index + 1] for index in used]
+
+
+def names_called(unit: ContextUnit) -> list[str]:
+    """Return the names in the arguments of a unit's calls."""
+    return [
+        name
+        for part in unit.parts
+        for block in part.blocks
+        if type(block) is ToolCall
+        for name in identifiers(arguments_text(block.arguments))
+    ]
+
+
+def _words(part: MessagePart) -> str:
+    return " ".join(word for b in part.blocks if isinstance(b, Text) for word in b.text.split())
+
+
+def _not_shown(digest: Digest, shown: Mapping[str, str]) -> Digest:
+    """A digest without the words that stay in view."""
+    text = shown.get(digest.record)
+    if text is None:
+        return digest
+    return replace(digest, said="", rules=tuple(rule for rule in digest.rules if rule not in text))
 
 
 def _without_broken_thinking(record: Record) -> Record:

@@ -89,6 +89,9 @@ class Policy(msgspec.Struct, frozen=True):
     """The most tokens that a carry-over may take."""
     carry_share: float = 0.15
     """The same, as a share of the budget."""
+    instructions_share: float = 0.06
+    """The share of the budget that the user's instructions may take in a carry-over, all that was
+    ever said together; beyond 40 % of the carry-over they take it in addition."""
     allow: tuple[str, ...] = ()
     """Tools whose results may be pruned, as patterns with `*` and `?`; empty for all."""
     deny: tuple[str, ...] = ()
@@ -103,7 +106,7 @@ class Policy(msgspec.Struct, frozen=True):
                     f"`{name}` cannot be negative: {getattr(self, name)}",
                     hint="0 switches it off or allows nothing",
                 )
-        for name in ("carry_share", "comfort_share"):
+        for name in ("carry_share", "comfort_share", "instructions_share"):
             if not 0 < getattr(self, name) <= 1:
                 raise BadSetting(
                     f"`{name}` must be above 0 and at most 1, not {getattr(self, name):g}",
@@ -134,6 +137,10 @@ class Policy(msgspec.Struct, frozen=True):
     def carry_cap(self, budget: int) -> int:
         """Return the tokens that a carry-over may take."""
         return min(self.carry_tokens, int(self.carry_share * budget))
+
+    def instruction_cap(self, budget: int) -> int:
+        """Return the tokens that the user's instructions may take in a carry-over."""
+        return int(self.instructions_share * budget)
 
 
 _ORDER: Final = ("trim", "clear", "cold_cut", "flush", "compact")

@@ -135,7 +135,7 @@ def project(request: ProjectionRequest, cache: ProjectionCache | None = None) ->
         floor=request.floor,
         at_most=request.at_most,
     )
-    draft = ViewDraft(view, request, cache, correction)
+    draft = ViewDraft(view, request, cache, correction, budget.tokens)
     before = draft.total
     fit_media(draft, target.dialect)
     fit_count(draft, target.dialect, policy, budget.tokens)

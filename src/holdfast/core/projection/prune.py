@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import msgspec
 
+from holdfast.core.extract.condense import cut_message
 from holdfast.core.extract.fair_share import fair_share
 from holdfast.core.extract.names import mentions
 from holdfast.core.limits import (
@@ -58,7 +59,7 @@ _ARGUMENTS_CHARS_MIN: Final = 200
 _NAMES_CHARS: Final = 20_000
 """Characters of a result that are searched for names."""
 _ENDING_CHARS: Final = 2_000
-"""Characters at the end of a result in which an error counts as its ending."""
+"""An error counts as the ending of a result within this many characters from its end."""
 _STEP_SOURCES: Final = ("assistant", "tool_result")
 
 
@@ -79,9 +80,9 @@ def can_clear(part: MessagePart) -> bool:
 
 def trim(part: MessagePart, keep: int | None = None) -> MessagePart:
     """The beginning and the end of a tool result, or of anything else with `keep` characters."""
-    if part.source != "tool_result" or not any(type(b) is ToolAnswer for b in part.blocks):
-        return shorten(part, TRIM_KEEP_CHARS if keep is None else keep)
     cap = TRIM_KEEP_CHARS if keep is None else keep
+    if part.source != "tool_result" or not any(type(b) is ToolAnswer for b in part.blocks):
+        return shorten(part, cap)
     blocks = tuple(
         _trim_answer(block, cap, part.record) if type(block) is ToolAnswer else block
         for block in part.blocks
@@ -110,11 +111,13 @@ def shorten(part: MessagePart, keep: int) -> MessagePart:
     """A part with at most `keep` characters of text. Short blocks stay whole, and the long ones get
     the same room: a program's pages beside a person's line must not cost the line.
 
-    Thinking and images cannot be shortened: they give way to a note, or to nothing. Notes count as
-    text, so that a message of a thousand images becomes as short as any other.
+    A user's message keeps the instructions that are in it beside its beginning and its end.
+    Thinking and images give way to a note, or to nothing. Notes count as text, so that a message of
+    a thousand images becomes as short as any other.
     """
     cap = fair_share([_length(block) for block in part.blocks], keep)
-    blocks = (_shorten_block(block, cap, part.record) for block in part.blocks)
+    is_said = part.source == "user"
+    blocks = (_shorten_block(block, cap, part.record, is_said) for block in part.blocks)
     kept = tuple(block for block in blocks if block is not None)
     kept = _join_texts(kept, keep, part.record)
     return msgspec.structs.replace(part, blocks=kept or (Text("…"),))
@@ -159,10 +162,11 @@ def _join_texts(blocks: tuple[Block, ...], keep: int, record: str) -> tuple[Bloc
     return (*first, *(block for block in blocks if type(block) is not Text))
 
 
-def _shorten_block(block: Block, cap: int, record: str) -> Block | None:
+def _shorten_block(block: Block, cap: int, record: str, is_said: bool) -> Block | None:
     match block:
         case Text(text):
-            shorter = cut(text, cap, marker=name_record(record)).text
+            shorten_text = cut_message if is_said else cut
+            shorter = shorten_text(text, cap, marker=name_record(record)).text
             return Text(shorter) if shorter.strip() else None
         case ToolCall(arguments=arguments):
             shorter_call = _shorten_arguments(arguments, cap, record)
@@ -213,7 +217,7 @@ def _clear_text(record: str, answer: ToolAnswer) -> str:
     text = _text_in(answer)
     note = "\n".join(filter(None, (_clear_note(record, answer), _names_in(text))))
     if answer.is_error or _ERROR_ENDING.search(text[-_ENDING_CHARS:]):
-        ending = cut(text.strip(), CLEAR_KEEP_ERROR_CHARS, keep="tail", marker=_no_words)
+        ending = cut(text.strip(), CLEAR_KEEP_ERROR_CHARS, keep="tail", marker=lambda *_: "… ")
         return f"{note}\n{ending.text}" if ending.text else note
     return note
 
@@ -243,10 +247,6 @@ def name_record(record: str) -> Marker:
     return lambda omitted, total, unit: (
         f"\n[… {omitted:,} of {total:,} {unit} left out; record {record} has all of it …]\n"
     )
-
-
-def _no_words(_omitted: int, _total: int, _unit: str) -> str:
-    return "… "
 
 
 def _text_in(answer: ToolAnswer) -> str:
@@ -313,9 +313,8 @@ def prunable(draft: ViewDraft, policy: Policy) -> range:
     works on.
     """
     units = draft.units
-    first = next((index for index, unit in enumerate(units) if unit.is_user), None)
-    if draft.opening:
-        first = 0
+    users = (index for index, unit in enumerate(units) if unit.is_user)
+    first = 0 if draft.opening else next(users, None)
     steps = [index for index, unit in enumerate(units) if not unit.is_user]
     if first is None or len(steps) <= policy.protected_steps:
         return range(0)

@@ -1,0 +1,93 @@
+"""Lists of files in a carry-over: found in calls, cut to their room, written and read back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.extract.digest import FileList
+from holdfast.core.extract.touched_files import PATH_CHARS
+from holdfast.core.text.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.extract.digest import Digest
+    from holdfast.core.extract.touched_files import Touch
+    from holdfast.core.tokens.counting import Counter
+
+_EARLIER: Final = lazy_pattern(r"\(([\d,]+) earlier ones? not listed\)")
+_HEADING: Final = "## Files changed"
+"""The longer of the two headings."""
+
+
+def lines_within(lines: Sequence[str], room: int, counter: Counter) -> list[str]:
+    kept = []
+    for line in lines:
+        room -= counter.count(f"{line}\n")
+        if room < 0:
+            break
+        kept.append(line)
+    return kept
+
+
+def find_files(digests: Sequence[Digest]) -> tuple[FileList, FileList]:
+    """The files that were changed and those that were only read, each list with the newest last."""
+    seen: dict[str, None] = {}
+    changed: set[str] = set()
+    here: set[str] = set()
+    open_calls: dict[str, tuple[Touch, ...]] = {}
+    for digest in digests:
+        open_calls.update(digest.calls)
+        seen.update(dict.fromkeys((*digest.read.paths, *digest.changed.paths)))
+        changed.update(digest.changed.paths)
+        touches = open_calls.pop(digest.answers, ()) if digest.answers is not None else ()
+        for touch in touches if not digest.is_failed else ():
+            here.add(touch.path)
+            seen.pop(touch.path, None)
+            seen[touch.path] = None
+            if touch.is_change:
+                changed.add(touch.path)
+    return (
+        FileList(
+            tuple(path for path in seen if path in changed),
+            _count_earlier([digest.changed for digest in digests], here),
+        ),
+        FileList(
+            tuple(path for path in seen if path not in changed),
+            _count_earlier([digest.read for digest in digests], here),
+        ),
+    )
+
+
+def _count_earlier(lists: Sequence[FileList], here: set[str]) -> int:
+    """The number of files that earlier carry-overs left out, unless their records are here."""
+    return sum(
+        files.omitted
+        for files in lists
+        if files.omitted and not (files.paths and here.issuperset(files.paths))
+    )
+
+
+def newest_files(files: FileList, room: int, counter: Counter) -> FileList:
+    """As many of the newest as there is room for."""
+    room -= counter.count(f"{_HEADING}\n{_note_of_earlier(len(files.paths) + files.omitted)}\n")
+    kept = lines_within(files.paths[::-1], room, counter)[::-1]
+    return FileList(tuple(kept), files.omitted + len(files.paths) - len(kept))
+
+
+def file_lines(files: FileList) -> list[str]:
+    if not files.paths:
+        return []
+    return [*([_note_of_earlier(files.omitted)] if files.omitted else []), *files.paths]
+
+
+def _note_of_earlier(count: int) -> str:
+    return f"({count:,} earlier {'one' if count == 1 else 'ones'} not listed)"
+
+
+def read_files(lines: Sequence[str]) -> FileList:
+    """The list that `file_lines` made; lines that cannot be paths are ignored."""
+    notes = [match for line in lines if (match := _EARLIER.fullmatch(line))]
+    omitted = sum(int(match[1].replace(",", "") or 0) for match in notes)
+    paths = (line for line in lines if not _EARLIER.fullmatch(line) and line.isprintable())
+    return FileList(tuple(path for path in paths if len(path) <= PATH_CHARS), omitted)

@@ -1,0 +1,161 @@
+"""The user's instructions are in every later request, once, as long as they fit their share."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+import pytest
+from tests.support.runs import RUN
+
+from holdfast import SessionKey
+from holdfast.core.log.records import Assistant, Compaction, Record, ToolResult, User
+from holdfast.core.models.messages import Text, ToolAnswer
+from holdfast.core.models.window import Window
+from holdfast.core.projection.policy import Policy, PromptCache
+from holdfast.core.projection.project import Plan, project
+from holdfast.core.projection.request import ProjectionRequest
+from holdfast.core.projection.view import ProjectionCache
+from holdfast.models import target
+from holdfast.ports import ANY_HEAD
+from holdfast.stores import MemoryStore
+
+KEY: Final = SessionKey("main", "life")
+TARGET: Final = target("anthropic", model="claude-sonnet-4-5")
+LIVES: Final = {"quick": 1, "test": 2, "nightly": 60}[RUN]
+WINDOWS: Final = (32_000, 64_000, 200_000)[: 3 if RUN == "nightly" else 1]
+WORDINGS: Final = (
+    "Never touch {0}.",
+    "Do not rename {0}, please.",
+    "Always run {0} before a commit.",
+    "The deadline of {0} is in May.",
+    "Leave {0} alone.",
+    "{0} is off limits.",
+    "Make sure that {0} stays small.",
+    "We decided to keep {0}.",
+    "Only Ines may approve {0}.",
+)
+TALK: Final = "That was quick, thanks. Have a look at the rest of it and go on from there. "
+
+
+class Life:
+    """A session without a model: records are appended, and each request's decisions kept."""
+
+    def __init__(self, window: int, policy: Policy | None = None) -> None:
+        self.window = window
+        self.policy = policy or Policy()
+        self.cuts = 0
+        self._store = MemoryStore()
+        self._store.create(KEY)
+        self._cache = ProjectionCache()
+
+    def add(self, *records: Record, idle: float = 1.0) -> str:
+        """Append records; returns the text of the next request."""
+        self._store.append(KEY, list(records), expect=ANY_HEAD)
+        plan = self._plan(idle)
+        text = read_plan(plan)
+        if plan.decisions:
+            self.cuts += any(isinstance(record, Compaction) for record in plan.decisions)
+            self._store.append(KEY, list(plan.decisions), expect=ANY_HEAD)
+            assert read_plan(self._plan(1.0)) == text
+        return text
+
+    def _plan(self, idle: float) -> Plan:
+        records = self._store.live(KEY, window=self.window).records
+        cache = PromptCache(idle_seconds=idle)
+        window = Window(self.window, "simulated")
+        request = ProjectionRequest(
+            records, window, TARGET, policy=self.policy, prompt_cache=cache, floor=0
+        )
+        return project(request, self._cache)
+
+
+def read_plan(plan: Plan) -> str:
+    """Everything that a model reads."""
+    texts: list[str] = []
+    for message in plan.prompt.messages:
+        for block in message.blocks:
+            pieces = block.content if isinstance(block, ToolAnswer) else (block,)
+            texts += [piece.text for piece in pieces if isinstance(piece, Text)]
+    return " ".join("\n".join(texts).split())
+
+
+def a_step(rng: random.Random, number: int) -> list[Record]:
+    use = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {"path": "a/b.py"}}
+    content = "\n".join(f"{line} {rng.random()}" for line in range(rng.randint(1, 250)))
+    return [Assistant(content=[use]), ToolResult(tool_use_id=f"c{number}", content=content)]
+
+
+@pytest.mark.parametrize("seed", range(LIVES))
+def test_instructions_that_fit_are_in_every_later_request_once(seed: int) -> None:
+    """Random lives: long and short messages, pasted ones, long turns, cold and warm caches."""
+    rng = random.Random(seed)
+    life = Life(rng.choice((24_000, 32_000, 64_000)))
+    laid_down: list[str] = []
+    for number in range(35):
+        words = [TALK] * rng.choice((0, 0, 1, 5, 40))
+        if len(laid_down) < 22:
+            rule = rng.choice(WORDINGS).format(f"heron_{number}.py")
+            laid_down.append(rule)
+            words.insert(rng.randint(0, len(words)), f"{rule} ")
+        if rng.random() < 0.05:
+            words.append("".join(f"{line} went by\n" for line in range(rng.choice((900, 9_000)))))
+        shown = life.add(User(content="".join(words) or "Go on."))
+        for step in range(rng.choice((0, 1, 2, 12))):
+            idle = rng.choice((1.0, 1.0, 1.0, 1_000.0))
+            shown = life.add(*a_step(rng, number * 100 + step), idle=idle)
+            counts = {rule: shown.count(rule) for rule in laid_down}
+            assert set(counts.values()) == {1}, {r: n for r, n in counts.items() if n != 1}
+        life.add(Assistant(content="Done with that."))
+    assert life.cuts > 2
+
+
+def test_instructions_without_room_are_counted_and_can_be_found() -> None:
+    """The request says that there are more, and how to get them."""
+    rng = random.Random(1)
+    life = Life(24_000, Policy(instructions_share=0.01))
+    for number in range(90):
+        life.add(User(content=f"{TALK * 8}Never touch heron_{number}.py."))
+        shown = life.add(*a_step(rng, number), Assistant(content="Done."))
+    assert life.cuts > 2
+    assert "others not listed: search this session's history for them)" in shown
+    assert "Never touch heron_0.py." in shown
+    assert "Never touch heron_89.py." in shown
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_giant_message_pushes_no_instruction_out(window: int) -> None:
+    """Those before it and those inside it are in every request, while it is the newest message,
+    and later."""
+    half = "".join(f"line {number} went by.\n" for number in range(400_000 // 40))
+    giant = f"{half}\nAlways keep egret_flag on.\n{half}"
+    for before in (["Never touch heron.py. The ticket is QK-77."], []):
+        life = Life(window)
+        for text in before:
+            life.add(User(content=text), Assistant(content="Fine."))
+        wanted = ["Always keep egret_flag on."]
+        wanted += ["Never touch heron.py.", "The ticket is QK-77."] if before else []
+        rng = random.Random(2)
+        texts = [life.add(User(content=giant)), life.add(*a_step(rng, 1))]
+        texts.append(life.add(Assistant(content="Read."), User(content="And now?")))
+        texts += [life.add(*a_step(rng, number)) for number in range(2, 8)]
+        for text in texts:
+            assert {rule: text.count(rule) for rule in wanted} == dict.fromkeys(wanted, 1)
+
+
+def test_message_of_the_turn_is_not_quoted_beside_itself() -> None:
+    """A cut inside a long turn leaves the question in view; the carry-over need not repeat it. Once
+    the turn is over, the carry-over has it."""
+    rng = random.Random(3)
+    life = Life(32_000)
+    question = "Fix the login of the shop, and say what was wrong with it."
+    shown = life.add(User(content=question))
+    for number in range(30):
+        shown = life.add(*a_step(rng, number))
+        assert shown.count(question) == 1
+    assert life.cuts > 1
+    life.add(Assistant(content="Fixed."))
+    for number in range(30, 50):
+        shown = life.add(User(content=f"Next, part {number}."), *a_step(rng, number))
+        life.add(Assistant(content="Done."))
+        assert shown.count(question) == 1
