@@ -14,7 +14,7 @@ from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User, text
 from holdfast.importers.apis.gemini import carry_content
 from holdfast.importers.common import blocks
 from holdfast.importers.common.base import Draft
-from holdfast.integrations.common.originals import keep_originals, original_of
+from holdfast.integrations.common.originals import ORIGINAL_FIELD, keep_originals, original_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -88,10 +88,19 @@ def events_from_records(records: Iterable[Record], author: str) -> Iterator[tupl
 
 def has_event(record: Record) -> bool:
     """Return whether an event begins with this record."""
-    kept = original_of(record, FORMAT_NAME)
-    if kept is None:
+    spelled = event_json(record)
+    if spelled is None:
         return isinstance(record, User | Assistant | ToolResult | ToolUse)
-    return bool(kept)
+    return bool(spelled)
+
+
+def event_json(record: Record) -> str | None:
+    """Return the JSON of the event that a record keeps; empty where the one before it does."""
+    kept = record.extra.get(ORIGINAL_FIELD)
+    if not isinstance(kept, dict) or kept.get("format") != FORMAT_NAME:
+        return None
+    spelled = kept.get("json")
+    return spelled if isinstance(spelled, str) else None
 
 
 def _event_from_record(record: Record, author: str, names: dict[str, str]) -> Json | None:

@@ -17,6 +17,7 @@ from holdfast.integrations.common.names import read_name, session_id_for
 from holdfast.integrations.common.originals import original_of, spell_item
 from holdfast.integrations.google_adk.events import (
     FORMAT_NAME,
+    event_json,
     events_from_records,
     has_event,
     records_from_event,
@@ -68,6 +69,8 @@ class FoundSession(msgspec.Struct, frozen=True):
     updated: float
     head: str
     events: tuple[Json, ...] = ()
+    spelled: tuple[str, ...] = ()
+    """The same events as JSON."""
 
 
 class SeenRevision(msgspec.Struct, frozen=True):
@@ -148,13 +151,17 @@ class SessionLogReader:
             return None  # removed meanwhile
         state = fold(records)
         self._remember(key, state)
-        found = [event for event, _r in events_from_records(reversed(records), name.app)]
+        found = list(events_from_records(reversed(records), name.app))
         if newest is not None:
             found = found[-newest:] if newest else []
         if after is not None:
-            late = [place for place, event in enumerate(found) if event["timestamp"] < after]
+            late = [place for place, (event, _r) in enumerate(found) if event["timestamp"] < after]
             found = found[late[-1] + 1 :] if late else found
-        return self._describe(name, state, tuple(found))
+        return msgspec.structs.replace(
+            self._describe(name, state),
+            events=tuple(event for event, _record in found),
+            spelled=tuple(event_json(record) or spell_item(event) for event, record in found),
+        )
 
     def list_sessions(self, app: str, user: str | None) -> list[FoundSession]:
         """Return the sessions of an app, or of one of its users, without their events."""
@@ -187,13 +194,11 @@ class SessionLogReader:
             if name is not None and is_session and home.key_for(name) == key:
                 yield name, key
 
-    def _describe(
-        self, name: SessionName, state: StateAtHead, events: tuple[Json, ...] = ()
-    ) -> FoundSession:
+    def _describe(self, name: SessionName, state: StateAtHead) -> FoundSession:
         merged = merge_scopes(
             state.state, self._app_state(name.app).read(), self.user_state(name.app, name.user)
         )
-        return FoundSession(name, merged, state.updated, state.head, events)
+        return FoundSession(name, merged, state.updated, state.head)
 
     def _newest(
         self, home: PeerHome, key: SessionKey, is_enough: Callable[[Record], bool]

@@ -191,7 +191,7 @@ def _session(found: FoundSession) -> Any:
     from pydantic import ValidationError
 
     try:
-        events = [Event.model_validate_json(json.dumps(event)) for event in found.events]
+        events = [Event.model_validate_json(spelled) for spelled in found.spelled]
     except ValidationError as error:
         raise BadItem(
             f"cannot read session {found.name.session}: {error}",
