@@ -76,11 +76,7 @@ def preview(records: Sequence[Record], terms: RequestTerms) -> Prepared:
     model = terms.model
     aim = target(terms.dialect or default_dialect(model), provider=terms.provider, model=model)
     asked = [*records, User(id="prompt", content=terms.prompt)] if terms.prompt else [*records]
-    window = (
-        window_of(model)
-        if terms.window is None
-        else Window(terms.window, terms.window_from, "stated")
-    )
+    window, floor = _window_and_floor(asked, terms)
     return prepare(
         ProjectionRequest(
             asked,
@@ -89,11 +85,31 @@ def preview(records: Sequence[Record], terms: RequestTerms) -> Prepared:
             system=terms.system,
             tools=terms.tools,
             output_tokens=terms.output,
-            floor=terms.floor,
+            floor=floor,
             policy=terms.policy,
             prompt_cache=PromptCache(idle_seconds=terms.idle),
         )
     )
+
+
+def window_in(records: Sequence[Record], model: str) -> int | None:
+    """Return the window that a session recorded for its model; None where it has none."""
+    for record in reversed(records):
+        if isinstance(record, ModelChange) and record.model == model:
+            return record.window
+    return None
+
+
+def _window_and_floor(records: Sequence[Record], terms: RequestTerms) -> tuple[Window, int]:
+    """The window as stated, as recorded, or the model's. The floor is for one that a person
+    states: a session that works in a smaller one has its next request, too."""
+    if terms.window is not None:
+        return Window(terms.window, terms.window_from, "stated"), terms.floor
+    recorded = window_in(records, terms.model)
+    if recorded is None:
+        return window_of(terms.model), terms.floor
+    window = Window(recorded, "as the session recorded it", "learned")
+    return window, min(terms.floor, recorded)
 
 
 def as_json(prepared: Prepared) -> Json:

@@ -37,6 +37,7 @@ from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.serve.serve import build_server
 from holdfast.surfaces.console.console import console_pages
+from holdfast.surfaces.console.plans import last_call
 from holdfast.surfaces.console.session_pages.context import categories
 from holdfast.surfaces.http.context import prepare_next
 from holdfast.surfaces.request_preview import RequestTerms
@@ -520,6 +521,25 @@ def test_a_long_session_costs_what_is_shown(
         # Two calls are compared by what the model saw in them: at most 2,001 records each here.
         limit = 5_000 if name.endswith("/changes") else few + 100
         assert many <= limit, (name, few, many)
+
+
+def test_every_page_of_a_session_that_learned_a_small_window(store: SessionStore) -> None:
+    """A window below the floor, as a local model or an old log may have: every page is shown."""
+    key = fill(store, "", "a few words", "small")
+    window = ModelChange(model=last_call(store, key).model or "offline", window=6_000)
+    store.append(key, [window], expect=ANY_HEAD)
+    wrong: list[tuple[str, int]] = []
+
+    async def scenario() -> None:
+        async with serving(store) as client:
+            for address in addresses(store, key):
+                status = (await client.get(address)).status_code
+                if status != 200 and "/outputs/" not in address:
+                    wrong.append((address, status))
+
+    run(scenario)
+    assert last_call(store, key).window == 6_000
+    assert wrong == []
 
 
 def test_earlier_records_are_reached_by_links(store: SessionStore) -> None:

@@ -89,8 +89,13 @@ def cost_text(totals: SessionTotals, model: str = "") -> str:
 
 def terms_now(store: SessionStore, key: SessionKey) -> RequestTerms:
     """Return the terms of the next request: the session's own window and model."""
+    window, terms = last_call(store, key).window, RequestTerms()
+    if window is None:
+        return terms
     return RequestTerms(
-        window=last_call(store, key).window, window_from="as the session recorded it"
+        window=window,
+        window_from="as the session recorded it",
+        floor=min(terms.floor, window),
     )
 
 

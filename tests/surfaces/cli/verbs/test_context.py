@@ -57,6 +57,22 @@ def test_context_prints_the_request_and_how_it_came_about(
     assert reply["repairs"] == []
 
 
+@pytest.mark.parametrize("window", [9_000, 90_000])
+def test_context_is_for_the_window_that_the_session_recorded(
+    cli: Cli, session: str, window: int
+) -> None:
+    """Also below the floor, which is for windows that a person states."""
+    learned = {"type": "model", "model": "claude-sonnet-4-5", "window": window}
+    assert cli("append", session, stdin=lines(learned)).status == 0
+    reply = cli("context", session, "--json").json
+    assert reply["window"]["tokens"] == reply["budget"]["window"] == window
+    assert reply["window"]["confidence"] == "learned"
+    assert cli("context", session, "--window", "64000", "--json").json["window"]["tokens"] == 64_000
+    forgotten = {"type": "model", "model": "claude-sonnet-4-5"}
+    assert cli("append", session, stdin=lines(forgotten)).status == 0
+    assert cli("context", session, "--json").json["window"]["confidence"] != "learned"
+
+
 def test_context_changes_nothing(cli: Cli, session: str) -> None:
     """It shows decisions; an agent records them."""
     before = cli.log(session)
