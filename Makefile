@@ -21,7 +21,7 @@ NODE := .tools/node/.stamp
 # the package and the SDKs again, which was a third of the test run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help node clients peers pyright package api demo demo-postgres recording quick sample test check format nightly bench coverage mutants promises site site-check lock clean
+.PHONY: help node clients peers pyright package api demo demo-postgres recording quick sample test check format nightly bench coverage mutants promises site screenshots site-check lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -154,6 +154,9 @@ bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp
 
 site: .venv-site/.stamp $(VENV)/.stamp ## Build the docs site into build/site; a link that leads nowhere fails
 	@$(BIN)/python -m scripts.site.build
+
+screenshots: site ## Take pictures of the site and of the pages that inspect and evaluate write
+	@$(BIN)/python -m scripts.site.screenshots
 
 site-check: .venv-site/.stamp $(VENV)/.stamp ## Look at the docs site in a browser: requests, search, access, width
 	@HOLDFAST_TESTS=nightly $(BIN)/python -m pytest tests/test_site.py -m 'nightly or not nightly' -n 0 -rs --timeout 900

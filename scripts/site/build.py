@@ -25,6 +25,9 @@ ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 ZENSICAL = ROOT / ".venv-site" / "bin" / "zensical"
 
+Nav = list[tuple[str, "str | Nav"]]
+"""Titles, each with its page or with what is below it."""
+
 FRONT = {
     "README.md": "index.md",
     "docs/README.md": "all-pages.md",
@@ -35,10 +38,10 @@ FRONT = {
     "benchmarks/README.md": "project/benchmarks.md",
 }
 """Pages whose place on the site is not their place in docs/."""
-AROUND = {
+AROUND: dict[str, Nav] = {
     "Start": [("Home", "index.md")],
     "How-to": [("Examples", "examples/index.md")],
-    "Reference": [(name, f"reference/{name}.md") for name in MODULES],
+    "Reference": [("Modules", [(name, f"reference/{name}.md") for name in MODULES])],
     "Internals": [
         ("Contributing", "project/contributing.md"),
         ("Running the benchmarks", "project/benchmarks.md"),
@@ -54,8 +57,6 @@ _LINK = re.compile(
 )
 _IMAGE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
 _ENTRY = re.compile(r"^( *)- \[(.+)\]\(([^)#]+)\)$")
-
-Nav = list[tuple[str, "str | Nav"]]
 
 
 def place_of(source: str) -> str | None:
@@ -184,7 +185,7 @@ def build(site: Path, zensical: Path = ZENSICAL) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, "utf-8")
     shutil.copytree(ROOT / "docs" / "images", sources / "images")
-    for name in ("site.css", "iframe-worker.js"):
+    for name in ("site.css", "site.js", "iframe-worker.js"):
         shutil.copy(HERE / name, sources / name)
     config = work / "zensical.toml"
     config.write_text(configuration(), "utf-8")

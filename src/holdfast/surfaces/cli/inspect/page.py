@@ -53,8 +53,8 @@ table { border-collapse: collapse; width: 100%; font-size: .88rem; }
 th { text-align: left; color: var(--dim); font-weight: 500; }
 th.num { text-align: right; }
 td, th { padding: .28rem .6rem .28rem 0; border-bottom: 1px solid var(--line);
-         vertical-align: top; overflow-wrap: anywhere; }
-.says { color: var(--dim); }
+         vertical-align: top; }
+td { overflow-wrap: anywhere; } .says { color: var(--dim); }
 .wide { overflow-x: auto; } .wide:focus-visible { outline: 2px solid #2563eb; }
 .day { white-space: nowrap; } code { font-size: .85em; overflow-wrap: anywhere; }
 a { color: inherit; } section { border-top: 1px solid var(--line); margin-top: 2.5rem; }
