@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.core.log.records import Json, text_of
 from holdfast.core.models.messages import ToolCall, read_blocks
+from holdfast.core.models.usage import Usage, read_usage
 
 Stop = Literal["end", "tools", "length", "window", "refusal", "cancelled", "steps", "other"]
 """Why a reply ended: it was done; it calls tools; its output cap; the model's window; the model or
@@ -32,7 +33,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     stop_reason: str = ""
     """In the provider's own words."""
     usage: Json | None = None
-    """As the provider reported it."""
+    """As the provider reported it; `tokens` means the same for every provider."""
     provider: str = ""
     model: str = ""
     raw: Any = None
@@ -45,6 +46,11 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         return text_of(self.content)
+
+    @property
+    def tokens(self) -> Usage | None:
+        """The usage with one meaning for every provider; None where nothing usable was reported."""
+        return read_usage(self.usage, self.provider)
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
