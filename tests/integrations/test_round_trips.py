@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable  # noqa: TC003  (a struct's field)
 from functools import cache
-from itertools import islice
+from importlib.util import find_spec
+from itertools import islice, permutations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -25,15 +27,18 @@ from holdfast.core.log.records import (
 from holdfast.importers import detect, read
 from holdfast.importers.common.base import Source
 from holdfast.integrations.claude_agent.entries import entries_from_records, records_from_entry
+from holdfast.integrations.common import langchain_messages as langchain
 from holdfast.integrations.common.originals import ORIGINAL_FIELD
 from holdfast.integrations.common.responses_items import (
     items_from_record,
     rebuild_items,
     records_from_items,
 )
+from holdfast.integrations.google_adk.events import events_from_records, records_from_event
+from holdfast.integrations.strands import messages as strands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 MESSAGES_MAX: Final = None if is_whole() else 150
 """Lines or messages of a transcript."""
@@ -153,3 +158,95 @@ def blocks(line: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     content = message.get("content") if isinstance(message, dict) else None
     found = content if isinstance(content, list) else []
     return [block for block in found if isinstance(block, dict) and block.get("type") == kind]
+
+
+class Codec(msgspec.Struct, frozen=True):
+    """The way of records into the items of a framework, and back."""
+
+    name: str
+    write: Callable[[list[Record]], list[Any]]
+    """From the fields of the records alone, without kept originals."""
+    read: Callable[[list[Any]], list[Record]]
+
+
+def _strands_records(messages: list[Any]) -> list[Record]:
+    return [record for message in messages for record in strands.records_from_message(message)]
+
+
+def _adk_records(events: list[Any]) -> list[Record]:
+    return [r for event in events for r in records_from_event(event, json.dumps(event))]
+
+
+CODECS = (
+    Codec(
+        "responses",
+        lambda records: [item for record in records for item in rebuild_items(record)],
+        records_from_items,
+    ),
+    Codec(
+        "strands",
+        lambda records: [m for record in records for m in strands.messages_from_record(record)],
+        _strands_records,
+    ),
+    Codec(
+        "google_adk",
+        lambda records: [event for event, _record in events_from_records(records, "helper")],
+        _adk_records,
+    ),
+    Codec(
+        "claude_agent",
+        lambda records: entries_from_records(records, "s"),
+        lambda lines: [record for line in lines for record in records_from_entry(line)],
+    ),
+)
+
+
+def codecs() -> list[Codec]:
+    """Those of this machine: two need their framework for its messages."""
+    found = list(CODECS)
+    if find_spec("pydantic_ai") is not None:
+        from holdfast.integrations.pydantic_ai import messages as pydantic_ai
+
+        found.append(
+            Codec(
+                "pydantic_ai",
+                lambda rs: [m for r in rs for m in pydantic_ai.messages_from_record(r)],
+                lambda ms: [r for m in ms for r in pydantic_ai.records_from_message(m)],
+            )
+        )
+    if find_spec("langchain_core") is not None:
+        from langchain_core.messages import messages_from_dict
+
+        write_langchain = langchain.messages_from_record
+        found.append(
+            Codec(
+                "langchain",
+                lambda rs: messages_from_dict([m for r in rs for m in write_langchain(r)]),
+                lambda ms: [r for m in ms if (r := langchain.record_from_message(m))],
+            )
+        )
+    return found
+
+
+def test_what_went_in_through_one_adapter_means_the_same_through_every_other() -> None:
+    """Roles, texts and call pairs in order; the kept originals are deleted between the two."""
+
+    def check(file: str) -> None:
+        data = (need_data() / file).read_bytes()
+        if detect(data, file) is None:
+            return  # beside a transcript
+        for session in islice(read(data, file), 1):
+            records = [
+                stored(msgspec.structs.replace(record, id="", parent=None))
+                for record in session.records[: MESSAGES_MAX and 60]
+                if isinstance(record, User | Assistant | ToolResult)
+            ]
+            records = [without_original(record) for record in records]
+            expected = merged(meaning(records))
+            for first, second in permutations(codecs(), 2):
+                went = [without_original(stored(r)) for r in first.read(first.write(records))]
+                came = second.read(second.write(went))
+                found = merged(meaning(map(without_original, came)))
+                assert found == expected, f"{first.name} to {second.name}"
+
+    check_files(check)

@@ -137,7 +137,10 @@ def _record_from_part(part: Any) -> Record | None:
         case "tool-return":
             return ToolResult(
                 tool_use_id=part.tool_call_id,
-                content=part.model_response_str(),
+                # A failed text is sent as {"error": …}; the record says that it is an error.
+                content=part.content
+                if isinstance(part.content, str)
+                else part.model_response_str(),
                 name=part.tool_name,
                 is_error=part.outcome != "success",
             )
