@@ -94,6 +94,12 @@ def test_the_store_is_found_above(
     assert run_in_process(["sessions", "--json"], capfd).json[0]["session"] == "here"
     assert run_in_process(["du", "--json"], capfd).json["store"] == str(tmp_path / ".sessions")
     assert not (inner / ".sessions").exists()
+    rows = run_in_process(["du"], capfd).out.splitlines()
+    assert [row.split("  ")[-1] for row in rows[-3:]] == [
+        "1 session",
+        "0 outputs",
+        "0 sessions in the trash",
+    ]
 
 
 def test_a_store_of_another_user_is_not_taken(

@@ -209,8 +209,10 @@ def _du(args: argparse.Namespace, app: App) -> int:
         ],
     )
     app.out.line()
+    nouns = {"sessions": "session", "outputs": "output", "trash": "session"}
     for kind, number, size in sums:
-        app.out.line(f"{size_text(size):>10}  {number:,} {kind}")
+        where = " in the trash" if kind == "trash" else ""
+        app.out.line(f"{size_text(size):>10}  {count(number, nouns[kind])}{where}")
     app.out.note(f"in {app.store.describe()}")
     return 0
 
