@@ -115,7 +115,7 @@ nightly: $(VENV)/.stamp $(VENV)/.weights ## Everything whole: 1,000 kills, deep 
 coverage: $(VENV)/.stamp $(VENV)/.weights ## Which lines and branches no test reaches; fails below a share
 	@$(PYTEST) --cov --cov-report=term-missing:skip-covered
 
-bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp ## Measure, beside the peers
+bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp .venv-bench-proxy/.stamp ## Measure, beside the peers
 	@.venv-bench/bin/python benchmarks/store.py
 	@.venv-bench/bin/python benchmarks/projection.py
 	@.venv-bench/bin/python benchmarks/tokens.py
@@ -124,6 +124,7 @@ bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp
 	@.venv-bench/bin/python benchmarks/gateway.py
 	@.venv-bench-overflow/bin/python benchmarks/overflow.py
 	@.venv-bench-history/bin/python benchmarks/history.py
+	@.venv-bench-proxy/bin/python benchmarks/proxy.py
 
 # Its own environment: it brings Node.js, which nothing else needs.
 .venv-pyright/.stamp: requirements-pyright.lock | $(UV)
@@ -139,6 +140,11 @@ bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp
 .venv-bench-overflow/.stamp: benchmarks/requirements-overflow.txt pyproject.toml | $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-bench-overflow
 	@$(UV) pip install --quiet --python .venv-bench-overflow/bin/python -e '.[tokens]' -r $<
+	@touch $@
+
+.venv-bench-proxy/.stamp: benchmarks/requirements-proxy.txt pyproject.toml | $(UV)
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-bench-proxy
+	@$(UV) pip install --quiet --python .venv-bench-proxy/bin/python -e '.[proxy,tokens]' -r $<
 	@touch $@
 
 .venv-bench-history/.stamp: benchmarks/requirements-history.txt pyproject.toml | $(UV)

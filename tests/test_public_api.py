@@ -23,6 +23,9 @@ INSIDE = {
     ("benchmarks/overflow_holdfast.py", "holdfast.providers.tokenizers"): "hides the tokenizer",
     ("benchmarks/store_postgres.py", "holdfast.stores.postgres"): "appends without group commit",
     ("benchmarks/offload.py", "holdfast.core.flow.effects"): "runs the offload step alone",
+    ("benchmarks/proxy_cost.py", "holdfast.engine.proxy.keeper"): "plays at the transcripts' times",
+    ("benchmarks/proxy_cost.py", "holdfast.engine.proxy.request"): "plays without HTTP",
+    ("benchmarks/proxy_cost.py", "holdfast.engine.simulation.prompt_cache"): "charges any request",
 }
 """The benchmarks that measure a part no user calls, and why."""
 
