@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.log.records import Json
 
+pytestmark = pytest.mark.files_only("it makes its own stores, and asks none for more than a log")
 WINDOW_MIN = 4_000
 """Tokens: in a smaller window a single message is most of a conversation. Below the floor of a
 session, the question and the newest step share what there is."""

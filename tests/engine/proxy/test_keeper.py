@@ -356,6 +356,7 @@ class CountingStore(MemoryStore):
         return super().sessions(**asked)
 
 
+@pytest.mark.files_only("it counts what its own store is asked for")
 @dialects
 def test_a_conversation_that_goes_on_lists_no_sessions(dialect: DialectName) -> None:
     """A store of ten thousand sessions must not slow each request of one of them."""

@@ -8,6 +8,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.engine.proxy.conversations import DIALECTS
 from tests.engine.proxy.real_requests import PATHS, recorded_sessions
 from tests.support.runs import is_whole
@@ -22,13 +23,13 @@ from holdfast.testing.loopback.responses_wire import ResponsesWire
 from holdfast.testing.loopback.speaking import Spoken
 
 if TYPE_CHECKING:
-    import pytest
     from tests.engine.proxy.real_requests import RecordedRequest, RecordedSession
 
     from holdfast.core.log.records import Assistant, Json
     from holdfast.core.models.catalog import DialectName
     from holdfast.testing.loopback.speaking import Wire
 
+pytestmark = pytest.mark.files_only("it makes its own stores, and asks none for more than a log")
 WIRES: dict[str, Wire] = {
     "anthropic": AnthropicWire(),
     "openai-chat": ChatWire(),

@@ -12,6 +12,7 @@ from holdfast.core.log.records import ModelChange
 from holdfast.core.proxy.branches import TERMS_FIELD, ChainPlace
 from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.core.proxy.identity import session_name
+from holdfast.core.proxy.terms import REQUEST_FIELD
 from holdfast.engine.proxy.exchange import ProxyExchange
 from holdfast.engine.proxy.new_records import new_records
 from holdfast.engine.proxy.session_branches import SessionPool
@@ -215,6 +216,6 @@ def _new_terms(request: ClientRequest, session: LoggedSession) -> list[Record]:
         ModelChange(
             model=request.model or "(none)",
             provider=request.upstream,
-            extra={TERMS_FIELD: changed, **({"request": said} if said else {})},
+            extra={TERMS_FIELD: changed, **({REQUEST_FIELD: said} if said else {})},
         )
     ]

@@ -18,6 +18,7 @@ from holdfast.core.proxy.atoms import (
 )
 from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.core.proxy.identity import find_client_id, stable_system
+from holdfast.core.proxy.terms import text_of_system
 from holdfast.core.text.nesting import is_too_deep
 
 if TYPE_CHECKING:
@@ -116,10 +117,10 @@ class ClientRequest(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     def system(self) -> str:
         """The system prompt, wherever the dialect has it."""
         given = self.body.get("system", self.body.get("instructions"))
-        texts = [_text(given)]
+        texts = [text_of_system(given)]
         if self.dialect != "anthropic":
             leading = self.items[: leading_terms(self.items)]
-            texts += [_text(item.get("content")) for item in leading]
+            texts += [text_of_system(item.get("content")) for item in leading]
         return "\n\n".join(filter(None, texts))
 
     @cached_property
@@ -171,15 +172,8 @@ class ClientRequest(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     @cached_property
     def term_digests(self) -> dict[str, str]:
         return {
-            name: digest_of(stable_system(_text(value)) if name == "system" else value).hex()
+            name: digest_of(
+                stable_system(text_of_system(value)) if name == "system" else value
+            ).hex()
             for name, value in self.terms.items()
         }
-
-
-def _text(value: object) -> str:
-    """The text of a system prompt: a string, or blocks."""
-    if isinstance(value, str):
-        return value
-    blocks = value if isinstance(value, list) else ()
-    texts = (block.get("text") for block in blocks if isinstance(block, dict))
-    return "\n".join(text for text in texts if isinstance(text, str))

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.core.log.replay import with_ids
 from holdfast.core.models.messages import Tool, read_tools
 from holdfast.core.models.window import Window
+from holdfast.core.proxy.terms import is_proxied, terms_in_log
 from holdfast.errors import NoSuchSession, UsageError
 from holdfast.providers.known_models.lookup import window_of
 from holdfast.surfaces.cli.sizes import size
@@ -123,8 +124,13 @@ def _of_session(app: App, name: str, window: int | None) -> Conversation:
         raise
     with app.out.busy(f"reading {key}"):
         records = session_records(app.store, key, window)
+        system: str = ""
+        tools: tuple[Tool, ...] = ()
+        if is_proxied(records):
+            # The terms may have been logged long before what is shown.
+            system, tools = terms_in_log(entry.record for entry in app.store.read_all(key))
     provider, model = model_in(records)
-    return Conversation(str(key), records, provider=provider, model=model)
+    return Conversation(str(key), records, system, tools, provider, model)
 
 
 def _of_import(found: Imported, path: str) -> Conversation:

@@ -9,8 +9,11 @@ import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from tests.engine.proxy.conversations import Client, exchange
 from tests.support.cli import run_in_process
 
+from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.stores import JsonlStore
 from holdfast.testing import Loopback
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import pytest
+    from holdfast import SessionKey
 
 
 @contextmanager
@@ -43,6 +46,7 @@ def _say(url: str, messages: list[Any]) -> Any:
         return json.load(reply)
 
 
+@pytest.mark.files_only("the proxy is another process")
 def test_a_proxy_that_is_killed_goes_on_with_the_same_session(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,3 +82,28 @@ def test_options_that_cannot_be_used_are_named(capfd: pytest.CaptureFixture[str]
         found = run_in_process(["proxy", "--root", "memory:", "--port", "0", *options], capfd)
         assert found.status != 0
         assert words in found.err
+
+
+def test_context_counts_the_logged_system_prompt_and_tools(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of the newest request, also where a cut stands between its terms and what is shown."""
+    client = Client("openai-chat", system="Be careful. " * 500)
+    client.headers = {"x-session-id": "one"}
+    client.say("Fix it.")
+    with JsonlStore(str(tmp_path)) as store:
+        keeper = ProxyKeeper(store, window=20_000)
+        for step in range(20):
+            exchange(keeper, client, f"look {step}", f"{step}.txt")
+            client.answer("a line of output " * 300)
+        exchange(keeper, client, "done")
+        assert any(entry.record.kind == "compaction" for entry in store.read_all(_only(store)))
+    args = ["context", "proxy-one", "--root", str(tmp_path), "--window", "20k", "--json"]
+    shown = json.loads(run_in_process(args, capfd).out)
+    assert shown["budget"]["system"] > 1_000
+    assert shown["budget"]["tools"] > 10
+
+
+def _only(store: JsonlStore) -> SessionKey:
+    (info,) = store.sessions()
+    return info.key

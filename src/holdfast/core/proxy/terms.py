@@ -1,0 +1,43 @@
+"""The terms of requests: what comes with every call, and is logged where it changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.log.records import ModelChange
+from holdfast.core.models.messages import read_tools
+from holdfast.core.proxy.branches import CHAIN_FIELD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.core.log.records import Json, Record
+    from holdfast.core.models.messages import Tool
+
+REQUEST_FIELD: Final = "request"
+"""The field of a `model` record that holds the terms which changed, as the client sent them."""
+
+
+def text_of_system(value: object) -> str:
+    """The text of a system prompt: a string, or blocks."""
+    if isinstance(value, str):
+        return value
+    blocks = value if isinstance(value, list) else ()
+    texts = (block.get("text") for block in blocks if isinstance(block, dict))
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def is_proxied(records: Iterable[Record]) -> bool:
+    """True where the proxy logged some of the records."""
+    return any(CHAIN_FIELD in record.extra for record in records)
+
+
+def terms_in_log(records: Iterable[Record]) -> tuple[str, tuple[Tool, ...]]:
+    """The system prompt and the tools of the last request in a log."""
+    terms: Json = {}
+    for record in records:
+        if isinstance(record, ModelChange):
+            changed = record.extra.get(REQUEST_FIELD)
+            terms |= changed if isinstance(changed, dict) else {}
+    system = terms.get("system", terms.get("instructions"))
+    return text_of_system(system), read_tools(terms.get("tools"))
