@@ -27,6 +27,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.lives import section
 from benchmarks.policies import CALLS_MIN, data_folders, read_sessions
 
 from holdfast import OPERATOR, Assistant, History, Policy, SessionKey, ToolResult, Window, importers
@@ -586,7 +587,7 @@ def main() -> int:
         print(json.dumps({"measured": asdict(found), "files": asdict(files)}, indent=1))
         return 0
     given = f"--window {options.window}" if options.window != WINDOW else ""
-    text = page(found, files, machine(given), options.window, len(_SHARED))
+    text = page(found, files, machine(given), options.window, len(_SHARED)) + "\n" + section()
     if options.out is None:
         print(text)
     else:

@@ -3,11 +3,10 @@
     .venv/bin/python benchmarks/lives.py [--window N] [--lives N]
 
 A life is made up from a seed: turns of a user with an agent whose tool results fill the context
-window many times over. The user lays something down two or three times a window, in 48 wordings.
+window many times over. The user lays something down several times a window, in 72 wordings.
 Every statement holds a name that occurs nowhere else, so it is in view where that name is. The
 session is kept as `Session` keeps it (a store, read from its newest boundary on); no model is
-called. Half of the wordings were looked at while the patterns were chosen (`seen`), the others
-only counted.
+called. The patterns were chosen with 48 of the wordings in view; 24 (`FRESH`) were written later.
 """
 
 from __future__ import annotations
@@ -65,8 +64,6 @@ SEEN = (
     "No more than five calls to {0} per minute.",
     "You can't use {0} here, the licence forbids it.",
     "{0} has to work on Windows too.",
-)
-COUNTED = (
     "Under no circumstances delete {0}.",
     "Don't push to {0}.",
     "Whatever you do, keep {0} backwards compatible.",
@@ -92,6 +89,33 @@ COUNTED = (
     "Releases are cut from {0}.",
     "{0} runs on port 8443.",
 )
+FRESH = (
+    "Our auditors read {0} every quarter.",
+    "I promised the client that {0} will not move.",
+    "Please check with Tom about {0} first.",
+    "Hold off on {0} until June.",
+    "We cannot afford another outage of {0}.",
+    "{0} stays in Python.",
+    "The new logo lives in {0}.",
+    "Whoever merges also updates {0}.",
+    "Treat {0} as read-only.",
+    "I'm allergic to clever code in {0}.",
+    "Documentation for {0} is due on Friday.",
+    "If {0} fails, page me.",
+    "{0} replaces the old importer.",
+    "There is a freeze on {0}.",
+    "Legal wants {0} encrypted.",
+    "Skip {0} in the nightly run.",
+    "Double-check the totals in {0}.",
+    "Refrain from editing {0} by hand.",
+    "Nothing in {0} may block the event loop.",
+    "My preference is {0} over the other one.",
+    "Bump {0} only with my approval.",
+    "Let {0} be.",
+    "The limit for {0} is 50 requests a second.",
+    "We ship {0} on the first of each month.",
+)
+"""Written after the patterns, by the author of the patterns; no pattern was changed for them."""
 TALK = (
     "Good, that looks right to me. ",
     "I had a look at the last run and most of it is fine. ",
@@ -155,7 +179,7 @@ def _giant_turn(rng: random.Random, number: int) -> tuple[list[Record], list[Sta
 
 def _statement(rng: random.Random, number: int) -> Statement:
     is_seen = rng.random() < 0.5
-    wording = rng.choice(SEEN if is_seen else COUNTED)
+    wording = rng.choice(SEEN if is_seen else FRESH)
     name = f"{_word(rng)}_{_word(rng)}_{number}"
     text = wording.format(name)
     return Statement(text[0].upper() + text[1:] if text[0] != name[0] else text, name, is_seen)
@@ -273,9 +297,27 @@ CASES = (
     ("14 windows, then one message of 400,000 characters", 14, True),
 )
 HEAD = (
-    "| life | cuts | in view | wordings seen | wordings only counted | twice | one search away "
+    "| life | cuts | in view | wordings chosen on | fresh wordings | twice | one search away "
     "| opening, of the budget |\n|---|---:|---:|---:|---:|---:|---:|---:|"
 )
+
+
+ABOUT = """## Long lives
+
+Made-up lives at a window of {window:,} tokens (`python benchmarks/lives.py`): turns of a user with an agent whose tool results fill the window 14 and 100 times, run as a session runs them, without a model. In a little under half of the turns the user asks for something, forbids it or states a fact. A statement is in view where the name in it, which occurs nowhere else, is in the request. "One search away": of those that are not, one search of the session for the sentence shows it.
+
+**Read this first.** The patterns that find such sentences were chosen with 48 of the wordings in view, so their column says little about yours. The 24 fresh wordings were written afterwards, by the author of the patterns, and no pattern was changed for them: about half of them are found, and they are the better guide. The lives are of one seed, and no life of a person.
+
+Before the list had a share of the budget of its own (commit 13e964a), the same lives had 27 of 60, 41 of 376, 2 of 3 and 27 of 61 statements in view, and of the fresh wordings 7 of 31, 6 of 188, 1 of 1 and 7 of 31.
+After 100 windows most statements are not in view: together they take about five times `Policy.instructions_share` of so small a window. Rules and decisions go first then, so hardly a fresh wording is left; the list says how many are missing.
+In the middle of a giant message only the commonest words for rules are looked for: the one that stands there is missed, and one search does not show it either.
+
+"""  # noqa: E501
+
+
+def section(window: int = WINDOW, lives: int = 1) -> str:
+    """The part of the page on fidelity that is about long lives."""
+    return "\n".join((ABOUT.format(window=window) + HEAD, *rows(window, lives, CASES))) + "\n"
 
 
 def main() -> None:
