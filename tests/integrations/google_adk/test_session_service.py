@@ -176,6 +176,7 @@ STEP = st.one_of(
 @example([("append", 0, {"a": 1}, 1), ("append", 1, {"a": 2}, 2)])
 @example([("append", 0, {"a": 1}, 1), ("append", 1, {"b": 2}, 2), ("compact", 1)])
 @example([("append", 0, {"a": 1}, 1), ("again", 0), ("append", 0, {"a": 2}, 3), ("again", 0)])
+@example([("delete", MAIN), ("append", 0, {"temp:a": 1}, 1)])
 @examples(80)
 def test_every_answer_is_that_of_the_service_in_memory(steps: list[Any]) -> None:
     """The same calls to ADK's own service and to ours, answer by answer.
@@ -241,7 +242,6 @@ class CarefulService:
         is_behind = is_behind or bool(unseen)
         keys = {key for key in given.actions.state_delta if ":" not in key}
         if keys & changed or (is_behind and given.actions.compaction):
-            self._inner._apply_temp_state(session, given)
             raise StaleSessionError
         log.append((0, keys))
         self._seen[id(session)] = (id(log), len(log), changed, is_behind)

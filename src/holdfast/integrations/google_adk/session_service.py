@@ -107,9 +107,7 @@ class SessionServiceMethods:
         if event.partial:
             return event
         name = _name(session.app_name, session.user_id, session.id)
-        self._apply_temp_state(session, event)
-        event = self._trim_temp_delta_state(event)
-        spelled = spell_event(event)
+        spelled = spell_event(self._trim_temp_delta_state(_copy_event(event)))
         seen = SeenRevision.read(session._storage_update_marker)
         ids = {each.id for each in session.events}
 
@@ -126,6 +124,8 @@ class SessionServiceMethods:
             ) from error
         if kept is None:
             return event  # delivered again
+        self._apply_temp_state(session, event)
+        event = self._trim_temp_delta_state(event)
         session._storage_update_marker = kept.marker
         session.last_update_time = event.timestamp
         return self._commit_event_to_session(session, event)
@@ -154,6 +154,11 @@ def service_class() -> type:
 def _name(app: str, user: str, session: str) -> SessionName:
     """Return the name of a session; like ADK's own services, without spaces around its id."""
     return SessionName(app, user, session.strip())
+
+
+def _copy_event(event: Any) -> Any:
+    """Return an event whose changes of state can be left out: a refused one stays as it is."""
+    return event.model_copy(update={"actions": event.actions.model_copy()})
 
 
 def spell_event(event: Any) -> str:
