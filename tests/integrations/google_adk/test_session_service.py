@@ -177,7 +177,7 @@ STEP = st.one_of(
 @example([("append", 0, {"a": 1}, 1), ("append", 1, {"b": 2}, 2), ("compact", 1)])
 @example([("append", 0, {"a": 1}, 1), ("again", 0), ("append", 0, {"a": 2}, 3), ("again", 0)])
 @example([("delete", MAIN), ("append", 0, {"temp:a": 1}, 1)])
-@examples(80)
+@examples(30)
 def test_every_answer_is_that_of_the_service_in_memory(steps: list[Any]) -> None:
     """The same calls to ADK's own service and to ours, answer by answer.
 
