@@ -13,6 +13,7 @@ from tests.support.runs import examples
 from holdfast.core.extract.condense import hide_gap_markers, is_left_of, shorten
 from holdfast.core.extract.fair_share import cuttings, sections_within, within_tokens
 from holdfast.core.extract.statements import same_words
+from holdfast.core.extract.user_words import quote
 from holdfast.core.tokens.counting import Estimator
 
 COUNTER = Estimator()
@@ -80,6 +81,30 @@ def test_shortened_again_it_is_still_one_text(text: str, rooms: list[int]) -> No
         assert found.total == len(text)
         assert is_left_of(cuttings(short), hide_gap_markers(text))
         assert len(MARKER.findall(short)) == 1
+
+
+@examples(150)
+@given(
+    words=st.lists(st.text("abcdefgh", min_size=2, max_size=9), min_size=60, max_size=120),
+    stops=st.lists(st.integers(0, 119), max_size=6),
+    end=st.sampled_from(["", " 7", " Ok.", "\nthanks", " See HF-2291."]),
+    room=st.integers(24, 60),
+)
+def test_what_is_left_of_a_message_says_something(
+    words: list[str], stops: list[int], end: str, room: int
+) -> None:
+    """Where no sentence fits, or only a tiny one, there are still words of the beginning."""
+    text = " ".join(f"{word}." if at in stops else word for at, word in enumerate(words)) + end
+    short = shorten(text, room, COUNTER, quote)
+    assert COUNTER.count(quote(short)) <= room
+    assert cuttings(short).length >= min(
+        32, cuttings(within_tokens(text, room, COUNTER, quote)).length
+    )
+
+
+def test_one_long_sentence_and_a_number_is_more_than_the_number() -> None:
+    asked = "Please look at the next module and tell me what it does, in detail, with names. " * 8
+    assert shorten(f"{asked}5", 26, COUNTER, quote).startswith("Please look at ")
 
 
 @examples(100)

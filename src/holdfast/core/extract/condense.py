@@ -37,6 +37,8 @@ _LISTED_PART: Final = 4
 """Instructions take at most this part of a message that is cut."""
 _GAP_TOKENS: Final = 3
 """The mark that stands for what is left out between two sentences."""
+_LEAST_CHARS: Final = 32
+"""Sentences that are shorter in all tell less than a message's first and last words."""
 _CHUNK: Final = lazy_pattern(
     rf"\S(?:.{{0,{_UNIT_CHARS - 2}}}\S)?(?=\s|\Z)|\S{{1,{_UNIT_CHARS}}}", re.S
 )
@@ -95,7 +97,12 @@ def shorten(
         while chosen and counter.count(shown(short)) > tokens:
             chosen.pop()
             short = _write_units(pieces, [units[at] for at in sorted(chosen)], total)
-    return short if chosen else within_tokens(text, tokens, counter, shown)
+    kept = cuttings(short).length if chosen else 0
+    if kept >= _LEAST_CHARS:
+        return short
+    # No sentence fits, or hardly a word: then the beginning and the end say more.
+    plain = within_tokens(text if len(pieces) > 1 else pieces[0], tokens, counter, shown)
+    return plain if not chosen or cuttings(plain).length > kept else short
 
 
 def cut_message(text: str, cap: int, *, marker: Marker) -> Cut:
