@@ -122,8 +122,8 @@ class ListBounds:
             (records[-1].id, _with_id(decision, number))
             for number, decision in enumerate(plan.decisions, len(standing))
         ]
+        self._decided.pop(conversation, None)  # the newest is last, also while others are evicted
         self._decided[conversation] = [*standing, *fresh]
-        self._decided.move_to_end(conversation)
         while len(self._decided) > _CONVERSATIONS_MAX:
             self._decided.popitem(last=False)
         return _view(plan, records)
