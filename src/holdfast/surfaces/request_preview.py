@@ -11,7 +11,7 @@ from holdfast.core.log.records import Assistant, Header, ModelChange, User
 from holdfast.core.log.refs import restore
 from holdfast.core.models.catalog import family_of
 from holdfast.core.models.dialects import target
-from holdfast.core.models.window import Window
+from holdfast.core.models.window import Window, window_in
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.steps import MEANING
@@ -90,14 +90,6 @@ def preview(records: Sequence[Record], terms: RequestTerms) -> Prepared:
             prompt_cache=PromptCache(idle_seconds=terms.idle),
         )
     )
-
-
-def window_in(records: Sequence[Record], model: str) -> int | None:
-    """Return the window that a session recorded for its model; None where it has none."""
-    for record in reversed(records):
-        if isinstance(record, ModelChange) and record.model == model:
-            return record.window
-    return None
 
 
 def _window_and_floor(records: Sequence[Record], terms: RequestTerms) -> tuple[Window, int]:

@@ -9,7 +9,7 @@ leave less than the minimum for messages.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -19,7 +19,13 @@ from holdfast.core.limits import (
     WINDOW_FLOOR_TOKENS,
     WINDOW_WARN_TOKENS,
 )
+from holdfast.core.log.records import ModelChange
 from holdfast.errors import BadSetting, CannotFit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.log.records import Record
 
 Confidence = Literal["stated", "known", "learned", "assumed"]
 """`stated`: the caller said so. `known`: from a table of models. `learned`: from a provider's own
@@ -56,6 +62,17 @@ class Window(msgspec.Struct, frozen=True):
             f"a window of {self.tokens:,} tokens ({self.source}) is small: "
             f"below {WINDOW_WARN_TOKENS:,} little history fits"
         )
+
+
+def window_in(records: Sequence[Record], model: str) -> int | None:
+    """Return the window that a log has for a model; None where it has none, or it was forgotten.
+
+    The newest `model` record of the model decides.
+    """
+    for record in reversed(records):
+        if isinstance(record, ModelChange) and record.model == model:
+            return record.window if record.window and record.window > 0 else None
+    return None
 
 
 class Budget(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from holdfast.core.log.records import (
     User,
 )
 from holdfast.core.models.usage import read_usage
+from holdfast.core.models.window import window_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -120,8 +121,11 @@ class Branches:
         terms = record.extra.get(TERMS_FIELD)
         if isinstance(terms, dict):
             self.terms.update({name: str(digest) for name, digest in terms.items()})
-        if record.window is not None:
-            self.windows[record.model] = record.window
+        window = window_in([record], record.model)
+        if window is None:
+            self.windows.pop(record.model, None)
+        else:
+            self.windows[record.model] = window
 
     def find(self, chains: Sequence[bytes]) -> tuple[int, ChainPlace]:
         """The longest prefix that is known: its length, and its place. The root is that of none."""

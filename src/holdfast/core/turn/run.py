@@ -10,7 +10,7 @@ from holdfast.core.limits import WINDOW_FLOOR_TOKENS
 from holdfast.core.log.records import Assistant, Compaction, Mode, ModelChange
 from holdfast.core.log.refs import holds_outputs
 from holdfast.core.models.usage import read_usage
-from holdfast.core.models.window import Window, budget_for, output_reserve
+from holdfast.core.models.window import Window, budget_for, output_reserve, window_in
 from holdfast.core.outputs.offload import room_for
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.project import project
@@ -197,11 +197,9 @@ class RunState:
             if isinstance(record, Assistant) and record.model == model:
                 usage = read_usage(record.usage, record.provider or "")
                 self.answered = max(self.answered, usage.prompt if usage else 0)
-        for record in reversed(records):
-            if isinstance(record, ModelChange) and record.model == self.settings.target.model:
-                if record.window is not None and record.window > 0:
-                    self.recalled_window = self.learn_window(record.window, "learned earlier")
-                return
+        window = window_in(records, model)
+        if window is not None:
+            self.recalled_window = self.learn_window(window, "learned earlier")
 
     def boundary_records(self) -> list[Record]:
         """The records to repeat after every boundary: the next run reads only from there."""

@@ -211,11 +211,13 @@ def _new_terms(request: ClientRequest, session: LoggedSession) -> list[Record]:
     changed = {name: digest for name, digest in digests.items() if known.get(name) != digest}
     if not changed:
         return []
+    model = request.model or "(none)"
     said = {name: request.terms[name] for name in changed if name != "model"}
     return [
         ModelChange(
-            model=request.model or "(none)",
+            model=model,
             provider=request.upstream,
+            window=session.branches.windows.get(model),  # else the change would forget it
             extra={TERMS_FIELD: changed, **({REQUEST_FIELD: said} if said else {})},
         )
     ]

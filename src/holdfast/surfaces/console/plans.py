@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.log.records import Assistant, ModelChange
+from holdfast.core.log.records import Assistant
 from holdfast.core.models.usage import read_usage
+from holdfast.core.models.window import window_in
 from holdfast.engine.session.totals import price_calls
 from holdfast.errors import CannotFit
 from holdfast.providers.known_models.lookup import price_of, window_of
@@ -25,7 +26,7 @@ from holdfast.surfaces.console.layout import (
 from holdfast.surfaces.formatting import money
 from holdfast.surfaces.http.context import prepare_next
 from holdfast.surfaces.http.sessions import row_of, session_states
-from holdfast.surfaces.request_preview import RequestTerms
+from holdfast.surfaces.request_preview import RequestTerms, model_in
 
 if TYPE_CHECKING:
     from holdfast.core.log.ids import SessionKey
@@ -64,17 +65,11 @@ class LastCall(msgspec.Struct, frozen=True):
 
 def last_call(store: SessionStore, key: SessionKey) -> LastCall:
     """Look for the newest call among the newest records."""
-    model, window, usage = "", None, None
-    for record in reversed(store.last(key, _NEAR_RECORDS)):
-        if isinstance(record, ModelChange):
-            model = model or record.model
-            if record.model == model:
-                window = window or record.window
-        elif isinstance(record, Assistant):
-            if record.model and record.model[0] != "<":
-                model = model or record.model
-            usage = usage or read_usage(record.usage, record.provider or "")
-    return LastCall(model, window, usage)
+    records = list(store.last(key, _NEAR_RECORDS))
+    _provider, model = model_in(records)
+    replies = (record for record in reversed(records) if isinstance(record, Assistant))
+    usages = (read_usage(record.usage, record.provider or "") for record in replies)
+    return LastCall(model, window_in(records, model), next(filter(None, usages), None))
 
 
 def cost_text(totals: SessionTotals, model: str = "") -> str:
