@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from tests.engine.proxy.conversations import DIALECTS, Client, exchange, path, texts
 from tests.support.runs import examples
 
+from holdfast.core.log.records import ModelChange
+from holdfast.core.models.window import window_in
 from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.errors import HoldfastWarning, StoreError
+from holdfast.ports import ANY_HEAD
 from holdfast.stores import JsonlStore
 from holdfast.stores.in_memory import MemoryStore
 
@@ -268,6 +271,20 @@ def test_terms_are_logged_once_and_when_they_change() -> None:
     ]
     assert "tools" in terms[0].extra["request"]
     assert "tools" not in terms[1].extra["request"]
+
+
+def test_a_change_of_terms_forgets_no_window() -> None:
+    """A window that was learned is in the record of the change, for whoever reads the log."""
+    store, client = MemoryStore(), Client("anthropic")
+    walk(ProxyKeeper(store), client)
+    (info,) = store.sessions()
+    model = next(found.model for found in store.read(info.key) if isinstance(found, ModelChange))
+    store.append(info.key, [ModelChange(model=model, window=20_000)], expect=ANY_HEAD)
+    client.system = "You are another agent."
+    walk(ProxyKeeper(store), client, 1, "b")
+    records = list(store.read(info.key))
+    assert sum(isinstance(found, ModelChange) for found in records) == 3
+    assert window_in(records, model) == 20_000
 
 
 def test_two_requests_at_once_keep_their_branches() -> None:
