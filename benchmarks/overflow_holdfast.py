@@ -79,7 +79,7 @@ def _reply(answer: Answer) -> Reply:
     return Reply(
         content=[block],
         stop="tools" if answer.path else "end",
-        usage={"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens},
+        raw_usage={"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens},
         provider="anthropic",
         model=MODEL,
     )

@@ -24,7 +24,6 @@ from tests.providers.wire_replies import (
 from holdfast.core.limits import NESTING_MAX
 from holdfast.core.log.records import Assistant, Record, ToolResult, User, decode, encode
 from holdfast.core.models.dialects import Target, target
-from holdfast.core.models.usage import read_usage
 from holdfast.core.models.window import Window
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.engine.session.prepare import prepare
@@ -65,7 +64,7 @@ def test_anthropic_content_is_the_logs() -> None:
     assert reply.content == body["content"]
     assert (reply.stop, reply.stop_reason) == ("tools", "tool_use")
     assert (reply.provider, reply.model) == ("acme", "thinker-1")
-    assert reply.usage == body["usage"]
+    assert reply.raw_usage == body["usage"]
     assert [call.arguments for call in reply.calls] == [{"path": "a.py"}]
 
 
@@ -590,8 +589,7 @@ def _item(item: Json) -> Json:
 def test_usage_is_read_from_what_was_stored() -> None:
     """What each provider reported can be read by the meter, cached parts included."""
     sizes = {
-        dialect: read_usage(read_reply(body_of(LOOKS, dialect), to(dialect)).usage)
-        for dialect in DIALECTS
+        dialect: read_reply(body_of(LOOKS, dialect), to(dialect)).usage for dialect in DIALECTS
     }
     assert {found.prompt for found in sizes.values() if found} == {13}
     assert {found.output for found in sizes.values() if found} == {7}

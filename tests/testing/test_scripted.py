@@ -9,7 +9,6 @@ import pytest
 
 from holdfast.core.models.dialects import target
 from holdfast.core.models.replies import Delta, Reply
-from holdfast.core.models.usage import read_usage
 from holdfast.providers.failures import name_failure
 from holdfast.providers.replies import partial_of
 from holdfast.testing import PromptTooLong, ScriptedModel, ScriptExhausted, calls
@@ -96,8 +95,8 @@ def test_tells_its_text_in_pieces() -> None:
 def test_usage_is_spelled_as_the_dialect_does(name: str) -> None:
     """What is reported can be read back, and grows with what is sent."""
     model = ScriptedModel(otherwise="yes", target=target(name, provider="p", model="m"))
-    small = read_usage(model.send(REQUEST).usage)
-    large = read_usage(model.send({"messages": [{"role": "user", "content": "a b " * 99}]}).usage)
+    small = model.send(REQUEST).usage
+    large = model.send({"messages": [{"role": "user", "content": "a b " * 99}]}).usage
 
     assert small is not None
     assert large is not None
@@ -112,7 +111,7 @@ def test_only_a_shared_beginning_is_read_from_the_cache() -> None:
     other = {"role": "user", "content": "c b a " * 1_500}
 
     def read(*messages: Any) -> int:
-        usage = read_usage(model.send({"messages": list(messages)}).usage, "anthropic")
+        usage = model.send({"messages": list(messages)}).usage
         assert usage is not None
         return usage.cached_read
 

@@ -89,8 +89,8 @@ class ScriptedModel:
         return msgspec.structs.replace(
             reply,
             stop=settle_stop(reply.stop, reply.content),
-            usage=reply.usage
-            if reply.usage is not None
+            raw_usage=reply.raw_usage
+            if reply.raw_usage is not None
             else self._meter.usage(request, reply.content),
             provider=reply.provider or self.target.provider,
             model=reply.model or self.target.model,

@@ -25,16 +25,16 @@ REPORTED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("provider", REPORTED)
-def test_tokens_mean_the_same_for_every_provider(provider: str) -> None:
+def test_usage_means_the_same_for_every_provider(provider: str) -> None:
     """One call of 100 input tokens, 90 of them cached, and 7 of output; the report stays beside."""
-    reply = Reply(content=[], usage=REPORTED[provider], provider=provider)
+    reply = Reply(content=[], raw_usage=REPORTED[provider], provider=provider)
 
-    assert reply.tokens is not None
-    assert (reply.tokens.prompt, reply.tokens.cached_read, reply.tokens.output) == (100, 90, 7)
-    assert reply.tokens.plain_input == 10
-    assert reply.usage == REPORTED[provider]
+    assert reply.usage is not None
+    assert (reply.usage.prompt, reply.usage.cached_read, reply.usage.output) == (100, 90, 7)
+    assert reply.usage.plain_input == 10
+    assert reply.raw_usage == REPORTED[provider]
 
 
-def test_without_a_report_the_tokens_are_unknown() -> None:
+def test_without_a_report_the_usage_is_unknown() -> None:
     """Nothing reported is not zero."""
-    assert Reply(content=[]).tokens is None
+    assert Reply(content=[]).usage is None

@@ -93,7 +93,7 @@ def test_a_summary_that_rides_on_the_conversation_has_a_bounded_reply() -> None:
     """The cached prefix is sent again with the question at its end, and room for the answer; what
     it took is in the record although the answer was of no use."""
     usage = {"input_tokens": 10, "output_tokens": 5}
-    empty = Reply(content=[{"type": "text", "text": ""}], usage=usage)
+    empty = Reply(content=[{"type": "text", "text": ""}], raw_usage=usage)
     hand = Hand(exchanges(40), [empty], settings=MODEL)
     done = hand.run(compact(hand.state, "the tests"))
     (call,) = hand.calls

@@ -25,7 +25,7 @@ def not_asked(_error: object) -> FailedCall:
 def test_a_stored_reply_is_given_back_as_it_was() -> None:
     """To whoever repeats a message that was answered."""
     reply = Reply(
-        content=TEXT, stop_reason="end_turn", usage=USAGE, provider="anthropic", model="m"
+        content=TEXT, stop_reason="end_turn", raw_usage=USAGE, provider="anthropic", model="m"
     )
     again = reply_of(assistant_record(reply, "anthropic", "m"))
     assert again == reply
@@ -36,7 +36,7 @@ def test_a_stored_reply_is_given_back_as_it_was() -> None:
 @pytest.mark.parametrize("way", ["ask", "prepared"])
 def test_a_reply_is_stored_by_the_name_its_model_was_called_by(way: str) -> None:
     """Thinking goes back only to the model that produced it; providers answer with longer names."""
-    reply = Reply(content=TEXT, usage=USAGE, provider="elsewhere", model="m-2025-09-29")
+    reply = Reply(content=TEXT, raw_usage=USAGE, provider="elsewhere", model="m-2025-09-29")
     hand = Hand([User(content="q")], [reply])
     if way == "ask":
         hand.run(ask(hand.state))
@@ -53,7 +53,7 @@ def test_a_reply_is_stored_by_the_name_its_model_was_called_by(way: str) -> None
 
 
 def test_a_window_from_an_earlier_run_is_announced_once() -> None:
-    answers = [Reply(content=TEXT, usage=USAGE)] * 2
+    answers = [Reply(content=TEXT, raw_usage=USAGE)] * 2
     hand = Hand([ModelChange(model="m", window=40_000), User(content="q")], answers)
     hand.state.recall_window(hand.records)
     for _ in range(2):
@@ -106,8 +106,8 @@ def test_an_empty_reply_of_a_full_window_is_an_overflow(
         for record in (User(content=f"{number} " + "word " * 300), Assistant(content="text " * 200))
     ]
     usage = {"input_tokens": prompt, "output_tokens": 1}
-    empty = Reply(content=EMPTY, stop=stop, stop_reason=reason, usage=usage)
-    hand = Hand([*words, User(content="q")], [empty, Reply(content=TEXT, usage=USAGE)])
+    empty = Reply(content=EMPTY, stop=stop, stop_reason=reason, raw_usage=usage)
+    hand = Hand([*words, User(content="q")], [empty, Reply(content=TEXT, raw_usage=USAGE)])
     reply, _seen = hand.run(ask(hand.state))
     failures = [event.failure.kind for event in hand.of(CallFailed)]
     assert failures == (["silent_overflow"] if is_overflow else [])
@@ -118,14 +118,14 @@ def test_an_empty_reply_of_a_full_window_is_an_overflow(
 @pytest.mark.parametrize(
     ("reply", "kind", "is_cut_forced"),
     [
-        (Reply(content=TEXT, stop="window", usage=USAGE), "window-stop", True),
+        (Reply(content=TEXT, stop="window", raw_usage=USAGE), "window-stop", True),
         (
-            Reply(content=TEXT, usage={"input_tokens": 64_001, "output_tokens": 1}),
+            Reply(content=TEXT, raw_usage={"input_tokens": 64_001, "output_tokens": 1}),
             "over-window",
             True,
         ),
-        (Reply(content=EMPTY, usage=USAGE), "empty-reply", False),
-        (Reply(content=TEXT, usage={"something": "else"}), "zero-usage", False),
+        (Reply(content=EMPTY, raw_usage=USAGE), "empty-reply", False),
+        (Reply(content=TEXT, raw_usage={"something": "else"}), "zero-usage", False),
     ],
 )
 def test_what_looks_wrong_is_reported_and_a_full_window_forces_a_cut(
@@ -146,7 +146,7 @@ def test_what_looks_wrong_is_reported_and_a_full_window_forces_a_cut(
 
 @pytest.mark.parametrize(("prompt", "is_over"), [(64_000, False), (64_001, True)])
 def test_a_window_may_be_full_to_its_last_token(prompt: int, *, is_over: bool) -> None:
-    reply = Reply(content=TEXT, usage={"input_tokens": prompt, "output_tokens": 1})
+    reply = Reply(content=TEXT, raw_usage={"input_tokens": prompt, "output_tokens": 1})
     hand = Hand([User(content="q")], [reply])
     hand.run(ask(hand.state))
     assert bool(hand.of(TroubleNoticed)) is is_over

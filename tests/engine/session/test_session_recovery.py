@@ -452,7 +452,7 @@ def test_a_success_that_is_not_what_it_seems_is_noticed(
     bench: Bench, reported: dict[str, int], kind: str
 ) -> None:
     """The finished answer is kept and not asked for again."""
-    answer = Reply(content=[{"type": "text", "text": "an answer"}], usage=reported)
+    answer = Reply(content=[{"type": "text", "text": "an answer"}], raw_usage=reported)
     model = ScriptedModel([answer, "next"], window=32_000)
     session = bench.open(model, summary="extract")
     fill(bench, session)
@@ -481,7 +481,9 @@ def test_a_server_that_always_reports_too_much_does_not_cut_for_ever(bench: Benc
     """Usage that never comes down: cutting again what was just cut would gain nothing."""
 
     def speak(_request: Any) -> Reply:
-        return Reply(content=[{"type": "text", "text": "ok"}], usage=usage(input_tokens=999_999))
+        return Reply(
+            content=[{"type": "text", "text": "ok"}], raw_usage=usage(input_tokens=999_999)
+        )
 
     model = ScriptedModel(otherwise=speak, window=32_000)
     session = bench.open(model, summary="extract")
@@ -497,7 +499,9 @@ def test_zero_usage_leaves_the_estimate_in_charge(bench: Bench) -> None:
     """With no sizes reported at all, no request exceeds the window."""
 
     def speak(_request: Any) -> Reply:
-        return Reply(content=[{"type": "text", "text": "word " * 300}], usage=usage(input_tokens=0))
+        return Reply(
+            content=[{"type": "text", "text": "word " * 300}], raw_usage=usage(input_tokens=0)
+        )
 
     model = ScriptedModel(otherwise=speak, window=16_000, limit=12_000)
     session = bench.open(model, summary="extract")

@@ -60,7 +60,7 @@ class Talk:
                     content=reply.content,
                     provider=reply.provider,
                     model=reply.model,
-                    usage=reply.usage,
+                    usage=reply.raw_usage,
                 )
             )
             if not reply.calls:

@@ -32,8 +32,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     stop: Stop = "end"
     stop_reason: str = ""
     """In the provider's own words."""
-    usage: Json | None = None
-    """As the provider reported it; `tokens` means the same for every provider."""
+    raw_usage: Json | None = None
+    """The report of the provider, in its own words; `usage` means the same for every provider."""
     provider: str = ""
     model: str = ""
     raw: Any = None
@@ -48,9 +48,10 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
         return text_of(self.content)
 
     @property
-    def tokens(self) -> Usage | None:
-        """The usage with one meaning for every provider; None where nothing usable was reported."""
-        return read_usage(self.usage, self.provider)
+    def usage(self) -> Usage | None:
+        """The tokens of the call, with one meaning for every provider; None where nothing usable
+        was reported."""
+        return read_usage(self.raw_usage, self.provider)
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

@@ -57,8 +57,10 @@ _HINTS: Final = {"anthropic": ANTHROPIC_USAGE}
 def read_usage(raw: object, provider: str = "") -> Usage | None:
     """The usage of one call as its provider, or a tool's transcript, spelled it.
 
-    The shape decides; `provider` settles what the shape leaves open.
+    The shape decides; `provider` settles what the shape leaves open. A `Usage` stays as it is.
     """
+    if isinstance(raw, Usage):
+        return raw
     if not isinstance(raw, dict):
         return None
     raw = _single_call(raw)

@@ -61,7 +61,7 @@ class PreparedCalls:
     def record(self, reply: Reply) -> Flow[Reply]:
         """Store the reply to the prepared request."""
         plan, target = self._plan, self._run.settings.target
-        usage = read_usage(reply.usage, reply.provider or target.provider)
+        usage = read_usage(reply.raw_usage, reply.provider or target.provider)
         yield from _learn(self._run, self._recovery, usage)
         self._recovery = self._plan = None
         if plan is not None:
@@ -86,7 +86,7 @@ def ask(run: RunState) -> Flow[tuple[Reply, str]]:
         outcome = yield from _send(run, plan, recovery.attempt)
         if isinstance(outcome, Reply):
             target = plan.target
-            usage = read_usage(outcome.usage, outcome.provider or target.provider)
+            usage = read_usage(outcome.raw_usage, outcome.provider or target.provider)
             yield from _learn(run, recovery, usage)
             return (yield from _store(run, outcome, target.provider, target.model)), newest
         yield from _recover(recovery, plan, outcome)
@@ -100,7 +100,7 @@ def assistant_record(reply: Reply, provider: str, model: str) -> Assistant:
         content=reply.content,
         provider=provider or reply.provider or None,
         model=model or reply.model or None,
-        usage=reply.usage,
+        usage=reply.raw_usage,
         stop_reason=reply.stop_reason or None,
         extra={**reply.extra, **({"served_model": served} if served else {})},
     )
@@ -113,7 +113,7 @@ def reply_of(record: Assistant) -> Reply:
     return Reply(
         content=blocks,
         stop_reason=record.stop_reason or "",
-        usage=record.usage,
+        raw_usage=record.usage,
         provider=record.provider or "",
         model=record.model or "",
         record=record.id,
@@ -155,7 +155,7 @@ def _send(run: RunState, plan: Plan, attempt: int) -> Flow[Reply | FailedCall]:
     if isinstance(outcome, FailedCall):
         return outcome
     after = yield Now()
-    usage = read_usage(outcome.usage, outcome.provider or plan.target.provider)
+    usage = read_usage(outcome.raw_usage, outcome.provider or plan.target.provider)
     overflow = _silent_overflow(outcome, usage, plan)
     if overflow is not None:
         return overflow
@@ -173,9 +173,9 @@ def _report_troubles(run: RunState, reply: Reply, usage: Usage | None, plan: Pla
 
 
 def _store(run: RunState, reply: Reply, provider: str, model: str) -> Flow[Reply]:
-    """Append a reply to the log; returns it with its record id."""
+    """Append a reply to the log; returns it with its record id and the provider that was called."""
     record = yield from append_one(run, assistant_record(reply, provider, model))
-    return msgspec.structs.replace(reply, record=record)
+    return msgspec.structs.replace(reply, record=record, provider=reply.provider or provider)
 
 
 def _learn(run: RunState, recovery: Recovery | None, usage: Usage | None) -> Flow[None]:
@@ -219,7 +219,7 @@ def _troubles(reply: Reply, usage: Usage | None, plan: Plan) -> list[TroubleNoti
         detail = f"the reply is empty; it ended with `{reply.stop_reason or reply.stop}`"
         found.append(TroubleNoticed("empty-reply", detail))
     if usage is None:
-        if reply.usage:
+        if reply.raw_usage:
             detail = "the reported usage has no sizes; our own estimate is used"
             found.append(TroubleNoticed("zero-usage", detail))
         return found

@@ -98,7 +98,7 @@ class Summariser:
         outcome = yield from self._call(prompt, "notes")
         if isinstance(outcome, FailedCall):
             return [], f"the model could not be asked: {outcome.failure.kind}", None
-        return notes.read_notes(outcome, known=known), "", outcome.usage
+        return notes.read_notes(outcome, known=known), "", outcome.raw_usage
 
     def summarise(self, plan: Plan, covered: Sequence[Record]) -> Flow[tuple[str, str]]:
         """A model's summary, or an empty string and the reason."""
@@ -216,11 +216,11 @@ class Summariser:
             yield Emit(CallFailed(purpose, outcome.failure, "give-up", detail))
             return outcome
         after: float = yield Now()
-        usage = read_usage(outcome.usage, outcome.provider or target.provider)
+        usage = read_usage(outcome.raw_usage, outcome.provider or target.provider)
         cost = cost_of(usage, run.settings.price_for(target.model))
         self._costs.append(cost)
-        if outcome.usage:
-            self._usages.append(outcome.usage)
+        if outcome.raw_usage:
+            self._usages.append(outcome.raw_usage)
         yield Emit(CallFinished(purpose, tokens, usage, cost, outcome.stop, after - before))
         return outcome
 

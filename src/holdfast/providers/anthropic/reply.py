@@ -52,7 +52,7 @@ def read(body: Json, target: Target) -> Reply:
         content=content,
         stop=settle_stop(_STOPS.get(reason, "other" if reason else "end"), content),
         stop_reason=reason,
-        usage=as_dict(body.get("usage")) or None,
+        raw_usage=as_dict(body.get("usage")) or None,
         provider=target.provider,
         model=target.model or as_text(body.get("model")),
     )

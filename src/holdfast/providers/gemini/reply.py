@@ -55,7 +55,7 @@ def read(body: Json, target: Target) -> Reply:
         content=content,
         stop=settle_stop(stop, content),
         stop_reason=reason,
-        usage=as_dict(_either(body, "usageMetadata", "usage_metadata")) or None,
+        raw_usage=as_dict(_either(body, "usageMetadata", "usage_metadata")) or None,
         provider=target.provider,
         model=target.model or as_text(_either(body, "modelVersion", "model_version")),
     )

@@ -120,7 +120,7 @@ class OfflineModel:
             content=content,
             stop="tools" if is_tools else "end",
             stop_reason="tool_use" if is_tools else "end_turn",
-            usage=self._meter.usage(request, content),
+            raw_usage=self._meter.usage(request, content),
             provider=self.target.provider,
             model=self.target.model,
         )

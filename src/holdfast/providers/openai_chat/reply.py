@@ -67,7 +67,7 @@ def read(body: Json, target: Target) -> Reply:
         content=content,
         stop=settle_stop(stop, content),
         stop_reason=reason,
-        usage=as_dict(body.get("usage")) or None,
+        raw_usage=as_dict(body.get("usage")) or None,
         provider=target.provider,
         model=target.model or as_text(body.get("model")),
     )

@@ -191,6 +191,9 @@ def test_json_lines_have_everything(cli: Cli) -> None:
     heard = "".join(line["delta"]["text"] for line in lines if "delta" in line)
     assert reply["text"] == heard
     assert reply["record"] == records(cli)[-1]["id"]
+    finished = next(line["event"] for line in lines if line.get("event", {}).get("usage"))
+    assert reply["usage"] == finished["usage"]
+    assert reply["raw_usage"] == records(cli)[-1]["usage"]
     answers = [line["answer"] for line in lines if "answer" in line]
     assert [one["is_refused"] for one in answers] == [True, False]
 

@@ -176,8 +176,9 @@ class JsonLines:
 
     def end(self, reply: Reply | None) -> None:
         if reply is not None:
-            fields = ("stop", "record", "model", "usage")
-            self._write({"reply": {"text": reply.text, **{f: getattr(reply, f) for f in fields}}})
+            fields = ("stop", "record", "model", "usage", "raw_usage")
+            said = {field: msgspec.to_builtins(getattr(reply, field)) for field in fields}
+            self._write({"reply": {"text": reply.text, **said}})
 
     def cancel(self, *, is_turn: bool) -> None:
         self._write({"cancelled": "turn" if is_turn else "command"})

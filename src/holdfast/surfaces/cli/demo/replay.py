@@ -115,7 +115,7 @@ class RecordedAgent:
             content=content,
             stop="tools" if has_calls else "end",
             stop_reason="tool_use" if has_calls else "end_turn",
-            usage=self._meter.usage(request, content),
+            raw_usage=self._meter.usage(request, content),
             provider=self.target.provider,
             model=self.target.model,
         )
