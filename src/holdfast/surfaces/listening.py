@@ -1,14 +1,145 @@
-"""An HTTP server that says when it listens."""
+"""An HTTP server that says when it listens, and answers whatever it cannot read in problem details.
+
+uvicorn refuses what is no request in plain text, and waits for the rest of a request's head for as
+long as its client likes. Here both are bounded, and the answer says what to do.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from holdfast.surfaces.http.guard import HEAD_SECONDS
+from holdfast.surfaces.http.problems import MEDIA_TYPE, Problem
 
 if TYPE_CHECKING:
+    import asyncio
     import socket
     from collections.abc import Callable
+
+
+class _Connection(h11.Connection):
+    """Keeps the error that ended it: uvicorn drops its reason."""
+
+    refusal: h11.RemoteProtocolError | None = None
+
+    def next_event(self) -> Any:
+        try:
+            return super().next_event()
+        except h11.RemoteProtocolError as error:
+            self.refusal = error
+            raise
+
+
+class BoundedProtocol(H11Protocol):
+    """A connection whose requests must arrive in time. Use `bounded_protocol`."""
+
+    head_seconds: float = HEAD_SECONDS
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.conn = _Connection(h11.SERVER, self._head_bytes)
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._connections_max, self.limit_concurrency = self.limit_concurrency, None
+        self._inner, self.app = self.app, self._run
+
+    @property
+    def _head_bytes(self) -> int:
+        size = self.config.h11_max_incomplete_event_size
+        assert size is not None, "the server bounds the size of a head"
+        return size
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            self._await_head()
+        else:
+            self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        """Each head has its time from its first byte on, the first one from the connection on."""
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.head_seconds, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _give_up(self) -> None:
+        self._head_timer = None
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            detail = f"the address and the headers did not arrive within {self.head_seconds:g} s"
+            self._refuse(Problem(408, detail, hint="nothing was stored; send it again"))
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - it does not say why
+        """Answer bytes that are no request."""
+        refusal = getattr(self.conn, "refusal", None)
+        if refusal is not None and refusal.error_status_hint == 431:
+            detail = f"the address and the headers are larger than {self._head_bytes:,} bytes"
+            self._refuse(Problem(431, detail, hint="send less; nothing was stored"))
+            return
+        said = f": {refusal}" if refusal is not None else ""
+        detail = f"this is no request of HTTP/1.1{said}"
+        self._refuse(Problem(400, detail, hint="nothing was stored; check what sends it"))
+
+    def _refuse(self, problem: Problem) -> None:
+        """Send an answer and end the connection; only end it where an answer is under way."""
+        self._stop_waiting()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            body = problem.body()
+            headers = [
+                ("content-type", MEDIA_TYPE),
+                ("content-length", str(len(body))),
+                ("cache-control", "no-store"),
+                ("x-content-type-options", "nosniff"),
+                ("connection", "close"),
+            ]
+            answer = h11.Response(status_code=problem.status, headers=headers)
+            for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """A request for another protocol is answered as HTTP; the log needs no line for each."""
+
+    async def _run(self, scope: Any, receive: Any, send: Any) -> None:
+        """Let a request in, unless there are too many."""
+        most = self._connections_max
+        if most is None or max(len(self.connections), len(self.tasks)) <= most:
+            await self._inner(scope, receive, send)
+            return
+        problem = Problem(503, f"more than {most:,} requests are under way", hint="wait a second")
+        body = problem.body()
+        headers = [
+            (b"content-type", MEDIA_TYPE.encode()),
+            (b"content-length", str(len(body)).encode()),
+            (b"retry-after", b"1"),
+            (b"connection", b"close"),
+        ]
+        await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+def bounded_protocol(seconds: float = HEAD_SECONDS) -> type[BoundedProtocol]:
+    """Return the protocol of a server (`http=` of its settings) that waits so long for a head."""
+    return type("BoundedProtocol", (BoundedProtocol,), {"head_seconds": seconds})
 
 
 class AnnouncingServer(uvicorn.Server):

@@ -14,7 +14,12 @@ from holdfast.core.text.typed import convert_typed
 from holdfast.engine.gateway.options import GatewayOptions
 from holdfast.engine.simulation.policy_files import policy_from
 from holdfast.errors import BadSetting
-from holdfast.surfaces.http.guard import LOOPBACK, GuardSettings, check_address
+from holdfast.surfaces.http.guard import (
+    HEAD_SECONDS,
+    LOOPBACK,
+    GuardSettings,
+    check_address,
+)
 from holdfast.surfaces.http.identity import TokenSettings  # noqa: TC001 - read from the file
 from holdfast.surfaces.telegram.names import DmScope  # noqa: TC001 - read from the file
 from holdfast.surfaces.telegram.settings import API_BASE, TOKEN_VARIABLE, TelegramSettings
@@ -53,6 +58,8 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Origins of other pages that may send requests."""
     body_bytes_max: int = 10 * 1024 * 1024
     body_seconds: float = 30.0
+    head_seconds: float = HEAD_SECONDS
+    """The longest time for the address and the headers of a request to arrive."""
     requests_per_second: float = 200.0
     requests_burst: int = 1_000
     connections_max: int = 1_000

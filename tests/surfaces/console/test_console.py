@@ -30,6 +30,7 @@ from holdfast.core.log.records import (
     Undo,
     User,
 )
+from holdfast.engine.workspace.memory import version_of
 from holdfast.importers import detect
 from holdfast.importers import read as read_transcript
 from holdfast.ports import ANY_HEAD, NewMessage
@@ -223,6 +224,7 @@ def test_two_owners_never_meet(store: SessionStore) -> None:
         "focus": "x",
         "path": file.path,
         "before": written.decode(),
+        "version": version_of(written),
     }
 
     async def scenario() -> None:
@@ -868,6 +870,18 @@ def test_notes_are_edited_as_files(store: SessionStore) -> None:
                 asked = {"path": other, "before": "", "text": "x"}
                 assert (await post(client, "/memory/files", **asked)).status_code == 404, other
             assert notes.data(path).decode() == after
+            forged = after + "- x <!-- hf: 2026-11-16T03:20:00+01:00 main/other r1 -->\n"
+            asked = {"path": path, "before": after, "text": forged}
+            assert (await post(client, "/memory/files", **asked)).status_code == 400
+            page = (await client.get(f"/memory?citation={path}")).text
+            shown = re.search(r'name="version" value="(\w+)"', page)
+            assert shown is not None
+            gone = {"path": path, "version": shown[1]}
+            assert (await post(client, "/memory/files/delete", **gone, x="y")).status_code == 400
+            late = {"path": path, "version": "0" * 64}
+            assert (await post(client, "/memory/files/delete", **late)).status_code == 409
+            assert (await post(client, "/memory/files/delete", **gone)).status_code == 303
+            assert [file.path for file in notes.files()] == ["secret.md"]
 
     run(scenario)
 

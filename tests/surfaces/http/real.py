@@ -93,10 +93,11 @@ class ServeProcess:
                 connection.sendall(data)
                 if ends:
                     connection.shutdown(socket.SHUT_WR)
-            return _read_answer(connection)
+            return read_answer(connection)
 
 
-def _read_answer(connection: socket.socket) -> tuple[int, bytes]:
+def read_answer(connection: socket.socket) -> tuple[int, bytes]:
+    """Return the status and the body of an answer; 0 without one."""
     answer = b""
     with contextlib.suppress(ConnectionError):
         while piece := connection.recv(65536):

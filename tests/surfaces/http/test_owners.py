@@ -159,7 +159,7 @@ def requests_of(route: Route, names: dict[str, list[Any]]) -> Iterator[tuple[str
             continue
         if route.path.endswith("/erase") and values[1] == "ann-plan":
             continue  # it is left for the trash
-        if route.method == "PUT" and values[1] not in ("ann-work", "ann-plan"):
+        if route.method == "PUT" and parts and values[1] not in ("ann-work", "ann-plan"):
             continue  # a taken id: see below
         for given in queries:
             yield path, given | ({"untilIdle": "true"} if route.is_stream else {}), bodies[0]
@@ -176,6 +176,9 @@ def sample_requests(
     every = list(enumerate(requests_of(route, names)))
     if len(every) <= FEW:
         return every
+    if "{" not in route.path:
+        every, rest = every[:FEW], every[FEW:]
+        return [*every, *sample(rest, share=SHARE, name=lambda row: str(row[0]))]
     chosen = {number for number, _given in sample(every, share=SHARE, name=lambda row: str(row[0]))}
     seen = set()
     for number, (path, _query, _body) in every:
@@ -195,6 +198,7 @@ def normal(text: str) -> str:
     text = re.sub(r'"(id|message|nextBefore)":\d+', r'"\1":N', without_chance(text))
     text = re.sub(r'"(holder|key|nextCursor|cursor)":"[^"]*"', r'"\1":"X"', text)
     text = re.sub(r'"(due|since|changed|created|removed|ts|idle\w*)":[\d.e+-]+', r'"\1":0', text)
+    text = re.sub(r"\.trash/\d+T\d+-(\d+-)?", ".trash/", text)
     text = re.sub(r'"bytes":\d+', '"bytes":0', text)  # a time has more digits, or fewer
     return re.sub(r"(\bmessage |main\.ann-plan\.)\d+", r"\1N", text)
 

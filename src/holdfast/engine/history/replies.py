@@ -22,6 +22,7 @@ from holdfast.errors import (
     NoSuchRecord,
     NoSuchSession,
     NoteChanged,
+    PathRejected,
     StoreError,
     TurnInProgress,
     UsageError,
@@ -124,7 +125,7 @@ class AuditedReplies:
             return "forbidden", sentence_of(error)
         if isinstance(error, NoSuchRecord | NoSuchOutput | NoSuchSession | NoSuchNote):
             return "not_found", sentence_of(error)
-        if isinstance(error, UsageError | CannotFit):
+        if isinstance(error, UsageError | CannotFit | PathRejected):
             return "invalid", sentence_of(error)
         if isinstance(error, TurnInProgress | LogConflict | LeaseLost | NoteChanged):
             return "conflict", sentence_of(error)

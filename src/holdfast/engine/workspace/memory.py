@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.history.capped_json import largest, listing
 from holdfast.core.history.page import NOTICE
-from holdfast.core.limits import RECALL_LIMIT
+from holdfast.core.limits import NOTE_FILE_BYTES_MAX, RECALL_LIMIT
+from holdfast.core.memory.note_files import forges_comments
 from holdfast.engine.history.replies import GivenReply
 from holdfast.engine.history.request import RequestRefused
 from holdfast.engine.memory.search import Memory
@@ -30,12 +32,16 @@ _NO_PATH: Final = (
     "that is not the path of a file of notes; give a citation as a search shows it, or the name of "
     "a file such as MEMORY.md"
 )
+_NO_FILE: Final = "there is no such file of notes"
+_CHANGED: Final = "the file was changed meanwhile; read it again"
+_TAKEN: Final = "there is such a file already; read it, and send its version"
+_OWN: Final = "Allowed: the caller's own notes."
 _TURNS: Final = ("turnBefore", "turnAfter")
 """The names that replies have for the turns beside a hit, spelled as their other names are."""
 
 
 class WorkspaceMemory:
-    """Searches, reads and adds notes."""
+    """Searches, reads, adds and edits notes."""
 
     def __init__(self, base: WorkspaceBase, embedder: Embedder | None = None) -> None:
         """Without an `embedder`, searches compare words alone."""
@@ -84,7 +90,7 @@ class WorkspaceMemory:
                 )
             saved = [{"path": note.path, "line": note.line} for note in kept.saved]
             reply = {"saved": saved, "isKnown": bool(kept.known)}
-            return GivenReply(self._base.encode(reply), "Allowed: the caller's own notes.")
+            return GivenReply(self._base.encode(reply), _OWN)
 
         return self._base.reply("note", "", give, field="text")
 
@@ -109,17 +115,97 @@ class WorkspaceMemory:
         def give() -> GivenReply:
             if self.source(path) is None:
                 raise RequestRefused("not_found", "there is no such file of notes to edit")
-            if self._base.redactor.text(after) != after:
-                raise RequestRefused("invalid", "the text holds a secret; leave that out")
-            try:
-                self._notes().put(path, before.encode(), after.encode())
-            except NoteChanged:
-                raise RequestRefused(
-                    "conflict", "the file was changed meanwhile; read it again"
-                ) from None
-            return GivenReply(self._base.encode({"path": path}), "Allowed: the caller's own notes.")
+            self._put(path, before.encode(), after)
+            return GivenReply(self._base.encode({"path": path}), _OWN)
 
         return self._base.reply("note", path, give, field="path")
+
+    def file(self, path: str, first_line: int = 1, lines: int = NOTE_FILE_BYTES_MAX) -> str:
+        """Return lines of a file of the caller's notes as they are written, and its `version`.
+
+        The reply has as many of them as it has room for, and `nextLine` where the file goes on. A
+        file that cannot be edited, because it holds a secret or is no text, has no version.
+        """
+
+        def give() -> GivenReply:
+            data, is_editable = self._data(path), self.source(path) is not None
+            # The whole file is masked: a page would show a part of a secret that a line breaks.
+            text = self._base.redactor.text(data.decode(errors="replace"))
+            rows = text.removesuffix("\n").split("\n") if text else []
+            start = min(first_line - 1, len(rows))
+            shown = rows[start : start + lines]
+            known: Json = {"path": path, "firstLine": start + 1, "lines": len(rows)}
+            known |= {"version": version_of(data) if is_editable else "", "notice": NOTICE}
+
+            def page(count: int) -> Json:
+                end = start + count
+                more = {"nextLine": end + 1} if end < len(rows) else {}
+                return {**known, **more, "text": "\n".join(shown[:count])}
+
+            def fits(count: int) -> bool:
+                return not msgspec.json.decode(self._base.encode(page(count), "text"))["truncated"]
+
+            count = max(largest(len(shown), fits), min(1, len(shown)))
+            return GivenReply(self._base.encode(page(count), "text"), _OWN)
+
+        return self._base.reply("read", path, give, field="path")
+
+    def write(self, path: str, text: str, version: str = "") -> str:
+        """Write a file of the caller's notes that still has this `version`; empty: a new file."""
+
+        def give() -> GivenReply:
+            before = None
+            if version:
+                before = self._data(path)
+                self._check_version(before, version)
+            self._put(path, before, text)
+            reply = {"path": path, "version": version_of(text.encode())}
+            return GivenReply(self._base.encode(reply), _OWN)
+
+        return self._base.reply("note", path, give, field="path")
+
+    def discard(self, path: str, version: str = "") -> str:
+        """Move a file of the caller's notes to the trash, where it has this `version`, or any."""
+
+        def give() -> GivenReply:
+            before = self._data(path)
+            if version:
+                self._check_version(before, version)
+            kept = self._notes().discard(path)
+            return GivenReply(self._base.encode({"path": path, "keptAs": kept}), _OWN)
+
+        return self._base.reply("note", path, give, field="path")
+
+    def _data(self, path: str) -> bytes:
+        """Return a file of the caller's notes; folders, links and what is hidden are none."""
+        notes = self._notes()
+        if notes.kind(path) != "file":  # raises for what cannot be a path of notes
+            raise RequestRefused("not_found", _NO_FILE)
+        return notes.data(path)
+
+    def _check_version(self, data: bytes, version: str) -> None:
+        if version_of(data) != version:
+            raise RequestRefused("conflict", _CHANGED)
+
+    def _put(self, path: str, before: bytes | None, text: str) -> None:
+        """Write a file, if it may be written and still is what it was."""
+        old = before.decode(errors="replace") if before is not None else ""
+        if len(text.encode()) > NOTE_FILE_BYTES_MAX or "\0" in text:
+            raise RequestRefused(
+                "invalid", f"a file of notes is a text of at most {NOTE_FILE_BYTES_MAX:,} bytes"
+            )
+        if forges_comments(old, text):
+            raise RequestRefused(
+                "invalid",
+                "comments that begin with `<!-- hf:` say where a note came from, and only Holdfast "
+                "writes them; leave them out",
+            )
+        if self._base.redactor.text(text) != text:
+            raise RequestRefused("invalid", "the text holds a secret; leave that out")
+        try:
+            self._notes().put(path, before, text.encode())
+        except NoteChanged:
+            raise RequestRefused("conflict", _CHANGED if before is not None else _TAKEN) from None
 
     def _notes(self) -> Notes:
         base = self._base
@@ -134,6 +220,11 @@ class WorkspaceMemory:
             redactor=base.redactor,
             caller=base.caller,
         )
+
+
+def version_of(data: bytes) -> str:
+    """Return the name of one state of a file."""
+    return sha256(data).hexdigest()
 
 
 def _reply_with_hits(hits: Sequence[Hit], reply: Json, cap: int) -> str:

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from holdfast.engine.workspace.memory import version_of
 from holdfast.surfaces.console.html import Html, join, tag
 from holdfast.surfaces.console.layout import (
     gist,
@@ -105,6 +106,33 @@ def _edit_form(path: str, text: str) -> Html:
     )
 
 
+class DeleteForm(JsonBody, frozen=True):
+    """A file of notes to move to the trash."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+    version: Annotated[str, msgspec.Meta(max_length=64)]
+    """As the page showed it: a change meanwhile is not lost."""
+
+
+def _delete_form(path: str, version: str) -> Html:
+    return tag(
+        "form",
+        tag("input", type="hidden", name="path", value=path),
+        tag("input", type="hidden", name="version", value=version),
+        tag("button", "Move the file to the trash", class_="quiet"),
+        method="post",
+        action="/memory/files/delete",
+        class_="inline",
+    )
+
+
+def delete_notes(call: HttpCall) -> HttpAnswer:
+    """Move a file of notes to the trash."""
+    form: DeleteForm = call.body
+    text_answer(call.workspace.memory.discard(form.path, form.version))
+    return see_other("/memory")
+
+
 def edit_notes(call: HttpCall) -> HttpAnswer:
     """Write a file of notes."""
     form: EditForm = call.body
@@ -128,6 +156,7 @@ def _passage(call: HttpCall, citation: str) -> Html:
         tag("h2", gist(citation, 120)),
         long_text(str(found.get("text", ""))),
         _edit_form(citation, text) if text is not None and is_short else None,
+        _delete_form(citation, version_of(text.encode())) if text is not None else None,
     )
 
 
@@ -222,6 +251,16 @@ ROUTES: Final = (
         "text/html",
         scope="write",
         body=EditForm,
+        problem_page=problem_page,
+    ),
+    Route(
+        "POST",
+        "/memory/files/delete",
+        "Move a file of notes to the trash",
+        delete_notes,
+        "text/html",
+        scope="write",
+        body=DeleteForm,
         problem_page=problem_page,
     ),
 )

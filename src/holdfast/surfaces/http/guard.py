@@ -34,6 +34,8 @@ _HEADERS: Final = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+HEAD_SECONDS: Final = 20.0
+"""For the address and the headers of a request to arrive."""
 _LENGTH_DIGITS_MAX: Final = 18
 """Of a stated size; Python reads no numbers of thousands of digits."""
 _BUCKETS_MAX: Final = 10_000

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
+from holdfast.core.limits import NOTE_FILE_BYTES_MAX
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import (
     Given,
@@ -19,6 +20,10 @@ from holdfast.surfaces.http.route import (
 
 if TYPE_CHECKING:
     from holdfast.surfaces.http.route import HttpCall
+
+
+NotePath = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+Version = Annotated[str, msgspec.Meta(max_length=64)]
 
 
 class SearchQuery(HttpQuery, frozen=True):
@@ -42,6 +47,69 @@ class NoteBody(JsonBody, frozen=True):
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]
 
 
+class NoteFileQuery(HttpQuery, frozen=True):
+    """A file of notes, or some of its lines."""
+
+    path: NotePath
+    """As the list of files has it, such as `MEMORY.md`."""
+    first_line: Annotated[int, msgspec.Meta(ge=1, le=2**31)] = 1
+    lines: Annotated[int, msgspec.Meta(ge=1, le=2**31)] = 2**31
+    """At most so many; an answer has as many as it has room for."""
+
+
+class NotePathQuery(HttpQuery, frozen=True):
+    """A file of notes."""
+
+    path: NotePath
+
+
+class DeleteNotesQuery(HttpQuery, frozen=True):
+    """A file of notes to delete."""
+
+    path: NotePath
+    version: Version = ""
+    """Delete it only where it still has this version."""
+
+
+class NoteFileBody(JsonBody, frozen=True):
+    """The whole text of a file of notes."""
+
+    text: Annotated[str, msgspec.Meta(max_length=NOTE_FILE_BYTES_MAX)]
+    version: Version = ""
+    """That the text was made from; empty for a file that does not exist yet."""
+
+
+class NoteFileText(Given, frozen=True):
+    """Lines of a file of notes, as they are written."""
+
+    path: str
+    first_line: int
+    lines: int
+    """Of the whole file."""
+    text: str
+    version: str
+    """To be sent with a change; empty where the file holds a secret or is no text."""
+    truncated: bool
+    """True where a single line did not fit."""
+    next_line: int | None = None
+    """Read on here; null at the end."""
+
+
+class NoteVersion(Given, frozen=True):
+    """A file of notes that was written."""
+
+    path: str
+    version: str
+
+
+class DeletedNotes(Given, frozen=True):
+    """A file of notes that was moved to the trash."""
+
+    path: str
+    kept_as: str
+    """Its path in the trash, from which the operator can bring it back."""
+
+
 class NoteFileRow(Given, frozen=True):
     """A file of notes."""
 
@@ -50,9 +118,19 @@ class NoteFileRow(Given, frozen=True):
 
 
 class NoteFileList(Given, frozen=True):
-    """The files of notes."""
+    """Files of notes, in the order of their paths."""
 
     files: list[NoteFileRow]
+    next_after: str | None = None
+    """The `after` of the next page; null at the end."""
+
+
+class NoteListQuery(HttpQuery, frozen=True):
+    """A page of the files of notes."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 1_000
+    after: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    """The last path of the page before."""
 
 
 def _search(call: HttpCall) -> HttpAnswer:
@@ -70,8 +148,39 @@ def _get(call: HttpCall) -> HttpAnswer:
 
 
 def _files(call: HttpCall) -> HttpAnswer:
-    files = [NoteFileRow(file.path, file.size) for file in call.workspace.memory.files()]
-    return HttpAnswer(NoteFileList(files))
+    query: NoteListQuery = call.query
+    every = sorted((file.path, file.size) for file in call.workspace.memory.files())
+    files = [NoteFileRow(*row) for row in every if row[0] > query.after]
+    shown = files[: query.limit]
+    return HttpAnswer(NoteFileList(shown, shown[-1].path if len(files) > len(shown) else None))
+
+
+def _read_file(call: HttpCall) -> HttpAnswer:
+    """The text is as it is written, with the comments that say where a note came from. Secrets are
+    masked."""
+    query: NoteFileQuery = call.query
+    text = call.workspace.memory.file(query.path, query.first_line, query.lines)
+    return _typed(text, NoteFileText)
+
+
+def _write_file(call: HttpCall) -> HttpAnswer:
+    """Text that holds a secret is refused, and so is a version that the file no longer has."""
+    body: NoteFileBody = call.body
+    return _typed(
+        call.workspace.memory.write(call.query.path, body.text, body.version), NoteVersion
+    )
+
+
+def _delete_file(call: HttpCall) -> HttpAnswer:
+    """Searches no longer find what was in it."""
+    query: DeleteNotesQuery = call.query
+    return _typed(call.workspace.memory.discard(query.path, query.version), DeletedNotes)
+
+
+def _typed(text: str, kind: type[Given]) -> HttpAnswer:
+    """Return a workspace's reply as the type that the document promises."""
+    reply = msgspec.json.decode(bytes(text_answer(text).value))
+    return HttpAnswer(msgspec.convert(reply, kind))
 
 
 def _add(call: HttpCall) -> HttpAnswer:
@@ -95,7 +204,44 @@ ROUTES: Final = (
         JsonObject,
         query=CitationQuery,
     ),
-    Route("GET", "/v1/notes", "List files of notes", _files, NoteFileList, action="list"),
+    Route(
+        "GET",
+        "/v1/notes",
+        "List files of notes",
+        _files,
+        NoteFileList,
+        query=NoteListQuery,
+        action="list",
+    ),
+    Route(
+        "GET",
+        "/v1/notes/file",
+        "Read a file of notes",
+        _read_file,
+        NoteFileText,
+        query=NoteFileQuery,
+    ),
+    Route(
+        "PUT",
+        "/v1/notes/file",
+        "Write a file of notes",
+        _write_file,
+        NoteVersion,
+        scope="write",
+        query=NotePathQuery,
+        body=NoteFileBody,
+        problems=(409,),
+    ),
+    Route(
+        "DELETE",
+        "/v1/notes/file",
+        "Move a file of notes to the trash",
+        _delete_file,
+        DeletedNotes,
+        scope="write",
+        query=DeleteNotesQuery,
+        problems=(409,),
+    ),
     Route(
         "POST",
         "/v1/notes",
