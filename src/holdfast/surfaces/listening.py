@@ -35,7 +35,7 @@ class _Connection(h11.Connection):
 
 
 class BoundedProtocol(H11Protocol):
-    """A connection whose requests must arrive in time. Use `bounded_protocol`."""
+    """A connection whose requests must arrive in time. Use `make_protocol`."""
 
     head_seconds: float = HEAD_SECONDS
 
@@ -116,8 +116,9 @@ class BoundedProtocol(H11Protocol):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
-    def _unsupported_upgrade_warning(self) -> None:
+    def _should_upgrade(self) -> bool:
         """A request for another protocol is answered as HTTP; the log needs no line for each."""
+        return False
 
     async def _run(self, scope: Any, receive: Any, send: Any) -> None:
         """Let a request in, unless there are too many."""
@@ -137,7 +138,7 @@ class BoundedProtocol(H11Protocol):
         await send({"type": "http.response.body", "body": body})
 
 
-def bounded_protocol(seconds: float = HEAD_SECONDS) -> type[BoundedProtocol]:
+def make_protocol(seconds: float = HEAD_SECONDS) -> type[BoundedProtocol]:
     """Return the protocol of a server (`http=` of its settings) that waits so long for a head."""
     return type("BoundedProtocol", (BoundedProtocol,), {"head_seconds": seconds})
 

@@ -160,13 +160,13 @@ def _read_file(call: HttpCall) -> HttpAnswer:
     masked."""
     query: NoteFileQuery = call.query
     text = call.workspace.memory.file(query.path, query.first_line, query.lines)
-    return _typed(text, NoteFileText)
+    return _answer_as(text, NoteFileText)
 
 
 def _write_file(call: HttpCall) -> HttpAnswer:
     """Text that holds a secret is refused, and so is a version that the file no longer has."""
     body: NoteFileBody = call.body
-    return _typed(
+    return _answer_as(
         call.workspace.memory.write(call.query.path, body.text, body.version), NoteVersion
     )
 
@@ -174,10 +174,10 @@ def _write_file(call: HttpCall) -> HttpAnswer:
 def _delete_file(call: HttpCall) -> HttpAnswer:
     """Searches no longer find what was in it."""
     query: DeleteNotesQuery = call.query
-    return _typed(call.workspace.memory.discard(query.path, query.version), DeletedNotes)
+    return _answer_as(call.workspace.memory.discard(query.path, query.version), DeletedNotes)
 
 
-def _typed(text: str, kind: type[Given]) -> HttpAnswer:
+def _answer_as(text: str, kind: type[Given]) -> HttpAnswer:
     """Return a workspace's reply as the type that the document promises."""
     reply = msgspec.json.decode(bytes(text_answer(text).value))
     return HttpAnswer(msgspec.convert(reply, kind))

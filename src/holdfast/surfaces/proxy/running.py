@@ -9,7 +9,7 @@ import uvicorn
 
 from holdfast.errors import BadSetting, HoldfastError
 from holdfast.surfaces.http.guard import LOOPBACK
-from holdfast.surfaces.listening import AnnouncingServer, bounded_protocol
+from holdfast.surfaces.listening import AnnouncingServer, make_protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ def _server(
         access_log=False,
         server_header=False,
         date_header=False,
-        http=bounded_protocol(),
+        http=make_protocol(),
         h11_max_incomplete_event_size=_HEAD_BYTES_MAX,
         timeout_graceful_shutdown=2,
         ws="none",

@@ -184,7 +184,7 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
 
     from holdfast.engine.gateway.alone import only_gateway
     from holdfast.engine.redactor import load_library
-    from holdfast.surfaces.listening import AnnouncingServer, bounded_protocol
+    from holdfast.surfaces.listening import AnnouncingServer, make_protocol
 
     server = build_server(
         settings,
@@ -204,7 +204,7 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
         limit_concurrency=settings.server.connections_max,
         timeout_graceful_shutdown=max(1, round(settings.gateway.drain_seconds) + 5),
         server_header=False,
-        http=bounded_protocol(settings.server.head_seconds),
+        http=make_protocol(settings.server.head_seconds),
         h11_max_incomplete_event_size=_HEAD_BYTES_MAX,
         ws="none",
         lifespan="on",
