@@ -21,6 +21,7 @@ from holdfast.core.log import damage
 from holdfast.core.log.records import BY_TYPE
 from holdfast.providers.known_models.lookup import find_model
 from holdfast.surfaces.cli import COMMANDS
+from holdfast.surfaces.cli.completion.completion import options_by_command
 
 REPOSITORY = Path(__file__).parent.parent
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -172,6 +173,40 @@ def test_every_command_has_a_section() -> None:
 
     for name in (name for commands in COMMANDS.values() for name in commands):
         assert f"## holdfast {name}" in page
+
+
+COMMAND = re.compile(r"(?<![\w./-])holdfast ([a-z]+)((?:[^\S\n][^`\n|]*)?)")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+
+
+def test_every_command_of_the_docs_has_the_options_that_it_is_given() -> None:
+    """In fences and in the running text, those behind the figures of the README included.
+
+    A command that is run through another (`wrap`) has options of its own.
+    """
+    options = options_by_command()
+    wrong, seen = [], set()
+    for page in PAGES:
+        for code in re.findall(r"```.*?```|`[^`\n]+`", page.read_text("utf-8"), re.DOTALL):
+            for name, rest in COMMAND.findall(code):
+                if name == "wrap" or name not in options:
+                    continue
+                given = set(OPTION.findall(re.sub(r'"[^"]*"', "", rest)))
+                seen |= {(name, option) for option in given}
+                unknown = given - set(options[name]) - {"--help", "--version"}
+                wrong += [(page.name, name, option) for option in sorted(unknown)]
+    assert wrong == []
+    assert ("simulate", "--idle") in seen
+    assert ("simulate", "--calls") in seen
+
+
+def test_every_figure_of_the_readme_has_its_command() -> None:
+    """The page behind the picture names a command of the product that shows the same figures."""
+    page = (REPOSITORY / "docs" / "benchmarks" / "unseen.md").read_text("utf-8")
+    (command,) = re.findall(r"`(holdfast simulate [^`]+)`", page)
+    for figure in ("--window 32k", "--static 6k", "--output 0", "--calls 25", "compact,holdfast"):
+        assert figure in command
+    assert "32k window" in (REPOSITORY / "README.md").read_text("utf-8")
 
 
 def test_every_variable_is_described() -> None:

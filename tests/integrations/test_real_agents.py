@@ -478,6 +478,34 @@ def test_codex_resumes_an_exported_session(tmp_path: Path) -> None:
     assert "answer-1" not in sent
 
 
+def write_pi_models(home: Path, url: str) -> None:
+    """Tell pi about a provider on this machine."""
+    model = {"id": MODEL, "name": "m", "contextWindow": 200_000, "maxTokens": 16_000}
+    stub = {"baseUrl": url, "api": "anthropic-messages", "apiKey": "test"}
+    known = {"providers": {"stub": {**stub, "models": [{**model, "input": ["text"]}]}}}
+    place = home / ".pi" / "agent"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "models.json").write_text(json.dumps(known))
+
+
+def test_pi_resumes_an_exported_session(tmp_path: Path) -> None:
+    pi = needs("pi")
+    agent = Agent(tmp_path, "<conversation>")
+    session = write_export(tmp_path, "pi")
+    (transcript,) = tmp_path.glob(".pi/agent/sessions/*/*.jsonl")
+    before = transcript.read_bytes()
+    with Loopback(agent, limit=1_000_000) as loopback:
+        write_pi_models(tmp_path, loopback.url)
+        options = ["--provider", "stub", "--model", MODEL, "--mode", "json", "--session", session]
+        agent.run(pi, *options, "-p", "word-zeta please", PI_OFFLINE="1")
+        sent = marks(loopback.requests[-1].body["messages"])
+    assert {SUMMARY, "word-beta", "answer-2", "word-gamma", "word-delta", "answer-3"} <= sent
+    assert not {"word-alpha", "answer-1"} & sent
+    after = transcript.read_bytes()
+    assert after.startswith(before), "the file itself is gone on with"
+    assert "word-zeta" in after.decode()[len(before.decode()) :]
+
+
 STEPS = 60
 """Tool calls of one turn through the proxy."""
 

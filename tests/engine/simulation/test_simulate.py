@@ -423,6 +423,24 @@ def test_records_without_times_are_taken_as_warm() -> None:
     assert run.read_share > 0.8
 
 
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("window", [16_000, 200_000])
+def test_idle_seconds_replace_the_times_of_the_transcript(
+    transcript: Transcript, policy: Plays, window: int
+) -> None:
+    """With no time between calls the cache never forgets; with more than its lifetime, nothing is
+    ever read. The transcript keeps its times."""
+    times = [call.at for call in transcript.calls]
+    warm = run_of(transcript, policy, window, ttl_seconds=None)
+    close = run_of(transcript, policy, window, ttl_seconds=300.0, idle_seconds=0.0)
+    apart = run_of(transcript, policy, window, ttl_seconds=300.0, idle_seconds=301.0)
+    assert (close.tokens_read, close.tokens_sent) == (warm.tokens_read, warm.tokens_sent)
+    assert close.cost == pytest.approx(warm.cost)
+    assert apart.tokens_read == 0
+    assert apart.cost > close.cost
+    assert [call.at for call in transcript.calls] == times
+
+
 def _fields(record: Record) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__struct_fields__}
 

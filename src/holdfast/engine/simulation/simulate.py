@@ -133,6 +133,7 @@ def simulate(
     static: int = STATIC_TOKENS,
     output: int | None = None,
     ttl_seconds: float | None = 300.0,
+    idle_seconds: float | None = None,
     price: Price | None = None,
     rules: CacheRules | None = None,
     budget: int | None = None,
@@ -141,7 +142,8 @@ def simulate(
 ) -> Run:
     """Replay one session under one policy.
 
-    `output` is what a reply may take, `static` what the system prompt and the tools do. `rules`
+    `output` is what a reply may take, `static` what the system prompt and the tools do.
+    `idle_seconds` is the time between two calls, instead of the times of the transcript. `rules`
     replaces the cache that `ttl_seconds` and `price` describe. Several policies are quicker with
     a `Transcript` that they share.
     """
@@ -151,7 +153,7 @@ def simulate(
     price = price or price_of(transcript.target.model) or default_price()
     rules = rules or rules_for(price, ttl_seconds)
     terms = terms_for(window, static, output, price, rules, budget)
-    return PolicyReplay(transcript, policy, terms, price).run(progress)
+    return PolicyReplay(transcript, policy, terms, price, idle_seconds).run(progress)
 
 
 def terms_for(
@@ -198,8 +200,16 @@ def rules_for(price: Price, ttl_seconds: float | None) -> CacheRules:
 class PolicyReplay:
     """The requests of one run, with what the provider charges for them."""
 
-    def __init__(self, transcript: Transcript, policy: Plays, terms: Terms, price: Price) -> None:
+    def __init__(
+        self,
+        transcript: Transcript,
+        policy: Plays,
+        terms: Terms,
+        price: Price,
+        idle_seconds: float | None = None,
+    ) -> None:
         self._transcript = transcript
+        self._idle_seconds = idle_seconds
         self._terms = terms
         self._price = price
         self._course = policy.start(transcript, terms)
@@ -235,6 +245,8 @@ class PolicyReplay:
         before: float | None = None
         calls = self._transcript.calls
         for done, call in enumerate(calls, 1):
+            if self._idle_seconds is not None:
+                call = msgspec.structs.replace(call, at=done * self._idle_seconds)
             idle = None if before is None else max(0.0, call.at - before)
             request = self._course.request(call, idle=idle)
             yield call, request, *self._charge(call, request)

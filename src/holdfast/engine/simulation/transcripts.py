@@ -22,6 +22,7 @@ from holdfast.core.projection.sizes import Correction
 from holdfast.core.projection.steps import Thread
 from holdfast.core.projection.units import ContextUnit
 from holdfast.core.text.fences import SUMMARY_LABEL
+from holdfast.core.tokens.calibration import CLAUDE_BASE
 from holdfast.core.tokens.counting import count_block
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class Transcript:
         self.places = [at for at, _bare_record in kept]
         """The index of each record in `source`."""
         self.counter = counter
-        self.correction = correction or Correction(1.12, 90.0)
+        self.correction = correction or Correction(CLAUDE_BASE.factor, CLAUDE_BASE.per_result)
         self.target = to or _target_of(self.records)
         self._pieces: dict[int, tuple[Block, TranscriptPiece]] = {}
         self.catalog = (catalog or CallFacts)(self.records)

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.cli import run_in_process
+from tests.support.cli import Result, run_in_process
 
 from holdfast.engine.simulation.simulate import Run
 from holdfast.surfaces.cli.inspect.policy_page import policy_page
@@ -45,3 +45,31 @@ def test_simulate_writes_the_page(
     text = page.read_text()
     for policy in ("holdfast", "compact", "trim"):
         assert policy in text
+
+
+@pytest.mark.files_only("it reads files")
+def test_simulate_leaves_out_short_sessions_and_takes_the_time_between_calls(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--calls` counts calls of the model, `--idle` is part of what was asked; both are checked."""
+    monkeypatch.setenv("HOLDFAST_ROOT", str(tmp_path / "root"))
+    folder = tmp_path / "talks"
+    folder.mkdir()
+    for calls in (1, 3):
+        lines = [{"role": role, "content": "word " * 900} for role in ("user", "assistant") * calls]
+        (folder / f"{calls}.json").write_text(json.dumps(lines))
+
+    def simulate(*options: str) -> Result:
+        return run_in_process(["simulate", str(folder), "--policy", "nothing", *options], capfd)
+
+    assert simulate("--json").json["sessions"] == 2
+    long = simulate("--calls", "2", "--json").json
+    assert (long["sessions"], long["runs"][0]["requests"]) == (1, 3)
+    assert long["runs"][0]["tokens_read"] > 0
+    assert simulate("--idle", "301", "--json").json["runs"][0]["tokens_read"] == 0
+    assert "301 s between calls" in simulate("--idle", "301").out
+    none = simulate("--calls", "9")
+    assert none.status == 2
+    assert "no session among 2 transcripts has 9 calls or more" in none.err
+    for wrong in ("-1", "soon", "inf", "nan"):
+        assert "is no number of seconds" in simulate(f"--idle={wrong}").err

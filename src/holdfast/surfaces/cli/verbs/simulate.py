@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +37,6 @@ from holdfast.surfaces.cli.inspect.policy_page import policy_page
 from holdfast.surfaces.formatting import bar, count
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Sequence
 
 POLICIES: dict[str, Callable[[argparse.Namespace], Plays]] = {
@@ -66,6 +67,15 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         "--turns", type=int, default=20, metavar="N", help="turns that `last` keeps (20)"
     )
     add_reserved(parser)
+    parser.add_argument(
+        "--calls", type=int, default=0, metavar="N", help="leave out sessions with fewer calls"
+    )
+    parser.add_argument(
+        "--idle",
+        type=_seconds,
+        metavar="SECONDS",
+        help="time between two calls, instead of the times of the transcript",
+    )
     parser.add_argument("--html", metavar="FILE", help="write a page that compares the policies")
     parser.add_argument(
         "--cache",
@@ -78,6 +88,16 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         metavar="IN,OUT,READ,WRITE",
         help="dollars per million tokens, instead of the list price",
     )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"`{text}` is no number of seconds: write 60 or 0.5")
+    return seconds
 
 
 def _simulate(args: argparse.Namespace, app: App) -> int:
@@ -95,13 +115,19 @@ def _simulate(args: argparse.Namespace, app: App) -> int:
     price = _price(args.price, model)
     window = _window(args)
     policies = [POLICIES[name](args) for name in _policies(args.policy)]
-    runs = _runs(policies, found, args, app, price)
+    runs, sessions = _runs(policies, found, args, app, price)
+    if not runs:
+        raise UsageError(
+            f"no session among {count(len(found), 'transcript')} has {args.calls:,} calls or more",
+            hint="pass a smaller number to `--calls`",
+        )
+    about = _about(runs, sessions, args)
     if args.html:
-        _write_page(args, runs, found, app, price)
+        _write_page(args.html, runs, about, app, price)
     if app.out.is_json:
-        app.out.json({"window": window, "sessions": len(found), "runs": [*map(_as_json, runs)]})
+        app.out.json({"window": window, "sessions": sessions, "runs": [*map(_as_json, runs)]})
         return 0
-    _show(runs, found, args, app, price)
+    _show(runs, about, app, price)
     return 0
 
 
@@ -140,13 +166,17 @@ def _runs(
     args: argparse.Namespace,
     app: App,
     price: Price,
-) -> list[Run]:
-    """Replay all transcripts under each policy, and add up the results."""
+) -> tuple[list[Run], int]:
+    """Replay the transcripts under each policy; returns the sums, and the number of sessions."""
     totals: dict[str, Run] = {}
+    sessions = 0
     with app.out.progress("replaying", len(found) * len(policies)) as advance:
         for each in found:
             counter = counter_for(args.model or each.model or None)
             transcript = Transcript(each.records, counter)
+            if len(transcript.calls) < args.calls:
+                continue
+            sessions += 1
             for policy in policies:
                 run = simulate(
                     transcript,
@@ -155,12 +185,13 @@ def _runs(
                     static=args.static,
                     output=args.output,
                     ttl_seconds=_TTL[args.cache],
+                    idle_seconds=args.idle,
                     price=price,
                 )
                 before = totals.get(policy.name)
                 totals[policy.name] = run if before is None else before + run
                 advance(f"{each.name}: {policy.name}")
-    return list(totals.values())
+    return list(totals.values()), sessions
 
 
 def _as_json(run: Run) -> dict[str, Any]:
@@ -178,15 +209,9 @@ def _as_json(run: Run) -> dict[str, Any]:
     }
 
 
-def _show(
-    runs: Sequence[Run],
-    found: Sequence[Conversation],
-    args: argparse.Namespace,
-    app: App,
-    price: Price,
-) -> None:
+def _show(runs: Sequence[Run], about: str, app: App, price: Price) -> None:
     out = app.out
-    out.line(_about(runs, found, args))
+    out.line(about)
     out.line()
     simulation_table(app, runs)
     out.line()
@@ -199,22 +224,17 @@ def _show(
     out.note(price.note)
 
 
-def _about(runs: Sequence[Run], found: Sequence[Conversation], args: argparse.Namespace) -> str:
+def _about(runs: Sequence[Run], sessions: int, args: argparse.Namespace) -> str:
+    idle = f", {args.idle:g} s between calls" if args.idle is not None else ""
     return (
-        f"{count(len(found), 'transcript')}, {runs[0].requests:,} calls, "
-        f"a window of {args.window:,}, {args.static:,} static tokens, a cache of {args.cache}"
+        f"{count(sessions, 'transcript')}, {count(runs[0].requests, 'call')}, "
+        f"a window of {args.window:,}, {args.static:,} static tokens, a cache of {args.cache}{idle}"
     )
 
 
-def _write_page(
-    args: argparse.Namespace,
-    runs: Sequence[Run],
-    found: Sequence[Conversation],
-    app: App,
-    price: Price,
-) -> None:
-    path = Path(args.html)
-    page = policy_page(runs, _about(runs, found, args), price.note)
+def _write_page(file: str, runs: Sequence[Run], about: str, app: App, price: Price) -> None:
+    path = Path(file)
+    page = policy_page(runs, about, price.note)
     try:
         path.write_text(app.out.mask(page), "utf-8")
     except OSError as error:
