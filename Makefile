@@ -86,11 +86,14 @@ api: $(VENV)/.stamp ## Write docs/api.md and the pages of settings, records, eve
 	@$(BIN)/python scripts/api_page.py
 	@$(BIN)/python scripts/reference_pages.py
 
-clients: $(VENV)/.stamp ## Run the real agents (needs Node.js, installs about 2 GB) against a provider here
+clients: $(VENV)/.stamp ## Run the real agents (needs Node.js, installs about 3 GB) against a provider here
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-clients
 	@$(UV) pip install --quiet --python .venv-clients/bin/python -r requirements.lock -r requirements-clients.txt
 	@$(UV) pip install --quiet --python .venv-clients/bin/python --no-deps -e .
 	@npm install --no-audit --no-fund --silent --prefix .clients $(CLIENTS)
+	@npm install --no-audit --no-fund --silent --prefix .clients node@24
+	@PATH="$(CURDIR)/.clients/node_modules/.bin:$$PATH" \
+	  npm install --no-audit --no-fund --silent --prefix .clients openclaw@2026.9.6
 	@.venv-clients/bin/python -m pytest tests/integrations/test_real_agents.py -n 0 -rs --timeout 600
 
 # The frameworks pin other releases than our lock, so they have an environment of their own. The

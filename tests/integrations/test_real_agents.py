@@ -1,8 +1,9 @@
 """The real agents against a provider on this machine, as far as they are installed.
 
-`make clients` installs them (about 2 GB) and runs this; anywhere else these tests are skipped, and
+`make clients` installs them (about 3 GB) and runs this; anywhere else these tests are skipped, and
 the report says so. Seen in November 2026, with Claude Code 2.1.197, its Agent SDK 0.2.182
-(Claude Code 2.1.325), Codex 0.166.0, pi 0.73.1, Gemini CLI 0.61.0 and Qwen Code 0.15.10:
+(Claude Code 2.1.325), Codex 0.166.0, pi 0.73.1, OpenClaw 2026.9.6, Gemini CLI 0.61.0 and
+Qwen Code 0.15.10:
 
 - The Agent SDK calls hooks for `SessionStart` after a compaction, though its types do not list that
   event. `additionalContext` is in the next request, once, in a `<system-reminder>`; the messages
@@ -504,6 +505,40 @@ def test_pi_resumes_an_exported_session(tmp_path: Path) -> None:
     after = transcript.read_bytes()
     assert after.startswith(before), "the file itself is gone on with"
     assert "word-zeta" in after.decode()[len(before.decode()) :]
+
+
+def test_openclaw_resumes_an_exported_session(tmp_path: Path) -> None:
+    """Its doctor moves the file into its database, and the next turn goes on from there."""
+    openclaw = needs("openclaw")
+    agent = Agent(tmp_path, "<conversation>")
+    about = TranscriptAbout("talk", str(tmp_path / "work"), created=1_770_000_000.0)
+    made = export_transcript(TALK, "openclaw", about)
+    found = re.fullmatch(
+        r"put it at ~/(\S+), with (\{.*\}) in sessions.json beside it, and run: openclaw (.*)",
+        made.hint,
+    )
+    assert found is not None, made.hint
+    place = tmp_path / found[1]
+    place.parent.mkdir(parents=True)
+    place.write_bytes(msgspec.json.Encoder().encode_lines(made.lines))
+    (place.parent / "sessions.json").write_text(found[2])
+    with Loopback(agent, limit=1_000_000) as loopback:
+        model = {"id": MODEL, "name": "m", "contextWindow": 200_000, "maxTokens": 16_000}
+        stub = {"baseUrl": loopback.url, "api": "anthropic-messages", "apiKey": "test"}
+        gateway = {"mode": "local", "bind": "loopback", "auth": {"mode": "token", "token": "t"}}
+        settings = {
+            "models": {"providers": {"stub": {**stub, "models": [{**model, "input": ["text"]}]}}},
+            "agents": {"defaults": {"model": {"primary": f"stub/{MODEL}"}}},
+            "gateway": gateway,
+        }
+        (tmp_path / ".openclaw" / "openclaw.json").write_text(json.dumps(settings))
+        agent.run(openclaw, *found[3].split(), "--non-interactive")
+        said = ["--session-id", made.session, "--message", "word-zeta please", "--json"]
+        agent.run(openclaw, "agent", "--local", *said)
+        sent = [marks(request.body["messages"]) for request in loopback.requests]
+    turn = next(found for found in sent if "word-zeta" in found)
+    assert {SUMMARY, "word-beta", "answer-2", "word-gamma", "word-delta", "answer-3"} <= turn
+    assert not {"word-alpha", "answer-1"} & turn
 
 
 STEPS = 60

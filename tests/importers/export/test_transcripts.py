@@ -12,6 +12,7 @@ from tests.support.cases import check_all
 from tests.support.runs import RUN
 
 from holdfast.core.log.records import Assistant, Compaction, Record, ToolResult, User, tool_calls
+from holdfast.core.models.usage import read_usage
 from holdfast.importers import detect, read
 from holdfast.importers.common.blocks import blocks_of
 from holdfast.importers.export.transcripts import TRANSCRIPTS, export_transcript
@@ -19,6 +20,7 @@ from holdfast.importers.export.writer import TranscriptAbout
 from holdfast.importers.files import load
 
 if TYPE_CHECKING:
+    from holdfast.core.log.records import Json
     from holdfast.importers import Imported
 
 ABOUT = TranscriptAbout("s", "/w", "Tea", 1_770_000_000.0)
@@ -169,3 +171,38 @@ def test_a_compaction_keeps_what_it_kept() -> None:
     texts = [part["text"] for item in line["payload"]["replacement_history"]
              for part in item["content"]]  # fmt: skip
     assert texts == ["And now?", "the gist", "kept words"]
+
+
+USAGES: dict[str, Json] = {
+    "anthropic": {"input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 7},
+    "openai": {
+        "prompt_tokens": 100,
+        "prompt_tokens_details": {"cached_tokens": 90},
+        "completion_tokens": 7,
+    },
+    "openai-responses": {
+        "input_tokens": 100,
+        "input_tokens_details": {"cached_tokens": 90},
+        "output_tokens": 7,
+    },
+    "gemini": {"promptTokenCount": 100, "cachedContentTokenCount": 90, "candidatesTokenCount": 7},
+    "pi": {"input": 10, "cacheRead": 90, "cacheWrite": 0, "output": 7, "totalTokens": 107},
+}
+
+
+@pytest.mark.parametrize("provider", USAGES)
+@pytest.mark.parametrize("kind", ["claude-code", "pi", "openclaw"])
+def test_a_usage_keeps_its_meaning_in_every_tool(kind: str, provider: str) -> None:
+    """Reported in any spelling, it is written in the tool's own; Anthropic's stays as it is."""
+    reply = Assistant(content="yes", provider=provider, model="m", usage=USAGES[provider])
+    made = export_transcript([User(content="well?"), reply], kind, ABOUT)
+    (message,) = (
+        line["message"] for line in made.lines if line.get("message", {}).get("role") == "assistant"
+    )
+    used = read_usage(message["usage"], "anthropic" if kind == "claude-code" else "")
+    assert used is not None
+    assert (used.prompt, used.cached_read, used.output) == (100, 90, 7)
+    own = "input_tokens" if kind == "claude-code" else "input"
+    assert message["usage"][own] == 10
+    if (kind, provider) in {("claude-code", "anthropic"), ("pi", "pi")}:
+        assert USAGES[provider].items() <= message["usage"].items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.models.usage import read_usage
 from holdfast.importers.common.base import text_or_empty
 from holdfast.importers.common.blocks import blocks_of
 from holdfast.importers.export.writer import NO_PLACE, TranscriptAbout, TranscriptWriter, as_uuid
@@ -42,7 +43,7 @@ class ClaudeCodeWriter(TranscriptWriter):
             "model": "<synthetic>" if is_synthetic else record.model or self._model or "unknown",
             "content": kept,
             "stop_reason": record.stop_reason,
-            "usage": record.usage or {"input_tokens": 0, "output_tokens": 0},
+            "usage": _usage(record),
         }
         self._line("assistant", record.id, message)
 
@@ -109,3 +110,19 @@ class ClaudeCodeWriter(TranscriptWriter):
         }
         self.messages.append({**line, **({"message": message} if message else {}), **more})
         self._last = name
+
+
+def _usage(record: Assistant) -> Json:
+    """Return a usage as Anthropic spells it, which Claude Code reads."""
+    raw = record.usage or {}
+    found = read_usage(raw, record.provider or "")
+    if found is None:
+        return raw if "input_tokens" in raw else {"input_tokens": 0, "output_tokens": 0}
+    if found.source in ("anthropic", "plain"):
+        return raw
+    return {
+        "input_tokens": found.plain_input,
+        "cache_creation_input_tokens": found.cached_write,
+        "cache_read_input_tokens": found.cached_read,
+        "output_tokens": found.output or 0,
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.models.usage import read_usage
 from holdfast.importers.common.base import integer, mapping, text_or_empty
 from holdfast.importers.common.blocks import blocks_of
 from holdfast.importers.export.writer import NO_PLACE, TranscriptAbout, TranscriptWriter
@@ -54,7 +55,7 @@ class PiWriter(TranscriptWriter):
                 "api": _APIS.get(provider, "openai-completions"),
                 "provider": provider,
                 "model": record.model or self._model or "unknown",
-                "usage": _usage(record.usage or {}),
+                "usage": _usage(record),
                 "stopReason": stop
                 if stop in _OWN_STOPS
                 else _STOPS.get(stop, "toolUse" if calls else "stop"),
@@ -153,18 +154,20 @@ class OpenClawWriter(PiWriter):
         )
 
 
-def _usage(usage: Json) -> Json:
+def _usage(record: Assistant) -> Json:
     """Return a usage in the spelling of pi, which has all of its fields."""
-    if "input" in usage or "totalTokens" in usage:
-        found = usage
-    else:
-        names = {
-            "input": "input_tokens",
-            "output": "output_tokens",
-            "cacheRead": "cache_read_input_tokens",
-            "cacheWrite": "cache_creation_input_tokens",
+    raw = record.usage or {}
+    if "input" in raw or "totalTokens" in raw:
+        found = raw
+    elif usage := read_usage(raw, record.provider or ""):
+        found = {
+            "input": usage.plain_input,
+            "output": usage.output,
+            "cacheRead": usage.cached_read,
+            "cacheWrite": usage.cached_write,
         }
-        found = {name: integer(usage.get(theirs)) or 0 for name, theirs in names.items()}
+    else:
+        found = {}
     counts = {
         name: integer(found.get(name)) or 0
         for name in ("input", "output", "cacheRead", "cacheWrite")

@@ -1,4 +1,4 @@
-"""`completion`: scripts that complete commands, options and sessions in a shell."""
+"""`completion`: scripts that complete commands, their options and files in a shell."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _bash(options: Mapping[str, list[str]]) -> str:
     return f"""_holdfast() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} words=''
   if [ "$COMP_CWORD" -le 1 ]; then
-    COMPREPLY=($(compgen -W '{" ".join(sorted(options))}' -- "$word"))
+    COMPREPLY=($(compgen -W '{" ".join(sorted([*options, "help"]))}' -- "$word"))
     return
   fi
   case ${{COMP_WORDS[1]}} in
@@ -67,19 +67,25 @@ complete -o filenames -F _holdfast holdfast
 
 
 def _zsh(options: Mapping[str, list[str]]) -> str:
-    loading = ("compinit", "bashcompinit")  # zsh runs completions of bash
-    lines = "".join(f"autoload -U +X {name} && {name}\n" for name in loading)
-    return lines + _bash(options)
+    """zsh runs completions of bash; what somebody's .zshrc has loaded is not loaded again."""
+    return (
+        "(( $+functions[compdef] )) || { autoload -U +X compinit && compinit }\n"
+        "(( $+functions[complete] )) || { autoload -U +X bashcompinit && bashcompinit }\n"
+        + _bash(options)
+    )
 
 
 def _fish(options: Mapping[str, list[str]]) -> str:
     from holdfast.surfaces.cli import COMMANDS
 
     helps = {name: text for commands in COMMANDS.values() for name, text in commands.items()}
+    helps["help"] = "Show the help of a command"
     lines = [
-        f"complete -c holdfast -n __fish_use_subcommand -f -a {name} -d '{_plain(helps[name])}'"
-        for name in sorted(options)
+        f"complete -c holdfast -n __fish_use_subcommand -f -a {name} -d '{_quote(helps[name])}'"
+        for name in sorted(helps)
     ]
+    names = " ".join(sorted(options))
+    lines.append(f"complete -c holdfast -n '__fish_seen_subcommand_from help' -f -a '{names}'")
     lines += [
         f"complete -c holdfast -n '__fish_seen_subcommand_from {name}' -l {option[2:]}"
         for name, found in options.items()
@@ -88,8 +94,9 @@ def _fish(options: Mapping[str, list[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _plain(text: str) -> str:
-    return text.replace("\\", "").replace("'", "")
+def _quote(text: str) -> str:
+    """Return a text as it stands between the single quotes of fish."""
+    return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 _SHELLS: Final[dict[str, Callable[[Mapping[str, list[str]]], str]]] = {

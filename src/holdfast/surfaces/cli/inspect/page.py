@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import html
-import re
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.secrets.plain_reading import plain_reading
@@ -80,7 +78,10 @@ def page(reports: Sequence[InspectReport]) -> str:
     """Return the page for one or several conversations."""
     title = reports[0].name if len(reports) == 1 else f"{len(reports)} conversations"
     shown = reports[:_PARTS_MAX]
-    body = "\n".join(_report(report, place) for place, report in enumerate(shown))
+    body = "\n".join(
+        _report(report, place, f", conversation {place + 1:,}" if len(reports) > 1 else "")
+        for place, report in enumerate(shown)
+    )
     if len(reports) > 1:
         body = index_part(reports, len(shown), escape) + body
     return document(f"{title}: where the context went", body, "holdfast inspect")
@@ -92,25 +93,14 @@ def document(title: str, body: str, maker: str) -> str:
         "<!doctype html>\n<html lang=en><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
         f"<title>{escape(title)}</title><style>{_STYLE}</style>"
-        f"<body><main>{_number_regions(body)}</main>"
+        f"<body><main>{body}</main>"
         f"<footer class=dim>Made by {maker}.</footer></body></html>\n"
     )
 
 
-def _number_regions(body: str) -> str:
-    """Return a body in which no two regions have the same label: screen readers list them."""
-    seen = Counter[str]()
-
-    def with_number(found: re.Match[str]) -> str:
-        seen[found[2]] += 1
-        number = f" ({seen[found[2]]})" if seen[found[2]] > 1 else ""
-        return f"{found[1]}{found[2]}{number}'"
-
-    # A text of a conversation is escaped, so it has no quotation mark that would match.
-    return re.sub(r"(role=region aria-label=')([^']*)'", with_number, body)
-
-
-def _report(report: InspectReport, place: int) -> str:
+def _report(report: InspectReport, place: int, whose: str) -> str:
+    """Return the part of one conversation; `whose` ends the labels of its tables, because screen
+    readers list them by label."""
     looked = report.inspection
     title = escape(report.title or report.name)
     parts = [
@@ -122,23 +112,23 @@ def _report(report: InspectReport, place: int) -> str:
             [(kind.name, kind.tokens, _COLOURS[kind.name]) for kind in looked.kinds if kind.tokens]
         ),
         _calls(looked),
-        _models(looked),
-        _windows(report),
-        _groups("Tools", ("tool", "results", "tokens", "largest"), looked.tools, looked.tokens),
-        _groups("Files", ("file", "times", "tokens", "largest"), looked.files, looked.tokens),
-        _items(report),
+        _models(looked, whose),
+        _windows(report, whose),
+        _groups("Tools", ("tool", "results"), looked.tools, looked.tokens, whose),
+        _groups("Files", ("file", "times"), looked.files, looked.tokens, whose),
+        _items(report, whose),
     ]
     return "<section>" + "\n".join(parts) + "</section>"
 
 
-def _windows(report: InspectReport) -> str:
+def _windows(report: InspectReport, whose: str) -> str:
     if not report.kept:
         return ""
     note = "The first request right after a cut to each window; it grows again with each step."
-    return f"<h2>What Holdfast would send</h2><p class=dim>{note}</p>{_fits(report.kept)}"
+    return f"<h2>What Holdfast would send</h2><p class=dim>{note}</p>{_fits(report.kept, whose)}"
 
 
-def _models(looked: Inspection) -> str:
+def _models(looked: Inspection, whose: str) -> str:
     """Show the cost by model, and the calls of unknown cost."""
     spent = looked.spent
     if not spent.models:
@@ -155,13 +145,16 @@ def _models(looked: Inspection) -> str:
     )
     gap = f"{count(spent.unknown, 'call')} without a reported usage." if spent.unknown else ""
     return (
-        f"<h2>Cost by model</h2>{wide_table('Cost by model', heads, rows)}"
+        f"<h2>Cost by model</h2>{wide_table(f'Cost by model{whose}', heads, rows)}"
         f"<p class=dim>{escape(spent.price)}. {gap}</p>"
     )
 
 
 def wide_table(name: str, heads: str, rows: str) -> str:
-    """Return a table that scrolls by itself where the screen is narrow."""
+    """Return a table that scrolls by itself where the screen is narrow.
+
+    `name` is its label, which no other table of the page has.
+    """
     label = html.escape(name, quote=True)
     return (
         f"<div class=wide tabindex=0 role=region aria-label='{label}'>"
@@ -275,7 +268,7 @@ def _line(values: Sequence[int | None], top: int, colour: str, name: str) -> str
     )
 
 
-def _fits(fits: Iterable[WindowFit]) -> str:
+def _fits(fits: Iterable[WindowFit], whose: str) -> str:
     rows = []
     for fit in fits:
         if fit.refusal:
@@ -293,7 +286,7 @@ def _fits(fits: Iterable[WindowFit]) -> str:
             f"<td>{fills}<div class=says>{escape(counts)}</div>"
         )
     heads = "<th scope=col class=num>window<th scope=col class=num>would send<th scope=col>of it"
-    return wide_table("What Holdfast would send", heads, "".join(rows))
+    return wide_table(f"What Holdfast would send{whose}", heads, "".join(rows))
 
 
 def _fills(shares: Sequence[tuple[str, int, str]], whole: int) -> str:
@@ -305,7 +298,9 @@ def _fills(shares: Sequence[tuple[str, int, str]], whole: int) -> str:
     return f"<div class=track>{inner}</div>"
 
 
-def _groups(title: str, heads: Sequence[str], groups: Sequence[Group], total: int) -> str:
+def _groups(
+    title: str, heads: tuple[str, str], groups: Sequence[Group], total: int, whose: str
+) -> str:
     if not groups:
         return ""
     rows = "".join(
@@ -316,12 +311,14 @@ def _groups(title: str, heads: Sequence[str], groups: Sequence[Group], total: in
     )
     names = "".join(
         f"<th scope=col{'' if place == 0 else ' class=num'}>{escape(head)}"
-        for place, head in enumerate(heads)
+        for place, head in enumerate((*heads, "tokens", "largest"))
     )
-    return f"<h2>{escape(title)}</h2>" + wide_table(title, f"{names}<th scope=col>share", rows)
+    return f"<h2>{escape(title)}</h2>" + wide_table(
+        title + whose, f"{names}<th scope=col>share", rows
+    )
 
 
-def _items(report: InspectReport) -> str:
+def _items(report: InspectReport, whose: str) -> str:
     looked = report.inspection
     turns = sorted(looked.by_turn, key=lambda item: -item.tokens)[:10]
     tables = []
@@ -335,7 +332,7 @@ def _items(report: InspectReport) -> str:
         heads = (
             "<th scope=col>record<th scope=col>what<th scope=col class=num>tokens<th scope=col>says"
         )
-        tables.append(f"<h2>{title}</h2>" + wide_table(title, heads, rows))
+        tables.append(f"<h2>{title}</h2>" + wide_table(title + whose, heads, rows))
     if looked.biggest:
         where = f" --session '{report.address}'" if report.source != "session" else ""
         command = f"holdfast show {looked.biggest[0].record}{where}"
@@ -351,6 +348,6 @@ def _items(report: InspectReport) -> str:
             "<th scope=col class=num>wasted tokens<th scope=col>says"
         )
         tables.append(
-            "<h2>The same result again</h2>" + wide_table("Repeated results", heads, rows)
+            "<h2>The same result again</h2>" + wide_table(f"Repeated results{whose}", heads, rows)
         )
     return "".join(tables)
