@@ -190,7 +190,7 @@ def read_sessions(
             )
             if len(transcript.calls) < calls_min:
                 continue
-            first = transcript.records[0].id or f"{path} {session.name}"
+            first = session.records[0].id or f"{path} {session.name}"
             if first not in found or len(found[first][1].calls) < len(transcript.calls):
                 found[first] = (session.name, transcript)
     return sorted(found.values(), key=lambda one: one[0])

@@ -424,6 +424,20 @@ def test_records_without_times_are_taken_as_warm() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_ids_of_records_change_nothing(policy: Plays) -> None:
+    """Formats without ids are judged alike: one broken record makes the requests invalid that hold
+    it, and no others."""
+    records = a_session(turns=6)
+    del records[2]  # the result of a call
+    bare = [type(one)(**{**_fields(one), "id": ""}) for one in records]
+    named, unnamed = (run_of(Transcript(r, Estimator()), policy, 16_000) for r in (records, bare))
+    shown = [(run.invalid, run.recall, run.said_seen) for run in (named, unnamed)]
+    assert shown[0] == shown[1]
+    if isinstance(policy, KeepTurns | TrimTokens):
+        assert named.invalid < named.requests
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 @pytest.mark.parametrize("window", [16_000, 200_000])
 def test_idle_seconds_replace_the_times_of_the_transcript(
     transcript: Transcript, policy: Plays, window: int

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.core.evaluation.facts import facts_in
 from holdfast.core.extract.digest import arguments_text
 from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
+from holdfast.core.log.replay import with_ids
 from holdfast.core.log.speakers import user_text
 from holdfast.core.models.dialects import Target, target
 from holdfast.core.models.messages import Image, Other, Text, Thinking, ToolAnswer, ToolCall
@@ -161,8 +162,8 @@ class Transcript:
         to: Target | None = None,
         catalog: Callable[[Sequence[Record]], FactCatalog] | None = None,
     ) -> None:
-        self.source = list(records)
-        """The records as they were given."""
+        self.source = list(with_ids(list(records)))
+        """The records as they were given; each has an id, by which its flaws are found."""
         kept = [
             (at, bare) for at, rec in enumerate(self.source) if (bare := _bare(rec)) is not None
         ]
