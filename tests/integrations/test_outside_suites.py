@@ -63,6 +63,20 @@ def test_strands_session_manager_tests_pass(tmp_path: Path) -> None:
     check(tests, used=45, left_out=0)
 
 
+def test_strands_storage_tests_pass(tmp_path: Path) -> None:
+    """`HoldfastStorage` in the place of `InMemoryStorage` and `LocalFileStorage`."""
+    folder = peers.archive("strands-agents")
+    paths = (
+        "tests/strands/storage/test_in_memory_storage.py",
+        "tests/strands/storage/test_storage.py",
+        "tests/strands/session/test_snapshot_session_manager.py",
+    )
+
+    tests = peers.run_suite(folder, "holdfast_strands_storage", *paths, report=tmp_path / "report")
+
+    check(tests, used=150, left_out=0)
+
+
 def check(tests: dict[str, dict[str, Any]], *, used: int, left_out: int) -> None:
     """Nothing failed; so many tests made an object of ours, and no more than that are left out."""
     bad = {name: test["why"] for name, test in tests.items() if test["outcome"] == "failed"}

@@ -153,14 +153,13 @@ def test_refusals_are_errors_of_the_sdk(store: SessionStore) -> None:
     from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
     repository = fill(store, owner="ann")
-    message = SessionMessage.from_message(MESSAGES[0], 3)
+    message = SessionMessage.from_message(MESSAGES[0], 9)
     odd = SessionMessage.from_message({"role": "user", "content": [{"text": object()}]}, 9)
     refused: list[Any] = [
         lambda: repository.create_session(Session("thread-1", SessionType.AGENT)),
         lambda: repository.create_agent("thread-1", SessionAgent("default", {}, {})),
         lambda: repository.create_agent("none", SessionAgent("default", {}, {})),
         lambda: repository.update_agent("thread-1", SessionAgent("none", {}, {})),
-        lambda: repository.create_message("thread-1", "default", message),
         lambda: repository.create_message("thread-1", "none", message),
         lambda: repository.create_message("thread-1", "default", odd),
         lambda: repository.update_message("thread-1", "default", odd),
@@ -179,11 +178,10 @@ def test_refusals_are_errors_of_the_sdk(store: SessionStore) -> None:
         repository.read_session("thread-1")
 
 
-def test_two_writers_never_keep_two_messages_with_one_number(
+def test_two_writers_with_one_number_keep_both_messages(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rival that writes between a writer's look at the log and its append."""
-    from strands.types.exceptions import SessionException
     from strands.types.session import SessionMessage
 
     repository = fill(store)
@@ -196,10 +194,21 @@ def test_two_writers_never_keep_two_messages_with_one_number(
         return append(*args, **about)
 
     monkeypatch.setattr(store, "append", append_late)
-    with pytest.raises(SessionException, match="Message 5 already exists"):
-        repository.create_message(
-            "thread-1", "default", SessionMessage.from_message(MESSAGES[1], 5)
-        )
-    repository.create_message("thread-1", "default", SessionMessage.from_message(MESSAGES[1], 6))
-    numbers = [m.message_id for m in repository.list_messages("thread-1", "default")]
-    assert numbers == [*range(7)]
+    late = SessionMessage.from_message(MESSAGES[1], 5)
+    repository.create_message("thread-1", "default", late)
+    assert late.message_id == 6  # the manager goes on from there
+    rival.create_message("thread-1", "default", SessionMessage.from_message(MESSAGES[2], 2))
+    found = repository.list_messages("thread-1", "default")
+    assert [m.message_id for m in found] == [*range(8)]
+    assert [m.message for m in found[5:]] == [MESSAGES[0], MESSAGES[1], MESSAGES[2]]
+
+
+def test_a_message_that_is_written_again_is_stored_once(store: SessionStore) -> None:
+    """As a caller does that does not know whether its first call was committed."""
+    from strands.types.session import SessionMessage
+
+    repository = fill(store)
+    said = SessionMessage.from_message(MESSAGES[0], 5)
+    for _attempt in range(3):
+        repository.create_message("thread-1", "default", said)
+    assert [m.message_id for m in repository.list_messages("thread-1", "default")] == [*range(6)]

@@ -106,16 +106,22 @@ class PeerHome:
         return found
 
     def ensure(
-        self, name: PeerName, *, label: str | None = None, spawned_by: SessionKey | None = None
+        self,
+        name: PeerName,
+        *,
+        label: str | None = None,
+        spawned_by: SessionKey | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> SessionKey:
         """Return the key of the session with a name, which is made where there is none.
 
-        `label` is the name itself by default; `spawned_by` is the session that it works for.
+        `label` is the name itself by default; `spawned_by` is the session that it works for;
+        `extra` are more fields of the header.
         """
         key = self.key_for(name)
         if not self.exists(key):
             with suppress(SessionExists):  # made by another process a moment ago
-                self.create(name, label=label, spawned_by=spawned_by)
+                self.create(name, label=label, spawned_by=spawned_by, extra=extra)
             check_owner(self.store, key, self.owner)
         return key
 
@@ -146,14 +152,21 @@ class PeerHome:
         self.store.create_log(key, [header])
         return header
 
-    def names(self) -> Iterator[tuple[PeerName, SessionKey]]:
-        """Yield the names of the owner's sessions that frameworks made, with their keys."""
+    def headers(self) -> Iterator[Header]:
+        """Yield the headers of the owner's sessions that frameworks made."""
         for key in list(self.store.keys(self.agent)):
             with suppress(NoSuchSession):  # removed meanwhile
                 header = self.store.header(key)
                 name = read_name(header)
                 if name is not None and header.owner == self.owner and self.key_for(name) == key:
-                    yield name, key
+                    yield header
+
+    def names(self) -> Iterator[tuple[PeerName, SessionKey]]:
+        """Yield the names of the owner's sessions that frameworks made, with their keys."""
+        for header in self.headers():
+            name = read_name(header)
+            assert name is not None
+            yield name, self.key_for(name)
 
     def remove(self, key: SessionKey) -> None:
         """Move a session to the trash, or erase it. Does nothing where there is none."""

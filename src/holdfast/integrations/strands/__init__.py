@@ -7,7 +7,8 @@ from holdfast.integrations.strands import HoldfastSessionRepository
 repository = HoldfastSessionRepository(root=".sessions")
 agent = Agent(session_manager=RepositorySessionManager("thread-1", repository))
 
-`HoldfastConversationManager` keeps every request of an agent within the model's window.
+`HoldfastStorage` is for the newer `SnapshotSessionManager`, and everything else that takes a
+`Storage`. `HoldfastConversationManager` keeps every request of an agent within the model's window.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from holdfast.integrations.strands.repository import (
         RepositoryMethods as HoldfastSessionRepository,
     )
+    from holdfast.integrations.strands.storage import HoldfastStorage
 
-__all__ = ["HoldfastConversationManager", "HoldfastSessionRepository"]
+__all__ = ["HoldfastConversationManager", "HoldfastSessionRepository", "HoldfastStorage"]
 
 
 def __getattr__(name: str) -> Any:
@@ -35,4 +37,8 @@ def __getattr__(name: str) -> Any:
         from holdfast.integrations.strands.repository import repository_class
 
         return repository_class()
+    if name == "HoldfastStorage":
+        from holdfast.integrations.strands.storage import HoldfastStorage
+
+        return HoldfastStorage
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

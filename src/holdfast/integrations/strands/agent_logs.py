@@ -41,21 +41,26 @@ class AgentLogs:
             key = self._home.ensure(name, spawned_by=main)
             self._home.store.append(key, records, expect=ANY_HEAD)
 
-    def append_message(self, name: PeerName, session_message: Any) -> bool:
-        """Add a message to a log that exists; False where its number is taken.
+    def append_message(self, name: PeerName, session_message: Any) -> None:
+        """Add a message to a log that exists. One whose number is taken gets the next one.
 
-        The log is compared first: of two writers with one number, one is refused.
+        The log is compared first: of two writers with one number, both messages are kept. A
+        message that is there already, with its number and time, is not stored twice.
         """
-        records = message_records(session_message)
         while True:
+            records = message_records(session_message)
             with explaining():
                 key = self._home.key_for(name)
                 head = self._home.store.head(key)
-                if self.find_message(name, session_message.message_id) is not None:
-                    return False
+                found = self.find_message(name, session_message.message_id)
+                if found is not None:
+                    if found.to_dict() == session_message.to_dict():
+                        return
+                    session_message.message_id = self.read_messages(name)[-1].message_id + 1
+                    continue
                 with suppress(LogConflict):  # another writer was faster
                     self._home.store.append(key, records, expect=head)
-                    return True
+                    return
 
     def read_state(self, name: PeerName, what: str) -> Any:
         """Return the newest state of something; None where there is none."""

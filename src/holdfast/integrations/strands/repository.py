@@ -132,13 +132,9 @@ class RepositoryMethods(SessionMethods):
     def create_message(
         self, session_id: str, agent_id: str, session_message: Any, **_options: Any
     ) -> None:
-        """Store a message durably. Raises `SessionException` where its number is taken."""
+        """Store a message durably. One whose number another writer took gets the next number."""
         self._check_agent(session_id, agent_id)
-        if not self._logs.append_message(_name_of(session_id, agent_id), session_message):
-            raise problem(
-                f"Message {session_message.message_id} already exists in agent {agent_id} in "
-                f"session {session_id}"
-            )
+        self._logs.append_message(_name_of(session_id, agent_id), session_message)
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **_options: Any) -> Any:
         """Return a message by its number; None where there is none."""

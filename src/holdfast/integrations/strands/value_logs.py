@@ -1,0 +1,297 @@
+"""The logs of a storage of Strands: one for each key, with every value that it had.
+
+The newest snapshot of an agent is a conversation: its messages are records, each stored once, and
+a snapshot that begins with the same messages adds those that are new. Any other value is text or
+base64 in records of their own.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from holdfast.core.limits import BATCH_RECORDS_MAX
+from holdfast.core.log.records import Unknown
+from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.errors import LogConflict, NoSuchSession
+from holdfast.integrations.common.originals import (
+    keep_original,
+    keep_originals,
+    original_of,
+    spell_item,
+)
+from holdfast.integrations.common.rewinding import move_head
+from holdfast.integrations.strands.messages import messages_from_record, records_from_message
+
+if TYPE_CHECKING:
+    from holdfast.core.log.ids import SessionKey
+    from holdfast.core.log.records import Json, Record
+    from holdfast.integrations.common.home import PeerHome
+    from holdfast.integrations.common.names import PeerName
+
+FORMAT_NAME: Final = "strands_snapshot"
+KEY_FIELD: Final = "storage_key"
+"""The field of a header that holds the key whose values are in the log, as JSON in a text."""
+_VALUE: Final = "peer_value"
+_STATE: Final = "peer_state"
+_PART_BYTES: Final = 1024 * 1024
+"""Of a value in one record; a larger value is several."""
+_NEWEST: Final = lazy_pattern(
+    r"session/([^/]+)/scopes/agent/([^/]+)/snapshots/snapshot_latest\.json"
+)
+_DEFAULT_AGENT: Final = "default"
+_REMEMBERED_MAX: Final = 64
+"""Conversations whose messages are held in memory, so that a snapshot is not compared with a log
+that is read again."""
+
+
+class _Snapshot(NamedTuple):
+    """A snapshot in two pieces that give back its bytes."""
+
+    messages: list[str]
+    """The JSON of each message."""
+    rest: Json
+    """The snapshot with no messages in it."""
+
+
+class _Path(NamedTuple):
+    """The conversation of a log, up to a head."""
+
+    head: str
+    messages: list[str]
+    ends: list[str]
+    """The last record of each message."""
+    root: str
+    rest: str | None = None
+    """The JSON of the newest snapshot without its messages; None where no snapshot is newest."""
+
+
+class ValueLogs:
+    """Reads and writes the values of keys."""
+
+    def __init__(self, home: PeerHome) -> None:
+        self._home = home
+        self._paths: OrderedDict[SessionKey, _Path] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def write(self, key: str, data: bytes) -> None:
+        """Store the value of a key, durably and whole."""
+        name = self._name_for(key)
+        main = self._home.key_for(name[:1]) if _NEWEST.fullmatch(key) and name[1:] else None
+        with self._lock:
+            session = self._ensure(key, name, main)
+            snapshot = _take_apart(data) if _NEWEST.fullmatch(key) else None
+            while not self._append(session, data, snapshot):
+                self._paths.pop(session, None)  # another writer was faster
+
+    def read(self, key: str) -> bytes | None:
+        """Return the value of a key; None where there is none."""
+        session = self._home.key_for(self._name_for(key))
+        if not self._home.exists(session):
+            return None
+        if _NEWEST.fullmatch(key):
+            with self._lock:
+                path = self._path(session)
+            if path.rest is not None:
+                return _put_together(path.rest, path.messages)
+        parts: list[bytes] = []
+        for record in self._home.store.back(session):
+            if record.kind == _VALUE:
+                parts.append(_bytes_of(record))
+                if record.extra["part"] == 0:
+                    return b"".join(reversed(parts))
+        return None  # made, and not written yet
+
+    def delete(self, key: str) -> None:
+        """Delete a key with all the values that it had."""
+        session = self._home.key_for(self._name_for(key))
+        with self._lock:
+            self._paths.pop(session, None)
+            self._home.remove(session)
+
+    def delete_below(self, prefix: str) -> None:
+        """Delete every key that begins with a text."""
+        for key in self.keys(prefix):
+            self.delete(key)
+
+    def keys(self, prefix: str) -> list[str]:
+        """Return the keys that begin with a text."""
+        found = []
+        for header in self._home.headers():
+            spelled = header.extra.get(KEY_FIELD)
+            if isinstance(spelled, str) and json.loads(spelled).startswith(prefix):
+                found.append(json.loads(spelled))
+        return found
+
+    def _name_for(self, key: str) -> PeerName:
+        """Return the name of the log of a key.
+
+        The newest snapshot of a session has the session's own name, unless another program made
+        a session of that name.
+        """
+        newest = _NEWEST.fullmatch(key)
+        if newest:
+            name = newest.groups()[:1] if newest[2] == _DEFAULT_AGENT else newest.groups()
+            try:
+                header = self._home.store.header(self._home.key_for(name))
+                if header.extra.get(KEY_FIELD) == json.dumps(key):
+                    return name
+            except NoSuchSession:
+                return name
+        return ("strands storage", key)
+
+    def _ensure(self, key: str, name: PeerName, main: SessionKey | None) -> SessionKey:
+        session = self._home.key_for(name)
+        if not self._home.exists(session):
+            label = None if _NEWEST.fullmatch(key) else key
+            self._home.ensure(
+                name, label=label, spawned_by=main, extra={KEY_FIELD: json.dumps(key)}
+            )
+        return session
+
+    def _append(self, session: SessionKey, data: bytes, snapshot: _Snapshot | None) -> bool:
+        """Add a value to a log; False where another writer was faster."""
+        store = self._home.store
+        path = self._path(session)
+        if snapshot is None:
+            return _append_all(self._home, session, _value_records(data), path.head)
+        same = 0
+        for before, after in zip(path.messages, snapshot.messages, strict=False):
+            if before != after:
+                break
+            same += 1
+        counts, records = _message_records(snapshot.messages[same:])
+        if len(records) >= BATCH_RECORDS_MAX:
+            return _append_all(self._home, session, _value_records(data), path.head)
+        rest = spell_item(snapshot.rest)
+        state = {"format": FORMAT_NAME, "of": "agent", "json": rest}
+        records.append(Unknown(type=_STATE, extra=state))
+        to = path.ends[same - 1] if same else path.root
+        if same < len(path.messages):
+            if not move_head(store, session, to, path.head, records):
+                return False
+            self._paths.pop(session, None)
+            return True
+        try:
+            done = store.append(session, records, expect=path.head)
+        except LogConflict:
+            return False
+        ends = [done.ids[end - 1] for end in counts]
+        self._remember(
+            session,
+            _Path(done.ids[-1], list(snapshot.messages), path.ends + ends, path.root, rest),
+        )
+        return True
+
+    def _path(self, session: SessionKey) -> _Path:
+        head = self._home.store.head(session)
+        known = self._paths.get(session)
+        if known is not None and known.head == head:
+            return known
+        messages: list[str] = []
+        ends: list[str] = []
+        root = last = ""
+        rest: str | None = None
+        for record in self._home.store.read(session):
+            root = root or record.id
+            last = record.id
+            if record.kind == _VALUE:
+                rest = None
+            elif record.kind == _STATE and record.extra.get("format") == FORMAT_NAME:
+                rest = str(record.extra["json"])
+            kept = original_of(record, FORMAT_NAME)
+            if kept == [] and ends:
+                ends[-1] = record.id  # the rest of the message before it
+            for message in messages_from_record(record) if kept is None else kept:
+                messages.append(spell_item(message))
+                ends.append(record.id)
+        path = _Path(last, messages, ends, root, rest)
+        self._remember(session, path)
+        return path
+
+    def _remember(self, session: SessionKey, path: _Path) -> None:
+        self._paths[session] = path
+        self._paths.move_to_end(session)
+        while len(self._paths) > _REMEMBERED_MAX:
+            self._paths.popitem(last=False)
+
+
+def _append_all(home: PeerHome, session: SessionKey, records: list[Record], head: str) -> bool:
+    try:
+        home.store.append(session, records, expect=head)
+    except LogConflict:
+        return False
+    return True
+
+
+def _take_apart(data: bytes) -> _Snapshot | None:
+    """Return a snapshot in pieces; None for bytes that the pieces would not give back."""
+    try:
+        value = json.loads(data)
+        if _spell_snapshot(value) != data:
+            return None
+        messages = [spell_item(message) for message in value["data"]["messages"]]
+        if not all(isinstance(message, dict) for message in value["data"]["messages"]):
+            return None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    value["data"]["messages"] = []
+    return _Snapshot(messages, value)
+
+
+def _put_together(rest: str, messages: list[str]) -> bytes:
+    value = json.loads(rest)
+    value["data"]["messages"] = [json.loads(message) for message in messages]
+    return _spell_snapshot(value)
+
+
+def _spell_snapshot(value: Any) -> bytes:
+    """Return the JSON of a snapshot, as the SDK writes it."""
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _message_records(messages: list[str]) -> tuple[list[int], list[Record]]:
+    """Return the records of messages, and how many there are up to the end of each."""
+    from strands.types.session import decode_bytes_values
+
+    counts: list[int] = []
+    records: list[Record] = []
+    for spelled in messages:
+        made = records_from_message(decode_bytes_values(json.loads(spelled)))
+        if len(made) == 1:
+            made = [keep_original(made[0], spelled, FORMAT_NAME, messages_from_record)]
+        else:
+            made = keep_originals(made, spelled, FORMAT_NAME)
+        records += made
+        counts.append(len(records))
+    return counts, records
+
+
+def _value_records(data: bytes) -> list[Record]:
+    """Return the records that hold a value: as text where it is text."""
+    try:
+        text: str | None = data.decode()
+    except UnicodeDecodeError:
+        text = None
+    pieces: list[dict[str, Any]] = []
+    if text is None:
+        for start in range(0, len(data), _PART_BYTES):
+            piece = base64.b64encode(data[start : start + _PART_BYTES]).decode()
+            pieces.append({"base64": piece})
+    else:
+        size = _PART_BYTES // 4  # characters, of up to four bytes each
+        pieces = [{"text": text[at : at + size]} for at in range(0, len(text), size)]
+    return [
+        Unknown(type=_VALUE, extra={"format": FORMAT_NAME, "part": number, **piece})
+        for number, piece in enumerate(pieces or [{"text": ""}])
+    ]
+
+
+def _bytes_of(record: Record) -> bytes:
+    text = record.extra.get("text")
+    if isinstance(text, str):
+        return text.encode()
+    return base64.b64decode(str(record.extra["base64"]))
