@@ -37,7 +37,8 @@ def test_open_sessions_share_file_descriptors(tmp_path: Path) -> None:
     async def count_files(folder: Path, sessions: int) -> int:
         with JsonlStore(folder) as store:
             before = len(os.listdir("/proc/self/fd"))
-            async with running_gateway(store) as gateway:
+            options = replace(FAST, sessions_max=sessions)
+            async with running_gateway(store, options=options) as gateway:
                 await answer_in_each(gateway, store, sessions)
                 assert len(gateway.sessions) == sessions
                 return len(os.listdir("/proc/self/fd")) - before

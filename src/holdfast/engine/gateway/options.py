@@ -18,8 +18,9 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Messages that may wait in one session; more are refused until some are answered."""
     owner_waiting_max: int = 1_000
     """Messages that may wait for one owner."""
-    sessions_max: int = 1_000
-    """Sessions kept open; those used longest ago are closed."""
+    sessions_max: int = 128
+    """Sessions kept open; those used longest ago are closed, and opened again when a message comes.
+    An open one holds its records in memory."""
     idle_seconds: float = 900.0
     """After which a session that nobody uses is closed."""
     claim_seconds: float = 30.0

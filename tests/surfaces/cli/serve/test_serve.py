@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.request import Request, urlopen
 
 from tests.support.cli import run_in_process
+from tests.support.runs import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,3 +79,27 @@ def test_a_token_is_shown_once(capfd: pytest.CaptureFixture[str], tmp_path: Path
     assert made.json["token"].startswith("holdfast_")
     assert made.json["token"] not in json.dumps(made.json["settings"])
     assert made.json["settings"]["owner"] == "ann"
+
+
+def test_open_sessions_share_the_file_descriptors_of_the_process(tmp_path: Path) -> None:
+    """1,000 open sessions of a real server take fewer than 256; 260 would show one for each."""
+    count = 1_000 if is_whole() else 260
+    config = tmp_path / "serve.toml"
+    config.write_text(
+        f"[gateway]\nsessions_max = {count}\nidle_seconds = 86400.0\nowner_waiting_max = {count}\n"
+        "[server]\nrequests_burst = 100000\n[agents.main]\nnotes = 'off'\ncheckpoints = 'off'\n"
+    )
+    with _serve(tmp_path / "root", "--config", str(config)) as (process, url):
+        for number in range(count):
+            session = f"{url}/v1/sessions/main/s{number}"
+            _ask(session, "PUT", {"label": "x"})
+            _ask(f"{session}/messages", "POST", {"content": "hello"})
+        answered = 0
+        while answered < count:
+            assert process.poll() is None
+            counts = _ask(f"{url}/v1/inbox?limit=1")["counts"]
+            assert isinstance(counts, dict)
+            answered = counts["answered"]
+        with urlopen(f"{url}/metrics", timeout=60) as response:
+            assert f"holdfast_sessions_open {count}\n" in response.read().decode()
+        assert len(os.listdir(f"/proc/{process.pid}/fd")) < 256

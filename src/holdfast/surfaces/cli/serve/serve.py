@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import logging
 import os
@@ -183,7 +184,6 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
     import uvicorn
 
     from holdfast.engine.gateway.alone import only_gateway
-    from holdfast.engine.redactor import load_library
     from holdfast.surfaces.listening import AnnouncingServer, make_protocol
 
     server = build_server(
@@ -216,8 +216,8 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
             server.gateway.live.close,  # streams have no end of their own
         )
         sys.setswitchinterval(_SWITCH_SECONDS)
-        # It takes seconds, which the first request would wait for.
-        threading.Thread(target=load_library, name="holdfast-secrets", daemon=True).start()
+        gc.freeze()  # what is loaded stays: a collection need not look at it
+        threading.Thread(target=_load_early, name="holdfast-loading", daemon=True).start()
         try:
             uvicorn_server.run()
         except SystemExit as error:
@@ -227,6 +227,16 @@ def _listen(settings: ServeSettings, store: SessionStore, model: str, app: App) 
             ) from error
         if not uvicorn_server.started:
             raise HoldfastError("the gateway did not start", hint="its log says why")
+
+
+def _load_early() -> None:
+    """Load what the first turn would wait for, and every other one with it: the rules for secrets
+    take seconds, and a vocabulary keeps the interpreter to itself for a quarter of a second."""
+    from holdfast.engine.redactor import load_library
+    from holdfast.providers.tokenizers import counter_for
+
+    counter_for().count("a text")
+    load_library()
 
 
 def _announce(url: str, store: SessionStore, app: App) -> None:
