@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.proxy.atoms import extend_chain, read_atoms, reply_atoms, start_chain
+from holdfast.core.proxy.atoms import read_atoms, reply_atoms
+from holdfast.core.proxy.digests import extend_chain, start_chain
 
 TEXT = {"role": "user", "content": "x"}
 
@@ -66,6 +67,20 @@ def test_a_reply_is_the_same_in_every_dialect() -> None:
             ],
         ),
         (
+            "gemini",
+            [
+                {"role": "model", "parts": [{"text": "Hm", "thought": True}, {"text": "Lo"}]},
+                {
+                    "role": "model",
+                    "parts": [{"text": "ok."}, {"text": "", "thoughtSignature": "s"}],
+                },
+                {
+                    "role": "model",
+                    "parts": [{"functionCall": {"name": "read", "args": {"n": 1, "path": "a"}}}],
+                },
+            ],
+        ),
+        (
             "openai-responses",
             [
                 {"type": "reasoning", "id": "r", "summary": []},
@@ -76,6 +91,7 @@ def test_a_reply_is_the_same_in_every_dialect() -> None:
     )
     for dialect, items in spellings:
         found = [atom.digest for atom in read_atoms(items, dialect) if atom.kind == "assistant"]  # type: ignore[arg-type]
+        assert found == reply_atoms(stored, dialect), dialect  # type: ignore[arg-type]
         assert found == reply_atoms(stored), dialect
 
 
@@ -93,3 +109,47 @@ def test_a_chain_goes_on_from_any_part_of_it(parts: list[bytes], at: int) -> Non
     assert extend_chain(extend_chain(start, parts[:at]), parts[at:]) == whole
     if parts:
         assert extend_chain(start, parts[:-1]) != whole
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["text", "thought", "call", "code", "image"]),
+            st.text("ab \n", max_size=4),
+        ),
+        max_size=8,
+    ),
+    st.integers(0, 2**8),
+)
+def test_a_reply_of_gemini_is_the_same_in_any_pieces(
+    said: list[tuple[str, str]], cuts: int
+) -> None:
+    """The stream's reader joins texts, Google's packages keep a content for each piece: what the
+    log has and what the next request repeats are equal."""
+    parts: list[dict[str, Any]] = []
+    blocks: list[dict[str, Any]] = []
+    for kind, text in said:
+        match kind:
+            case "text":
+                parts.append({"text": text})
+                blocks.append({"type": "text", "text": text})
+            case "thought":
+                parts.append({"text": text, "thought": True})
+                blocks.append({"type": "thinking", "thinking": text})
+            case "call":
+                parts.append({"function_call": {"name": text, "args": {"a": text}}})
+                blocks.append({"type": "tool_use", "id": "x", "name": text, "input": {"a": text}})
+            case "code":
+                parts.append({"executableCode": {"code": text}, "thoughtSignature": "s"})
+                code = {"code": text}
+                blocks.append({"type": "executableCode", "executableCode": code})
+            case _:
+                parts.append({"inlineData": {"mimeType": "image/png", "data": "a-_b"}})
+                source = {"type": "base64", "media_type": "image/png", "data": "a+/b"}
+                blocks.append({"type": "image", "source": source})
+    items: list[dict[str, Any]] = [{"role": "model", "parts": []}]
+    for place, part in enumerate(parts):
+        if cuts >> place & 1:
+            items.append({"role": "model", "parts": []})
+        items[-1]["parts"].append(part)
+    assert digests(*items, dialect="gemini") == reply_atoms(blocks, "gemini")

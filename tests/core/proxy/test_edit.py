@@ -42,7 +42,8 @@ def test_a_reply_that_is_shortened_keeps_its_calls(dialect: DialectName) -> None
     unit = ContextUnit((MessagePart(reply.id, "assistant", "assistant", blocks),))
     edited = json.dumps(edit_items(found, [unit], {}))
     assert "question" not in edited
-    assert "call_1" in edited
+    assert dialect == "gemini" or "call_1" in edited  # its calls have no ids here
+    assert '"read"' in edited
     assert "[cut]" in edited
     assert "look" not in edited
     same = (Text("look"), ToolCall("call_1", "read", {"path": "a.txt"}))

@@ -23,6 +23,15 @@ NAMES = ("anthropic", "openai", "gemini", "groq")
         ("/v1/responses/r_1", {}, "openai", "/v1/responses/r_1", "openai-chat", False),
         ("/groq/v1/chat/completions", {}, "groq", "/v1/chat/completions", "openai-chat", True),
         ("/v1beta/models/m:x", {}, "gemini", "/v1beta/models/m:x", "gemini", False),
+        ("/v1beta/models/m-1:generateContent", {}, "gemini",
+         "/v1beta/models/m-1:generateContent", "gemini", True),
+        ("/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent", {},
+         "gemini", "/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent",
+         "gemini", True),
+        ("/v1beta/models/m:countTokens", {}, "gemini", "/v1beta/models/m:countTokens", "gemini",
+         False),
+        ("/v1beta/openai/chat/completions", {}, "gemini", "/v1beta/openai/chat/completions",
+         "openai-chat", True),
         ("/x/unknown", {}, "openai", "/x/unknown", "openai-chat", False),
     ],
 )  # fmt: skip
@@ -32,6 +41,14 @@ def test_a_path_leads_to_its_upstream(
     found = find_endpoint(path, headers, NAMES)
     assert (found.upstream, found.path, found.dialect) == (upstream, sent, dialect)
     assert found.is_turn is is_turn
+
+
+def test_a_path_names_a_model() -> None:
+    for path in (
+        "/v1beta/models/gemini-2.5-pro:generateContent",
+        "/groq/v1/tunedModels/x:streamGenerateContent",
+    ):
+        assert find_endpoint(path, {}, NAMES).model in ("gemini-2.5-pro", "x")
 
 
 def test_a_path_names_a_session() -> None:

@@ -17,7 +17,33 @@ if TYPE_CHECKING:
     from holdfast.engine.proxy.keeper import ProxyKeeper
     from holdfast.ports import SessionStore
 
-DIALECTS: tuple[DialectName, ...] = ("anthropic", "openai-chat", "openai-responses")
+DIALECTS: tuple[DialectName, ...] = (
+    "anthropic",
+    "openai-chat",
+    "openai-responses",
+    "gemini",
+)
+MODELS = {
+    "anthropic": "claude-opus-4-8",
+    "openai-chat": "gpt-4o",
+    "openai-responses": "gpt-4o",
+    "gemini": "gemini-2.5-pro",
+}
+PATHS = {
+    "anthropic": "/v1/messages",
+    "openai-chat": "/v1/chat/completions",
+    "openai-responses": "/v1/responses",
+    "gemini": f"/v1beta/models/{MODELS['gemini']}:generateContent",
+}
+
+
+def path_for(dialect: DialectName, *, is_streamed: bool = False) -> str:
+    """The address of a request. Gemini has another one for a stream."""
+    if dialect == "gemini" and is_streamed:
+        return PATHS[dialect].replace(":g", ":streamG") + "?alt=sse"
+    return PATHS[dialect]
+
+
 TOOL = {"name": "read", "description": "Reads.", "parameters": {"type": "object", "properties": {}}}
 
 
@@ -34,6 +60,9 @@ class Client:
         self._calls = 0
 
     def say(self, text: str) -> None:
+        if self.dialect == "gemini":
+            self.items.append({"role": "user", "parts": [{"text": text}]})
+            return
         kind = {"type": "message"} if self.dialect == "openai-responses" else {}
         self.items.append({**kind, "role": "user", "content": text})
 
@@ -46,6 +75,8 @@ class Client:
             self.items.append({"role": "assistant", "content": body["content"]})
         elif self.dialect == "openai-chat":
             self.items.append(body["choices"][0]["message"])
+        elif self.dialect == "gemini":
+            self.items.append(body["candidates"][0]["content"])
         else:
             self.items += [
                 {name: value for name, value in item.items() if name != "id"}
@@ -61,13 +92,15 @@ class Client:
             self.items.append({"role": "user", "content": [block]})
         elif self.dialect == "openai-chat":
             self.items.append({"role": "tool", "tool_call_id": call_id, "content": output})
+        elif self.dialect == "gemini":
+            part = {"functionResponse": {"name": "read", "response": {"output": output}}}
+            self.items.append({"role": "user", "parts": [part]})
         else:
             kind = "function_call_output"
             self.items.append({"type": kind, "call_id": call_id, "output": output})
 
     def request(self, **changes: Any) -> ClientRequest:
-        model = "claude-opus-4-8" if self.dialect == "anthropic" else "gpt-4o"
-        body: Json = {"model": model, **self.extra, **changes}
+        body: Json = {"model": MODELS[self.dialect], **self.extra, **changes}
         schema = TOOL["parameters"]
         if self.dialect == "anthropic":
             body |= {"max_tokens": 500, "system": self.system, "messages": self.items}
@@ -76,6 +109,12 @@ class Client:
             first = [{"role": "system", "content": self.system}]
             body |= {"messages": [*first, *self.items]}
             tools = [{"type": "function", "function": TOOL}]
+        elif self.dialect == "gemini":
+            for name in ("model", "stream", "stream_options"):  # they are in the address
+                body.pop(name, None)
+            body |= {"systemInstruction": {"parts": [{"text": self.system}]}}
+            body |= {"contents": self.items, "generationConfig": {"maxOutputTokens": 500}}
+            tools = [{"functionDeclarations": [TOOL]}]
         else:
             body |= {"instructions": self.system, "input": self.items, "store": False}
             tools = [{"type": "function", **TOOL}]
@@ -86,6 +125,7 @@ class Client:
             upstream=self.dialect.partition("-")[0],
             headers=dict(self.headers),
             data=json.dumps(body).encode(),
+            path_model=changes.get("model", MODELS["gemini"]) if self.dialect == "gemini" else "",
         )
 
 
@@ -96,6 +136,12 @@ def _reply(dialect: DialectName, text: str, call: str, call_id: str) -> Json:
         content: list[Json] = [{"type": "text", "text": text}, *([block] if call else [])]
         usage = {"input_tokens": 10, "output_tokens": 5}
         return {"type": "message", "role": "assistant", "content": content, "usage": usage}
+    if dialect == "gemini":
+        made = {"functionCall": {"name": "read", "args": given}}
+        parts: list[Json] = [*([{"text": text}] if text else []), *([made] if call else [])]
+        reply = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}
+        used = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
+        return {"candidates": [reply], "usageMetadata": used}
     arguments = json.dumps(given, indent=1)
     if dialect == "openai-chat":
         function = {"name": "read", "arguments": arguments}

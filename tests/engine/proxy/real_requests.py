@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from holdfast.core.models.dialects import Target
 
 ENDLESS = Window(10**9)
-MODELS = {"anthropic": "claude-opus-4-5", "openai-chat": "gpt-4o", "openai-responses": "gpt-4o"}
+MODELS = {
+    "anthropic": "claude-opus-4-5",
+    "openai-chat": "gpt-4o",
+    "openai-responses": "gpt-4o",
+    "gemini": "gemini-2.5-pro",
+}
 _PLACE_MAX = 150
 """Records before a request of the ordinary run: a longer one takes a second to make and to cut."""
-PATHS = {
-    "anthropic": "/v1/messages",
-    "openai-chat": "/v1/chat/completions",
-    "openai-responses": "/v1/responses",
-}
 
 
 class RecordedRequest(msgspec.Struct, frozen=True):
@@ -108,7 +108,7 @@ def aim(dialect: DialectName) -> Target:
 
 
 def items_of(body: Json) -> list[Any]:
-    found = body.get("messages", body.get("input"))
+    found = body.get("messages", body.get("input", body.get("contents")))
     assert isinstance(found, list)
     return found
 
@@ -131,7 +131,7 @@ def newest_bytes(items: list[Any]) -> int:
     """The size of everything since the model last said something."""
     size = 0
     for item in reversed(items):
-        if item.get("role") == "assistant" or item.get("type") == "function_call":
+        if item.get("role") in ("assistant", "model") or item.get("type") == "function_call":
             break
         size += len(json.dumps(item))
     return size
@@ -141,10 +141,14 @@ def question_bytes(items: list[Any]) -> int:
     """The size of the newest words of a user, and of the reply before the newest message."""
     sizes = {"assistant": 0, "user": 0}
     for item in reversed(items):
-        content = item.get("content")
+        content = item.get("content", item.get("parts"))
         blocks = content if isinstance(content, list) else [content]
-        is_result = any(isinstance(b, dict) and b.get("type") == "tool_result" for b in blocks)
-        role = "assistant" if item.get("type") == "function_call" else item.get("role")
+        is_result = any(
+            isinstance(b, dict) and (b.get("type") == "tool_result" or "functionResponse" in b)
+            for b in blocks
+        )
+        is_reply = item.get("type") == "function_call" or item.get("role") == "model"
+        role = "assistant" if is_reply else item.get("role")
         if not is_result and role in sizes and not sizes[role]:
             sizes[role] = len(json.dumps(item))
     return sum(sizes.values())

@@ -135,6 +135,8 @@ def test_a_partial_reply_is_kept_with_its_cause(dialect: DialectName) -> None:
         "openai-chat": b'data: {"choices":[{"index":0,"delta":{"content":"half"}}]}\n\n',
         "openai-responses": b'data: {"type":"response.output_text.delta","output_index":0,'
         b'"content_index":0,"delta":"half"}\n\n',
+        "gemini": b'data: {"candidates":[{"content":{"role":"model","parts":[{"text":"half"}]}}]}'
+        b"\n\n",
     }[dialect]
     store = MemoryStore()
     keeper = ProxyKeeper(store)

@@ -9,8 +9,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.engine.proxy.conversations import DIALECTS
-from tests.engine.proxy.real_requests import PATHS, recorded_sessions
+from tests.engine.proxy.conversations import DIALECTS, path_for
+from tests.engine.proxy.real_requests import recorded_sessions
 from tests.support.runs import is_whole
 from tests.surfaces.proxy.in_process import InProcessProxy, MemoryUpstream
 
@@ -19,6 +19,7 @@ from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.loopback.anthropic_wire import AnthropicWire
 from holdfast.testing.loopback.asking import Call
 from holdfast.testing.loopback.chat_wire import ChatWire
+from holdfast.testing.loopback.gemini_wire import GeminiWire
 from holdfast.testing.loopback.responses_wire import ResponsesWire
 from holdfast.testing.loopback.speaking import Spoken
 
@@ -34,6 +35,7 @@ WIRES: dict[str, Wire] = {
     "anthropic": AnthropicWire(),
     "openai-chat": ChatWire(),
     "openai-responses": ResponsesWire(),
+    "gemini": GeminiWire(),
 }
 PACKETS = (3, 50, 700, 10_000)
 """Bytes of a packet: events are split within a character, a name, an event, or not at all."""
@@ -99,7 +101,7 @@ async def _exchange(
     stream = stream_of(request.reply, body, request.dialect)
     size = max(PACKETS[number % len(PACKETS)], len(stream) // PACKETS_MAX)
     upstream.packets = [stream[at : at + size] for at in range(0, len(stream), size)]
-    answer = await proxy.post(PATHS[request.dialect], sent, headers)
+    answer = await proxy.post(path_for(request.dialect, is_streamed=True), sent, headers)
     assert answer.status == 200, f"{request.name}: {answer.data[:500]!r}"
     assert answer.headers["x-holdfast-action"] == "passed", request.name
     assert upstream.bodies[-1] == sent, request.name

@@ -15,11 +15,10 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from tests.engine.proxy.conversations import DIALECTS, Client
+from tests.engine.proxy.conversations import DIALECTS, Client, path_for
 from tests.support.cases import check_all
 from tests.support.runs import sample
 from tests.surfaces.proxy.proxies import running_proxy
-from tests.surfaces.proxy.test_turns import PATHS
 from tests.surfaces.proxy.upstreams import RawUpstream, chunked, exchange, post, read_request
 
 from holdfast import Assistant, JsonlStore, SessionKey
@@ -126,7 +125,7 @@ class Bench:
     def ask(self, dialect: DialectName, mark: str, *, stop_after: int | None = None) -> bytes:
         client = Client(dialect)
         client.say(f"Say {mark}.")
-        path = f"/holdfast/session/{mark}{PATHS[dialect]}"
+        path = f"/holdfast/session/{mark}{path_for(dialect, is_streamed=True)}"
         data = post(path, client.request(stream=True).data)
         return exchange(self.proxy.port, data, stop_after=stop_after)
 
@@ -134,7 +133,7 @@ class Bench:
         """Read an answer in small pieces, with the smallest buffer."""
         client = Client(dialect)
         client.say(f"Say {mark}.")
-        path = f"/holdfast/session/{mark}{PATHS[dialect]}"
+        path = f"/holdfast/session/{mark}{path_for(dialect, is_streamed=True)}"
         with socket.socket() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             connection.settimeout(SECONDS)
@@ -170,13 +169,15 @@ def streams_of() -> dict[bytes, list[bytes]]:
             client = Client(dialect)
             client.say("Speak.")
             extra = {"stream_options": {"include_usage": True}} if dialect == "openai-chat" else {}
-            data = post(PATHS[dialect], client.request(stream=True, **extra).data)
+            data = post(
+                path_for(dialect, is_streamed=True), client.request(stream=True, **extra).data
+            )
             port = int(loopback.url.rpartition(":")[2])
             head, _, body = exchange(port, data).partition(b"\r\n\r\n")
             assert b"200" in head.split(b"\r\n")[0], body
             text = chunked(body) if b"chunked" in head.lower() else body
             events = [event + b"\n\n" for event in text.split(b"\n\n") if event.strip()]
-            found[PATHS[dialect].encode()] = events
+            found[path_for(dialect, is_streamed=True).encode()] = events
     return found
 
 
@@ -202,7 +203,7 @@ def bench(
 def every_fault(streams: dict[bytes, list[bytes]]) -> list[StreamFault]:
     found: list[StreamFault] = []
     for dialect in DIALECTS:
-        events = streams[PATHS[dialect].encode()]
+        events = streams[path_for(dialect, is_streamed=True).encode()]
         places = range(len(events))
         found += [StreamFault(dialect, kind, at) for kind in ("close", "reset") for at in places]
         found += [StreamFault(dialect, "hang-up", at) for at in range(1, len(events))]
@@ -218,7 +219,7 @@ def check(bench: Bench, streams: dict[bytes, list[bytes]], fault: StreamFault) -
     marks = [f"mark{number:04}" for number in (bench.count + 1, bench.count + 2)]
     bench.count += 2
     faulty, other = marks
-    events = streams[PATHS[dialect].encode()]
+    events = streams[path_for(dialect, is_streamed=True).encode()]
     upstream = bench.upstream
     upstream.fault, upstream.faulty = fault, faulty.encode()
     upstream.client_left.clear()

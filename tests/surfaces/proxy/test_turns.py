@@ -9,7 +9,7 @@ from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.engine.proxy.conversations import DIALECTS, Client
+from tests.engine.proxy.conversations import DIALECTS, Client, path_for
 from tests.support.runs import sample
 from tests.surfaces.proxy.proxies import running_proxy
 from tests.surfaces.proxy.test_app import BODY, EVENTS, HEAD, STREAM
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Json, Record
     from holdfast.core.models.catalog import DialectName
 
-PATHS = {
-    "anthropic": "/v1/messages",
-    "openai-chat": "/v1/chat/completions",
-    "openai-responses": "/v1/responses",
-}
 LIMIT = 25_000
 OUTPUT = "a line of output " * 330
 
@@ -49,7 +44,7 @@ def send(proxy: RunningProxy, client: Client, **changes: Any) -> Sent:
     """Send a client's conversation over HTTP."""
     request = client.request(**changes)
     asked = urllib.request.Request(
-        proxy.url + PATHS[client.dialect],
+        proxy.url + path_for(client.dialect, is_streamed=changes.get("stream", False)),
         request.data,
         {"content-type": "application/json", **client.headers},
     )
@@ -82,6 +77,19 @@ def step(client: Client, answer: Json, number: int) -> None:
             {"role": "tool", "tool_call_id": call["id"], "content": f"{number} {OUTPUT}"}
             for call in message["tool_calls"]
         ]
+    elif client.dialect == "gemini":
+        said = answer["candidates"][0]["content"]
+        client.items.append(said)
+        calls = [part["functionCall"] for part in said["parts"] if "functionCall" in part]
+        client.items.append(
+            {
+                "role": "user",
+                "parts": [
+                    {"functionResponse": {"name": call["name"], "response": {"output": OUTPUT}}}
+                    for call in calls
+                ],
+            }
+        )
     else:
         output = [item for item in answer["output"] if item["type"] != "reasoning"]
         client.items += [{n: v for n, v in item.items() if n != "id"} for item in output]
@@ -98,7 +106,7 @@ def look(asked: Any) -> Answer:
 
 
 def items_of(body: Json) -> list[Any]:
-    found = body.get("messages", body.get("input"))
+    found = body.get("messages", body.get("input", body.get("contents")))
     assert isinstance(found, list)
     return found
 
@@ -147,10 +155,8 @@ def test_a_conversation_that_outgrows_its_window_goes_on(dialect: DialectName) -
                 assert calls[-1].body == body
             else:
                 cut.append(items_of(calls[-1].body))
-                assert calls[-1].body | {"messages": 0, "input": 0} == body | {
-                    "messages": 0,
-                    "input": 0,
-                }
+                lists = dict.fromkeys(("messages", "input", "contents"), 0)
+                assert calls[-1].body | lists == body | lists
                 assert items_of(calls[-1].body)[-1] == client.items[-1]
             step(client, json.loads(sent.data), number)
         refused = [request for request in upstream.requests if request.status != 200]

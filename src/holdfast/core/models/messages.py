@@ -133,6 +133,12 @@ INTERRUPTED: Final = (
 )
 """The answer to a call whose result never arrived."""
 
+_DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
+_SCHEMAS: Final = (
+    *("input_schema", "parameters", "inputSchema"),
+    *("parametersJsonSchema", "parameters_json_schema"),
+)
+"""The names that providers give to the schema of a tool's arguments."""
 EMPTY_RESULT: Final = "(no output)"
 _DATA_URI: Final = lazy_pattern(
     r"data:([\w.+-]+/[\w.+-]+)?(;[\w=.+-]+)*;base64,([A-Za-z0-9+/=_-]+)"
@@ -166,7 +172,7 @@ def text_of_blocks(blocks: tuple[Block, ...] | tuple[Piece, ...]) -> str:
 def read_tools(value: object) -> tuple[Tool, ...]:
     """Tools from JSON in the shape of any provider."""
     if isinstance(value, dict):
-        inner = (value.get(name) for name in ("tools", "functionDeclarations", "functions"))
+        inner = (value.get(name) for name in ("tools", *_DECLARATIONS, "functions"))
         value = next((item for item in inner if isinstance(item, list)), [value])
     if not isinstance(value, list):
         return ()
@@ -174,12 +180,12 @@ def read_tools(value: object) -> tuple[Tool, ...]:
 
 
 def _read_tool(value: Json) -> tuple[Tool, ...]:
-    declared = value.get("functionDeclarations")
+    declared = next((value[name] for name in _DECLARATIONS if name in value), None)
     if isinstance(declared, list):
         return read_tools(declared)
     inner = value.get("function")
     inner = inner if isinstance(inner, dict) else value
-    schemas = (inner.get(name) for name in ("input_schema", "parameters", "inputSchema"))
+    schemas = (inner.get(name) for name in _SCHEMAS)
     schema = next((item for item in schemas if isinstance(item, dict)), {})
     name = _string(inner.get("name"))
     return (Tool(name, _string(inner.get("description")), _clean(schema)),) if name else ()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.models.messages import Text, ToolAnswer, ToolCall, arguments_json
+from holdfast.core.proxy import gemini_edit
 from holdfast.core.proxy.atoms import leading_terms
 from holdfast.core.proxy.branches import chains_of
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.core.models.catalog import DialectName
     from holdfast.core.models.messages import Block, Piece
     from holdfast.core.projection.units import ContextUnit, MessagePart
-    from holdfast.core.proxy.atoms import Atom
+    from holdfast.core.proxy.digests import Atom
 
 _TEXTS: Final = frozenset(("text", "input_text", "output_text"))
 
@@ -39,6 +40,8 @@ class ConversationMap:
     ) -> None:
         self.items = items
         self.dialect = dialect
+        self.content_field = "parts" if dialect == "gemini" else "content"
+        """The field of an item that holds its blocks."""
         self.static = 0 if dialect == "anthropic" else leading_terms(items)
         """Items at the beginning that are instructions, and stay."""
         owners = _owners(atoms, chains, path)
@@ -69,7 +72,7 @@ class ConversationMap:
         owners = self._blocks[index]
         if set(owners.values()) == {record}:
             return None
-        content = self.items[index].get("content")
+        content = self.items[index].get(self.content_field)
         owner = next(iter(owners.values()))
         found = []
         for block in range(len(content) if isinstance(content, list) else 0):
@@ -129,23 +132,27 @@ class _EditedItems:
                 self._close()
                 self._out.append(self._from.items[index])
             else:
-                content = self._from.items[index]["content"]
+                content = self._from.items[index][self._from.content_field]
                 self._add_blocks(index, [content[block] for block in blocks])
 
     def add_shortened(self, part: MessagePart) -> None:
+        is_gemini = self._from.dialect == "gemini"
         if part.role == "assistant":
             self._close()
-            self._out += _shorten_reply(
-                [self._from.items[index] for index in self._from.places[part.record]], part
-            )
+            items = [self._from.items[index] for index in self._from.places[part.record]]
+            shorten = gemini_edit.shorten_reply if is_gemini else _shorten_reply
+            self._out += shorten(items, part)
             return
         index = self._from.places[part.record][0]
         item = self._from.items[index]
         answer = next((block for block in part.blocks if isinstance(block, ToolAnswer)), None)
         pieces: Sequence[Block | Piece] = part.blocks if answer is None else answer.content
         blocks = self._from.blocks_of(index, part.record)
-        content = item.get("content")
-        if answer is not None and self._from.dialect == "openai-responses":
+        content = item.get(self._from.content_field)
+        if is_gemini:
+            parts = content if isinstance(content, list) else []
+            self._add_blocks(index, _shorten_gemini(parts, blocks, pieces, answer))
+        elif answer is not None and self._from.dialect == "openai-responses":
             self._close()
             self._out.append({**item, "output": _shorten(item.get("output"), pieces, "input_text")})
         elif answer is not None and isinstance(content, list) and self._from.dialect == "anthropic":
@@ -171,6 +178,9 @@ class _EditedItems:
             return
         self._close()
         text = "\n\n".join(texts)
+        if self._from.dialect == "gemini":
+            self._out.append(gemini_edit.text_content(part.role, text))
+            return
         if self._from.dialect == "openai-chat":
             self._out.append({"role": part.role, "content": text})
             return
@@ -196,11 +206,28 @@ class _EditedItems:
             return
         index, blocks = self._open
         item = self._from.items[index]
-        is_same = len(blocks) == len(item["content"]) and all(
-            new is old for new, old in zip(blocks, item["content"], strict=True)
+        field = self._from.content_field
+        is_same = len(blocks) == len(item[field]) and all(
+            new is old for new, old in zip(blocks, item[field], strict=True)
         )
-        self._out.append(item if is_same else {**item, "content": blocks})
+        self._out.append(item if is_same else {**item, field: blocks})
         self._open = None
+
+
+def _shorten_gemini(
+    parts: Sequence[Any],
+    wanted: Sequence[int] | None,
+    pieces: Sequence[Block | Piece],
+    answer: ToolAnswer | None,
+) -> list[Any]:
+    """The parts of a record in a content of Gemini's, with the texts of a plan."""
+    kept = [parts[place] for place in (range(len(parts)) if wanted is None else wanted)]
+    if answer is None:
+        return gemini_edit.shorten_parts(kept, pieces)
+    return [
+        gemini_edit.shorten_answer(part, pieces) if gemini_edit.is_answer(part) else part
+        for part in kept
+    ]
 
 
 def _shorten_reply(items: Sequence[Json], part: MessagePart) -> list[Json]:

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 OWN_PATH: Final = "/holdfast"
 """Addresses below it are the proxy's own."""
 _SESSION_PATH: Final = lazy_pattern(rf"{OWN_PATH}/session/([^/]+)(/.*)")
-_GEMINI_PATH: Final = lazy_pattern(r"/v1(alpha|beta)?/models/[^/]+:(stream)?[gG]enerateContent")
+_GEMINI_PATH: Final = lazy_pattern(
+    r"(?:.*)/(?:models|tunedModels)/([^/:]+):(?:streamG|g)enerateContent"
+)
+"""Of Gemini's own API, and of the longer addresses of Vertex."""
 _ANTHROPIC_PATH: Final = lazy_pattern(r"(.*)/(messages(/.*)?|complete)")
 _ENDINGS: Final[Mapping[str, DialectName]] = {
     "/messages": "anthropic",
@@ -45,6 +48,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     """True where a model replies to a conversation. Everything else is passed on unread."""
     session: str = ""
     """The session that the path names."""
+    model: str = ""
+    """The model that the path names."""
 
 
 def find_endpoint(path: str, headers: Mapping[str, str], upstreams: Container[str]) -> Endpoint:
@@ -69,6 +74,9 @@ def find_endpoint(path: str, headers: Mapping[str, str], upstreams: Container[st
         name = _guess_upstream(path, headers)
     ending = next((ending for ending in _ENDINGS if path.endswith(ending)), "")
     dialect = _ENDINGS.get(ending) or _guess_dialect(path, name, headers)
+    gemini = _GEMINI_PATH.fullmatch(path)
+    if gemini is not None:
+        return Endpoint(name, path, "gemini", is_turn=True, session=session, model=gemini[1])
     return Endpoint(name, path, dialect, is_turn=bool(ending), session=session)
 
 

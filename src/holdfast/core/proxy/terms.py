@@ -19,9 +19,12 @@ REQUEST_FIELD: Final = "request"
 
 
 def text_of_system(value: object) -> str:
-    """The text of a system prompt: a string, or blocks."""
+    """The text of a system prompt: a string, blocks, or a content of Gemini's."""
     if isinstance(value, str):
         return value
+    if isinstance(value, dict):
+        parts = value.get("parts")
+        value = parts if isinstance(parts, list) else [parts]
     blocks = value if isinstance(value, list) else ()
     texts = (block.get("text") for block in blocks if isinstance(block, dict))
     return "\n".join(text for text in texts if isinstance(text, str))

@@ -9,8 +9,9 @@ import msgspec
 
 from holdfast.core.log.records import CallFailure
 from holdfast.core.models.dialects import target
-from holdfast.core.proxy.atoms import extend_chain, reply_atoms
+from holdfast.core.proxy.atoms import reply_atoms
 from holdfast.core.proxy.branches import CHAIN_FIELD, RESPONSE_FIELD
+from holdfast.core.proxy.digests import extend_chain
 from holdfast.core.turn.replies import assistant_record
 from holdfast.engine.proxy.fitting import Fitting, UpstreamRefusal
 from holdfast.engine.proxy.reply_reading import ReplyReader, decompress
@@ -50,13 +51,14 @@ class ProxyExchange:
         self._after = after
         self._is_whole = is_whole
         """True where the request holds the whole conversation."""
-        self._target = target(request.dialect, provider=request.upstream, model=request.model)
+        self._target = target(request.dialect, provider=request.provider, model=request.model)
         self.reader: ReplyReader | None = None
         """The answer, once it has begun."""
         self._is_stored = False
         self._calls = 1
         self._fitting: Fitting | None = None
-        if session is not None and is_whole and keeper.mode != "observe":
+        is_cuttable = is_whole and request.holds_history
+        if session is not None and is_cuttable and keeper.mode != "observe":
             self._fitting = Fitting(keeper, request, session, self._target)
             with session.lock:
                 self._after = self._fitting.decide(after, place)
@@ -76,7 +78,9 @@ class ProxyExchange:
         reader = self.reader
         if reader is None or not reader.is_stream or reader.is_complete or reader.error is not None:
             return False
-        return reader.is_between_events and self._request.dialect != "openai-chat"
+        # The other two have no event that ends a stream.
+        has_end = self._request.dialect in ("anthropic", "openai-responses")
+        return reader.is_between_events and has_end
 
     def headers(self) -> dict[str, str]:
         """The proxy's own response headers."""
@@ -161,7 +165,7 @@ class ProxyExchange:
     def _store_reply(self, reply: Reply, cause: str) -> None:
         session, request = self._session, self._request
         assert session is not None
-        record = assistant_record(reply, request.upstream, request.model)
+        record = assistant_record(reply, request.provider, request.model)
         extra = {**record.extra, **({"cause": cause} if cause else {})}
         if self._is_whole and not cause:
             extra[CHAIN_FIELD] = self._chains(reply)
@@ -174,12 +178,14 @@ class ProxyExchange:
 
     def _chains(self, reply: Reply) -> list[str]:
         """The chain of the conversation with this reply, and the one without the last message."""
-        digests = reply_atoms(reply.content)
+        digests = reply_atoms(reply.content, self._request.dialect)
         atoms, chains = self._request.atoms, self._request.chains
         found = [extend_chain(chains[-1], digests).hex()]
-        before = [place for place, atom in enumerate(atoms) if atom.item != atoms[-1].item]
-        if before and atoms[-1].kind == "user" and atoms[before[-1]].kind != "assistant":
-            found.append(extend_chain(chains[before[-1]], digests).hex())
+        before = len(atoms) - 1
+        while before >= 0 and atoms[before].item == atoms[-1].item:
+            before -= 1
+        if before >= 0 and atoms[-1].kind == "user" and atoms[before].kind != "assistant":
+            found.append(extend_chain(chains[before], digests).hex())
         return found
 
     def _store(self, record: Record) -> str:

@@ -13,7 +13,7 @@ from holdfast.core.projection.policy import PromptCache
 from holdfast.core.projection.project import project
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.proxy.edit import ConversationMap, edit_items
-from holdfast.core.proxy.reply_limit import limit_reply
+from holdfast.core.proxy.reply_limit import limit_reply, read_output_limit
 from holdfast.core.turn.recovery import Tries, is_smaller, remedy
 from holdfast.core.turn.run import Bounds, RunOptions
 from holdfast.engine.session.prepare import cache_for
@@ -77,8 +77,8 @@ class Fitting:
         target: Target,
     ) -> None:
         self.body = request.data
-        self._json = request.body
-        """The body as JSON."""
+        self._json: Json | None = None
+        """The body as JSON; None where it is the client's own."""
         self._keeper = keeper
         self._request = request
         self._session = session
@@ -150,7 +150,7 @@ class Fitting:
             self._stated.add(found.learned)
         if found.step == "lower-output":
             tokens = found.bounds.output or 1
-            body = limit_reply(self._json, self._request.output_field, tokens)
+            body = limit_reply(self._sent_json, self._request.dialect, tokens)
             if _breaks_nothing_new(body, self._request.body, self._target):
                 self._send(body)
                 self._note = found.detail
@@ -164,12 +164,16 @@ class Fitting:
             return None
         return self._use(plan, after)
 
+    @property
+    def _sent_json(self) -> Json:
+        return self._request.body if self._json is None else self._json
+
     def _last_request(self) -> Plan:
         """The request that was sent last, with the reply that it asked for: a plan itself reserves
         no more than its share of the window."""
         sent = self._sent or msgspec.structs.replace(self._whole(), window=self.window)
-        asked = self._json.get(self._request.output_field)
-        if self._sent is None or not isinstance(asked, int):
+        asked = read_output_limit(self._sent_json, self._request.dialect)
+        if self._sent is None or asked is None:
             return sent
         prompt = msgspec.structs.replace(sent.prompt, output_tokens=asked)
         return msgspec.structs.replace(sent, prompt=prompt)
@@ -184,7 +188,7 @@ class Fitting:
         return [
             ModelChange(
                 model=self._request.model or "(none)",
-                provider=self._request.upstream,
+                provider=self._request.provider,
                 window=stated,
             )
         ]
@@ -196,7 +200,7 @@ class Fitting:
             return True  # no token is shorter than a byte
         if place is None or not place.tokens:
             return False
-        new = len(self._request.data) / max(1, len(self._request.items))
+        new = len(self._request.data) / max(1, self._request.item_count)
         guess = place.tokens + 3 * new / _CHARS_PER_TOKEN
         return guess <= _SURE_SHARE * window.tokens
 
@@ -252,7 +256,7 @@ class Fitting:
         body: Json = {**request.body, request.items_field: items}
         asked = request.output_tokens
         if self._bounds.output is not None and asked is not None and asked > self._bounds.output:
-            body = limit_reply(body, request.output_field, self._bounds.output)
+            body = limit_reply(body, request.dialect, self._bounds.output)
         if body == request.body or not _breaks_nothing_new(body, request.body, self._target):
             return None
         after = self._session.append(list(plan.decisions), after)

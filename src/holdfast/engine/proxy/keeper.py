@@ -15,6 +15,7 @@ from holdfast.core.proxy.identity import session_name
 from holdfast.core.proxy.terms import REQUEST_FIELD
 from holdfast.engine.proxy.exchange import ProxyExchange
 from holdfast.engine.proxy.new_records import new_records
+from holdfast.engine.proxy.prefix_memory import PrefixMemory
 from holdfast.engine.proxy.session_branches import SessionPool
 from holdfast.engine.session.opening import new_key, session_id_of
 from holdfast.errors import HoldfastError, HoldfastWarning
@@ -52,6 +53,7 @@ class ProxyKeeper:
         """The window that the user stated; None for the model's own."""
         self._agent = agent
         self._pool = SessionPool(store, agent, owner)
+        self._prefixes = PrefixMemory()
         self._responses: OrderedDict[str, tuple[SessionKey, str]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -63,12 +65,15 @@ class ProxyKeeper:
 
         Raises `ProxyProblem` where the request cannot be read, or cannot be logged and must be.
         """
-        request.items  # noqa: B018 - raises for what is no request of this dialect
+        request = self._prefixes.attach(request)
+        request.new_items  # noqa: B018 - raises for what is no request of this dialect
         try:
-            return self._begin(request)
+            begun = self._begin(request)
         except (HoldfastError, OSError) as error:
             self.warn_or_raise(error)
             return ProxyExchange(self, request, None, "")
+        self._prefixes.remember(request)
+        return begun
 
     def warn_or_raise(self, error: Exception) -> None:
         """Raise where the mode promises a log, and warn where it only observes."""
@@ -175,7 +180,7 @@ class ProxyKeeper:
         is taken up again.
         """
         label = f"proxy {request.opening}"
-        replies = [index for index, atom in enumerate(request.atoms) if atom.kind == "assistant"]
+        replies = _ends_of_replies(request)
         best = _best_match(request, self._pool.in_memory(label), replies)
         if best is None or best[1] <= max(replies, default=len(request.atoms)):
             # Another process may know more of it.
@@ -186,6 +191,15 @@ class ProxyKeeper:
         with session.lock:
             session.create(label)
             return session, *session.branches.find(request.chains)
+
+
+def _ends_of_replies(request: ClientRequest) -> list[int]:
+    """The indexes of the first and the last atom of the model's; none where it said nothing."""
+    atoms = request.atoms
+    places = range(len(atoms))
+    first = next((place for place in places if atoms[place].kind == "assistant"), None)
+    last = next((place for place in reversed(places) if atoms[place].kind == "assistant"), None)
+    return [] if first is None or last is None else [first, last]
 
 
 def _best_match(
@@ -216,7 +230,7 @@ def _new_terms(request: ClientRequest, session: LoggedSession) -> list[Record]:
     return [
         ModelChange(
             model=model,
-            provider=request.upstream,
+            provider=request.provider,
             window=session.branches.windows.get(model),  # else the change would forget it
             extra={TERMS_FIELD: changed, **({REQUEST_FIELD: said} if said else {})},
         )

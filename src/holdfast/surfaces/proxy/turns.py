@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from holdfast.core.proxy.error_body import ProxyProblem, error_event
 from holdfast.core.proxy.headers import request_headers, response_headers
@@ -62,6 +63,7 @@ class TurnRunner:
             headers=dict(headers),
             session=self._endpoint.session,
             data=body,
+            path_model=unquote(self._endpoint.model),
         )
         await run_while_connected(self._run(request, scope, send), receive)
         if self._problem is not None:
