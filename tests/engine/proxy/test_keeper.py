@@ -13,6 +13,7 @@ from tests.support.runs import examples
 from holdfast.core.log.records import ModelChange
 from holdfast.core.models.window import window_in
 from holdfast.core.proxy.error_body import ProxyProblem
+from holdfast.core.proxy.terms import terms_in_log
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.errors import HoldfastWarning, StoreError
 from holdfast.ports import ANY_HEAD
@@ -273,6 +274,25 @@ def test_terms_are_logged_once_and_when_they_change() -> None:
     ]
     assert "tools" in terms[0].extra["request"]
     assert "tools" not in terms[1].extra["request"]
+
+
+@dialects
+def test_each_branch_has_its_own_terms(dialect: DialectName) -> None:
+    """A branch begins under the terms of the place that it leaves; what the other one changed
+    since is no term of it. The path to each head tells the terms of its last request."""
+    store, client = MemoryStore(), Client(dialect)
+    client.headers = {"x-claude-code-session-id": "abc"}
+    keeper = ProxyKeeper(store)
+    walk(keeper, client)
+    fork = list(client.items)
+    for system in ("You are another agent.", "You are an agent.", "A third.", "You are an agent."):
+        for other in (keeper, ProxyKeeper(store)):
+            client.system, client.items = system, list(fork)
+            walk(other, client, 1, f"{system} {id(other)}")
+            (info,) = store.sessions()
+            shown, tools = terms_in_log(store.read(info.key))
+            assert shown == system
+            assert [tool.name for tool in tools] == ["read"]
 
 
 def test_a_change_of_terms_forgets_no_window() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.engine.proxy.conversations import DIALECTS, Client
 from tests.support.runs import examples
 
-from holdfast.engine.proxy import request as request_module
+from holdfast.engine.proxy import request_body
 from holdfast.engine.proxy.keeper import ProxyKeeper
 from holdfast.engine.proxy.new_records import new_records
 from holdfast.engine.proxy.prefix_memory import PrefixMemory
@@ -99,13 +99,13 @@ def test_a_known_beginning_changes_nothing(
 def test_only_what_is_new_is_parsed(dialect: DialectName, monkeypatch: pytest.MonkeyPatch) -> None:
     """The law that keeps a history of megabytes fast: no call parses what one before has read."""
     parsed: list[int] = []
-    decode = request_module._decode
+    decode = request_body._decode
 
     def note(data: bytes) -> Any:
         parsed.append(len(data))
         return decode(data)
 
-    monkeypatch.setattr(request_module, "_decode", note)
+    monkeypatch.setattr(request_body, "_decode", note)
     keeper = ProxyKeeper(MemoryStore(), mode="observe")
     client = Client(dialect)
     client.say("question")

@@ -50,6 +50,8 @@ class ChainPlace(msgspec.Struct):
     """The largest window for which something on the path was cut; 0 where nothing was."""
     tokens: int = 0
     """The size up to here as the provider measured it; 0 where it did not."""
+    terms: dict[str, str] = {}
+    """The digest of each term that holds here, as the path to it says."""
 
 
 class Branches:
@@ -59,7 +61,7 @@ class Branches:
         self.head = ""
         self.root = ""
         self.terms: dict[str, str] = {}
-        """The digest of each term that was logged last."""
+        """The digest of each term that was logged last, on whichever branch."""
         self.windows: dict[str, int] = {}
         """Windows that providers stated, by model."""
         self.responses: dict[str, str] = {}
@@ -93,6 +95,7 @@ class Branches:
                     del self._at_tip[before]
                     place.tip = record.id
                     self._at_tip[record.id] = place
+                    place.terms = {**place.terms, **_terms_of(record)}
                     if isinstance(record, Compaction | Prune):
                         place.cut_window = max(place.cut_window, record.window or 0)
 
@@ -101,7 +104,7 @@ class Branches:
     ) -> None:
         place = ChainPlace(record.id, is_reply=isinstance(record, Assistant))
         if before is not None:
-            place.cut_window = before.cut_window
+            place.cut_window, place.terms = before.cut_window, before.terms
         usage = None
         if isinstance(record, Assistant):
             usage = read_usage(record.usage, record.provider or "")
@@ -118,9 +121,7 @@ class Branches:
             self._places[chain] = place
 
     def _add_terms(self, record: ModelChange) -> None:
-        terms = record.extra.get(TERMS_FIELD)
-        if isinstance(terms, dict):
-            self.terms.update({name: str(digest) for name, digest in terms.items()})
+        self.terms.update(_terms_of(record))
         window = window_in([record], record.model)
         if window is None:
             self.windows.pop(record.model, None)
@@ -135,12 +136,21 @@ class Branches:
                 return length, place
         return 0, self._at_tip.get(self.root) or ChainPlace(self.root)
 
+    def place_at(self, tip: str) -> ChainPlace:
+        """The place whose tip is a record; a new one where others went on from it already."""
+        return self._at_tip.get(tip) or ChainPlace(tip, terms=dict(self.terms))
+
     def place_of(self, chain: bytes) -> ChainPlace | None:
         return self._places.get(chain.hex())
 
     @property
     def chains(self) -> Iterable[str]:
         return self._places
+
+
+def _terms_of(record: Record) -> dict[str, str]:
+    terms = record.extra.get(TERMS_FIELD)
+    return {name: str(terms[name]) for name in terms} if isinstance(terms, dict) else {}
 
 
 def chains_of(record: Record) -> list[str]:

@@ -36,7 +36,7 @@ def is_proxied(records: Iterable[Record]) -> bool:
 
 
 def terms_in_log(records: Iterable[Record]) -> tuple[str, tuple[Tool, ...]]:
-    """The system prompt and the tools of the last request in a log."""
+    """The system prompt and the tools of the last request on a path, from its beginning."""
     terms: Json = {}
     for record in records:
         if isinstance(record, ModelChange):

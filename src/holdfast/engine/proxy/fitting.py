@@ -150,7 +150,7 @@ class Fitting:
             self._stated.add(found.learned)
         if found.step == "lower-output":
             tokens = found.bounds.output or 1
-            body = limit_reply(self._sent_json, self._request.dialect, tokens)
+            body = limit_reply(self._json or self._request.body, self._request.dialect, tokens)
             if _breaks_nothing_new(body, self._request.body, self._target):
                 self._send(body)
                 self._note = found.detail
@@ -164,15 +164,11 @@ class Fitting:
             return None
         return self._use(plan, after)
 
-    @property
-    def _sent_json(self) -> Json:
-        return self._request.body if self._json is None else self._json
-
     def _last_request(self) -> Plan:
         """The request that was sent last, with the reply that it asked for: a plan itself reserves
         no more than its share of the window."""
         sent = self._sent or msgspec.structs.replace(self._whole(), window=self.window)
-        asked = read_output_limit(self._sent_json, self._request.dialect)
+        asked = read_output_limit(self._json or self._request.fields, self._request.dialect)
         if self._sent is None or asked is None:
             return sent
         prompt = msgspec.structs.replace(sent.prompt, output_tokens=asked)

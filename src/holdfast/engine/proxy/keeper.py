@@ -97,7 +97,7 @@ class ProxyKeeper:
         self, request: ClientRequest, session: LoggedSession, known: int, place: ChainPlace
     ) -> str:
         """Append what is new: terms that changed, and messages."""
-        records: list[Record] = [*_new_terms(request, session), *new_records(request, known)]
+        records: list[Record] = [*_new_terms(request, session, place), *new_records(request, known)]
         return session.append(records, place.tip)
 
     def _go_on(self, request: ClientRequest) -> ProxyExchange:
@@ -110,7 +110,7 @@ class ProxyKeeper:
         with session.lock:
             if not session.refresh():
                 session.create("proxy")
-            place = ChainPlace(after or session.branches.root)
+            place = session.branches.place_at(after or session.branches.root)
             after = self._log(request, session, 0, place)
         return ProxyExchange(self, request, session, after, place, is_whole=False)
 
@@ -218,10 +218,9 @@ def _best_match(
     return best
 
 
-def _new_terms(request: ClientRequest, session: LoggedSession) -> list[Record]:
-    """The terms of a request that are not those of the request before, as a record."""
-    digests = request.term_digests
-    known = session.branches.terms
+def _new_terms(request: ClientRequest, session: LoggedSession, place: ChainPlace) -> list[Record]:
+    """The terms of a request that are not those of the path that it goes on, as a record."""
+    digests, known = request.term_digests, place.terms
     changed = {name: digest for name, digest in digests.items() if known.get(name) != digest}
     if not changed:
         return []

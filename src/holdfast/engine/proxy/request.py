@@ -6,34 +6,19 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from holdfast.core.models.messages import read_tools
-from holdfast.core.proxy.atoms import leading_terms, read_atoms
+from holdfast.core.proxy.atoms import read_atoms
 from holdfast.core.proxy.digests import digest_of, extend_chain, start_chain
-from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.core.proxy.identity import find_client_id, stable_system
 from holdfast.core.proxy.reply_limit import OUTPUT_FIELDS, read_output_limit
 from holdfast.core.proxy.terms import text_of_system
-from holdfast.core.text.nesting import is_too_deep
+from holdfast.engine.proxy.request_body import RequestBody
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from holdfast.core.log.records import Json
-    from holdfast.core.models.catalog import DialectName
     from holdfast.core.models.messages import Tool
     from holdfast.core.proxy.digests import Atom
     from holdfast.core.proxy.identity import ClientId
-    from holdfast.core.proxy.known_prefix import KnownPrefix
 
-_ITEMS: Final[Mapping[str, str]] = {
-    "anthropic": "messages",
-    "openai-chat": "messages",
-    "openai-responses": "input",
-    "gemini": "contents",
-}
-"""The field of a body that holds the conversation."""
 _SYSTEM_FIELDS: Final = ("system", "instructions", "systemInstruction", "system_instruction")
 _TERMS: Final = (
     *("model", "system", "instructions", "tools", "thinking", "reasoning"),
@@ -43,93 +28,16 @@ _TERMS: Final = (
 """Fields that a conversation keeps from one request to the next, for the log."""
 
 
-class ClientRequest(msgspec.Struct, frozen=True, dict=True, kw_only=True):
+class ClientRequest(RequestBody, frozen=True, dict=True, kw_only=True):
     """A request for a reply of a model, as it came."""
 
-    dialect: DialectName
     upstream: str
     headers: dict[str, str]
     """With small names."""
     session: str = ""
     """The session that the path names."""
-    data: bytes
     path_model: str = ""
     """The model, where the address names it."""
-    known: KnownPrefix | None = None
-    """The beginning of the body, where a request before had it."""
-
-    @cached_property
-    def body(self) -> Json:
-        """The JSON of the body. Raises `ProxyProblem` where it is none."""
-        return _decode(self.data)
-
-    @cached_property
-    def short(self) -> tuple[int, Json]:
-        """The number of messages that are known, and the body without them."""
-        data = self.known.shorten(self.data, self.items_field) if self.known else None
-        if self.known is not None and data is not None:
-            try:
-                return self.known.count, _decode(data)
-            except ProxyProblem:  # the error of the whole body names its place
-                pass
-        return 0, self.body
-
-    @property
-    def items_field(self) -> str:
-        return _ITEMS[self.dialect]
-
-    @cached_property
-    def items(self) -> list[Any]:
-        """The whole conversation: messages, or items of the Responses API.
-
-        Raises `ProxyProblem` where the body belongs to another dialect.
-        """
-        return self._items_of(self.body)
-
-    @cached_property
-    def new_items(self) -> tuple[int, list[Any]]:
-        """The index of the first item that is not known, and the items from there on."""
-        count, body = self.short
-        return (count, self._items_of(body)) if count else (0, self.items)
-
-    def items_from(self, index: int) -> list[Any]:
-        """The items from an index on. Parses the whole body only where it has to."""
-        first, items = self.new_items
-        return items[index - first :] if index >= first else self.items[index:]
-
-    @property
-    def item_count(self) -> int:
-        first, items = self.new_items
-        return first + len(items)
-
-    @property
-    def leading(self) -> list[Any]:
-        """The items at the beginning that are instructions."""
-        if self.known is not None and self.short[0]:
-            return self.known.leading
-        return self.items[: leading_terms(self.items)] if self.dialect != "anthropic" else []
-
-    def _items_of(self, body: Json) -> list[Any]:
-        found = body.get(self.items_field)
-        if isinstance(found, str) and self.dialect == "openai-responses":
-            return [{"type": "message", "role": "user", "content": found}]
-        if isinstance(found, list):
-            return found
-        if found is None and self.dialect == "openai-responses":
-            return []
-        other = next((name for name in _ITEMS.values() if name in body), "")
-        raise ProxyProblem(
-            400,
-            f"the body has no list `{self.items_field}`, and this address takes requests of the "
-            f"dialect `{self.dialect}`",
-            f"it has `{other}`: send it to the address of that API" if other else "",
-            code="wrong_dialect",
-        )
-
-    @property
-    def fields(self) -> Json:
-        """The body, of which the messages may be missing."""
-        return self.short[1]
 
     @property
     def provider(self) -> str:
@@ -210,17 +118,3 @@ class ClientRequest(msgspec.Struct, frozen=True, dict=True, kw_only=True):
             ).hex()
             for name, value in self.terms.items()
         }
-
-
-def _decode(data: bytes) -> Json:
-    try:
-        body = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProxyProblem(
-            400, f"the body is no JSON: {error}", "send a JSON object", code="bad_json"
-        ) from error
-    if not isinstance(body, dict):
-        raise ProxyProblem(400, "the body is no JSON object", code="bad_json")
-    if is_too_deep(body):
-        raise ProxyProblem(400, "the body is nested too deeply", code="bad_json")
-    return body

@@ -128,7 +128,7 @@ def _of_session(app: App, name: str, window: int | None) -> Conversation:
         tools: tuple[Tool, ...] = ()
         if is_proxied(records):
             # The terms may have been logged long before what is shown.
-            system, tools = terms_in_log(entry.record for entry in app.store.read_all(key))
+            system, tools = terms_in_log(app.store.read(key))
     provider, model = model_in(records)
     return Conversation(str(key), records, system, tools, provider, model)
 
