@@ -209,6 +209,25 @@ def test_every_figure_of_the_readme_has_its_command() -> None:
     assert "32k window" in (REPOSITORY / "README.md").read_text("utf-8")
 
 
+def test_every_target_of_make_that_is_named_is_there() -> None:
+    """In the docs, and in the workflows of public CI, which build the site and check it."""
+    known = set(
+        re.findall(r"^([a-z][a-z-]*):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+    )
+    workflows = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
+    named: dict[str, str] = {}
+    for page in (*PAGES, REPOSITORY / "CONTRIBUTING.md", *workflows):
+        text = page.read_text("utf-8")
+        found = re.findall(
+            r"`make ([a-z][a-z-]*)|^make ([a-z][a-z-]*)|run: make ([a-z-]+)", text, re.M
+        )
+        named |= {"".join(groups): page.name for groups in found}
+    assert {name: page for name, page in named.items() if name not in known} == {}
+    run = "\n".join(page.read_text("utf-8") for page in workflows)
+    for target in ("test", "nightly", "package", "pyright", "site", "site-check"):
+        assert f"run: make {target}\n" in run
+
+
 def test_every_variable_is_described() -> None:
     """The environment variables that are read are in the docs and in the table of config.py."""
     source = inspect.getsource(config)

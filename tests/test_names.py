@@ -11,16 +11,16 @@ import pytest
 from scripts import house
 
 LONG_MODULES: dict[str, int] = {
-    "core/compaction/summary_check.py": 438,
+    "core/compaction/summary_check.py": 435,
     "core/history/sanitise.py": 421,
-    "core/log/records.py": 519,
+    "core/log/records.py": 504,
     "core/projection/steps.py": 433,
     "importers/agents/claude_code.py": 430,
-    "testing/loopback/exchange.py": 422,
-    "testing/loopback/faults.py": 420,
-    "testing/recorder.py": 406,
+    "testing/loopback/exchange.py": 421,
+    "testing/loopback/faults.py": 408,
+    "testing/recorder.py": 401,
 }
-"""Modules with more than 400 lines, and how many they have."""
+"""Modules with more than 400 lines, and how many they have; words of fields do not count."""
 
 WIDE_CLASSES: dict[str, int] = {
     "core/log/tree.py:Outline": 18,
@@ -102,6 +102,8 @@ def test_bounds_see_what_they_are_for() -> None:
     twin = house.Module("b.py", 10, ast.parse("class Wide: ..."))
 
     assert house.long_modules([module, twin]) == {"a.py": 401}
+    told = ast.parse('class A:\n    a: int\n    """Its size."""\n    b: int\n')
+    assert house.long_modules([house.Module("a.py", 401, told)]) == {}
     assert house.wide_classes([module, twin]) == {"a.py:Wide": 16}
     assert house.repeated_classes([module, twin]) == {"Wide": ["a.py", "b.py"]}
     assert house.participles([module]) == ["a.py:20 kept"]

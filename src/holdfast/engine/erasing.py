@@ -57,10 +57,13 @@ class ErasureReport(msgspec.Struct, frozen=True):
     """The result of `erase`."""
 
     sessions: tuple[ErasedSession, ...]
+    """One entry for each session."""
     remaining: tuple[RemainingCopy, ...]
+    """Copies that it cannot reach, and what to do about them."""
     notes: int = 0
     """Notes of an owner that were deleted with everything else that is the owner's."""
     is_dry_run: bool = False
+    """True where nothing was deleted."""
 
 
 def erase(

@@ -35,7 +35,9 @@ class ToolOutput(msgspec.Struct, frozen=True):
     """A tool result with an error flag, content blocks or details."""
 
     content: Content
+    """The result that the model gets."""
     is_error: bool = False
+    """True where the tool failed."""
     details: Any = None
     """For programs; the model does not see it."""
 

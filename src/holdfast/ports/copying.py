@@ -22,7 +22,9 @@ class CopiedSession(msgspec.Struct, frozen=True):
     """The result of a copy for one session."""
 
     key: SessionKey
+    """The session."""
     state: CopyState
+    """The outcome."""
     bytes: int = 0
     """Bytes of its log at the target, all of them compared with the source."""
     added: int = 0
@@ -46,11 +48,15 @@ class CopiedNotes(msgspec.Struct, frozen=True):
     """The result of a copy for the notes of one agent, or of one of its owners."""
 
     scope: str
+    """The agent or owner of the notes."""
     state: CopyState
+    """The outcome."""
     files: int = 0
+    """Number of files."""
     added: int = 0
     """Files of them that this copy wrote."""
     detail: str = ""
+    """More about it, for people."""
 
     @property
     def is_done(self) -> bool:
@@ -62,9 +68,13 @@ class CopyReport(msgspec.Struct, frozen=True):
     """The result of `copy_store`."""
 
     source: str
+    """The store that was read."""
     target: str
+    """The store that was written."""
     sessions: tuple[CopiedSession, ...]
+    """One entry for each session."""
     notes: tuple[CopiedNotes, ...]
+    """One entry for each folder of notes."""
     accesses: int = 0
     """Entries of the audit log that this copy added."""
     accesses_damaged: int = 0
@@ -74,6 +84,7 @@ class CopyReport(msgspec.Struct, frozen=True):
     queued: int = 0
     """Messages in the source's queues that nobody has dealt with. They are not copied."""
     is_dry_run: bool = False
+    """True where nothing was written."""
 
     @property
     def is_complete(self) -> bool:
@@ -87,9 +98,11 @@ class CopyProgress(msgspec.Struct, frozen=True):
     """A step of a copy, for a person who waits."""
 
     key: SessionKey
+    """The session that is copied now."""
     number: int
     """Of the session, from 1 on."""
     total: int
+    """Number of sessions in all."""
     bytes: int = 0
     """Bytes of its log that are compared or copied so far."""
 

@@ -49,7 +49,9 @@ class Appended(NamedTuple):
     """The result of an append."""
 
     ids: tuple[str, ...]
+    """The ids of the new records."""
     head: str
+    """The newest record now."""
     sealed: Finding | None = None
     """The torn end of an earlier append that this one had to seal first."""
 
@@ -58,18 +60,27 @@ class SessionInfo(msgspec.Struct, frozen=True):
     """The small facts a listing shows."""
 
     key: SessionKey
+    """The session."""
     label: str
+    """Its name for people."""
     title: str
     """The first words a user said."""
     created: float
+    """In seconds since 1970."""
     last_active: float
+    """The time of its newest record."""
     records: int
+    """Number of records."""
     messages: int
+    """Number of messages."""
     bytes: int
+    """Size of the log."""
     head: str
+    """The newest record."""
     damaged: int
     """Damaged places seen while counting; `verify` looks closer."""
     parent_session: str | None = None
+    """The session that it came from."""
     reason: str | None = None
     """Why there is a parent session."""
     owner: str | None = None
@@ -80,17 +91,24 @@ class Trashed(msgspec.Struct, frozen=True):
     """A removed session that can still be restored."""
 
     name: str
+    """By which it is restored."""
     key: SessionKey
+    """The session."""
     removed: float
+    """In seconds since 1970."""
     bytes: int
+    """Size of the log."""
 
 
 class RepairedSession(msgspec.Struct, frozen=True):
     """The result of `repair`."""
 
     key: SessionKey
+    """The session."""
     records: int
+    """Number of records that are left."""
     findings: tuple[Finding, ...]
+    """The damage that was mended."""
     quarantine: str | None = None
     """The file with the bytes that were left out, where there are any. A store without files
     leaves them where they are, in the damaged session."""

@@ -47,9 +47,13 @@ class Symptoms(msgspec.Struct, frozen=True):
     """The visible facts of a failure: status, code, type, text."""
 
     status: int | None = None
+    """The HTTP status."""
     code: str = ""
+    """The provider's code of the error."""
     type: str = ""
+    """The provider's type of the error."""
     message: str = ""
+    """The provider's own words."""
     retry_after: float | None = None
     """Seconds the provider asks to wait."""
 
@@ -58,15 +62,23 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """A failure by its name."""
 
     kind: Kind
+    """The name of the failure."""
     action: Action
+    """The answer that helps."""
     limit: int | None = None
     """In tokens; for a payload in bytes or characters, as the provider counts it."""
     input: int | None = None
+    """Tokens of the input, as the provider counted them."""
     output: int | None = None
+    """Tokens of the reply that were asked for."""
     subclass: str = ""
+    """A finer name, where one is known."""
     status: int | None = None
+    """The HTTP status."""
     message: str = ""
+    """The provider's own words."""
     retry_after: float | None = None
+    """Seconds to wait, as the provider asked."""
     rule: str = ""
     """The rule that decided."""
 

@@ -162,6 +162,7 @@ class Deny(msgspec.Struct, frozen=True):
     """Returned by a listener to stop the operation that a `…Started` event announces."""
 
     reason: str = "denied"
+    """Told to the model or raised, so that it can be acted on."""
 
 
 class RunBlocking(msgspec.Struct, frozen=True):

@@ -38,40 +38,50 @@ class TurnStarted(msgspec.Struct, frozen=True):
     """The user's message is in the log."""
 
     record: str
+    """The record of the user's message."""
 
 
 class TurnFinished(msgspec.Struct, frozen=True):
     """The turn has its final reply, which is in the log."""
 
     reply: Reply
+    """The final reply."""
     steps: int
+    """Number of model calls that the turn took."""
 
 
 class TurnFailed(msgspec.Struct, frozen=True):
     """The turn ended without a reply. The log has everything up to this point."""
 
     reason: str
+    """The error, in words."""
 
 
 class TurnCancelled(msgspec.Struct, frozen=True):
     """The turn was cancelled; `interrupted` are the tool calls that were running."""
 
     interrupted: tuple[str, ...] = ()
+    """The ids of those calls."""
 
 
 class Interrupted(msgspec.Struct, frozen=True):
     """Tool calls of an earlier run that never got a result were answered as interrupted."""
 
     calls: tuple[str, ...]
+    """The ids of those calls."""
 
 
 class CallStarted(msgspec.Struct, frozen=True):
     """A request is about to be sent. Can be denied."""
 
     purpose: Purpose
+    """The reason for the call."""
     tokens: int
+    """Our count of the request."""
     budget: int
+    """Tokens that the messages of a request may take."""
     window: int
+    """The model's context window."""
     attempt: int = 1
     """1 for the first attempt; higher after a failure."""
 
@@ -80,6 +90,7 @@ class CallFinished(msgspec.Struct, frozen=True):
     """A model call returned a reply."""
 
     purpose: Purpose
+    """The reason for the call."""
     tokens: int
     """Our estimate of the input."""
     usage: Usage | None
@@ -87,16 +98,22 @@ class CallFinished(msgspec.Struct, frozen=True):
     cost: float | None
     """In dollars, by list price."""
     stop: str
+    """Why the reply ended, as `Reply.stop`."""
     seconds: float = 0.0
+    """Length of the call."""
 
 
 class CallFailed(msgspec.Struct, frozen=True):
     """A model call failed; `next` is the step that follows."""
 
     purpose: Purpose
+    """The reason for the call."""
     failure: Failure
+    """The error, classified."""
     next: Literal["wait", "lower-output", "shrink", "drop-media", "drop-thinking", "give-up"]
+    """The step that follows."""
     detail: str = ""
+    """More about that step, for people."""
     seconds: float = 0.0
     """Length of the wait, if `next` is `wait`."""
 
@@ -105,16 +122,22 @@ class ToolStarted(msgspec.Struct, frozen=True):
     """The call is in the log and about to run. Can be denied."""
 
     call: ToolCall
+    """The call, with its arguments."""
 
 
 class ToolFinished(msgspec.Struct, frozen=True):
     """The result is in the log."""
 
     call: ToolCall
+    """The call, with its arguments."""
     record: str
+    """The record of the result."""
     is_error: bool
+    """True where the tool failed."""
     chars: int
+    """Length of the result."""
     seconds: float
+    """Length of the run."""
 
 
 class OutputOffloaded(msgspec.Struct, frozen=True):
@@ -123,16 +146,22 @@ class OutputOffloaded(msgspec.Struct, frozen=True):
     tool: str
     """The tool that returned it; empty for content of a user message."""
     sha256: str
+    """The digest of the payload, by which it is found."""
     bytes: int
+    """Its size."""
     kind: str
+    """The shape of a text, `details`, or a media type."""
 
 
 class OffloadFailed(msgspec.Struct, frozen=True):
     """A payload could not be stored. Of a text, a bounded part is kept and the rest is lost."""
 
     tool: str
+    """The tool that returned it."""
     bytes: int
+    """Its size."""
     reason: str
+    """The error of the store."""
 
 
 class SecretFound(msgspec.Struct, frozen=True):
@@ -140,6 +169,7 @@ class SecretFound(msgspec.Struct, frozen=True):
     kind and session object; it has no part of the value beyond what all of the kind begin with."""
 
     record: str
+    """The record that holds it."""
     type: str
     """The type of the record."""
     kind: str
@@ -152,22 +182,29 @@ class CheckpointSaved(msgspec.Struct, frozen=True):
     """A checkpoint of the session's state is in the log."""
 
     record: str
+    """Its record."""
     trigger: str
+    """The reason for it."""
 
 
 class SessionReset(msgspec.Struct, frozen=True):
     """A fresh session continues another one, starting from its checkpoint."""
 
     old: str
+    """The session that ended."""
     new: str
+    """The session that goes on."""
     reason: str
+    """Why, as the caller gave it."""
 
 
 class MemoryRecalled(msgspec.Struct, frozen=True):
     """Memory had hits for the user's message; they are stored before it as data."""
 
     record: str
+    """The record of the hits."""
     chars: int
+    """Length of their text."""
 
 
 class PruneStarted(msgspec.Struct, frozen=True):
@@ -175,21 +212,32 @@ class PruneStarted(msgspec.Struct, frozen=True):
     request does not fit without it."""
 
     trimmed: int
+    """Results that keep their beginning and end."""
     cleared: int
+    """Results of which a note stays."""
     tokens_before: int
+    """Size of the view now."""
     tokens_after: int
+    """Size of the view without them."""
     reason: str
+    """The reason, for people."""
 
 
 class Pruned(msgspec.Struct, frozen=True):
     """Old tool results are shortened in the view from now on."""
 
     record: str
+    """Its record."""
     trimmed: int
+    """Results that keep their beginning and end."""
     cleared: int
+    """Results of which a note stays."""
     tokens_before: int
+    """Size of the view before."""
     tokens_after: int
+    """Size of the view after it."""
     reason: str
+    """The reason, for people."""
 
 
 class CompactionStarted(msgspec.Struct, frozen=True):
@@ -197,10 +245,15 @@ class CompactionStarted(msgspec.Struct, frozen=True):
     without it."""
 
     reason: Reason
+    """The reason for it."""
     detail: str
+    """More about the reason, for people."""
     tokens: int
+    """Size of the view now."""
     covers: tuple[str, str] | None
+    """The first and the last record that the summary will stand for."""
     messages: int
+    """Number of messages that it will stand for."""
     protected: int = 0
     """Protected steps that the cut is forced to take, too."""
 
@@ -209,19 +262,27 @@ class CompactionFinished(msgspec.Struct, frozen=True):
     """The result of a compaction. Only `applied` moved the boundary."""
 
     outcome: Literal["applied", "skipped", "preview"]
+    """`applied`, `skipped`, or `preview` where only the text was asked for."""
     reason: Reason
+    """The reason for it."""
     detail: str = ""
     """The reason why it was skipped, or why the summary was made without a model."""
     method: Literal["model", "extract"] | None = None
+    """By a model, or by extracting from the log."""
     record: str = ""
+    """Its record, where it was applied."""
     covers: tuple[str, str] | None = None
+    """The first and the last record that the summary stands for."""
     tokens_before: int = 0
+    """Size of the view before the cut."""
     tokens_after: int = 0
+    """Size of the view after it."""
     summary: str = ""
     """The text that replaces the messages that were cut."""
     calls: int = 0
     """Number of model calls it took."""
     cost: float | None = None
+    """Of its model calls, in dollars, by list price."""
     protected: int = 0
     """Protected steps that were cut, too: the view would not have fitted with them."""
 
@@ -234,32 +295,44 @@ class FlushStarted(msgspec.Struct, frozen=True):
     `flush` threshold. Can be denied."""
 
     covers: tuple[str, str] | None
+    """The first and the last record that notes are taken of."""
     trigger: FlushTrigger = "compaction"
+    """The occasion."""
 
 
 class FlushFinished(msgspec.Struct, frozen=True):
     """Notes were saved, or could not be."""
 
     outcome: Literal["saved", "nothing", "skipped", "failed"]
+    """`saved`; `nothing` was worth a note; `skipped` by a listener or a limit; `failed`."""
     notes: tuple[str, ...] = ()
+    """The notes that were saved."""
     record: str = ""
+    """Its record, where notes were saved."""
     detail: str = ""
+    """The reason where no note was saved."""
     trigger: FlushTrigger = "compaction"
+    """The occasion."""
 
 
 class WindowLearned(msgspec.Struct, frozen=True):
     """The provider's error message states the size of the context window."""
 
     tokens: int
+    """The size that is believed from here on."""
     before: int
+    """The size that was believed."""
     source: str
+    """The origin of the new size, for people."""
 
 
 class TroubleNoticed(msgspec.Struct, frozen=True):
     """A model call succeeded but looks wrong."""
 
     kind: Literal["over-window", "cut-silently", "zero-usage", "empty-reply", "window-stop"]
+    """The kind of trouble."""
     detail: str
+    """The numbers behind it, for people."""
 
 
 Event: TypeAlias = (

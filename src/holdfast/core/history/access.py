@@ -71,9 +71,13 @@ class Caller(msgspec.Struct, frozen=True):
     """Who asks, and what the application lets it see. Never taken from what a model says."""
 
     agent: str
+    """The agent that asks."""
     session: str | None
+    """The session it asks from."""
     owner: str = ""
+    """The person it asks for."""
     visibility: Visibility = "tree"
+    """The sessions that it may see."""
     agents: tuple[str, ...] = ()
     """Other agents whose sessions it may read with `all`; `*` is every agent."""
     owners: tuple[str, ...] = ()
@@ -117,15 +121,21 @@ class Access(msgspec.Struct, frozen=True):
     """One line of the audit log: who asked for what, and what came of it. Never what was read."""
 
     ts: float
+    """In seconds since 1970."""
     action: Action
+    """The operation that was asked for."""
     agent: str
     """The caller's; empty for the operator."""
     session: str | None
+    """The session that was asked for."""
     owner: str
+    """The owner of the caller."""
     target: str
     """The session that was asked for, as it was spelled."""
     is_allowed: bool
+    """True where the caller got it."""
     reason: str
+    """The rule that decided."""
     bytes: int = 0
     """Bytes handed out."""
 

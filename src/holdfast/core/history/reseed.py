@@ -52,8 +52,11 @@ class Reseed(msgspec.Struct, frozen=True):
     """The text, and the parts of the session that are missing from it."""
 
     text: str
+    """The text for the backend."""
     cap: int
+    """The most that it may take."""
     unit: Literal["characters", "tokens"]
+    """The unit of the cap."""
     messages: int
     """Messages in the text, shortened ones included. A step with its tool results counts as one."""
     omitted: int
@@ -61,6 +64,7 @@ class Reseed(msgspec.Struct, frozen=True):
     shortened: int
     """Messages in the text that are not whole; a shortened summary counts as one."""
     has_summary: bool
+    """True where it begins with a summary."""
     is_whole: bool
     """Nothing was left out or shortened to fit the cap."""
 

@@ -66,10 +66,15 @@ class Finding(msgspec.Struct, frozen=True):
     """One thing that is wrong with a log. `position` and `size` are in bytes for files."""
 
     kind: Kind
+    """The kind of damage."""
     position: int
+    """Its first byte; in stores without files, the place of the record."""
     size: int
+    """Its length."""
     detail: str
+    """More about it, for people."""
     preview: str = ""
+    """The first characters that are damaged."""
 
     @property
     def is_damage(self) -> bool:

@@ -33,7 +33,9 @@ class SessionKey(msgspec.Struct, frozen=True, order=True):
     """Which session: the agent it belongs to and its id. Always valid once made."""
 
     agent: str
+    """The agent that the session belongs to."""
     session: str
+    """The id of the session."""
 
     def __post_init__(self) -> None:
         check_name("agent", self.agent)

@@ -48,6 +48,7 @@ class _Open(
     extra: Annotated[Json, msgspec.Meta(min_length=1)] = msgspec.field(
         name="$extra", default_factory=dict
     )
+    """Fields that this version does not know; they are kept."""
 
 
 class _Record(_Open, frozen=True, tag_field="type", gc=False):
@@ -72,11 +73,17 @@ class Header(_Record, frozen=True, tag="session", kw_only=True):
     """The first line of a log. Its `id` is the session's."""
 
     format: str = ""
+    """`holdfast` for our own logs."""
     version: int = 0
+    """The version of the format."""
     agent: str = ""
+    """The agent that the session belongs to."""
     label: str = ""
+    """A name for people; `label` records change it."""
     parent_session: str | None = None
+    """The session that this one came from."""
     parent_record: str | None = None
+    """The newest record of the parent that this session starts from."""
     reason: str | None = None
     """Why there is a parent session: fork, reset, repair, spawn."""
     owner: str = ""
@@ -87,23 +94,31 @@ class User(_Record, frozen=True, tag="user", kw_only=True):
     """A user's message: text, or blocks of the provider's own shape."""
 
     content: Content
+    """Text, or blocks."""
     name: str | None = None
+    """Who said it, where several people write."""
 
 
 class Assistant(_Record, frozen=True, tag="assistant", kw_only=True):
     """A model's message. Tool calls and thinking, with its signature, are blocks of it."""
 
     content: Content
+    """Text, or blocks."""
     provider: str | None = None
+    """The provider that was called."""
     model: str | None = None
+    """The name by which the model was called."""
     usage: Json | None = None
+    """Tokens of the call, in the provider's own words."""
     stop_reason: str | None = None
+    """Why the reply ended, in the provider's own words."""
 
 
 class InjectedContext(_Record, frozen=True, tag="context", kw_only=True):
     """Text that a program puts before the next user message. The view fences and labels it."""
 
     text: str
+    """The text, as the program gave it."""
     source: str = ""
     """The program it is from."""
 
@@ -112,46 +127,70 @@ class OutputRef(_Open, frozen=True, kw_only=True):
     """The address of an offloaded payload."""
 
     sha256: str
+    """The digest of the payload, by which it is found."""
     bytes: int
+    """Its size."""
     kind: str = ""
     """The shape of a text, `details`, or a media type."""
     lines: int | None = None
+    """Lines of a text."""
     chars: int | None = None
+    """Characters of a text."""
 
 
 class ToolResult(_Record, frozen=True, tag="tool_result", kw_only=True):
     """The result of one tool call, matched to it by `tool_use_id`."""
 
     tool_use_id: str
+    """The id of the call."""
     content: Content = None
+    """The result that the model gets, or its preview."""
     name: str | None = None
+    """The name of the tool."""
     is_error: bool = False
+    """True where the tool failed."""
     details: Any = None
+    """A value for programs; no model sees it."""
     output_ref: OutputRef | None = None
+    """The address of the whole result, where it was moved out of the log."""
 
 
 class ToolUse(_Record, frozen=True, tag="tool_use", kw_only=True):
     """Read for compatibility with the seed format; Holdfast stores calls as assistant blocks."""
 
     tool_use_id: str
+    """The id of the call."""
     name: str = ""
+    """The name of the tool."""
     input: Any = None
+    """Its arguments."""
 
 
 class Compaction(_Record, frozen=True, tag="compaction", kw_only=True):
     """A boundary: the view starts with this summary, then the records from `first_kept` on."""
 
     summary: str
+    """The text that stands for the records before the cut."""
     first_kept: str | None = None
+    """The first record that stays in view; none means that none does."""
     covers: tuple[str, str] | None = None
+    """The first and the last record that the summary stands for."""
     window: int | None = None
+    """The window that it was made for; larger ones see the whole log again."""
     tokens_before: int | None = None
+    """Size of the view before the cut."""
     tokens_after: int | None = None
+    """Size of the view after it."""
     method: Literal["model", "extract"] | None = None
+    """By a model, or by extracting from the log."""
     model: str | None = None
+    """The model that wrote the summary."""
     usage: Json | None = None
+    """Tokens of its calls, in the provider's own words."""
     cost: float | None = None
+    """In dollars, by list price."""
     reason: str | None = None
+    """Why it was made: `asked`, `full`, `cold` or `overflow`."""
     carry: str | None = None
     """Text for the next cut to carry over, where this view had no room for all of it."""
     turn: list[Json] | None = None
@@ -163,8 +202,11 @@ class Compaction(_Record, frozen=True, tag="compaction", kw_only=True):
 
 class PruneDecision(_Open, frozen=True, kw_only=True):
     record: str
+    """The record of the result."""
     action: Literal["trim", "clear"]
+    """`trim` keeps its beginning and end, `clear` nothing but a note."""
     tool_use_id: str | None = None
+    """The call it answers, where a record holds several results."""
     keep: int | None = None
     """Characters that a trim leaves; none means the default."""
 
@@ -173,67 +215,87 @@ class Prune(_Record, frozen=True, tag="prune", kw_only=True):
     """Which tool results are shortened in the view, and for which window."""
 
     decisions: list[PruneDecision]
+    """One for each result."""
     window: int | None = None
+    """The window that it was made for."""
     reason: str | None = None
+    """Why it was made."""
 
 
 class Rewind(_Record, frozen=True, tag="rewind", kw_only=True):
     """The head moves to `to`; what came after it stays in the log as a branch."""
 
     to: str
+    """The record that is the head from here on."""
     reason: str | None = None
+    """Why, as the caller gave it."""
 
 
 class Undo(_Record, frozen=True, tag="undo", kw_only=True):
     """A compaction or a prune no longer counts; it stays in the log, and so does what it cut."""
 
     target: str
+    """The compaction or prune that no longer counts."""
     reason: str | None = None
+    """Why, as the caller gave it."""
 
 
 class Checkpoint(_Record, frozen=True, tag="checkpoint", kw_only=True):
     """The state of the work at this point, as captured from the log."""
 
     state: Json
+    """Requests, open tasks, failures, files and decisions so far."""
     trigger: str | None = None
+    """The reason for it, such as `asked` or `compaction`."""
 
 
 class Flush(_Record, frozen=True, tag="flush", kw_only=True):
     """Notes were saved: before a cut, at the policy's threshold, or when the session was left."""
 
     notes: list[str] = []
+    """The notes that were saved."""
     trigger: str | None = None
+    """The occasion: `compaction`, `threshold` or leaving the session."""
     usage: Json | None = None
+    """Tokens of the call that wrote them, in the provider's own words."""
 
 
 class Label(_Record, frozen=True, tag="label", kw_only=True):
     """Names a record, or the session where there is no target. An empty label takes it away."""
 
     label: str
+    """The name; empty takes it away."""
     target: str | None = None
+    """The record that it names; none means the session."""
 
 
 class ModelChange(_Record, frozen=True, tag="model", kw_only=True):
     """The model in use from here on."""
 
     model: str
+    """The name of the model."""
     provider: str | None = None
+    """Its provider."""
     window: int | None = None
+    """Its context window, where it was stated or learned."""
 
 
 class CallFailure(_Record, frozen=True, tag="failure", kw_only=True):
     """A call that brought no reply, and why."""
 
     cause: str
+    """The error, as the provider or the network gave it."""
     failure: str | None = None
     """The name of the failure, as `holdfast classify` gives it."""
     status: int | None = None
+    """The HTTP status, where there was one."""
 
 
 class Mode(_Record, frozen=True, tag="mode", kw_only=True):
     """The mode of a session: each turn in the same log, or each in a fresh session."""
 
     mode: Literal["continue", "fresh"]
+    """`continue` keeps one log, `fresh` starts a session for each turn."""
     continued_in: str | None = None
     """The session that goes on from here, for whoever opens this one by its name."""
 
@@ -242,6 +304,7 @@ class Unknown(_Record, frozen=True, tag="", kw_only=True):
     """A record of a type this version does not know: kept, carried and reported."""
 
     type: str = msgspec.field(name="$type", default="")
+    """The word in the field `type`."""
 
     @property
     def kind(self) -> str:

@@ -59,28 +59,41 @@ class LogEntry(msgspec.Struct, frozen=True):
     """A record and its state in the whole log."""
 
     record: Record
+    """The record."""
     standing: Standing
+    """Its state in the whole log."""
 
 
 class Live(msgspec.Struct, frozen=True):
     """The records that the next turn needs: from the newest boundary to the head."""
 
     records: tuple[Record, ...]
+    """The records of the view, oldest first."""
     boundary: Compaction | None
+    """The compaction that the view starts with."""
     head: str
+    """The newest record of the path."""
     findings: tuple[Finding, ...] = ()
+    """Damage that was met on the way."""
 
 
 class LogReport(msgspec.Struct, frozen=True):
     """Everything `verify` found out about one session."""
 
     key: SessionKey
+    """The session."""
     bytes: int
+    """Size of the log."""
     records: int
+    """Number of records."""
     counts: dict[str, int]
+    """Number of records by type."""
     branches: int
+    """Number of branches."""
     head: str
+    """The newest record of the path."""
     findings: tuple[Finding, ...]
+    """All damage that was found."""
 
     @property
     def is_sound(self) -> bool:

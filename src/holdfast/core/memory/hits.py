@@ -35,7 +35,9 @@ class NeighbourTurn(msgspec.Struct, frozen=True):
     """The turn right before or after a hit: a question and its answer belong together."""
 
     role: str
+    """Who said it."""
     citation: str
+    """The place, as `holdfast show` takes it."""
     text: str
     """The end of a turn before, the beginning of one after."""
 
@@ -44,18 +46,25 @@ class Hit(msgspec.Struct, frozen=True):
     """A passage that answers, and where it stands."""
 
     score: float
+    """Higher is better; comparable within one search."""
     citation: str
     """`2026-11-16.md#L12-L14` in the notes, or `agent/session#record`."""
     text: str
+    """The passage that was found."""
     role: str
     """Who said it: note, user, assistant."""
     session: str | None = None
     """`agent/session`; of a note, where it was taken."""
     record: str | None = None
+    """Its record, for a hit in a session."""
     path: str | None = None
+    """Its file, for a hit in notes."""
     lines: tuple[int, int] | None = None
+    """Its first and last line in that file."""
     ts: float | None = None
+    """When it was said, in seconds since 1970."""
     turn_before: NeighbourTurn | None = None
+    """The turn before it."""
     turn_after: NeighbourTurn | None = None
     """The turns right before and after, in a session; notes have neither."""
 

@@ -14,15 +14,21 @@ class Note(msgspec.Struct, frozen=True):
     """A note, and its place."""
 
     text: str
+    """The note."""
     path: str
+    """Its file."""
     line: int
+    """Its first line there."""
     last_line: int
+    """Its last line there."""
     heading: str = ""
+    """The heading it stands under."""
     ts: float | None = None
     """When code wrote it; None for a note that a person wrote."""
     session: str | None = None
     """`agent/session`"""
     records: tuple[str, ...] = ()
+    """The records it came from."""
     day: str = ""
     """The day it was written, in the user's time zone, as far as the file or the line says."""
 

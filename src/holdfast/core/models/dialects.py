@@ -57,9 +57,11 @@ class Target(msgspec.Struct, frozen=True):
     """Whom a request is for."""
 
     dialect: Dialect
+    """The API that it is written for."""
     provider: str = ""
     """As the log names it."""
     model: str = ""
+    """The name of the model."""
     thinking: bool = False
     """True if the model is to think before it answers."""
     thinking_tokens: int = 0

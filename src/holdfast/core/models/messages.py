@@ -31,6 +31,7 @@ class Text(_Value, frozen=True, tag="text"):
     """Plain text of a message."""
 
     text: str
+    """The text."""
 
 
 class Image(_Value, frozen=True, tag="image"):
@@ -45,26 +46,34 @@ class Thinking(_Value, frozen=True, tag="thinking"):
     """A model's reasoning. Only the model that made it may get it back, and only unchanged."""
 
     text: str = ""
+    """The thought, as far as the provider shows it."""
     signature: str = ""
+    """The provider's proof that it is unchanged."""
     redacted: str = ""
     """The encrypted content that the provider sent instead of text."""
     item: dict[str, Any] | None = None
     """A reasoning item of the Responses API as it came."""
     provider: str = ""
+    """The provider that made it."""
     model: str = ""
+    """The model that made it; no other is given it back."""
 
 
 class ToolCall(_Value, frozen=True, tag="tool_use"):
     """A model's call of a tool."""
 
     id: str
+    """By which its result is matched."""
     name: str
+    """The name of the tool."""
     arguments: dict[str, Any]
+    """Parsed; empty where the model sent none."""
     signature: str = ""
     """Gemini's thought signature of this call."""
     provider: str = ""
     """Who signed it, like `model`; empty where there is no signature."""
     model: str = ""
+    """The model that made it."""
 
 
 class Other(_Value, frozen=True, tag="other"):
@@ -82,9 +91,13 @@ class ToolAnswer(_Value, frozen=True, tag="tool_result"):
     """A tool's result as a block of the message that answers the calls."""
 
     call_id: str
+    """The id of the call."""
     content: tuple[Piece, ...]
+    """Texts and pictures."""
     is_error: bool = False
+    """True where the tool failed."""
     name: str = ""
+    """The name of the tool."""
 
 
 Block: TypeAlias = Text | Image | Thinking | ToolCall | ToolAnswer | Other
@@ -95,7 +108,9 @@ class Message(_Value, frozen=True):
     """One message of a request, in no provider's shape."""
 
     role: Role
+    """`user` or `assistant`."""
     blocks: tuple[Block, ...]
+    """Its parts, in order."""
     record: str = ""
     """The record it was made from; of several, the first. Empty for what Holdfast adds."""
 
@@ -104,7 +119,9 @@ class Tool(_Value, frozen=True):
     """A tool as it is offered to a model."""
 
     name: str
+    """The name by which the model calls it."""
     description: str = ""
+    """The text that tells the model when to use it."""
     parameters: dict[str, Any] = {}
     """A JSON schema."""
 
@@ -119,8 +136,11 @@ class Prompt(_Value, frozen=True):
     """
 
     messages: tuple[Message, ...]
+    """The conversation, oldest first."""
     system: str = ""
+    """The system prompt."""
     tools: tuple[Tool, ...] = ()
+    """The tools that the model may call."""
     output_tokens: int = 0
     """Tokens that the reply may take."""
     stable: tuple[int, ...] = ()

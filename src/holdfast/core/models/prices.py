@@ -20,19 +20,28 @@ class PriceTier(msgspec.Struct, frozen=True):
     """The prices of a call whose whole prompt has more tokens than `above`."""
 
     above: int
+    """Prompts larger than this many tokens have these prices."""
     input: float
+    """Dollars for a million tokens of input."""
     output: float
+    """The same for output."""
     cache_read: float
+    """The same for input that is read from the cache."""
     cache_write: float
+    """The same for input that is written to the cache."""
     cache_write_hour: float | None = None
+    """The same for an hour."""
 
 
 class Price(msgspec.Struct, frozen=True):
     """United States dollars for a million tokens."""
 
     input: float
+    """Dollars for a million tokens of input."""
     output: float
+    """The same for output."""
     cache_read: float
+    """The same for input that is read from the cache."""
     cache_write: float
     """To keep a prefix for minutes; the price of plain input where caching is automatic."""
     cache_write_hour: float | None = None
@@ -40,6 +49,7 @@ class Price(msgspec.Struct, frozen=True):
     as_of: str = ""
     """The date of the list that it is from."""
     source: str = "given"
+    """The origin of the figures."""
     tiers: tuple[PriceTier, ...] = ()
     """The prices of larger prompts, the smallest first. A tier holds for all tokens of the call."""
 

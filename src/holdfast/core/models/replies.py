@@ -19,6 +19,7 @@ class Delta(msgspec.Struct, frozen=True):
     """A piece of a reply while it is being written."""
 
     kind: Literal["text", "thinking", "call"]
+    """Text of the reply, of its thinking, or a call of a tool."""
     text: str
     """New text; for a call, the name of its tool, once."""
 
@@ -30,12 +31,15 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """Blocks as the log stores them: `text`, `thinking`, `tool_use` and what only its provider
     knows."""
     stop: Stop = "end"
+    """Why it ended, in the same words for every provider."""
     stop_reason: str = ""
     """In the provider's own words."""
     raw_usage: Json | None = None
     """The report of the provider, in its own words; `usage` means the same for every provider."""
     provider: str = ""
+    """The provider that was called."""
     model: str = ""
+    """The model that answered, as the provider names it."""
     raw: Any = None
     """The client's own return value."""
     extra: Json = {}

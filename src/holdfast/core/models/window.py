@@ -42,9 +42,11 @@ class Window(msgspec.Struct, frozen=True):
     """The model's window: one value for every gate and every display."""
 
     tokens: int
+    """Input and output together."""
     source: str = "given"
     """The origin of the number, in words."""
     confidence: Confidence = "stated"
+    """The kind of origin, and so how far to trust it."""
 
     def __post_init__(self) -> None:
         if self.tokens <= 0:

@@ -82,6 +82,7 @@ class Policy(msgspec.Struct, frozen=True):
     protected_steps: int = 3
     """The newest steps; they are neither pruned nor cut while there is another way."""
     comfort_tokens: int = 100_000
+    """A budget up to this many tokens is worked in as a whole."""
     comfort_share: float = 0.84
     """A larger budget than `comfort_tokens` is worked in only up to this share, if that is more:
     beyond it history costs more than it is used."""

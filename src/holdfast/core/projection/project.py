@@ -63,16 +63,23 @@ class Plan(msgspec.Struct, frozen=True, dict=True):
     """A request that fits, the reasons for its shape, and the records that keep it that way."""
 
     prompt: Prompt
+    """The request, in no provider's dialect."""
     tokens: Tokens
+    """Its size, by parts."""
     budget: Budget
+    """The room for messages, and how it was found."""
     window: Window
+    """The model's context window."""
     target: Target
+    """The model and API that it is for."""
     repairs: tuple[ViewRepair, ...]
+    """Flaws of the log that were mended for it."""
     decisions: tuple[Record, ...]
     """Records to append before the request is sent."""
     tokens_before: int
     """The size of the messages if nothing had been decided."""
     warnings: tuple[str, ...]
+    """Troubles that a person should know of."""
     protected_cut: int
     """The number of protected steps that a forced cut took, too."""
     _draft: ViewDraft

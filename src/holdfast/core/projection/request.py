@@ -28,14 +28,17 @@ class ProjectionRequest(msgspec.Struct, frozen=True):
     records: Sequence[Record]
     """The path to the head, oldest first."""
     window: Window
+    """The model's context window."""
     target: Target
     """The dialect, provider and model that the request is for."""
     system: str = ""
     """The system prompt."""
     tools: Sequence[Tool] = ()
+    """The tools that the model may call."""
     output_tokens: int | None = None
     """Tokens to reserve for the reply; None for a share of the window."""
     policy: Policy = Policy()
+    """The thresholds."""
     prompt_cache: PromptCache = PromptCache()
     """The state of the provider's prompt cache: a cold one is a good moment to cut."""
     floor: int = WINDOW_FLOOR_TOKENS
@@ -43,6 +46,7 @@ class ProjectionRequest(msgspec.Struct, frozen=True):
     at_most: int | None = None
     """Upper bound for the whole request in tokens, where a larger one was refused."""
     pressure: Pressure = "usual"
+    """Decide by the policy, leave the view alone, or cut it now."""
     prose: str = ""
     """A model's summary of the records that are cut; it stands before the carry-over."""
     recent_replies: Callable[[], Sequence[tuple[str, str]]] = tuple

@@ -53,7 +53,9 @@ class Secret(msgspec.Struct, frozen=True):
     """A value that is never stored or shown; `tools` are those that may have it, none means all."""
 
     value: str
+    """The secret itself."""
     tools: tuple[str, ...] = ()
+    """The tools that get the value; none means all."""
 
     def __repr__(self) -> str:
         return f"Secret({len(self.value)} characters, tools={self.tools!r})"

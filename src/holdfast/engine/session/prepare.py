@@ -26,7 +26,9 @@ class Prepared(msgspec.Struct, frozen=True):
     """A request that is ready to be sent."""
 
     request: Json
+    """The body for the provider."""
     plan: Plan
+    """The reasons for its shape."""
     call_ids: CallIds
     """Tool call ids as the log and as the provider know them."""
 

@@ -20,10 +20,15 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a session at one moment."""
 
     session: str
+    """The id of the session."""
     agent: str
+    """The agent that it belongs to."""
     label: str
+    """Its name for people."""
     model: str
+    """The model in use."""
     window: Window
+    """The model's context window."""
     tokens: int
     """The size of the next request, system prompt and tools included."""
     basis: str
@@ -31,25 +36,39 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     budget: int
     """The room for messages."""
     messages_tokens: int
+    """Of the next request: the messages."""
     compact_at: int
     """The size of the messages at which the next compaction comes."""
     messages: int
+    """Messages in the log, on the path to its head."""
     turns: int
+    """Turns so far."""
     calls: int
+    """Model calls so far."""
     tools: int
+    """Tool calls so far."""
     compactions: int
+    """Compactions so far."""
     prunes: int
+    """Prunes so far."""
     prompt_tokens: int
+    """Input of all calls."""
     output_tokens: int
+    """Output of all calls."""
     cache_share: float | None
+    """Of all input, the share that was read from the cache; None if unknown."""
     cost: float
+    """Of all calls, in dollars, by list price."""
     unpriced: int
+    """Calls of unknown cost."""
     turns_left: int | None
     """Turns of the average size in view until the next compaction."""
     head: str
+    """The newest record."""
     mode: str = "continue"
     """The continuation after a reply: `continue` in the same log, or `fresh`."""
     warnings: tuple[str, ...] = ()
+    """Troubles that a person should know of."""
 
     @property
     def fill(self) -> float:

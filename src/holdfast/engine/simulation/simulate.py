@@ -72,14 +72,19 @@ class Run(msgspec.Struct, frozen=True):
     """One policy's way through one transcript, or through several added up."""
 
     policy: str
+    """The name of the policy."""
     window: int
+    """The window that was replayed."""
     requests: int = 0
+    """Number of calls."""
     tokens_sent: int = 0
+    """Of all requests."""
     tokens_read: int = 0
     """From the cache."""
     tokens_written: int = 0
     """Into the cache."""
     tokens_plain: int = 0
+    """Neither read from the cache nor written to it."""
     cost: float = 0.0
     """Of the input, and of model calls that the policy made for itself; in the price's currency."""
     model_cost: float = 0.0
@@ -87,16 +92,21 @@ class Run(msgspec.Struct, frozen=True):
     breaks: int = 0
     """Number of changes to a prefix that was still warm."""
     cuts: int = 0
+    """Compactions that the policy made."""
     prunes: int = 0
+    """Times that it shortened results."""
     overflows: int = 0
     """Requests too large for the window, and refusals to send one."""
     invalid: int = 0
     """Requests that the provider would refuse for their shape."""
     recall: FactRecall = FactRecall()
+    """Facts that calls used, and how many were in view."""
     said_chars: float = 0.0
     """Characters that the user had said, summed over the requests."""
     said_chars_seen: float = 0.0
+    """Those of them that were in view."""
     said: int = 0
+    """The user's messages, summed over the requests."""
     said_seen: int = 0
     """The user's messages that were there whole."""
 

@@ -55,8 +55,11 @@ class Skipped(msgspec.Struct, frozen=True):
     """Something in the source that did not become a record, why, and how often."""
 
     what: str
+    """The part of the source that was not carried."""
     why: str
+    """The reason."""
     count: int
+    """The number of them."""
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -65,10 +68,13 @@ class Imported(msgspec.Struct, frozen=True):
     name: str
     """A session id to propose; always valid."""
     format: str
+    """The name of the format."""
     label: str
     """The session's title, where the source has one."""
     records: list[Record]
+    """The conversation."""
     skipped: list[Skipped] = []
+    """The parts that were not carried."""
     system: str = ""
     """The system prompt: no record, but part of every request that was made."""
     tools: list[Json] = []
@@ -81,9 +87,13 @@ class Importer(msgspec.Struct, frozen=True):
     """One format: how to recognise it and how to read it."""
 
     name: str
+    """The name of the format."""
     help: str
+    """One line about it."""
     detect: Callable[[Source], bool]
+    """True for a source of this format."""
     read: Callable[[Source], list[Imported]]
+    """The conversations of a source."""
 
 
 class Source:

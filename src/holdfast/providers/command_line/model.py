@@ -61,6 +61,7 @@ class CommandLineModel:
     """An agent's command line: `claude`, `codex`, or any command that reads a prompt."""
 
     runs_own_tools: Final = True
+    """It gets no tools of ours."""
 
     def __init__(
         self,
@@ -253,6 +254,7 @@ class AsyncCommandLineModel:
     """The same for asynchronous callers. A cancelled call ends its process before it returns."""
 
     runs_own_tools: Final = True
+    """It gets no tools of ours."""
 
     def __init__(self, model: CommandLineModel) -> None:
         self._model = model

@@ -43,6 +43,7 @@ class FileSideStores(SideStores):
     """Everything that a folder keeps beside its logs. Imported on use: an append needs none."""
 
     root: str
+    """The folder of all sessions."""
     _clock: Clock
     _folders: Folders
     _blobs: BlobStore | None
