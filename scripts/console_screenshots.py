@@ -34,6 +34,7 @@ PAGES = {
     "time": f"{SESSION}/context/time",
     "changes": "",
     "compaction": f"{SESSION}/compaction",
+    "inspect": f"{SESSION}/inspect",
 }
 """The one of changes is where the last cut was."""
 LOOKS: dict[str, dict[str, Any]] = {

@@ -48,6 +48,8 @@ PAGES = (
     f"{SESSION}/context/changes",
     f"{SESSION}/compaction",
     f"{SESSION}/branches",
+    f"{SESSION}/inspect",
+    f"{SESSION}/evaluate?policy=last&window=32000",
 )
 WAIT = 90_000
 """Milliseconds, on a machine that is busy."""

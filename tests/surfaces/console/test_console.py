@@ -16,10 +16,12 @@ from urllib.parse import urlencode
 
 import pytest
 from tests.shared_data import need_data
+from tests.support.cli import run_in_process
 from tests.support.runs import is_whole
 from tests.surfaces.console.stores import HOSTILE, USAGE, fill, fill_long
 from tests.surfaces.http.servers import BASE, serving, token_for
 
+from holdfast.core.adoption.growth import ORIGIN
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import (
     Assistant,
@@ -39,6 +41,7 @@ from holdfast.stores.opening import open_store
 from holdfast.surfaces.cli.serve.serve import build_server
 from holdfast.surfaces.console.console import console_pages
 from holdfast.surfaces.console.plans import last_call
+from holdfast.surfaces.console.session_pages import reports
 from holdfast.surfaces.console.session_pages.context import categories
 from holdfast.surfaces.http.context import prepare_next
 from holdfast.surfaces.request_preview import RequestTerms
@@ -164,6 +167,7 @@ def test_hostile_words_stay_words(store: SessionStore) -> None:
                 f"/s/main/{key.session}/compaction?record=prune0",
                 f"/s/main/{key.session}/tail?after=model0",
                 f"/s/main/{key.session}/context/what-if?window=20000&model=%3Cb%3E&idle=900",
+                f"/s/main/{key.session}/evaluate?policy=last&window=32000",
                 *(
                     f"/s/main/{key.session}/records/{record}0"
                     for record in ("user", "cut", "flush")
@@ -280,6 +284,7 @@ def test_no_page_shows_a_secret(store: SessionStore) -> None:
                 f"{base}/compaction?record=prune0",
                 f"{base}/tail?after=model0",
                 f"{base}/context/what-if?window=20000",
+                f"{base}/evaluate?policy=last&window=32000",
                 *(f"{base}/records/{name}" for name in names),
             ]:
                 answer = await client.get(address)
@@ -316,6 +321,73 @@ def test_numbers_equal_the_command(tmp_path: Path) -> None:
                 await compare_with_plan(client, files, key)
                 text = (await client.get(f"/s/main/{key.session}/context")).text
                 assert str(printed["tokens"]["total"]) in _numbers(text)
+
+        run(scenario)
+
+
+@pytest.mark.files_only("the commands read a folder")
+def test_reports_equal_the_commands(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`holdfast inspect --json` and `holdfast evaluate --json` print the numbers of the pages; a
+    session that is too long for a page gets the command instead."""
+    root = tmp_path / "store"
+    with open_store(str(root)) as files:
+        key = SessionKey("main", "long")
+        files.create(key)
+        place = "src/heron/water_level_4711.py"
+        rule = User(id="rule", content=f"Never change {place}: its checksum is 8841-2213-9907.")
+        files.append(key, [rule, Assistant(id="ok", content="Noted.")], expect=ANY_HEAD)
+        for number in range(60):
+            turn: list[Record] = [
+                User(content=f"question {number}"),
+                Assistant(content=f"answer {number}"),
+            ]
+            files.append(key, turn, expect=ANY_HEAD)
+        late = Assistant(content=f"I keep {place} as it is: 8841-2213-9907.")
+        files.append(key, [User(content="what else?"), late], expect=ANY_HEAD)
+        origin = {"file": "old.jsonl", "format": "claude_code"}
+        adopted = User(id="adopted", content="hello", extra={ORIGIN: origin})
+        files.append(key, [adopted], expect=ANY_HEAD)
+        terms = ["--policy", "last", "--window", "64000"]
+        inspected, evaluated = (
+            json.loads(run_in_process([*each, "--root", str(root), "--json"], capfd).out)
+            for each in (["inspect", str(key)], ["evaluate", str(key), *terms])
+        )
+        base = f"/s/{key.agent}/{key.session}"
+
+        async def scenario() -> None:
+            async with serving(files) as client:
+                text = (await client.get(f"{base}/inspect")).text
+                for name, wanted in (
+                    ("all-tokens", inspected["tokens"]),
+                    ("doubled", inspected["doubled_tokens"]),
+                ):
+                    found = re.search(rf'id="{name}">([^<]*)<', text)
+                    assert found is not None
+                    assert _numbers(found[1]) == {str(wanted)}
+                for item in (*inspected["kinds"], *inspected["biggest"]):
+                    assert not item["tokens"] or str(item["tokens"]) in _numbers(text), item
+                assert "old.jsonl" in text
+                assert "nothing was added here" in text
+                text = (await client.get(f"{base}/evaluate?policy=last&window=64000")).text
+                assert "needed" in evaluated, evaluated
+                for kind, wanted in evaluated["needed"].items():
+                    cells = re.search(rf'<tr id="need-{kind}">(.*?)</tr>', text)
+                    assert cells is not None
+                    shown = _numbers(cells[1])
+                    assert shown == {str(wanted), str(evaluated["lost"][kind])}, kind
+                losses = sum(evaluated["lost"].values())
+                assert losses
+                assert f'id="losses">{losses}<' in text
+                assert "Losses" not in (await client.get(f"{base}/evaluate")).text
+                small = (await client.get(f"{base}/evaluate?policy=last&window=1000")).text
+                assert "18,000" in small, "it says why a window is too small"
+                monkeypatch.setattr(reports, "_RECORDS_MAX", 100)
+                for path in ("inspect", "evaluate?policy=last"):
+                    text = (await client.get(f"{base}/{path}")).text
+                    assert f"holdfast {path.partition('?')[0]} {key}" in text
+                    assert "takes longer" in text
 
         run(scenario)
 

@@ -26,7 +26,12 @@ from holdfast.core.projection.view import ProjectionCache
 from holdfast.core.turn.compact import records_covered_by
 from holdfast.core.turn.run import cut_in
 from holdfast.engine.simulation.policies import (
+    ClearResults,
+    Compact,
+    DoNothing,
+    KeepTurns,
     PolicyRequest,
+    TrimTokens,
     filler,
     injected_text,
     request_of_plan,
@@ -36,7 +41,7 @@ from holdfast.errors import CannotFit
 if TYPE_CHECKING:
     from holdfast.core.checkpoint.state import State
     from holdfast.core.projection.project import Plan
-    from holdfast.engine.simulation.policies import Course, Terms
+    from holdfast.engine.simulation.policies import Course, Plays, Terms
     from holdfast.engine.simulation.transcripts import ReplayCall, Transcript
 
 Summarise: TypeAlias = Callable[[Sequence[Record], str], str]
@@ -178,3 +183,15 @@ class _RecordedCourse:
             prunes=len(decisions) - cuts,
             decisions=decisions,
         )
+
+
+NAMED_POLICIES: Final[dict[str, Callable[[], Plays]]] = {
+    "holdfast": SessionReplay,
+    "recorded": RecordedCuts,
+    "nothing": DoNothing,
+    "last": KeepTurns,
+    "trim": TrimTokens,
+    "clear": ClearResults,
+    "compact": Compact,
+}
+"""The policies that a session can be replayed under by name."""

@@ -27,6 +27,8 @@ _TABS: Final = (
     ("/context/request", "Request"),
     ("/compaction", "Compaction"),
     ("/branches", "Branches"),
+    ("/inspect", "Inspect"),
+    ("/evaluate", "Evaluate"),
 )
 _KEYS: Final = (
     ("?", "these keys"),

@@ -16,15 +16,8 @@ from holdfast.engine.simulation.evaluate import (
     EvaluationTerms,
     evaluate,
 )
-from holdfast.engine.simulation.policies import (
-    ClearResults,
-    Compact,
-    DoNothing,
-    KeepTurns,
-    TrimTokens,
-)
 from holdfast.engine.simulation.policy_files import read_policy
-from holdfast.engine.simulation.sessions import RecordedCuts, SessionReplay
+from holdfast.engine.simulation.sessions import NAMED_POLICIES, SessionReplay
 from holdfast.errors import BadSetting, UsageError
 from holdfast.surfaces.answers import Cell, Row
 from holdfast.surfaces.cli.app import App, Verb
@@ -34,7 +27,6 @@ from holdfast.surfaces.formatting import count
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
     from holdfast.core.evaluation.baseline import Comparison
     from holdfast.core.evaluation.losses import Loss
@@ -43,15 +35,6 @@ if TYPE_CHECKING:
 
 EXIT_WORSE: Final = 1
 """The status where something got worse than the baseline, or there are too many losses."""
-_NAMED: dict[str, Callable[[], Plays]] = {
-    "holdfast": SessionReplay,
-    "recorded": RecordedCuts,
-    "nothing": DoNothing,
-    "last": KeepTurns,
-    "trim": TrimTokens,
-    "clear": ClearResults,
-    "compact": Compact,
-}
 _SHOWN: Final = 20
 """Losses in the terminal; the page and `--json` have all of them."""
 _EXAMPLE = """examples:
@@ -68,7 +51,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         "--policy",
         metavar="FILE",
         default="holdfast",
-        help="a TOML or JSON file with thresholds, or a name: " + ", ".join(_NAMED),
+        help="a TOML or JSON file with thresholds, or a name: " + ", ".join(NAMED_POLICIES),
     )
     add_reserved(parser)
     parser.add_argument("--baseline", metavar="FILE", help="fail where it is worse than this")
@@ -128,12 +111,12 @@ def _run(
 
 def _policy(name: str) -> Plays:
     """Return the policy of a file, or one by its name."""
-    if name in _NAMED and not Path(name).exists():
-        return _NAMED[name]()
+    if name in NAMED_POLICIES and not Path(name).exists():
+        return NAMED_POLICIES[name]()
     if not Path(name).exists():
         raise UsageError(
             f"there is no policy `{name}`",
-            hint=f"pass a TOML or JSON file, or a name: {', '.join(_NAMED)}",
+            hint=f"pass a TOML or JSON file, or a name: {', '.join(NAMED_POLICIES)}",
         )
     try:
         return SessionReplay(read_policy(name), name=Path(name).name)
