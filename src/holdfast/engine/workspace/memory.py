@@ -128,12 +128,15 @@ class WorkspaceMemory:
         """
 
         def give() -> GivenReply:
-            data, is_editable = self._data(path), self.source(path) is not None
+            data = self._data(path)
+            source = data.decode(errors="replace")
             # The whole file is masked: a page would show a part of a secret that a line breaks.
-            text = self._base.redactor.text(data.decode(errors="replace"))
+            text = self._base.redactor.text(source)
+            is_editable = text == source and source.encode() == data
             rows = text.removesuffix("\n").split("\n") if text else []
             start = min(first_line - 1, len(rows))
-            shown = rows[start : start + lines]
+            # A line takes a byte or more: no answer has room for more of them.
+            shown = rows[start : start + min(lines, self._base.cap)]
             known: Json = {"path": path, "firstLine": start + 1, "lines": len(rows)}
             known |= {"version": version_of(data) if is_editable else "", "notice": NOTICE}
 
