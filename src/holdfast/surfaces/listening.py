@@ -43,6 +43,7 @@ class BoundedProtocol(H11Protocol):
         super().__init__(*args, **kwargs)
         self.conn = _Connection(h11.SERVER, self._head_bytes)
         self._head_timer: asyncio.TimerHandle | None = None
+        self._has_begun = False
         self._connections_max, self.limit_concurrency = self.limit_concurrency, None
         self._inner, self.app = self.app, self._run
 
@@ -57,6 +58,7 @@ class BoundedProtocol(H11Protocol):
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
+        self._has_begun = True
         super().data_received(data)
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self._await_head()
@@ -84,7 +86,9 @@ class BoundedProtocol(H11Protocol):
 
     def _give_up(self) -> None:
         self._head_timer = None
-        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+        if not self._has_begun:
+            self.transport.close()  # a browser opens connections before it needs them
+        elif self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             detail = f"the address and the headers did not arrive within {self.head_seconds:g} s"
             self._refuse(Problem(408, detail, hint="nothing was stored; send it again"))
 
