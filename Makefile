@@ -101,7 +101,7 @@ clients: $(VENV)/.stamp ## Run the real agents (needs Node.js, installs about 3 
 .venv-peers/.stamp: requirements-peers.txt pyproject.toml | $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-peers
 	@$(UV) pip install --quiet --python .venv-peers/bin/python --no-binary claude-agent-sdk \
-	  -e '.[anthropic,cli,openai,postgres]' -r $<
+	  -e '.[anthropic,cli,openai,postgres,proxy]' -r $<
 	@touch $@
 
 peers: .venv-peers/.stamp ## Run the adapters in their frameworks, and the frameworks' own tests over them

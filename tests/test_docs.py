@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from scripts import readme_picture
+from scripts import proxy_session, readme_picture
 from tests.support import peers
 from tests.support.cli import run_in_process
 from tests.support.processes import COMMAND_ENVIRONMENT
@@ -148,6 +148,20 @@ def test_every_page_is_reached_from_the_readme() -> None:
         found = {(page.parent / target).resolve() for target in targets}
         ahead += [path for path in found if path not in reached and path in PAGES]
     assert set(PAGES) - reached == set()
+
+
+def test_the_recorded_session_shows_both_commands() -> None:
+    """`python scripts/proxy_session.py` records it with the real agent. Its lines are those of a
+    terminal, and none of them tells where it was recorded."""
+    picture = proxy_session.PICTURE.read_text("utf-8")
+    assert "$ holdfast wrap claude -p" in picture
+    assert "$ holdfast context proxy-" in picture
+    assert "records summarised" in picture
+    assert "/tmp/" not in picture
+    assert "\x1b" not in picture
+    drawn = proxy_session.draw([("a <b>", "\x1b[1;31mred\x1b[0m & plain")])
+    assert "$ a &lt;b&gt;" in drawn
+    assert '<tspan class="bold">red</tspan> &amp; plain' in drawn
 
 
 def test_the_picture_of_the_readme_shows_what_was_measured() -> None:

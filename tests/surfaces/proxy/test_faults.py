@@ -43,6 +43,15 @@ SECONDS = 60.0
 """For what must happen, on the slowest machine."""
 
 
+def marks_in(text: str) -> set[str]:
+    return set(_MARKS.findall(text))
+
+
+def mark_of(body: bytes) -> str:
+    """The mark of the newest message of a request."""
+    return str(_MARKS.findall(body.decode())[-1])
+
+
 class StreamFault(NamedTuple):
     """A fault, and the number of events (or of bytes, for packets) that come before it."""
 
@@ -74,7 +83,7 @@ class MarkedUpstream(RawUpstream):
                 return
             self.requests.append(request)
             path = request.line.split()[1].decode()
-            mark = _MARKS.findall(request.body.decode())[-1].encode()
+            mark = mark_of(request.body).encode()
             events = [event.replace(MARK.encode(), mark) for event in self._streams[path.encode()]]
             fault = self.fault if mark == self.faulty else None
             try:
@@ -252,7 +261,7 @@ def check(bench: Bench, streams: dict[bytes, list[bytes]], fault: StreamFault) -
     assert isinstance(stored, Assistant)
     assert "cause" not in stored.extra
     for mark in marks:
-        found = set(_MARKS.findall(b"".join(map(encode, bench.records(mark))).decode()))
+        found = marks_in(b"".join(map(encode, bench.records(mark))).decode())
         assert found <= {mark}, f"{mark} holds words of {found}"
     # The same request again is a retry, and is answered whole.
     upstream.fault = None
