@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 from itertools import pairwise
@@ -307,3 +308,50 @@ def test_tools_and_thinking_pass(loopback: Loopback) -> None:
     assert isinstance(stored, Assistant)
     assert isinstance(stored.content, list)
     assert [block["type"] for block in stored.content] == kinds
+
+
+# What clients really send
+
+
+def _answer(
+    proxy: RunningProxy, body: bytes, *headers: str, path: str = "/v1/messages"
+) -> tuple[int, bytes]:
+    got = exchange(proxy.port, post(path, body, *headers, port=proxy.port))
+    head, _, data = got.partition(b"\r\n\r\n")
+    return int(head.split()[1]), data
+
+
+def test_odd_bodies_are_judged_by_the_provider(loopback: Loopback, proxy: RunningProxy) -> None:
+    """Half a character as JavaScript writes it, a mark of the byte order, a number of thirty
+    digits: none of them is a reason for the proxy to refuse or to fail."""
+    plain = {"model": "claude-opus-4-8", "messages": [{"role": "user", "content": "Hi"}]}
+    half = json.dumps({**plain, "max_tokens": 9}).replace("Hi", "a\\ud83d b").encode()
+    status, data = _answer(proxy, half)
+    assert status == 400
+    assert b"no low surrogate" in data
+    assert b"Holdfast" not in data
+    marked = b"\xef\xbb\xbf" + json.dumps({**plain, "max_tokens": 9}).encode()
+    assert _answer(proxy, marked)[0] == 200
+    endless = json.dumps({**plain, "max_tokens": 10**30}).encode()
+    assert b"Holdfast" not in _answer(proxy, endless)[1]
+    whole = f"http://127.0.0.1:{proxy.port}/v1/messages"
+    assert _answer(proxy, json.dumps({**plain, "max_tokens": 9}).encode(), path=whole)[0] == 200
+
+
+def test_a_compressed_request_is_refused_with_the_reason(proxy: RunningProxy) -> None:
+    status, data = _answer(proxy, gzip.compress(b"{}"), "Content-Encoding: gzip")
+    assert status == 415
+    assert b"switch the compression of requests off" in data
+
+
+def test_an_error_of_our_own_is_told_in_the_clients_dialect(
+    proxy: RunningProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("no reason")
+
+    monkeypatch.setattr(proxy.keeper, "begin", fail)
+    status, data = _answer(proxy, b'{"messages": []}')
+    assert status == 500
+    assert json.loads(data)["error"]["message"].startswith("Holdfast proxy: an error")
+    assert b"no reason" not in data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -68,8 +69,8 @@ def call_atom(name: object, given: object, index: int, place: int | None = None)
 def _encode(value: object) -> bytes:
     try:
         return _encoder.encode(value)
-    except UnicodeEncodeError:
-        return _encoder.encode(scrub_deep(value))
+    except (UnicodeEncodeError, OverflowError):  # half a character, a number of many digits
+        return json.dumps(scrub_deep(value), sort_keys=True).encode()
 
 
 def _hash(first: bytes, second: bytes) -> bytes:

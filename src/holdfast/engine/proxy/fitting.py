@@ -49,6 +49,8 @@ _OPTIONS: Final = RunOptions(recovery_calls=3)
 """With the first one, at most four requests for one of the client's."""
 _COUNTED_SHARE: Final = 0.95
 """Of a limit: our count and the provider's differ by a few per cent."""
+_REPLY_MAX: Final = 100_000_000
+"""Tokens that a reply is weighed with at most: some clients ask for the largest number there is."""
 _SIZE_STEPS: Final = frozenset(("shrink", "lower-output", "drop-media"))
 
 
@@ -216,6 +218,7 @@ class Fitting:
             self._projection(), window=_ENDLESS, pressure="hold", at_most=None
         )
         asked = self._request.output_tokens or output_reserve(self.window.tokens)
+        asked = min(asked, _REPLY_MAX)
         return project(
             msgspec.structs.replace(request, output_tokens=asked, target=self._target),
             cache_for(self._target),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +12,7 @@ from holdfast.core.models.catalog import DialectName  # noqa: TC001  (a struct's
 from holdfast.core.proxy.atoms import leading_terms
 from holdfast.core.proxy.error_body import ProxyProblem
 from holdfast.core.proxy.known_prefix import KnownPrefix  # noqa: TC001  (a struct's field)
+from holdfast.core.text.cut import scrub_deep
 from holdfast.core.text.nesting import is_too_deep
 
 if TYPE_CHECKING:
@@ -94,7 +96,8 @@ class RequestBody(msgspec.Struct, frozen=True, dict=True, kw_only=True):
             return found
         if found is None and self.dialect == "openai-responses":
             return []
-        other = next((name for name in _ITEMS.values() if name in body), "")
+        others = (name for name in _ITEMS.values() if name in body and name != self.items_field)
+        other = next(others, "")
         raise ProxyProblem(
             400,
             f"the body has no list `{self.items_field}`, and this address takes requests of the "
@@ -109,10 +112,26 @@ class RequestBody(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return self.short[1]
 
 
+def _parse(data: bytes) -> Any:
+    """The JSON of some bytes. JavaScript writes halves of characters, which providers judge: they
+    are read here as the mark for what is no character."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        try:
+            return scrub_deep(json.loads(data, parse_constant=_refuse_constant))
+        except ValueError:
+            raise error from None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"`{name}` is no JSON")
+
+
 def _decode(data: bytes) -> Json:
     try:
-        body = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        body = _parse(data)
+    except (ValueError, RecursionError) as error:
         raise ProxyProblem(
             400, f"the body is no JSON: {error}", "send a JSON object", code="bad_json"
         ) from error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,7 +20,7 @@ from holdfast.surfaces.proxy.turns import TurnRunner
 from holdfast.surfaces.proxy.upstream import UpstreamClient, leads_back
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, MutableMapping
 
     from holdfast.core.models.catalog import DialectName
     from holdfast.core.proxy.endpoints import Endpoint
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger(__name__)
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 """More than any provider takes: the largest limit of those we know is 50 MB."""
+_REPORT: Final = "`--mode observe` changes nothing; please report it"
 
 
 class ProxySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,9 +83,16 @@ class ProxyApp:
             for name, value in scope["headers"]
         }
         dialect: DialectName = "anthropic" if "anthropic-version" in headers else "openai-chat"
+        has_begun = False
+
+        async def send_noting(message: MutableMapping[str, Any]) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
         try:
             self._guard.check(scope)
-            path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
+            path = _path_of(scope)
             if path == "/" and scope["method"] in ("HEAD", "GET"):
                 await _send_json(send, 200, {"holdfast": "proxy"})
                 return
@@ -92,12 +101,18 @@ class ProxyApp:
                 return
             endpoint = _endpoint_of(path, headers, self.upstreams)
             dialect = endpoint.dialect
-            await self._pass(endpoint, headers, scope, receive, send)
+            await self._pass(endpoint, headers, scope, receive, send_noting)
         except Problem as problem:
             refused = ProxyProblem(problem.status, problem.detail, problem.hint or "")
             await send_problem(send, refused, dialect)
         except ProxyProblem as refused:
             await send_problem(send, refused, dialect)
+        except Exception:
+            if has_begun:
+                raise  # the connection is closed, and no whole answer made up
+            _log.exception("a request failed")
+            failed = ProxyProblem(500, "an error of the proxy's own; its log says more", _REPORT)
+            await send_problem(send, failed, dialect)
 
     async def _pass(
         self,
@@ -125,6 +140,14 @@ class ProxyApp:
         assert self._client is not None
         address = upstream.address(endpoint.path, scope["query_string"].decode("latin-1"))
         if endpoint.is_turn and scope["method"] == "POST":
+            encoding = headers.get("content-encoding", "identity").strip().casefold()
+            if encoding not in ("", "identity"):
+                raise ProxyProblem(
+                    415,
+                    f"requests in the encoding `{encoding[:40]}` cannot be read, and not be logged",
+                    "switch the compression of requests off in the client",
+                    code="compressed_request",
+                )
             body = await self._guard.read(scope, receive)
             if body is not None:
                 runner = TurnRunner(self._client, self._keeper, upstream, endpoint, address)
@@ -147,6 +170,12 @@ class ProxyApp:
             await pass_on(reply, None if has_body else receive, send)
         finally:
             await reply.close()
+
+
+def _path_of(scope: Scope) -> str:
+    """The path of a request, which may come with a whole address."""
+    path = str(scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0])
+    return urlsplit(path).path if path.startswith(("http://", "https://")) else path
 
 
 def _endpoint_of(
