@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import statistics
 import time
 from dataclasses import dataclass, field
@@ -89,12 +90,14 @@ async def _ask_at_once(proxy: ProxyUnderTest, bodies: list[bytes], times: Times)
 def take_turns(
     proxies: list[ProxyUnderTest], size: int, rounds: int, at_once: int = 1
 ) -> dict[str, Times]:
-    """Ask all of them in turns, so that a busy neighbour meets each. A conversation goes on from
-    round to round, as a client's does; the first round, in which all of it is new, does not count.
+    """Ask all of them in turns, so that a busy neighbour meets each, and each time in another
+    order: some work on after they have answered. A conversation goes on from round to round, as a
+    client's does; the first round, in which all of it is new, does not count.
     """
     found = {proxy.name: Times() for proxy in proxies}
+    luck = random.Random(rounds)
     for number in range(rounds + 1):
-        for proxy in proxies:
+        for proxy in luck.sample(proxies, len(proxies)):
             names = (f"{proxy.name} {size} {place}" for place in range(at_once))
             bodies = [body_of(size, name, number) for name in names]
             times = found[proxy.name] if number else Times()
