@@ -21,7 +21,7 @@ NODE := .tools/node/.stamp
 # the package and the SDKs again, which was a third of the test run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help node clients peers pyright package api demo demo-postgres recording quick sample test check format nightly bench coverage mutants promises site screenshots site-check lock clean
+.PHONY: help node clients peers peers-lowest pyright package api demo demo-postgres recording quick sample test check format nightly bench coverage mutants promises site screenshots site-check lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -109,6 +109,17 @@ peers: .venv-peers/.stamp ## Run the adapters in their frameworks, and the frame
 	  --ignore tests/integrations/test_real_agents.py -k 'integrations or adapters' \
 	  -m 'nightly or not nightly' -n 2 -rs -p no:asyncio --timeout 900
 
+.venv-peers-lowest/.stamp: requirements-peers-lowest.txt pyproject.toml | $(UV)
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-peers-lowest
+	@$(UV) pip install --quiet --python .venv-peers-lowest/bin/python --no-binary claude-agent-sdk \
+	  -e '.[anthropic,cli,openai,postgres]' -r $<
+	@touch $@
+
+peers-lowest: .venv-peers-lowest/.stamp ## The same with the oldest releases that the adapters are tested with
+	@.venv-peers-lowest/bin/python -m pytest tests/integrations \
+	  --ignore tests/integrations/test_real_agents.py -n 2 -rs -p no:asyncio --timeout 900 \
+	  -W 'ignore:SelectableGroups dict interface:DeprecationWarning'  # of an older opentelemetry
+
 recording: $(VENV)/.stamp ## Record the session of the demo anew
 	@$(BIN)/python -m holdfast.testing.recorder --out src/holdfast/surfaces/cli/demo/recording.jsonl.gz
 
@@ -118,7 +129,7 @@ nightly: $(VENV)/.stamp $(VENV)/.weights ## Everything whole: 1,000 kills, deep 
 coverage: $(VENV)/.stamp $(VENV)/.weights ## Which lines and branches no test reaches; fails below a share
 	@$(PYTEST) --cov --cov-report=term-missing:skip-covered
 
-bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp .venv-bench-proxy/.stamp ## Measure, beside the peers
+bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp .venv-bench-proxy/.stamp .venv-bench-adapters/.stamp ## Measure, beside the peers
 	@.venv-bench/bin/python benchmarks/store.py
 	@.venv-bench/bin/python benchmarks/projection.py
 	@.venv-bench/bin/python benchmarks/tokens.py
@@ -128,6 +139,7 @@ bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp
 	@.venv-bench-overflow/bin/python benchmarks/overflow.py
 	@.venv-bench-history/bin/python benchmarks/history.py
 	@.venv-bench-proxy/bin/python benchmarks/proxy.py
+	@.venv-bench-adapters/bin/python benchmarks/adapters.py
 
 # Its own environment: it brings Node.js, which nothing else needs.
 .venv-pyright/.stamp: requirements-pyright.lock | $(UV)
@@ -148,6 +160,12 @@ bench: .venv-bench/.stamp .venv-bench-overflow/.stamp .venv-bench-history/.stamp
 .venv-bench-proxy/.stamp: benchmarks/requirements-proxy.txt pyproject.toml | $(UV)
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-bench-proxy
 	@$(UV) pip install --quiet --python .venv-bench-proxy/bin/python -e '.[proxy,tokens]' -r $<
+	@touch $@
+
+.venv-bench-adapters/.stamp: benchmarks/requirements-adapters.txt pyproject.toml | $(UV)
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-bench-adapters
+	@$(UV) pip install --quiet --python .venv-bench-adapters/bin/python --no-binary claude-agent-sdk \
+	  -e '.[anthropic,openai,tokens]' -r $<
 	@touch $@
 
 .venv-bench-history/.stamp: benchmarks/requirements-history.txt pyproject.toml | $(UV)

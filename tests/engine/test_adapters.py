@@ -21,6 +21,17 @@ def test_every_adapter_is_listed() -> None:
         importlib.import_module(f"holdfast.integrations.{known.name}")  # without its framework
 
 
+@pytest.mark.parametrize("end", ["lowest", "newest"])
+def test_the_ends_of_each_range_are_what_is_tested(end: str) -> None:
+    """`make peers-lowest` and `make peers` install exactly the releases that are stated."""
+    name = "requirements-peers-lowest.txt" if end == "lowest" else "requirements-peers.txt"
+    lines = (Path(__file__).parents[2] / name).read_text().splitlines()
+    pinned = dict(line.split("==") for line in lines if "==" in line)
+    for known in integrations.list():
+        if known.name != "opentelemetry":  # a dependency of ours: the lock has its release
+            assert pinned[known.package] == getattr(known, end), known.package
+
+
 def test_missing_framework_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapters, "_release_of", lambda _package: None)
     with pytest.raises(BadSetting) as missing:
@@ -30,7 +41,14 @@ def test_missing_framework_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     ("installed", "is_tested"),
-    [("0.24.0", True), ("0.24", True), ("0.24.1", False), ("0.0.1", False), ("99.0", False)],
+    [
+        ("0.24.0", True),
+        ("0.24", True),
+        ("0.23.1", True),
+        ("0.24.1", False),
+        ("0.0.1", False),
+        ("99.0", False),
+    ],
 )
 def test_release_outside_the_tested_range_warns_once(
     installed: str, is_tested: bool, monkeypatch: pytest.MonkeyPatch
@@ -40,7 +58,9 @@ def test_release_outside_the_tested_range_warns_once(
     found = next(known for known in integrations.list() if known.name == "openai_agents")
     assert found.is_tested == is_tested
     if not is_tested:
-        with pytest.warns(HoldfastWarning, match=f"{installed} is here; .* tested with 0.24.0"):
+        with pytest.warns(
+            HoldfastWarning, match=f"{installed} is here; .* tested with 0.23.1 to 0.24.0"
+        ):
             adapters.require("openai_agents")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

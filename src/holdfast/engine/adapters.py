@@ -43,15 +43,15 @@ class Integration(msgspec.Struct, frozen=True):
 
 
 _KNOWN: Final = (
-    Integration("anthropic_memory", "anthropic", "2.8.0", "2.8.0"),
-    Integration("claude_agent", "claude-agent-sdk", "0.2.182", "0.2.182"),
-    Integration("google_adk", "google-adk", "2.13.0", "2.13.0"),
-    Integration("langchain", "langchain", "1.4.7", "1.4.7"),
-    Integration("langgraph", "langgraph-checkpoint", "4.3.1", "4.3.1"),
-    Integration("openai_agents", "openai-agents", "0.24.0", "0.24.0"),
+    Integration("anthropic_memory", "anthropic", "2.8.0", "2.9.0"),
+    Integration("claude_agent", "claude-agent-sdk", "0.2.150", "0.2.183"),
+    Integration("google_adk", "google-adk", "2.11.0", "2.13.0"),
+    Integration("langchain", "langchain", "1.3.0", "1.4.7"),
+    Integration("langgraph", "langgraph-checkpoint", "4.2.0", "4.3.2"),
+    Integration("openai_agents", "openai-agents", "0.23.1", "0.24.0"),
     Integration("opentelemetry", "opentelemetry-api", "1.44.0", "1.45.2"),
     Integration("pydantic_ai", "pydantic-ai-slim", "2.66.0", "2.66.0"),
-    Integration("strands", "strands-agents", "1.62.0", "1.62.0"),
+    Integration("strands", "strands-agents", "1.60.0", "1.62.0"),
 )
 
 

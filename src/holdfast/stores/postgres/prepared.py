@@ -142,14 +142,14 @@ class PreparedStatement:
 
     def _send(self, pgconn: PGconn, calls: Sequence[Values], *, is_new: bool) -> list[Row]:
         if len(calls) == 1 and not is_new:
-            pgconn.send_query_prepared(self._name, calls[0], self._formats, _BINARY)
+            pgconn.send_query_prepared(self._name, list(calls[0]), self._formats, _BINARY)
             return _rows(_receive(pgconn))
         pgconn.enter_pipeline_mode()
         try:
             if is_new:
                 pgconn.send_prepare(self._name, self._query, self._types)
             for values in calls:
-                pgconn.send_query_prepared(self._name, values, self._formats, _BINARY)
+                pgconn.send_query_prepared(self._name, list(values), self._formats, _BINARY)
             pgconn.pipeline_sync()  # ends the transaction
             return _rows(_receive_pipeline(pgconn)[is_new:])
         finally:
@@ -158,7 +158,7 @@ class PreparedStatement:
 
     def _send_in_transaction(self, pgconn: PGconn, values: Values) -> Row:
         """Send the text too: a name that is not there would end the transaction."""
-        pgconn.send_query_params(self._query, values, self._types, self._formats, _BINARY)
+        pgconn.send_query_params(self._query, list(values), self._types, self._formats, _BINARY)
         return _rows(_receive(pgconn))[0]
 
 

@@ -1,0 +1,335 @@
+"""Adapters beside the stores they replace, and agents of each framework in a window of 25,000.
+
+    .venv-bench-adapters/bin/python benchmarks/adapters.py [--quick] [--only stores|agents]
+        [--json FILE] [--write PAGE]
+
+Every number of the stores is a ratio of two things measured side by side in this run, taking
+turns block by block, through the framework's own interface. What such numbers are worth:
+docs/benchmarks/adapters.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.adapters_agents import AGENTS, AgentResult, play, take
+from benchmarks.adapters_stores import MAKERS, StoreSide
+
+from holdfast.stores import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[1]
+TURNS = 500
+QUICK_TURNS = 60
+BLOCK = 20
+READS = 7
+PROCESSES = 4
+PROCESS_TURNS = 25
+APPEND_GOAL = 1.5
+READ_GOAL = 1.0
+DISK_GOAL = 0.05
+PACKAGES = (
+    *("openai-agents", "langgraph", "langgraph-checkpoint-sqlite", "pydantic-ai-slim"),
+    *("strands-agents", "google-adk", "claude-agent-sdk", "langchain"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreResult:
+    """What one framework's two stores did."""
+
+    framework: str
+    own: str
+    ours: str
+    turns: int
+    append: float
+    append_spread: tuple[float, float]
+    append_ms: tuple[float, float]
+    read: float
+    read_spread: tuple[float, float]
+    read_ms: tuple[float, float]
+    bytes: tuple[int, int]
+    kept: tuple[int, int] | None
+    """Of `PROCESSES * PROCESS_TURNS` turns, in what the store gives back: own, ours."""
+    logged: int | None
+    """The same for our log, with its branches."""
+    is_durable: bool
+
+
+# The stores
+
+
+def measure_stores(framework: str, turns: int) -> StoreResult:
+    """Both stores of a framework, in turns."""
+    own, ours = MAKERS[framework](is_ours=False), MAKERS[framework](is_ours=True)
+    with tempfile.TemporaryDirectory(prefix="holdfast-adapters-") as folder:
+        places = {side.store: Path(folder) / side.store for side in (own, ours)}
+        for place in places.values():
+            place.mkdir()
+        appends = _append(own, ours, places, turns)
+        reads = _read(own, ours, places, turns)
+        sizes = (_bytes_in(places[own.store]), _bytes_in(places[ours.store]))
+        kept, logged = _share(own, ours, Path(folder))
+    ratios = [mine / theirs for theirs, mine in appends]
+    read_ratios = [mine / theirs for theirs, mine in reads]
+    return StoreResult(
+        framework=framework,
+        own=own.store,
+        ours=ours.store,
+        turns=turns,
+        append=sum(mine for _, mine in appends) / sum(theirs for theirs, _ in appends),
+        append_spread=(min(ratios), max(ratios)),
+        append_ms=(
+            1e3 * sum(theirs for theirs, _ in appends) / turns,
+            1e3 * sum(mine for _, mine in appends) / turns,
+        ),
+        read=statistics.median(read_ratios),
+        read_spread=(min(read_ratios), max(read_ratios)),
+        read_ms=(
+            1e3 * statistics.median(theirs for theirs, _ in reads),
+            1e3 * statistics.median(mine for _, mine in reads),
+        ),
+        bytes=sizes,
+        kept=kept,
+        logged=logged,
+        is_durable=not own.store.startswith("InMemory"),
+    )
+
+
+def _append(
+    own: StoreSide, ours: StoreSide, places: dict[str, Path], turns: int
+) -> list[tuple[float, float]]:
+    """The seconds of each block of turns: own, ours."""
+    found: list[tuple[float, float]] = []
+    with ExitStack() as stack:
+        writers = {
+            side.store: stack.enter_context(side.writer(places[side.store])) for side in (own, ours)
+        }
+        for block in range(turns // BLOCK):
+            times = {}
+            for side in (own, ours) if block % 2 else (ours, own):
+                start = time.perf_counter()
+                for number in range(block * BLOCK, (block + 1) * BLOCK):
+                    writers[side.store](f"mark-{number}")
+                times[side.store] = time.perf_counter() - start
+            found.append((times[own.store], times[ours.store]))
+    return found
+
+
+def _read(
+    own: StoreSide, ours: StoreSide, places: dict[str, Path], turns: int
+) -> list[tuple[float, float]]:
+    """The seconds of reading everything again, with the store opened for it."""
+    found: list[tuple[float, float]] = []
+    for number in range(READS + 1):
+        times = {}
+        for side in (own, ours) if number % 2 else (ours, own):
+            start = time.perf_counter()
+            text = side.read(places[side.store])
+            times[side.store] = time.perf_counter() - start
+            assert len(_marks(text)) == turns, (side.store, len(_marks(text)))
+        if number:  # the first round warms up
+            found.append((times[own.store], times[ours.store]))
+    return found
+
+
+def _share(own: StoreSide, ours: StoreSide, folder: Path) -> tuple[tuple[int, int] | None, Any]:
+    """Four processes at once on one session: what is there afterwards."""
+    if not (own.is_shared or ours.is_shared):
+        return None, None
+    kept = {}
+    logged = None
+    for side in (own, ours):
+        if not side.is_shared:
+            kept[side.store] = -1
+            continue
+        place = folder / f"shared-{side.store}"
+        place.mkdir()
+        with side.writer(place) as append:
+            append("mark-first")
+        command = [sys.executable, __file__, "--turns-of", side.framework, side.store, str(place)]
+        running = [
+            subprocess.Popen(
+                [*command, str(number)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            for number in range(PROCESSES)
+        ]
+        for process in running:
+            process.wait(600)
+        kept[side.store] = len(_marks(side.read(place)) - {"mark-first"})
+        if side.is_ours:
+            with open_store(place) as store:
+                lines = [line for key in store.keys(None) for line in store.export(key)]
+            logged = len(_marks(b"".join(lines).decode()) - {"mark-first"})
+    return (kept[own.store], kept[ours.store]), logged
+
+
+def write_turns(framework: str, store: str, place: Path, number: str) -> None:
+    """The turns of one of the processes; one that fails is not tried again."""
+    sides = [MAKERS[framework](is_ours=is_ours) for is_ours in (False, True)]
+    side = next(side for side in sides if side.store == store)
+    with side.writer(place) as append:
+        for turn in range(PROCESS_TURNS):
+            try:
+                append(f"mark-{number}x{turn}")
+            except Exception as error:
+                print(f"{type(error).__name__}: {error}", file=sys.stderr)
+
+
+def _marks(text: str) -> set[str]:
+    return set(re.findall(r"mark-\w+", text)) - {"mark"}
+
+
+def _bytes_in(place: Path) -> int:
+    return sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+
+
+# What is shown
+
+
+def _stores_page(found: list[StoreResult]) -> Iterator[str]:
+    yield "| framework | its store | append of a turn | | resume | | disk | |"
+    yield "|---|---|---:|---:|---:|---:|---:|---:|"
+    for one in found:
+        durable = "" if one.is_durable else " (in memory)"
+        yield (
+            f"| {one.framework} | `{one.own}`{durable} "
+            f"| {_ratio(one.append, APPEND_GOAL)} ({_spread(one.append_spread)}) "
+            f"| {one.append_ms[0]:.2f} / {one.append_ms[1]:.2f} ms "
+            f"| {_ratio(one.read, READ_GOAL)} ({_spread(one.read_spread)}) "
+            f"| {one.read_ms[0]:.0f} / {one.read_ms[1]:.0f} ms "
+            f"| {_disk(one)} | {_megabytes(one)} |"
+        )
+    yield ""
+    yield f"| framework | {PROCESSES} processes on one session: its own | ours | in our log |"
+    yield "|---|---:|---:|---:|"
+    total = PROCESSES * PROCESS_TURNS
+    for one in found:
+        if one.kept is not None:
+            own = "–" if one.kept[0] < 0 else f"{one.kept[0]} of {total}"
+            logged = f"{one.logged} of {total}"
+            yield f"| {one.framework} | {own} | {one.kept[1]} of {total} | {logged} |"
+
+
+def _ratio(found: float, goal: float) -> str:
+    return f"{found:.2f}" if found <= goal else f"**{found:.2f}**"
+
+
+def _spread(ratios: tuple[float, float]) -> str:
+    return f"{ratios[0]:.2f}–{ratios[1]:.2f}"
+
+
+def _disk(one: StoreResult) -> str:
+    if not one.is_durable:
+        return "–"
+    found = one.bytes[1] / one.bytes[0]
+    if one.framework == "LangGraph":
+        return f"{found:.3f}" if found <= DISK_GOAL else f"**{found:.3f}**"
+    return f"{found:.2f}"
+
+
+def _megabytes(one: StoreResult) -> str:
+    own, ours = (size / 1e6 for size in one.bytes)
+    return f"{own:.1f} / {ours:.1f} MB" if one.is_durable else f"– / {ours:.1f} MB"
+
+
+def _agents_page(found: list[AgentResult]) -> Iterator[str]:
+    yield (
+        "| framework | with | history | a result of 400,000 characters | after the kill "
+        "| over the limit | invalid | texts still there |"
+    )
+    yield "|---|---|---|---|---|---:|---:|---:|"
+    for one in found:
+        yield (
+            f"| {one.framework} | {one.means} | {one.first} | {one.second} | {one.third} "
+            f"| {one.over} of {one.requests} | {one.invalid} | {one.kept} of {one.kept_of} |"
+        )
+
+
+def page(stores: list[StoreResult], agents: list[AgentResult]) -> str:
+    """The page without what people wrote around it."""
+    lines = [
+        f"- date: {datetime.now(UTC):%Y-%m-%d}",
+        f"- commit: {_commit()}",
+        f"- python: {platform.python_version()}, {platform.machine()}, load {_load()}",
+        f"- releases: {', '.join(f'{name} {version(name)}' for name in PACKAGES)}",
+        "",
+    ]
+    if agents:
+        lines += ["## Agents", "", *_agents_page(agents), ""]
+    if stores:
+        turns = stores[0].turns
+        title = f"## Stores: {turns} turns, {4 * turns:,} messages"
+        lines += [title, "", *_stores_page(stores), ""]
+    return "\n".join(lines)
+
+
+def _load() -> str:
+    return f"{os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
+
+
+def _commit() -> str:
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def main() -> None:
+    """Measure, and show what was found."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_TURNS} turns")
+    parser.add_argument("--only", choices=["stores", "agents"])
+    parser.add_argument("--framework", help="this one alone")
+    parser.add_argument("--json", type=Path, help="write what was found here, too")
+    parser.add_argument("--write", type=Path, help="put the tables into this page")
+    parser.add_argument("--turns-of", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--take", nargs=5, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.take:
+        take(*args.take)
+        return
+    if args.turns_of:
+        framework, store, place, number = args.turns_of
+        write_turns(framework, store, Path(place), number)
+        return
+    stores: list[StoreResult] = []
+    agents: list[AgentResult] = []
+    for name in MAKERS if args.only != "agents" else ():
+        if args.framework in (None, name):
+            stores.append(measure_stores(name, QUICK_TURNS if args.quick else TURNS))
+            print("\n".join(_stores_page(stores[-1:])), flush=True)
+    for name in AGENTS if args.only != "stores" else ():
+        if args.framework in (None, name):
+            for is_ours in (False, True):
+                agents.append(play(name, is_ours=is_ours, script=__file__))
+                print("\n".join(_agents_page(agents[-1:])), flush=True)
+    if args.json:
+        found = {"stores": [asdict(one) for one in stores], "agents": [asdict(a) for a in agents]}
+        args.json.write_text(json.dumps(found, indent=1))
+    text = page(stores, agents)
+    if args.write:
+        kept = args.write.read_text().split("<!-- measured -->")[0]
+        args.write.write_text(f"{kept}<!-- measured -->\n\n{text}")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
