@@ -260,7 +260,6 @@ class _PydanticAI:
     def __init__(self, place: Path, url: str, *, is_ours: bool) -> None:
         from anthropic import AsyncAnthropic
         from pydantic_ai import Agent
-        from pydantic_ai.capabilities import ProcessHistory
         from pydantic_ai.conversation_store import InMemoryConversationStore
         from pydantic_ai.models.anthropic import AnthropicModel
         from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -270,10 +269,13 @@ class _PydanticAI:
         capabilities: list[Any] = []
         self._store: Any
         if is_ours:
-            from holdfast.integrations.pydantic_ai import BoundedHistory, HoldfastConversationStore
+            from holdfast.integrations.pydantic_ai import (
+                BoundedRequests,
+                HoldfastConversationStore,
+            )
 
             self._store = HoldfastConversationStore(root=str(place))
-            capabilities = [ProcessHistory(BoundedHistory(CLAUDE, window=WINDOW))]
+            capabilities = [BoundedRequests(CLAUDE, window=WINDOW)]
         else:
             self._store = InMemoryConversationStore()
         self._agent: Any = Agent(
@@ -490,7 +492,7 @@ AGENTS: dict[str, tuple[Callable[..., BenchAgent], str, str]] = {
     "Pydantic AI": (
         _PydanticAI,
         "`InMemoryConversationStore`",
-        "`HoldfastConversationStore`, `BoundedHistory`",
+        "`HoldfastConversationStore`, `BoundedRequests`",
     ),
     "Strands": (
         _Strands,

@@ -49,7 +49,7 @@ def test_langgraph_saver_tests_pass(tmp_path: Path) -> None:
     for package, paths in suites.items():
         folder = peers.archive(package)
         tests = peers.run_suite(folder, "holdfast_langgraph", *paths, report=tmp_path / package)
-        used, left_out = (8, 9) if package == "langgraph-checkpoint" else (19, 7)
+        used, left_out = (7, 9) if package == "langgraph-checkpoint" else (19, 7)
         check(tests, used=used, left_out=left_out)
 
 
@@ -74,11 +74,14 @@ def test_strands_storage_tests_pass(tmp_path: Path) -> None:
 
     tests = peers.run_suite(folder, "holdfast_strands_storage", *paths, report=tmp_path / "report")
 
-    check(tests, used=150, left_out=0)
+    check(tests, used=142, left_out=0)
 
 
 def check(tests: dict[str, dict[str, Any]], *, used: int, left_out: int) -> None:
-    """Nothing failed; so many tests made an object of ours, and no more than that are left out."""
+    """Nothing failed; so many tests made an object of ours, and no more than that are left out.
+
+    `used` is the number in the oldest release; newer ones have more tests.
+    """
     bad = {name: test["why"] for name, test in tests.items() if test["outcome"] == "failed"}
     assert bad == {}
     passed = [test for test in tests.values() if test["outcome"] == "passed"]

@@ -18,12 +18,14 @@ from holdfast.integrations.pydantic_ai.bounded_history import BoundedHistory
 from holdfast.integrations.pydantic_ai.messages import messages_from_record, records_from_message
 
 if TYPE_CHECKING:
+    from holdfast.integrations.pydantic_ai.bounded_requests import RequestBounds as BoundedRequests
     from holdfast.integrations.pydantic_ai.conversation_store import (
         ConversationStoreMethods as HoldfastConversationStore,
     )
 
 __all__ = [
     "BoundedHistory",
+    "BoundedRequests",
     "HoldfastConversationStore",
     "messages_from_record",
     "records_from_message",
@@ -31,9 +33,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Make the class on first use: its base is a class of Pydantic AI."""
+    """Make a class on first use: its base is a class of Pydantic AI."""
     if name == "HoldfastConversationStore":
         from holdfast.integrations.pydantic_ai.conversation_store import store_class
 
         return store_class()
+    if name == "BoundedRequests":
+        from holdfast.integrations.pydantic_ai.bounded_requests import requests_class
+
+        return requests_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
