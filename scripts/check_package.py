@@ -3,11 +3,14 @@
     make package
 
 builds `dist/`, installs the wheel without extras, and runs the command line, the demo and a session
-with the offline model there. No step after the installation needs a network.
+with the offline model there. Then it goes the way of a new user: `uvx holdfast inspect` in a home
+without transcripts, and in one with those of every agent that is looked for; and the program of the
+README, twice. No step after the installation needs a network.
 """
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +18,12 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.importers.planted_homes import plant_every_agent  # noqa: E402
+
+from holdfast.importers.places import AGENTS, VARIABLES  # noqa: E402
+
 SOURCE = ROOT / "src" / "holdfast"
 DATA = {".css", ".gz", ".js", ".json", ".pyi", ".svg", ".toml", ".typed"}
 SESSION = """
@@ -47,6 +56,8 @@ def main() -> None:
         if missing:
             sys.exit(f"{wheel.name} lacks {', '.join(missing)}")
         try_install(uv, wheel, Path(folder, "env"))
+        try_inspect(uv, wheel, Path(folder))
+        try_readme(Path(folder, "env"), Path(folder, "project"))
         target = ROOT / "dist"
         target.mkdir(exist_ok=True)
         for file in built.iterdir():
@@ -79,12 +90,55 @@ def try_install(uv: str, wheel: Path, env: Path) -> None:
     assert "check" in run(holdfast, "sessions", cwd=env)
 
 
+def try_inspect(uv: str, wheel: Path, folder: Path) -> None:
+    """From nothing to the first answer with one command, as `uvx holdfast inspect` does it."""
+    cache = run(uv, "cache", "dir").strip()
+    uvx = [uv, "tool", "run", "--quiet", "--python", sys.executable, "--from", str(wheel)]
+    empty, planted = folder / "empty", folder / "planted"
+    empty.mkdir()
+    plant_every_agent(planted)
+    for home in (empty, planted):
+        variables = {"HOME": str(home), "UV_CACHE_DIR": cache, "UV_TOOL_DIR": str(folder / "uv")}
+        done = start(*uvx, "holdfast", "inspect", cwd=home, **variables)
+        told = done.stdout + done.stderr
+        if home == empty:
+            assert done.returncode == 2, told
+            assert "found no transcripts" in told, told
+            assert "holdfast demo" in told, told
+        else:
+            assert done.returncode == 0, told
+            missing = [agent for agent in AGENTS if agent not in told]
+            assert not missing, f"{missing} in\n{told}"
+            assert f"{len(AGENTS)} conversations" in told, told
+        assert not (home / ".sessions").exists()
+
+
+def try_readme(env: Path, folder: Path) -> None:
+    """An agent with a durable session in five lines or fewer; run again, it goes on."""
+    folder.mkdir()
+    (program,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    assert sum(bool(line.strip()) for line in program.splitlines()) <= 5, program
+    for turns in (1, 2):
+        run(str(env / "bin" / "python"), "-c", program, cwd=folder)
+        listed = run(str(env / "bin" / "holdfast"), "sessions", "--json", cwd=folder)
+        (session,) = json.loads(listed)
+        assert session["messages"] == 2 * turns, session
+
+
 def run(*command: str, cwd: Path | None = None) -> str:
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True)
+    done = start(*command, cwd=cwd)
     if done.returncode:
         sys.exit(f"{' '.join(command[:3])} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def start(*command: str, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command outside of this checkout, and as nobody who has set it up."""
+    hidden = ("PYTHONPATH", "HOLDFAST_", "VIRTUAL_ENV", *VARIABLES)
+    variables = {name: text for name, text in os.environ.items() if not name.startswith(hidden)}
+    return subprocess.run(
+        command, cwd=cwd, env={**variables, **more}, capture_output=True, text=True, check=False
+    )
 
 
 if __name__ == "__main__":

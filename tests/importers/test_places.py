@@ -68,3 +68,25 @@ def test_the_folder_used_last_is_first_and_its_newest_file(tmp_path: Path) -> No
 def test_nothing_is_found_in_an_empty_home(tmp_path: Path) -> None:
     (tmp_path / ".claude" / "projects").mkdir(parents=True)
     assert find_transcripts({"HOME": str(tmp_path)}) == []
+
+
+def test_databases_are_found_with_the_time_of_their_newest_change(tmp_path: Path) -> None:
+    """OpenClaw and OpenCode keep sessions in SQLite today; other databases are not theirs."""
+    places = (
+        ".openclaw/agents/main/agent/openclaw-agent.sqlite",
+        ".local/share/opencode/opencode.db",
+    )
+    for number, place in enumerate(places, 1):
+        put(tmp_path / place, at=1_000 * number)
+    put(tmp_path / f"{places[0]}-wal", at=9_000)
+    put(tmp_path / ".openclaw/agents/main/agent/memory.sqlite")
+    put(tmp_path / ".local/share/opencode/other.db")
+    found = find_transcripts({"HOME": str(tmp_path)})
+    assert [(folder.agent, folder.files, folder.newest) for folder in found] == [
+        ("OpenClaw", 1, 9_000),
+        ("OpenCode", 1, 2_000),
+    ]
+    assert [newest_files(folder) for folder in found] == [
+        [(9_000, str(tmp_path / places[0]))],
+        [(2_000, str(tmp_path / places[1]))],
+    ]

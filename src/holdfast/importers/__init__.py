@@ -25,6 +25,7 @@ from holdfast.importers.apis import anthropic, chat, gemini, own, responses
 from holdfast.importers.benchmarks import coding_agents, dialogues, traces
 from holdfast.importers.common.base import Imported, Importer, Skipped, Source, names_for
 from holdfast.importers.common.project import folder_in
+from holdfast.importers.common.unpacking import SQLITE_MAGIC
 
 __all__ = [
     "FORMATS",
@@ -78,6 +79,12 @@ def read_source(source: Source, known: str | None = None) -> list[Imported]:
     if known is not None and known not in FORMATS:
         raise UsageError(f"unknown format `{known}`", hint=f"known are: {', '.join(FORMATS)}")
     found = known or format_of(source)
+    if found is None and source.data.startswith(SQLITE_MAGIC):
+        raise UsageError(
+            f"`{source.name or 'the input'}` is a SQLite database, not a transcript",
+            hint="`holdfast adopt FOLDER` takes over the sessions of OpenClaw and OpenCode from "
+            "theirs, and `holdfast inspect FILE` shows them",
+        )
     if found is None:
         raise UsageError(
             f"`{source.name or 'the input'}` is no transcript that can be recognised: "

@@ -20,13 +20,14 @@ from holdfast.core.limits import LINE_BYTES_MAX
 from holdfast.errors import UsageError
 from holdfast.importers.common.base import mapping
 from holdfast.importers.common.parsing import NOT_JSON, parse
+from holdfast.importers.common.unpacking import SQLITE_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.core.log.records import Json
 
-_MAGIC: Final = b"SQLite format 3\0"
+
 DATABASE_BYTES_MAX: Final = 4 * 1024**3
 """A larger database is not copied: it would fill the disk for temporary files."""
 _TRIES: Final = 3
@@ -49,7 +50,7 @@ def is_database(path: str) -> bool:
     """Return whether a file is a SQLite database."""
     try:
         with open(path, "rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
+            return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
     except OSError:
         return False
 

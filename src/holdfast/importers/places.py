@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Habit(msgspec.Struct, frozen=True):
-    """The folders of an agent with transcripts, in its home folder."""
+    """The folders of an agent with transcripts, or its databases, in its home folder."""
 
     agent: str
     patterns: tuple[str, ...]
@@ -32,20 +32,28 @@ _HABITS: Final = (
     _Habit("pi", ("sessions",), variable="PI_CODING_AGENT_DIR", home=".pi/agent"),
     _Habit("OpenClaw", ("agents/*/sessions",), variable="OPENCLAW_STATE_DIR", home=".openclaw"),
     _Habit("OpenClaw", ("agents/*/sessions",), home=".clawdbot"),
+    _Habit(
+        "OpenClaw",
+        ("agents/*/agent/openclaw-agent.sqlite",),
+        (".sqlite",),
+        variable="OPENCLAW_STATE_DIR",
+        home=".openclaw",
+    ),
     _Habit("Qwen Code", ("projects/*/chats", "tmp/*/chats"), (".json", ".jsonl"), home=".qwen"),
     _Habit("OpenCode", ("storage",), (".json",), home=".local/share/opencode"),
+    _Habit("OpenCode", ("opencode.db",), (".db",), home=".local/share/opencode"),
     _Habit("Kimi CLI", ("sessions",), home=".kimi"),
     _Habit("Copilot CLI", ("session-state",), home=".copilot"),
     _Habit("Droid", ("sessions",), home=".factory"),
 )
 AGENTS: Final = tuple(dict.fromkeys(habit.agent for habit in _HABITS))
 """The agents whose transcripts are looked for."""
-VARIABLES: Final = tuple(habit.variable for habit in _HABITS if habit.variable)
+VARIABLES: Final = tuple(dict.fromkeys(habit.variable for habit in _HABITS if habit.variable))
 """The variables that name another home folder of an agent."""
 
 
 class TranscriptFolder(msgspec.Struct, frozen=True):
-    """A folder with transcripts of one agent."""
+    """A folder with transcripts of one agent, or a database with all of them."""
 
     agent: str
     path: str
@@ -106,6 +114,11 @@ def _look(habit: _Habit, path: str) -> TranscriptFolder:
 
 def _files(path: str, endings: tuple[str, ...]) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the files in a folder, with their sizes; what cannot be read is passed over."""
+    if os.path.isfile(path):
+        # What a program has just written to its database is in the log beside it.
+        logs = [path, f"{path}-wal"]
+        yield path, max((os.stat(each) for each in logs if os.path.exists(each)), key=_changed)
+        return
     for place, _folders, names in os.walk(path):
         for name in names:
             if name.endswith(endings):
@@ -114,3 +127,7 @@ def _files(path: str, endings: tuple[str, ...]) -> Iterator[tuple[str, os.stat_r
                     yield file, os.stat(file)
                 except OSError:
                     continue
+
+
+def _changed(stat: os.stat_result) -> float:
+    return stat.st_mtime

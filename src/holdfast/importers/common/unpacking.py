@@ -22,6 +22,8 @@ EXPANSION_FREE_BYTES: Final = 64 * 1024 * 1024
 _PIECE_BYTES: Final = 64 * 1024
 """Packed data is taken in pieces, so that damage costs only what comes after it."""
 _MAGIC: Final = b"\x1f\x8b"
+SQLITE_MAGIC: Final = b"SQLite format 3\0"
+"""The first bytes of a database, which is no transcript."""
 
 
 def unpack(data: bytes, name: str, flaws: Counter[tuple[str, str]]) -> bytes:

@@ -15,6 +15,7 @@ from holdfast.core.proxy.terms import is_proxied, terms_in_log
 from holdfast.errors import NoSuchSession, UsageError
 from holdfast.providers.known_models.lookup import window_of
 from holdfast.surfaces.cli.sizes import size
+from holdfast.surfaces.formatting import count
 from holdfast.surfaces.request_preview import model_in, session_records
 
 if TYPE_CHECKING:
@@ -86,10 +87,20 @@ def conversations(
 
 def _in_file(app: App, path: str, format_: str | None) -> list[Conversation]:
     from holdfast.importers import read
+    from holdfast.importers.databases import is_database, read_database
     from holdfast.importers.files import load
 
     with app.out.busy(f"reading {path}"):
-        return [_of_import(each, path) for each in read(load(path), path, format=format_)]
+        if not is_database(path):
+            return [_of_import(each, path) for each in read(load(path), path, format=format_)]
+        kind, rows = read_database(path)
+        if damaged := sum(row.damaged for row in rows):
+            app.out.note(f"{count(damaged, 'damaged row')} of {path} cannot be read")
+        return [
+            _of_import(msgspec.structs.replace(each, label=each.label or row.label), path)
+            for row in rows
+            for each in read(row.data, f"{row.name}.json", format=kind)
+        ]
 
 
 def _in_folder(app: App, path: str, format_: str | None, newest: int | None) -> list[Conversation]:

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scripts.console_screenshots import CHROMIUM, open_browser
+from tests.engine.adoption import homes
+from tests.importers import planted_homes
 from tests.support.cli import run_in_process
 
+from holdfast.importers.places import AGENTS
 from holdfast.surfaces.cli.inspect.inspect import cut_marks, skyline
 
 if TYPE_CHECKING:
@@ -183,3 +186,58 @@ def test_gaps_and_cuts_are_drawn() -> None:
     assert len(skyline(list(range(1_000)))) == 72
     assert cut_marks([2], 4) == "  ✂  compactions"
     assert cut_marks([4, 4], 4) == "   ✂  compactions"
+
+
+def test_sessions_in_databases_are_found_and_read(
+    home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """OpenClaw and OpenCode keep theirs in SQLite; the commands that read a transcript read them,
+    and change nothing."""
+    path = homes.openclaw_database(home)
+    homes.opencode_database(home)
+    before = homes.state_of(home)
+    done = run_in_process(["inspect"], capfd)
+    assert done.status == 0, done.err
+    assert "OpenClaw" in done.out
+    assert "OpenCode" in done.out
+    assert "Question 0" in done.out or "Ann's chat" in done.out
+    alone = run_in_process(["inspect", str(path), "--json"], capfd)
+    assert alone.json["turns"] == 2
+    shown = run_in_process(["context", str(path), "--window", "32k"], capfd)
+    assert shown.status == 0, shown.err
+    assert before.items() <= homes.state_of(home).items()
+
+
+def test_an_empty_home_is_told_where_to_begin(
+    home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A stranger without transcripts gets two commands that work."""
+    done = run_in_process(["inspect"], capfd)
+    assert done.status == 2
+    assert "found no transcripts of Claude Code" in done.err
+    assert "holdfast inspect PATH" in done.err
+    assert "holdfast demo" in done.err
+    assert not (home / "root").exists()
+
+
+def test_the_transcripts_of_every_agent_are_found_and_read(
+    home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One command without arguments: a row for each agent, and a row for each conversation."""
+    planted_homes.plant_every_agent(home)
+    assert {*planted_homes.PLANTED, "OpenCode"} == set(AGENTS)
+    done = run_in_process(["inspect"], capfd)
+    assert done.status == 0, done.err
+    assert [agent for agent in AGENTS if agent not in done.out] == []
+    assert f"{len(AGENTS)} conversations" in done.out
+    assert "not transcripts" not in done.err
+
+
+def test_a_database_is_no_transcript_to_import(
+    home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The hint names the commands that read it."""
+    refused = run_in_process(["import", str(homes.openclaw_database(home))], capfd)
+    assert refused.status == 2
+    assert "is a SQLite database" in refused.err
+    assert "holdfast adopt" in refused.err

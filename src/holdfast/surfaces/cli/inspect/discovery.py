@@ -22,7 +22,8 @@ def offer_transcripts(app: App, newest: int | None) -> list[str]:
     if not found:
         raise UsageError(
             f"found no transcripts of {', '.join(AGENTS)} in this home folder",
-            hint="name a file, a folder or a session: holdfast inspect PATH",
+            hint="name a file, a folder or a session: holdfast inspect PATH; "
+            "or watch a recorded agent: holdfast demo",
         )
     wanted = newest or _NEWEST
     files = sorted((file for folder in found for file in newest_files(folder)), reverse=True)
