@@ -85,11 +85,11 @@ def fields_of(cls: type) -> list[Field]:
 def field_table(fields: list[Field]) -> str:
     """Return fields as a table of Markdown."""
     rows = [
-        f"| `{field.name}` | {_cell(field.kind)} | {_cell(field.default) or 'required'} "
-        f"| {_words(field.words)} |"
+        f"| `{field.name}` | {_words(field.words)} | {_cell(field.kind)} "
+        f"| {_cell(field.default) or 'required'} |"
         for field in fields
     ]
-    return "\n".join(["| field | type | default | meaning |", "|---|---|---|---|", *rows])
+    return "\n".join(["| field | meaning | type | default |", "|---|---|---|---|", *rows])
 
 
 def _cell(code: str) -> str:

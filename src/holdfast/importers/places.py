@@ -117,7 +117,7 @@ def _files(path: str, endings: tuple[str, ...]) -> Iterator[tuple[str, os.stat_r
     if os.path.isfile(path):
         # What a program has just written to its database is in the log beside it.
         logs = [path, f"{path}-wal"]
-        yield path, max((os.stat(each) for each in logs if os.path.exists(each)), key=_changed)
+        yield path, max((os.stat(each) for each in logs if os.path.exists(each)), key=_mtime)
         return
     for place, _folders, names in os.walk(path):
         for name in names:
@@ -129,5 +129,5 @@ def _files(path: str, endings: tuple[str, ...]) -> Iterator[tuple[str, os.stat_r
                     continue
 
 
-def _changed(stat: os.stat_result) -> float:
+def _mtime(stat: os.stat_result) -> float:
     return stat.st_mtime

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import sys
 import threading
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
+from unicodedata import combining, east_asian_width
 
 import msgspec
 
@@ -55,6 +57,9 @@ _ANSI: dict[Tone, str] = {
 
 _CONTROLS: Final = lazy_pattern("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Characters that control a terminal, or turn round what it shows."""
+_PIECES: Final = lazy_pattern(r"\n|[^\S\n]+|\S+")
+_ENDLESS: Final = 1_000_000
+"""Columns of a terminal whose width is not known: nothing is wrapped."""
 ERASE_LINE: Final = "\r\x1b[K"
 
 
@@ -86,15 +91,18 @@ class MaskedWriter(msgspec.Struct, frozen=True):
 
     def _beside(self, *cells: Cell | str, end: str = "\n") -> None:
         sys.stdout.flush()
-        self._write(sys.stderr, cells, end)
+        self._write(sys.stderr, cells, end, is_prose=True)
 
-    def _write(self, stream: TextIO, cells: Iterable[Cell | str], end: str) -> None:
+    def _write(
+        self, stream: TextIO, cells: Iterable[Cell | str], end: str, *, is_prose: bool = False
+    ) -> None:
         pieces = [cell if isinstance(cell, Cell) else Cell(cell) for cell in cells]
         texts = [piece.text for piece in pieces]
         if not self.is_raw:
             texts = self._redactor.texts(texts)
         if stream.isatty():
             texts = [_harmless(text) for text in texts]
+            texts = keep_words(texts, _columns(stream)) if is_prose else texts
         painted = (
             paint(text, piece.tone, stream) for text, piece in zip(texts, pieces, strict=True)
         )
@@ -109,7 +117,7 @@ class Output(MaskedWriter, frozen=True):
         sys.stdout.write(msgspec.json.encode(self.mask_value(value)).decode() + "\n")
 
     def line(self, *cells: Cell | str) -> None:
-        self._write(sys.stdout, cells, "\n")
+        self._write(sys.stdout, cells, "\n", is_prose=True)
 
     def text(self, text: str) -> None:
         """Write a text as it is, without a newline; on a terminal it ends with one."""
@@ -221,6 +229,45 @@ class _TerminalBytes(io.BytesIO):
 def _harmless(text: str) -> str:
     """Return a text that cannot control a terminal."""
     return _CONTROLS.sub("\ufffd", text)
+
+
+def keep_words(texts: Sequence[str], columns: int) -> list[str]:
+    """Return texts that follow each other on a line, in which a terminal breaks no word.
+
+    The end of a row is filled with spaces instead of a newline, so that a command which is copied
+    from several rows is still one command.
+    """
+    kept: list[str] = []
+    at = 0
+    for text in texts:
+        pieces = _PIECES.findall(text)
+        for place, piece in enumerate(pieces):
+            if piece == "\n":
+                at = 0
+                continue
+            size = cell_width(piece)
+            if not piece.isspace() and at and at + size > columns >= size:
+                pieces[place] = " " * (columns - at) + piece
+                at = 0
+            at = (at + size) % columns
+        kept.append("".join(pieces))
+    return kept
+
+
+def cell_width(text: str) -> int:
+    """Return the columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    wide = sum(east_asian_width(item) in "WF" for item in text)
+    return len(text) + wide - sum(bool(combining(item)) for item in text)
+
+
+def _columns(stream: TextIO) -> int:
+    """Return the width of a terminal; a huge one where it is not known."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _ENDLESS
+    except (OSError, ValueError):
+        return _ENDLESS
 
 
 def paint(text: str, tone: Tone, stream: Any) -> str:

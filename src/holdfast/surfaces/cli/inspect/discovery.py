@@ -29,18 +29,20 @@ def offer_transcripts(app: App, newest: int | None) -> list[str]:
     files = sorted((file for folder in found for file in newest_files(folder)), reverse=True)
     if not app.out.is_json:
         app.out.table(
-            ("agent", ">files", ">size", "last used", "inspect all of them"),
+            ("agent", ">files", ">size", "last used"),
             [
                 (
                     folder.agent,
                     f"{folder.files:,}",
                     size_text(folder.bytes),
                     ago(folder.newest),
-                    f"holdfast inspect {_quote(folder.path)}",
                 )
                 for folder in found
             ],
         )
+        app.out.line("all of one agent:")
+        for folder in found:
+            app.out.line(f"  holdfast inspect {_quote(folder.path)}")
         app.out.line()
         if len(files) > wanted:
             app.out.note(f"the {wanted} newest of {len(files):,} files; --newest N takes others")

@@ -1,0 +1,84 @@
+"""Text on a terminal: no word is broken, and what is copied from it still means the same."""
+
+from __future__ import annotations
+
+import os
+import pty
+import sys
+from itertools import pairwise
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.support.runs import examples
+
+from holdfast.surfaces.cli.terminal import Output, cell_width, keep_words
+
+WORDS = st.lists(st.text("ab-/\u00e9\u6f22\u5b57", min_size=1, max_size=24), max_size=30)
+
+
+def rows_of(text: str, columns: int) -> list[str]:
+    """Return the rows that a terminal shows of a text."""
+    rows = [""]
+    for item in text:
+        if item == "\n":
+            rows.append("")
+        elif cell_width(rows[-1] + item) > columns:
+            rows.append(item)
+        else:
+            rows[-1] += item
+    return rows
+
+
+@examples(200)
+@given(words=WORDS, columns=st.integers(24, 80), cuts=st.lists(st.integers(0, 200), max_size=3))
+@example(words=["look", "at", "one", "of", "them:", "holdfast", "x" * 24], columns=24, cuts=[9])
+@example(words=["\u6f22" * 12, "a", "\u6f22" * 12], columns=24, cuts=[])
+def test_a_terminal_breaks_no_word_that_fits(
+    words: list[str], columns: int, cuts: list[int]
+) -> None:
+    """Whatever parts a line has; the words and their order stay, so a copied command works."""
+    words = [word for word in words if cell_width(word) <= columns]
+    line = " ".join(words)
+    ends = sorted(
+        {0, len(line), *(min(cut, len(line)) for cut in cuts if line[cut - 1 : cut] == " ")}
+    )
+    parts = [line[start:end] for start, end in pairwise(ends)] or [""]
+    kept = "".join(keep_words(parts, columns))
+    assert kept.split() == words
+    assert [word for row in rows_of(kept, columns) for word in row.split()] == words
+
+
+def test_lines_keep_their_newlines_and_wide_terminals_change_nothing() -> None:
+    text = "one two\n  three four\n"
+    assert keep_words([text], 80) == [text]
+    assert keep_words(["aaaa bbbb\ncc dd"], 6) == ["aaaa  bbbb\ncc dd"]
+
+
+def test_a_note_at_a_narrow_terminal_has_whole_words() -> None:
+    """At a real terminal of 30 columns; text of a record is shown as it is."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["NO_COLOR"] = "1"
+        import fcntl
+        import struct
+        import termios
+
+        fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+        output = Output(False)
+        output.note("compactions that the agent made; calls")
+        output.text("compactions that the agent made; calls\n")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+    heard = b""
+    try:
+        while more := os.read(terminal, 4096):
+            heard += more
+    except OSError:
+        pass  # Linux says so at the end
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    first, second = heard.decode().replace("\r", "").split("\n")[:2]
+    assert rows_of(first, 30) == ["compactions that the agent    ", "made; calls"]
+    assert second == "compactions that the agent made; calls"
