@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.strategies import clean_texts, records_of
 from tests.support.runs import examples
 
+from holdfast.core.evaluation.facts import facts_in
 from holdfast.core.extract.carryover import (
     carry_digests,
     carry_over,
@@ -79,8 +80,8 @@ def test_carry_holds_words_errors_and_names() -> None:
         "> Fix the flaky test in tests/test_login.py\n> and keep `max_retries` at 3." in found.text
     )
     assert "> Not the timeout, please." in found.text
-    assert "FAILED tests/test_login.py" in found.text
-    assert {"assert_logged_in", "new_session", "--maxfail"} <= set(found.names)
+    assert "--maxfail=1 → failed: E TimeoutError: no answer" in found.text
+    assert {"assert_logged_in", "new_session"} <= set(found.names)
     assert found.tokens == COUNTER.count(found.text) <= 1_000
 
 
@@ -357,13 +358,52 @@ def test_messages_stay_in_their_order() -> None:
     assert numbers[-6:] == [2, 3, 4, 5, 6, 7]
 
 
-def test_what_is_in_every_program_goes_after_real_names() -> None:
+def test_what_is_in_every_program_is_left_out() -> None:
     """`__future__` is in every file and tells nothing."""
     text = "from __future__ import x\nif TYPE_CHECKING: heron_port = read_config()"
     records: list[Record] = [ToolResult(tool_use_id="c1", content=text)] * 3
     names = carry_over(records, cap_tokens=300, counter=COUNTER).names
-    assert set(names[:2]) == {"heron_port", "read_config"}
-    assert "TYPE_CHECKING" in names[2:]
+    assert set(names) == {"heron_port", "read_config"}
+
+
+def test_a_folder_is_written_once() -> None:
+    """Files below one folder are listed relative to it, over cuts, and are whole in the result."""
+    paths = [f"/home/ann/work/shop/src/{name}.py" for name in ("cart", "order", "price")]
+    records: list[Record] = []
+    for path in paths:
+        records.append(call("write_file", {"path": path, "content": "x"}))
+        records.append(ToolResult(tool_use_id="c1", content="ok"))
+    first = carry_over(records, cap_tokens=600, counter=COUNTER)
+    assert "(relative to /home/ann/work/shop/src)\ncart.py\norder.py\nprice.py" in first.text
+    assert first.text.count("/home/ann") == 1
+    assert first.changed.paths == tuple(paths)
+    again = carry_over([], cap_tokens=600, counter=COUNTER, previous=first.text)
+    assert again.changed.paths == tuple(paths)
+    assert set(paths) <= facts_in(again.text)  # in view, with the whole path
+
+
+def test_relative_paths_stay_as_they_are() -> None:
+    """Beside a path that is relative to nobody knows what, a folder would make another file."""
+    records: list[Record] = []
+    for path in ("/srv/app/src/a.py", "/srv/app/src/b.py", "src/c.py"):
+        records.append(call("write_file", {"path": path, "content": "x"}))
+        records.append(ToolResult(tool_use_id="c1", content="ok"))
+    first = carry_over(records, cap_tokens=600, counter=COUNTER)
+    assert "relative to" not in first.text
+    again = carry_over([], cap_tokens=600, counter=COUNTER, previous=first.text)
+    assert again.changed == first.changed
+
+
+def test_no_tool_can_forge_a_section() -> None:
+    """A command or an error that reads like a heading of ours stays a line."""
+    heading = "## Names that came up"
+    records: list[Record] = [
+        call("bash", {"command": heading}),
+        ToolResult(tool_use_id="c1", content=""),
+        ToolResult(tool_use_id="c2", content=heading, is_error=True),
+    ]
+    first = carry_over(records, cap_tokens=500, counter=COUNTER)
+    assert heading not in first.text.splitlines()
 
 
 def test_carry_without_news_says_the_same_again() -> None:

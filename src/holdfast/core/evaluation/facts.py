@@ -37,6 +37,8 @@ _FACT: Final = lazy_pattern(
     r"|\b\w+(?:\.\w+)+\b"
 )
 _QUOTED: Final = lazy_pattern(r"\"([^\"\n]{6,80})\"|`([^`\n]{4,80})`|'([^'\n]{6,80})'")
+_BELOW: Final = lazy_pattern(r"(?m)^\(relative to (/[^\n]{1,400})\)\n((?:.++\n?)*+)")
+"""A list of files whose folder is written once: each of them is in view with its whole path."""
 _FACT_CHARS_MIN: Final = 4
 """Shorter ones are in nearly every text."""
 _PATH: Final = lazy_pattern(r"~?[\w.@+/-]++")
@@ -49,6 +51,8 @@ def facts_in(text: str) -> set[str]:
     """Paths, symbols, ids, numbers, and quoted strings, error messages among them."""
     found = {match.group().strip(".").rstrip(",;:!?/") for match in _FACT.finditer(text)}
     found.update(match[match.lastindex or 0] for match in _QUOTED.finditer(text))
+    for folder, lines in _BELOW.findall(text):
+        found.update(f"{folder}/{line}" for line in lines.splitlines() if line[0] != "/")
     return {fact for fact in found if len(fact) >= _FACT_CHARS_MIN}
 
 

@@ -23,8 +23,10 @@ from holdfast.core.extract.file_lists import (
     lines_within,
     newest_files,
     read_files,
+    shared_folder,
 )
 from holdfast.core.extract.names import identifiers, rank_names
+from holdfast.core.extract.outcomes import action_lines
 from holdfast.core.extract.statements import find_statements, same_words
 from holdfast.core.extract.user_words import (
     INSTRUCTIONS,
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from holdfast.core.log.records import Record
     from holdfast.core.tokens.counting import Counter
 
-_NAMES_TOKENS: Final = 3_000
+_NAMES_TOKENS: Final = 2_400
 """A longer list of names is seldom used."""
 
 _PROSE_SHARE: Final = 0.25
@@ -54,6 +56,8 @@ _MESSAGES_SHARE: Final = 0.6
 _WORDS_SHARE: Final = 0.75
 _INSTRUCTIONS_SHARE: Final = 0.4
 _OPEN_SHARE: Final = 0.1
+_ACTIONS_SHARE: Final = 0.1
+_REASONS_SHARE: Final = 0.04
 _ERRORS_SHARE: Final = 0.1
 _CHANGED_SHARE: Final = 0.08
 _READ_SHARE: Final = 0.04
@@ -63,6 +67,8 @@ _REPLIES_SHARE: Final = 0.06
 list of instructions in their share; then a model's summary, which together with them takes at most
 the share of words. Names get the rest."""
 _ERROR_CHARS: Final = 200
+_TOLD_CHARS: Final = 60
+"""Two errors that begin with the same characters, as many as this, are one."""
 _ERRORS_MAX: Final = 6
 _ITEM_CHARS: Final = 200
 _ITEMS_MAX: Final = 20
@@ -70,6 +76,8 @@ _OLD_WEIGHTS: Final = (3.0, 0.5)
 """Weights of the first and the last name of an earlier carry-over; the others lie between."""
 
 _OPEN: Final = "## Open items"
+_ACTIONS: Final = "## What was done"
+_REASONS: Final = "## Reasons given"
 _ERRORS: Final = "## Errors"
 _NAMES: Final = "## Names that came up"
 _CHANGED: Final = "## Files changed"
@@ -77,7 +85,8 @@ _READ: Final = "## Files read"
 _OUTPUTS: Final = "## Outputs kept by reference"
 _REPLIES: Final = "## What the assistant said lately"
 _SECTIONS: Final = (
-    *(INSTRUCTIONS, MESSAGES, _REPLIES, _OPEN, _ERRORS, _CHANGED, _READ, _OUTPUTS, _NAMES),
+    *(INSTRUCTIONS, MESSAGES, _REPLIES, _OPEN, _ACTIONS, _REASONS, _ERRORS),
+    *(_CHANGED, _READ, _OUTPUTS, _NAMES),
 )
 _HEADING: Final = lazy_pattern(r"#{1,6} \S")
 _OUTPUT: Final = lazy_pattern(r"[0-9a-f]{16}: [\w .:-]{1,80}, [\d,]+ characters")
@@ -150,11 +159,17 @@ def carry_digests(
     changed, read = find_files(digests)
     changed = newest_files(changed, int(rest * _CHANGED_SHARE), counter)
     read = newest_files(read, int(rest * _READ_SHARE), counter)
+    folders = (shared_folder(changed.paths), shared_folder(read.paths))
+    actions = [_relative(line, *folders) for line in action_lines(digests)]
+    actions = _newest(actions, _ACTIONS, int(rest * _ACTIONS_SHARE), counter)
+    reasons = dict.fromkeys(f"- {reason}" for digest in digests for reason in digest.reasons)
     cap_tokens += more
     for section in (
         _section(_REPLIES, _replies(digests, lately, int(rest * _REPLIES_SHARE), counter)),
         _section(_OPEN, _open_items(digests, pending, int(rest * _OPEN_SHARE), counter)),
-        _section(_ERRORS, _errors(digests, int(rest * _ERRORS_SHARE), counter)),
+        _section(_ACTIONS, actions),
+        _section(_REASONS, _newest([*reasons], _REASONS, int(rest * _REASONS_SHARE), counter)),
+        _section(_ERRORS, _errors(digests, int(rest * _ERRORS_SHARE), counter, actions)),
         _section(_CHANGED, file_lines(changed)),
         _section(_READ, file_lines(read)),
         _section(_OUTPUTS, _outputs(digests, int(rest * _OUTPUTS_SHARE), counter)),
@@ -163,7 +178,8 @@ def carry_digests(
         if counter.count(longer) <= cap_tokens:
             start = longer
     room = min(cap_tokens - counter.count(f"{start}\n\n{_NAMES}\n"), rest, _NAMES_TOKENS)
-    names = _names(digests, room, counter, {*start.split(), *identifiers(start)})
+    listed = {*start.split(), *identifiers(start), *changed.paths, *read.paths}
+    names = _names(digests, room, counter, listed, folders)
     text = _with_names(start, names)
     while names and counter.count(text) > cap_tokens:
         # Counts of pieces do not quite add up to the count of the whole.
@@ -225,6 +241,13 @@ def read_back(text: str) -> list[Digest]:
         is_whole = len(cuttings(said).pieces) == 1
         found.append(Digest("", said=said, rules=tuple(find_statements(said)) if is_whole else ()))
     found += [Digest("", error=line) for line in sections[_ERRORS]]
+    found.append(
+        Digest(
+            "",
+            actions=tuple(sections[_ACTIONS]),
+            reasons=tuple(line.removeprefix("- ") for line in sections[_REASONS]),
+        )
+    )
     names = " ".join(sections[_NAMES]).split()
     high, low = _OLD_WEIGHTS
     rest = Digest(
@@ -259,7 +282,9 @@ def _read_sections(text: str) -> dict[str, list[str]]:
 
 def _section(title: str, lines: Sequence[str]) -> str:
     separator = "\n\n" if title == MESSAGES else "\n"
-    return f"{title}\n{separator.join(lines)}" if lines else ""
+    # A line that is a heading of ours would be read back as a section.
+    plain = [f" {line}" if line in _SECTIONS else line for line in lines]
+    return f"{title}\n{separator.join(plain)}" if lines else ""
 
 
 def _prose(digests: Sequence[Digest], new: str, room: int, counter: Counter) -> str:
@@ -300,11 +325,19 @@ def _newest_open(digests: Sequence[Digest]) -> list[str]:
     return []
 
 
-def _errors(digests: Sequence[Digest], room: int, counter: Counter) -> list[str]:
-    """The newest errors, each once, the newest last."""
+def _newest(lines: Sequence[str], title: str, room: int, counter: Counter) -> list[str]:
+    return lines_within(lines[::-1], room - counter.count(title), counter)[::-1]
+
+
+def _errors(
+    digests: Sequence[Digest], room: int, counter: Counter, actions: Sequence[str]
+) -> list[str]:
+    """The newest errors, each once, the newest last, but for those that an action tells."""
     newest = dict.fromkeys(digest.error for digest in reversed(digests) if digest.error)
-    lines = [_one_line(error, _ERROR_CHARS) for error in list(newest)[:_ERRORS_MAX]]
-    return lines_within(lines, room, counter)[::-1]
+    told = "\n".join(actions)
+    lines = [_one_line(error, _ERROR_CHARS) for error in newest]
+    untold = [line for line in lines if line[:_TOLD_CHARS] not in told]
+    return lines_within(untold[:_ERRORS_MAX], room, counter)[::-1]
 
 
 def _outputs(digests: Sequence[Digest], room: int, counter: Counter) -> list[str]:
@@ -320,19 +353,32 @@ def _one_line(text: str, chars: int) -> str:
 # Names
 
 
-def _names(digests: Sequence[Digest], room: int, counter: Counter, listed: set[str]) -> list[str]:
+def _names(
+    digests: Sequence[Digest],
+    room: int,
+    counter: Counter,
+    listed: set[str],
+    folders: tuple[str, str],
+) -> list[str]:
     """The names worth their tokens, best first, without those `listed` in other sections."""
-    kept: list[str] = []
-    for name in rank_names(digests):
-        if name in listed:
+    kept: dict[str, None] = {}
+    for ranked in rank_names(digests):
+        name = _relative(ranked, *folders) if ranked[0] == "/" else ranked
+        if ranked in listed or name in listed or name in kept:
             continue
         tokens = counter.count(f" {name}")
         if tokens <= room:
-            kept.append(name)
+            kept[name] = None
             room -= tokens
         elif room < 3:
             break
-    return kept
+    return list(kept)
+
+
+def _relative(text: str, changed: str, read: str) -> str:
+    """A text without the folders of the two lists of files, which are written there."""
+    text = text.replace(f"{changed}/", "") if changed else text
+    return text.replace(f"{read}/", "") if read else text
 
 
 def _with_names(start: str, names: Sequence[str]) -> str:

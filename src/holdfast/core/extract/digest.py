@@ -11,6 +11,8 @@ import msgspec
 
 from holdfast.core.extract import tasks
 from holdfast.core.extract.names import identifiers, weigh
+from holdfast.core.extract.outcomes import Attempt, Outcome, find_attempts, find_outcome
+from holdfast.core.extract.reasons import find_reasons
 from holdfast.core.extract.statements import find_statements
 from holdfast.core.extract.touched_files import Touch, find_touches
 from holdfast.core.limits import REF_CHARS
@@ -66,9 +68,15 @@ class Digest(msgspec.Struct, frozen=True):
     """Tasks that the record reports as finished or dropped."""
     calls: tuple[tuple[str, tuple[Touch, ...]], ...] = ()
     """The ids of its calls that name files, with those files."""
+    attempts: tuple[Attempt, ...] = ()
     answers: str | None = None
     """The id of the call it is the result of."""
     is_failed: bool = False
+    outcome: Outcome = Outcome()
+    actions: tuple[str, ...] = ()
+    """Lines of actions that an earlier carry-over has, like `reasons`."""
+    reasons: tuple[str, ...] = ()
+    """Sentences of a reply that say why."""
     changed: FileList = FileList()
     """Files that an earlier carry-over lists, like `read`."""
     read: FileList = FileList()
@@ -104,16 +112,19 @@ def digest_record(record: Record) -> Digest | None:
                 names=weigh(identifiers(scrub(arguments_text(arguments))), _CALL_WEIGHT),
                 open_items=None if listed is None else tasks.open_texts(listed),
                 calls=_calls([(record.tool_use_id, record.name, arguments)]),
+                attempts=find_attempts([(record.tool_use_id, record.name, arguments)]),
             )
         case ToolResult():
             text = scrub(text_of(record.content))
+            outcome = find_outcome(record)
             lines = text.strip().splitlines() if record.is_error else []
             return Digest(
                 record.id,
                 names=weigh(identifiers(text), 1.0),
-                error=lines[-1].strip() if lines else "",
+                error=(outcome.line or lines[-1].strip()) if lines else "",
                 answers=record.tool_use_id,
                 is_failed=record.is_error,
+                outcome=outcome,
                 outputs=_output(record),
             )
         case _:  # boundaries, labels and notes hold nothing that is in the context
@@ -184,6 +195,8 @@ def _digest_reply(record: Assistant) -> Digest:
         open_items=tasks.open_texts(listed) if listed is not None else open_boxes or None,
         done_items=tuple(box.text for box in boxes if box.status == "done"),
         calls=_calls((call.id, call.name, call.arguments) for call in calls),
+        attempts=find_attempts((call.id, call.name, call.arguments) for call in calls),
+        reasons=tuple(reason for text in texts for reason in find_reasons(text)),
     )
 
 

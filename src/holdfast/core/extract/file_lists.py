@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counted
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.extract.digest import FileList
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from holdfast.core.tokens.counting import Counter
 
 _EARLIER: Final = lazy_pattern(r"\(([\d,]+) earlier ones? not listed\)")
+_RELATIVE: Final = lazy_pattern(r"\(relative to (/[^\n]{1,400})\)")
+_NEWEST: Final = 200
+"""Paths that are looked at for the folder they share."""
 _HEADING: Final = "## Files changed"
 """The longer of the two headings."""
 
@@ -70,15 +74,47 @@ def _count_earlier(lists: Sequence[FileList], here: set[str]) -> int:
 
 def newest_files(files: FileList, room: int, counter: Counter) -> FileList:
     """As many of the newest as there is room for."""
-    room -= counter.count(f"{_HEADING}\n{_note_of_earlier(len(files.paths) + files.omitted)}\n")
-    kept = lines_within(files.paths[::-1], room, counter)[::-1]
-    return FileList(tuple(kept), files.omitted + len(files.paths) - len(kept))
+    folder = shared_folder(files.paths)
+    head = [_HEADING, _note_of_earlier(len(files.paths) + files.omitted), _note_of_folder(folder)]
+    room -= counter.count("\n".join(head))
+    kept = lines_within(_below(folder, files.paths)[::-1], room, counter)
+    first = len(files.paths) - len(kept)
+    return FileList(files.paths[first:], files.omitted + first)
 
 
 def file_lines(files: FileList) -> list[str]:
+    """One line for each path. The folder that they share is written once."""
     if not files.paths:
         return []
-    return [*([_note_of_earlier(files.omitted)] if files.omitted else []), *files.paths]
+    folder = shared_folder(files.paths)
+    notes = [_note_of_earlier(files.omitted)] if files.omitted else []
+    return [*notes, *filter(None, [_note_of_folder(folder)]), *_below(folder, files.paths)]
+
+
+def shared_folder(paths: Sequence[str]) -> str:
+    """The folder that saves most where it is written once; empty if none does.
+
+    Where a path is relative already, nobody knows to which folder.
+    """
+    newest = paths[-_NEWEST:]
+    if not all(path.startswith("/") and path.isprintable() for path in paths):
+        return ""
+    saved: Counted[str] = Counted()
+    for path in newest:
+        folder = path.rpartition("/")[0]
+        while folder:
+            saved[folder] += len(folder) + 1
+            folder = folder.rpartition("/")[0]
+    best = max(saved, key=lambda folder: saved[folder] - len(folder), default="")
+    return best if saved[best] > len(best) + len(_note_of_folder("/")) else ""
+
+
+def _below(folder: str, paths: Sequence[str]) -> list[str]:
+    return [path.removeprefix(f"{folder}/") if folder else path for path in paths]
+
+
+def _note_of_folder(folder: str) -> str:
+    return f"(relative to {folder})" if folder else ""
 
 
 def _note_of_earlier(count: int) -> str:
@@ -87,7 +123,12 @@ def _note_of_earlier(count: int) -> str:
 
 def read_files(lines: Sequence[str]) -> FileList:
     """The list that `file_lines` made; lines that cannot be paths are ignored."""
-    notes = [match for line in lines if (match := _EARLIER.fullmatch(line))]
-    omitted = sum(int(match[1].replace(",", "") or 0) for match in notes)
-    paths = (line for line in lines if not _EARLIER.fullmatch(line) and line.isprintable())
+    omitted, folder, paths = 0, "", []
+    for line in lines:
+        if match := _EARLIER.fullmatch(line):
+            omitted += int(match[1].replace(",", "") or 0)
+        elif match := _RELATIVE.fullmatch(line):
+            folder = f"{match[1]}/"
+        elif line.isprintable():
+            paths.append(line if line.startswith("/") else f"{folder}{line}")
     return FileList(tuple(path for path in paths if len(path) <= PATH_CHARS), omitted)

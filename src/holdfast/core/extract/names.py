@@ -31,7 +31,7 @@ _NAME: Final = lazy_pattern(
     re.VERBOSE,
 )
 _QUOTED: Final = lazy_pattern(r"`([^`\s]{3,60})`|\"([\w.:/@+-]{4,60})\"|'([\w.:/@+-]{4,60})'")
-_HALF_LIFE_STEPS: Final = 20
+_HALF_LIFE_STEPS: Final = 80
 """After this many steps a mention counts half."""
 _NAME_CHARS: Final = range(4, 161)
 _NUMBER: Final = lazy_pattern(r"[\d.]+")
@@ -48,7 +48,18 @@ _ESCAPED: Final = lazy_pattern(r"\\+[nrt]")
 _DRIVE: Final = lazy_pattern(r"\b[A-Za-z]:\\")
 """A path of Windows, whose folders may begin with the same letters."""
 _LITTLE_WORTH: Final = 0.2
-"""Bare numbers are mostly line numbers and sizes; boilerplate tells nothing."""
+"""Bare numbers are mostly line numbers and sizes."""
+_KNOWN: Final = lazy_pattern(
+    r"(?:os|fmt|io|re|sys|time|json|math|path|errors|strings|strconv|bytes|filepath|context|exec"
+    r"|sync|log|slog|http|sort|bufio|regexp|itertools|functools|collections|typing|datetime|pathlib"
+    r"|subprocess|logging|asyncio|np|pd|plt|Math|Object|Array|JSON|String|Number|Promise|Date|Map|Set"
+    r"|console|process|document|window|this|self|cls|std|str|t|f|assert|expect|require)"
+    r"(?:\.|::)\w{1,30}"
+)
+"""Members of standard libraries, which an agent knows, and of the object at hand."""
+_KNOWN_WORTH: Final = 0.5
+_EDGES: Final = "()\"',;:"
+"""Around a quoted name they are no part of it."""
 _SCANNED_CHARS: Final = 400_000
 """A longer text is searched at its beginning and its end: no carry-over has room for more names."""
 
@@ -59,7 +70,7 @@ def identifiers(text: str) -> list[str]:
         text = text[: _SCANNED_CHARS // 2] + "\n" + text[-_SCANNED_CHARS // 2 :]
     found = dict.fromkeys(name for word in dict.fromkeys(text.split()) for name in _names(word))
     for match in _QUOTED.finditer(text):
-        found[match[match.lastindex or 0]] = None
+        found[match[match.lastindex or 0].strip(_EDGES)] = None
     return [name for name in found if len(name) in _NAME_CHARS]
 
 
@@ -74,13 +85,14 @@ def _names(word: str) -> Iterator[str]:
 
 
 def weigh(names: Iterable[str], weight: float) -> dict[str, float]:
-    """Each name with its weight, which is lower for names that say little."""
-    return {
-        name: weight * _LITTLE_WORTH
-        if _NUMBER.fullmatch(name) or _BOILERPLATE.fullmatch(name)
-        else weight
-        for name in names
-    }
+    """Each name with its weight, which is lower for names that say little; boilerplate has none."""
+    return {name: weight * _worth(name) for name in names if not _BOILERPLATE.fullmatch(name)}
+
+
+def _worth(name: str) -> float:
+    if _NUMBER.fullmatch(name):
+        return _LITTLE_WORTH
+    return _KNOWN_WORTH if _KNOWN.fullmatch(name) else 1.0
 
 
 def mentions(text: str, cap_tokens: int, counter: Counter) -> str:

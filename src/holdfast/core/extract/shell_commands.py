@@ -33,6 +33,22 @@ _SHOWING: Final = frozenset(("head", "tail", "grep", "less", "cat", "tee", "sort
 """Filters that only show a command's output; they do not make another command."""
 _REDIRECTION: Final = lazy_pattern(r"[\d&]?>{1,2}(\S*)")
 _OPTION: Final = lazy_pattern(r"-{1,2}\w[\w-]*(?:=\S*)?")
+_PART: Final = lazy_pattern(r"&&|\|\|?|;|\n")
+_IN_QUOTES: Final = lazy_pattern(r"'[^']*+'|\"[^\"]*+\"")
+_WRITING: Final = lazy_pattern(r"<<|>(?!\s*(?:/dev/null|&\d))")
+_LOOKS: Final = frozenset(
+    (
+        *("ls", "cat", "head", "tail", "grep", "egrep", "rg", "ag", "find", "fd", "wc", "pwd"),
+        *("which", "type", "echo", "tree", "stat", "file", "diff", "less", "more", "sort", "uniq"),
+        *("cut", "awk", "jq", "nl", "env", "printenv", "whoami", "date", "du", "df", "ps", "cd"),
+        *("sleep", "true", "test", "readlink", "realpath", "basename", "dirname", "xargs", "tr"),
+    )
+)
+_GIT_LOOKS: Final = frozenset(
+    ("status", "diff", "log", "show", "branch", "blame", "ls-files", "rev-parse", "remote", "grep")
+)
+_LOOK_CHARS: Final = 2_000
+"""A longer command is a script."""
 
 
 def command_in(tool: str, arguments: Json) -> str:
@@ -56,19 +72,53 @@ def exit_code(result: ToolResult) -> int | None:
     return None
 
 
+def states_exit_code(line: str) -> bool:
+    """Return whether a line says how a command ended and nothing else."""
+    return len(line) <= _EDGE_CHARS and _TOLD.search(line) is not None
+
+
+def is_look(command: str) -> bool:
+    """Return whether a command only shows something: `git status`, `cat a | head`."""
+    if len(command) > _LOOK_CHARS:
+        return False
+    bare = _IN_QUOTES.sub("''", command)
+    if _WRITING.search(bare):
+        return False
+    return all(_is_look(part.split()) for part in _PART.split(bare) if part.strip())
+
+
+def _is_look(words: list[str]) -> bool:
+    while len(words) > 1 and (words[0] in ("sudo", "time") or "=" in words[0]):
+        words = words[1:]
+    if words[0] == "git":
+        if words[1:2] in (["-C"], ["-c"]):
+            words = words[2:]
+        return next((word for word in words[1:] if word[0] != "-"), "") in _GIT_LOOKS
+    if words[0] == "sed":
+        return "-n" in words and "-i" not in words
+    if words[0] == "find":
+        return not {"-delete", "-exec", "-execdir", "-ok"}.intersection(words)
+    return words[0] in _LOOKS
+
+
 def same_command(command: str) -> str:
     """Return the key shared by commands that differ only in options, pipes and folders."""
-    stages = _PIPE.split(_PREFIX.sub("", without_setup(command)))
-    while len(stages) > 1 and _first_word(stages[-1]) in _SHOWING:
-        stages.pop()
     words: list[str] = []
     is_target = False
-    for word in "|".join(stages).split():
+    for word in _PREFIX.sub("", without_filters(without_setup(command))).split():
         redirected = _REDIRECTION.fullmatch(word)
         if not (is_target or redirected or _OPTION.fullmatch(word)):
             words.append(word)
         is_target = redirected is not None and not redirected[1]
     return " ".join(words) or command.strip()
+
+
+def without_filters(command: str) -> str:
+    """A command without the filters at its end that only show its output: `| tail -20`."""
+    stages = _PIPE.split(command)
+    while len(stages) > 1 and _first_word(stages[-1]) in _SHOWING:
+        stages.pop()
+    return "|".join(stages).strip().removesuffix("2>&1").strip()
 
 
 def _first_word(stage: str) -> str:
