@@ -46,7 +46,9 @@ class Terms(msgspec.Struct, frozen=True):
     output: int | None
     """Tokens that the reply may take; None for the default share of the window."""
     budget: int
-    """Tokens left for messages."""
+    """Tokens left for messages, with our margins."""
+    limit: int
+    """Tokens of messages that the provider takes beside the static part and the reply."""
     rules: CacheRules
     output_price: float
     """Of a token that a model writes, in plain input tokens."""
@@ -158,6 +160,7 @@ class Compact(msgspec.Struct, frozen=True):
     """
 
     engage: float = 0.85
+    """Of the window, with the static part."""
     summary_tokens: int = 4_000
     keep_tokens: int = 20_000
     keep_share: float = 0.4
@@ -252,7 +255,7 @@ class _Compacting:
         units = call.units[self._first :]
         total = transcript.tokens(units) + (self._summary.tokens if self._summary else 0)
         cost, cuts = 0.0, 0
-        if total > policy.engage * terms.budget:
+        if total > min(int(policy.engage * terms.window) - terms.static, terms.limit):
             keep = min(policy.keep_tokens, int(policy.keep_share * terms.budget))
             gone = _tail(transcript, units, keep)
             if gone:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.models.window import Window, budget_for
+from holdfast.core.models.window import Window, budget_for, output_reserve
 from holdfast.core.tokens.counting import Estimator
 from holdfast.engine.simulation.policies import Terms
 from holdfast.engine.simulation.prompt_cache import CacheRules, SimulatedPromptCache
@@ -190,6 +190,7 @@ def terms_for(
         static=static,
         output=output,
         budget=left,
+        limit=max(left, window - static - (output_reserve(window) if output is None else output)),
         rules=rules,
         output_price=price.output / price.input,
     )
@@ -284,7 +285,7 @@ class PolicyReplay:
             breaks=has_broken,
             cuts=request.cuts,
             prunes=request.prunes,
-            overflows=size - self._terms.static > self._terms.budget,
+            overflows=size - self._terms.static > self._terms.limit,
             invalid=not request.is_valid,
         )
         return run, known
