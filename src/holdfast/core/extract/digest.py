@@ -11,9 +11,8 @@ import msgspec
 
 from holdfast.core.extract import tasks
 from holdfast.core.extract.names import identifiers, weigh
-from holdfast.core.extract.outcomes import Attempt, Outcome, find_attempts, find_outcome
-from holdfast.core.extract.reasons import find_reasons
-from holdfast.core.extract.statements import find_statements
+from holdfast.core.extract.outcomes import Attempt, ResultEnd, find_attempt, find_outcome
+from holdfast.core.extract.statements import find_reasons, find_statements
 from holdfast.core.extract.touched_files import Touch, find_touches
 from holdfast.core.limits import REF_CHARS
 from holdfast.core.log.records import Assistant, InjectedContext, ToolResult, ToolUse, User, text_of
@@ -72,7 +71,7 @@ class Digest(msgspec.Struct, frozen=True):
     answers: str | None = None
     """The id of the call it is the result of."""
     is_failed: bool = False
-    outcome: Outcome = Outcome()
+    outcome: ResultEnd = ResultEnd()
     actions: tuple[str, ...] = ()
     """Lines of actions that an earlier carry-over has, like `reasons`."""
     reasons: tuple[str, ...] = ()
@@ -106,13 +105,14 @@ def digest_record(record: Record) -> Digest | None:
         case ToolUse():
             arguments = record.input if isinstance(record.input, dict) else {}
             listed = tasks.whole_list(arguments)
+            calls, attempts = _work_of([(record.tool_use_id, record.name, arguments)])
             return Digest(
                 record.id,
                 is_step=True,
                 names=weigh(identifiers(scrub(arguments_text(arguments))), _CALL_WEIGHT),
                 open_items=None if listed is None else tasks.open_texts(listed),
-                calls=_calls([(record.tool_use_id, record.name, arguments)]),
-                attempts=find_attempts([(record.tool_use_id, record.name, arguments)]),
+                calls=calls,
+                attempts=attempts,
             )
         case ToolResult():
             text = scrub(text_of(record.content))
@@ -185,6 +185,7 @@ def _digest_reply(record: Assistant) -> Digest:
             names[name] = max(names.get(name, 0.0), weight)
         written = tasks.whole_list(call.arguments)
         listed = listed if written is None else written
+    touched, attempts = _work_of((call.id, call.name, call.arguments) for call in calls)
     boxes = tasks.checkboxes("\n".join(texts))
     open_boxes = tasks.open_texts(boxes)
     return Digest(
@@ -194,10 +195,26 @@ def _digest_reply(record: Assistant) -> Digest:
         # Ticked boxes alone are no list: they report on tasks that were listed before.
         open_items=tasks.open_texts(listed) if listed is not None else open_boxes or None,
         done_items=tuple(box.text for box in boxes if box.status == "done"),
-        calls=_calls((call.id, call.name, call.arguments) for call in calls),
-        attempts=find_attempts((call.id, call.name, call.arguments) for call in calls),
+        calls=touched,
+        attempts=attempts,
         reasons=tuple(reason for text in texts for reason in find_reasons(text)),
     )
+
+
+def _work_of(
+    calls: Iterable[tuple[str, str, Json]],
+) -> tuple[tuple[tuple[str, tuple[Touch, ...]], ...], tuple[Attempt, ...]]:
+    """The files that each call names, and the calls that change files or run a command."""
+    touched: list[tuple[str, tuple[Touch, ...]]] = []
+    attempts: list[Attempt] = []
+    for call_id, tool, arguments in calls:
+        touches = find_touches(tool, arguments)
+        if touches:
+            touched.append((call_id, touches))
+        attempt = find_attempt(call_id, tool, arguments, touches)
+        if attempt is not None:
+            attempts.append(attempt)
+    return tuple(touched), tuple(attempts)
 
 
 def _calls(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Counted
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from holdfast.core.extract.digest import Digest
     from holdfast.core.tokens.counting import Counter
@@ -84,12 +85,17 @@ def _names(word: str) -> Iterator[str]:
     return (match.group().rstrip(".") for match in _NAME.finditer(word))
 
 
-def weigh(names: Iterable[str], weight: float) -> dict[str, float]:
+def weigh(names: Sequence[str], weight: float) -> dict[str, float]:
     """Each name with its weight, which is lower for names that say little; boilerplate has none."""
-    return {name: weight * _worth(name) for name in names if not _BOILERPLATE.fullmatch(name)}
+    worths = zip(names, map(_worth, names), strict=True)
+    return {name: weight * worth for name, worth in worths if worth}
 
 
+@lru_cache(maxsize=16_384)
 def _worth(name: str) -> float:
+    """The share of its weight that a name keeps. Texts of one session repeat most names."""
+    if _BOILERPLATE.fullmatch(name):
+        return 0.0
     if _NUMBER.fullmatch(name):
         return _LITTLE_WORTH
     return _KNOWN_WORTH if _KNOWN.fullmatch(name) else 1.0

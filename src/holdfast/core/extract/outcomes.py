@@ -19,18 +19,19 @@ from holdfast.core.extract.shell_commands import (
     without_filters,
     without_setup,
 )
-from holdfast.core.extract.touched_files import find_touches
 from holdfast.core.log.records import text_of
 from holdfast.core.text.cut import cut, ellipsis, scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from holdfast.core.extract.digest import Digest
+    from holdfast.core.extract.touched_files import Touch
     from holdfast.core.log.records import Json, ToolResult
 
 _ATTEMPT_CHARS: Final = 120
+_CHANGE_CHARS: Final = 200
 _OUTCOME_CHARS: Final = 100
 """Enough to recognise a command and its outcome; the log has the rest."""
 _ERROR_CHARS: Final = 200
@@ -60,7 +61,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     is_command: bool = False
 
 
-class Outcome(msgspec.Struct, frozen=True, gc=False):
+class ResultEnd(msgspec.Struct, frozen=True, gc=False):
     """The end of a result: its last line that tells something, and whether it states a failure."""
 
     line: str = ""
@@ -81,38 +82,30 @@ class _Action(msgspec.Struct):
         return f"{self.line}{_ARROW if self.outcome else ''}{self.outcome}"
 
 
-def find_attempts(calls: Iterable[tuple[str, str, Json]]) -> tuple[Attempt, ...]:
-    """The calls, given as id, tool and arguments, that change files or run more than a look."""
-    found = (
-        Attempt(call_id, line, is_command)
-        for call_id, tool, arguments in calls
-        for line, is_command in [_attempt(tool, arguments)]
-        if line
-    )
-    return tuple(found)
-
-
-def _attempt(tool: str, arguments: Json) -> tuple[str, bool]:
+def find_attempt(
+    call_id: str, tool: str, arguments: Json, touches: Sequence[Touch]
+) -> Attempt | None:
+    """The attempt that a call is, with the files it names; None if it changes and runs nothing."""
     if command := command_in(tool, arguments):
         bare = without_filters(without_setup(command))
-        return ("" if is_look(command) else _line(bare, _ATTEMPT_CHARS)), True
-    paths = " ".join(touch.path for touch in find_touches(tool, arguments) if touch.is_change)
-    return (_line(f"{tool} {paths}", _ATTEMPT_CHARS + 80) if paths else ""), False
+        return None if is_look(command) else Attempt(call_id, _line(bare, _ATTEMPT_CHARS), True)
+    paths = " ".join(touch.path for touch in touches if touch.is_change)
+    return Attempt(call_id, _line(f"{tool} {paths}", _CHANGE_CHARS)) if paths else None
 
 
-def find_outcome(result: ToolResult) -> Outcome:
+def find_outcome(result: ToolResult) -> ResultEnd:
     """Return how a result ended: its last line that says something, of a failure the one that says
     what failed."""
-    lines = scrub(text_of(result.content))[-_SCANNED_CHARS:].splitlines()
-    telling = [line.strip() for line in lines[-_LINES:] if _TELLING.search(line)]
-    telling = [line for line in telling if not states_exit_code(line)]
-    last = telling[-1] if telling else ""
+    lines = text_of(result.content)[-_SCANNED_CHARS:].splitlines()[-_LINES:]
+    telling = (line.strip() for line in reversed(lines) if _TELLING.search(line))
+    telling = (line for line in telling if not states_exit_code(line))
+    last = next(telling, "")
     if _SILENT.fullmatch(last):
-        return Outcome(is_failed_command=bool(exit_code(result)))
+        last = ""
     is_failed = bool(exit_code(result)) or _FAILURE.match(last) is not None
-    if is_failed or result.is_error:
-        last = next(filter(_is_cause, reversed(telling)), last)
-    return Outcome(_line(last, _ERROR_CHARS), is_failed)
+    if (is_failed or result.is_error) and not _is_cause(last):
+        last = next(filter(_is_cause, telling), last)
+    return ResultEnd(_line(last, _ERROR_CHARS), is_failed)
 
 
 def _is_cause(line: str) -> bool:
