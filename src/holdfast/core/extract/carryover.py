@@ -18,12 +18,12 @@ import msgspec
 from holdfast.core.extract.digest import Digest, FileList, Instructions, digest_record
 from holdfast.core.extract.fair_share import cuttings, sections_within
 from holdfast.core.extract.file_lists import (
+    common_folder,
     file_lines,
     find_files,
     lines_within,
     newest_files,
     read_files,
-    shared_folder,
 )
 from holdfast.core.extract.names import identifiers, rank_names
 from holdfast.core.extract.outcomes import action_lines
@@ -159,7 +159,7 @@ def carry_digests(
     changed, read = find_files(digests)
     changed = newest_files(changed, int(rest * _CHANGED_SHARE), counter)
     read = newest_files(read, int(rest * _READ_SHARE), counter)
-    folders = (shared_folder(changed.paths), shared_folder(read.paths))
+    folders = (common_folder(changed.paths), common_folder(read.paths))
     actions = [_relative(line, *folders) for line in action_lines(digests)]
     actions = _newest(actions, _ACTIONS, int(rest * _ACTIONS_SHARE), counter)
     reasons = dict.fromkeys(f"- {reason}" for digest in digests for reason in digest.reasons)

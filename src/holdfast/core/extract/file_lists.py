@@ -74,7 +74,7 @@ def _count_earlier(lists: Sequence[FileList], here: set[str]) -> int:
 
 def newest_files(files: FileList, room: int, counter: Counter) -> FileList:
     """As many of the newest as there is room for."""
-    folder = shared_folder(files.paths)
+    folder = common_folder(files.paths)
     head = [_HEADING, _note_of_earlier(len(files.paths) + files.omitted), _note_of_folder(folder)]
     room -= counter.count("\n".join(head))
     kept = lines_within(_below(folder, files.paths)[::-1], room, counter)
@@ -86,12 +86,12 @@ def file_lines(files: FileList) -> list[str]:
     """One line for each path. The folder that they share is written once."""
     if not files.paths:
         return []
-    folder = shared_folder(files.paths)
+    folder = common_folder(files.paths)
     notes = [_note_of_earlier(files.omitted)] if files.omitted else []
     return [*notes, *filter(None, [_note_of_folder(folder)]), *_below(folder, files.paths)]
 
 
-def shared_folder(paths: Sequence[str]) -> str:
+def common_folder(paths: Sequence[str]) -> str:
     """The folder that saves most where it is written once; empty if none does.
 
     Where a path is relative already, nobody knows to which folder.

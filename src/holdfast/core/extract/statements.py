@@ -55,6 +55,20 @@ _OWN_CHARS: Final = 2_000
 _STATEMENTS_MAX: Final = 64
 """Of one message; a document that was pasted may be made of rules."""
 _ASKED: Final = lazy_pattern(r"[?？][^\w?？]*+\Z")
+_REASON_CHARS: Final = range(30, 261)
+_WHY: Final = lazy_pattern(
+    r"(?i)\b(?:because|so that|due to|instead of|rather than|to avoid|turns out|caused by"
+    r"|decided|since (?:it|the|we|i|that|this|they|both|all|no)\b"
+    r"|the (?:issue|problem|reason|root cause|cause|bug) (?:is|was))\b"
+    r"|\b(?:weil|statt|damit|entschieden|porque|en lugar de|ya que|parce que|puisque|au lieu de"
+    r"|perché|invece di|porque|em vez de)\b|потому что|вместо|из-за|因为|所以|而不是|ため|ので|때문"
+)
+_STEP: Final = lazy_pattern(
+    r"(?i)(?:now|first|next|then|also|ok|okay|good|great)?[,.!]?\s*"
+    r"(?:let me|let's|i'll (?:check|look|read|run|search|try)|i will (?:check|look|read|run|search)"
+    r"|i need to (?:check|look|read))\b"
+)
+"""A step that is announced: the next call shows it."""
 
 
 def find_statements(text: str) -> list[str]:
@@ -114,22 +128,6 @@ def is_rule(sentence: str) -> bool:
 
 def is_decision(sentence: str) -> bool:
     return _DECISION.search(sentence) is not None
-
-
-_REASON_CHARS: Final = range(30, 261)
-_WHY: Final = lazy_pattern(
-    r"(?i)\b(?:because|so that|due to|instead of|rather than|to avoid|turns out|caused by"
-    r"|decided|since (?:it|the|we|i|that|this|they|both|all|no)\b"
-    r"|the (?:issue|problem|reason|root cause|cause|bug) (?:is|was))\b"
-    r"|\b(?:weil|statt|damit|entschieden|porque|en lugar de|ya que|parce que|puisque|au lieu de"
-    r"|perché|invece di|porque|em vez de)\b|потому что|вместо|из-за|因为|所以|而不是|ため|ので|때문"
-)
-_STEP: Final = lazy_pattern(
-    r"(?i)(?:now|first|next|then|also|ok|okay|good|great)?[,.!]?\s*"
-    r"(?:let me|let's|i'll (?:check|look|read|run|search|try)|i will (?:check|look|read|run|search)"
-    r"|i need to (?:check|look|read))\b"
-)
-"""A step that is announced: the next call shows it."""
 
 
 def find_reasons(text: str) -> list[str]:
