@@ -47,7 +47,7 @@ _KNOWN: Final = (
     Integration("claude_agent", "claude-agent-sdk", "0.2.150", "0.2.183"),
     Integration("google_adk", "google-adk", "2.11.0", "2.13.0"),
     Integration("langchain", "langchain", "1.3.0", "1.4.7"),
-    Integration("langgraph", "langgraph-checkpoint", "4.2.0", "4.3.2"),
+    Integration("langgraph", "langgraph-checkpoint", "4.3.0", "4.3.2"),
     Integration("openai_agents", "openai-agents", "0.23.1", "0.24.0"),
     Integration("opentelemetry", "opentelemetry-api", "1.44.0", "1.45.2"),
     Integration("pydantic_ai", "pydantic-ai-slim", "2.66.0", "2.66.0"),
