@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.core.text.typed import decoder_of
+
 if TYPE_CHECKING:
     from holdfast.core.log.records import Json
     from holdfast.core.proxy.digests import Atom
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 ITEMS_LEFT: Final = 8
 """Messages at the end that are read again: clients change marks in them, and drop volatile ones."""
 _SPACE: Final = b" \t\r\n"
-_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_elements: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_fields: Final = decoder_of(dict[str, msgspec.Raw])
+_elements: Final = decoder_of(list[msgspec.Raw])
 
 
 class KnownPrefix(msgspec.Struct, frozen=True):

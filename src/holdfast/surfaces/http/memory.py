@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 
 from holdfast.core.limits import NOTE_FILE_BYTES_MAX
+from holdfast.core.text.typed import decode_typed
 from holdfast.surfaces.http.problems import Problem
 from holdfast.surfaces.http.route import (
     Given,
@@ -179,8 +180,7 @@ def _delete_file(call: HttpCall) -> HttpAnswer:
 
 def _answer_as(text: str, kind: type[Given]) -> HttpAnswer:
     """Return a workspace's reply as the type that the document promises."""
-    reply = msgspec.json.decode(bytes(text_answer(text).value))
-    return HttpAnswer(msgspec.convert(reply, kind))
+    return HttpAnswer(decode_typed(bytes(text_answer(text).value), kind))
 
 
 def _add(call: HttpCall) -> HttpAnswer:
