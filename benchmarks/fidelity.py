@@ -448,6 +448,7 @@ No model is called, neither to summarise nor to judge.
 **Read this first.**
 What a later turn needs is judged by what it used: the names in the arguments of the calls of the last third (the definition that [policies.md](policies.md) uses: paths, symbols, ids, numbers, quoted strings) which had come up before the last cut, each once a session; then every message of the user before that cut, whole; and the items that are open at that moment, by a plain reading of the list tools.
 A name in the context is not an understanding of it, and what was not used may have mattered too.
+A file that is listed relative to a folder written above the list counts as its whole path.
 The sessions are of two teams, one agent and mostly one programming language.
 A cut is one that is asked for (`/compact`): it comes however little there is to cut, and ten of them are more than a session of this length would make by itself.
 "Keep the newest tokens" has as many tokens as Holdfast's context; "head-only" has the same newest messages and a summary of the same cap that keeps the beginning of what is cut and of the summary before.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.core.projection.units import MessagePart
     from holdfast.integrations.common.bounded import BoundedView
 
+_READ: Final = "I have read the record and go on from there."
 _SMALLER_SHARE: Final = 0.7
 """Of a refused size, for the next request: the SDK's exception may not say more."""
 
@@ -130,6 +131,9 @@ class ManagerMethods:
             removed = max(0, start - len(self._opening))
             self.removed_message_count += removed
             self._opening = _messages(opening)
+            if self._opening and kept and self._opening[-1]["role"] == kept[0]["role"] == "user":
+                # Bedrock refuses two messages of one role in a row.
+                self._opening.append({"role": "assistant", "content": [{"text": _READ}]})
             kept = [*copy.deepcopy(self._opening), *kept]
         messages[:] = kept
 
