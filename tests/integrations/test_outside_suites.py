@@ -32,7 +32,7 @@ def test_anthropic_memory_tool_tests_pass(tmp_path: Path) -> None:
 
     tests = peers.run_suite(folder, "holdfast_anthropic_memory", path, report=tmp_path / "report")
 
-    check(tests, used=79, left_out=4)
+    check(tests, used=79, left_out=20)
 
 
 def test_langgraph_saver_tests_pass(tmp_path: Path) -> None:

@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 
 _LARGE = "writes 5 MB into one file; a note has at most 256,000 characters, and `create` says so"
 _INSIDES = "calls private methods of the local file tool"
+_OPENS = "checks which path the local file tool opens first"
+_LINKS = "puts symbolic links into the folder; a link is no note, wherever it leads"
 LEFT_OUT = {
     "test_view_error_for_files_with_too_many_lines": _LARGE,
     "test_validate_path_returns_resolved_path_not_symlink_target": _INSIDES,
+    "test_read_rejects_symlink_created_after_validation": _INSIDES,
+    "test_view_rejects_directory_symlink_created_after_validation": _INSIDES,
+    "test_read_rejects_file_replaced_with_symlink_before_open": _OPENS,
+    "test_view_lists_symlinks_only_when_they_stay_inside_memories": _LINKS,
     "TestBetaAsyncLocalFilesystemMemoryTool::"
     "test_mkdir_parents_not_world_writable_under_permissive_umask": _INSIDES,
 }

@@ -8,6 +8,8 @@ from holdfast.core.log.records import Assistant, ToolResult, ToolUse, User
 from holdfast.importers.common import blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.core.log.records import Content, Json, Record
 
 
@@ -46,8 +48,14 @@ def messages_from_record(record: Record) -> list[Json]:
                 return [_message("ai", record.content, tool_calls=[])]
             calls = [_call(block) for block in said if block.get("type") == "tool_use"]
             rest = [block for block in said if block.get("type") not in ("tool_use", "reasoning")]
-            is_text = all(block.get("type") == "text" for block in rest)
-            content = "\n".join(str(block.get("text", "")) for block in rest) if is_text else rest
+            kinds = [block.get("type") for block in said]
+            if "tool_use" in kinds and "text" in kinds[kinds.index("tool_use") :]:
+                # Words after a call keep their place among blocks, which name the call again.
+                content: Content = [block for block in said if block.get("type") != "reasoning"]
+            elif all(block.get("type") == "text" for block in rest):
+                content = "\n".join(str(block.get("text", "")) for block in rest)
+            else:
+                content = rest
             return [_message("ai", content, tool_calls=calls)]
         case ToolUse():
             call = {"id": record.tool_use_id, "name": record.name, "input": record.input}
@@ -62,20 +70,35 @@ def messages_from_record(record: Record) -> list[Json]:
 
 def _assistant(message: Any, content: Content) -> Record:
     calls = getattr(message, "tool_calls", None) or []
-    said = [block for block in blocks.blocks_of(content) if block.get("type") != "tool_use"]
     made = [
         blocks.call(str(call.get("id") or ""), str(call.get("name") or ""), call.get("args"))
         for call in calls
     ]
+    said = _in_order(blocks.blocks_of(content), made)
     about = getattr(message, "response_metadata", None)
     about = about if isinstance(about, dict) else {}
     model = about.get("model_name") or about.get("model")
     usage = getattr(message, "usage_metadata", None)
     return Assistant(
-        content=[*said, *made] if made or not isinstance(content, str) else content,
+        content=said if made or not isinstance(content, str) else content,
         model=model if isinstance(model, str) else None,
         usage=dict(usage) if isinstance(usage, dict) else None,
     )
+
+
+def _in_order(said: Sequence[Json], calls: Sequence[Json]) -> list[Json]:
+    """Return the blocks of a reply with its calls: where a block names one, else at the end."""
+    left = list(calls)
+    found: list[Json] = []
+    for block in said:
+        if block.get("type") != "tool_use":
+            found.append(block)
+            continue
+        call = next((one for one in left if one["id"] == block.get("id")), None)
+        if call is not None:
+            left.remove(call)
+            found.append(call)
+    return [*found, *left]
 
 
 def _text(message: Any, name: str) -> str | None:
