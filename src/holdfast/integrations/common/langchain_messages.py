@@ -94,7 +94,7 @@ def _in_order(said: Sequence[Json], calls: Sequence[Json]) -> list[Json]:
         if block.get("type") != "tool_use":
             found.append(block)
             continue
-        call = next((one for one in left if one["id"] == block.get("id")), None)
+        call = next((made for made in left if made["id"] == block.get("id")), None)
         if call is not None:
             left.remove(call)
             found.append(call)
