@@ -22,16 +22,30 @@ if TYPE_CHECKING:
 
 
 class _Connection(h11.Connection):
-    """Keeps the error that ended it: uvicorn drops its reason."""
+    """Keeps the error that ended it, whose reason uvicorn drops, and bounds every head.
+
+    h11 itself bounds only a head that arrives in pieces.
+    """
 
     refusal: h11.RemoteProtocolError | None = None
 
+    def __init__(self, head_bytes: int) -> None:
+        super().__init__(h11.SERVER, head_bytes)
+        self._head_bytes = head_bytes
+
     def next_event(self) -> Any:
         try:
-            return super().next_event()
+            event = super().next_event()
+            if isinstance(event, h11.Request) and _head_size(event) > self._head_bytes:
+                raise h11.RemoteProtocolError("the head is too large", error_status_hint=431)
         except h11.RemoteProtocolError as error:
             self.refusal = error
             raise
+        return event
+
+
+def _head_size(request: h11.Request) -> int:
+    return len(request.target) + sum(len(name) + len(value) for name, value in request.headers)
 
 
 class BoundedProtocol(H11Protocol):
@@ -41,7 +55,7 @@ class BoundedProtocol(H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.conn = _Connection(h11.SERVER, self._head_bytes)
+        self.conn = _Connection(self._head_bytes)
         self._head_timer: asyncio.TimerHandle | None = None
         self._has_begun = False
         self._connections_max, self.limit_concurrency = self.limit_concurrency, None
