@@ -61,6 +61,12 @@ def test_a_failure_names_what_fixed_it() -> None:
     ]
 
 
+def test_a_fix_is_told_also_when_the_command_worked_again() -> None:
+    steps = [bash("make", "error: it is broken", is_error=True), edit("a.py")]
+    lines = lines_of(ran(*steps, bash("make", "built"), bash("make", "built again")))
+    assert lines == ["make → failed: error: it is broken; worked after edit_file a.py"]
+
+
 def test_a_failure_that_was_not_fixed_says_what_failed() -> None:
     lines = lines_of(ran(bash("cargo build", "error: no such crate `qux`\nExit code: 101")))
     assert lines == ["cargo build → failed: error: no such crate `qux`"]

@@ -145,6 +145,8 @@ def _note(actions: dict[str, _Action], attempt: Attempt, digest: Digest) -> None
         fixes = ", ".join(before.fixes[-_FIXES_MAX:])
         outcome = f"{before.outcome}{_WORKED}{f'after {fixes}' if fixes else 'later'}"
         actions[key] = _Action(attempt.line, outcome)
+    elif before is not None and _WORKED in before.outcome:
+        actions[key] = before  # what fixed it says more than that it works still
     else:
         actions[key] = _Action(attempt.line, _line(digest.outcome.line, _OUTCOME_CHARS))
 
