@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
 from holdfast.core.log.ids import SessionKey
-from holdfast.core.log.records import Assistant, ModelChange, User
+from holdfast.core.log.records import Assistant, Compaction, ModelChange, User
 from holdfast.core.models.dialects import target
+from holdfast.core.models.window import likely_window
 from holdfast.core.proxy.branches import TERMS_FIELD, Branches
 from holdfast.engine.session.session import Session
 from holdfast.ports import ANY_HEAD
@@ -57,3 +61,38 @@ def test_every_reader_of_a_log_finds_the_same_window(changes: list[ModelChange |
         "proxy": branches.windows.get(_MODEL),
     }
     assert len(set(found.values())) == 1, found
+
+
+@pytest.mark.parametrize("stated", [9_000, 30_000, 300_000])
+def test_after_a_cut_a_reader_shows_the_window_that_the_program_states(stated: int) -> None:
+    """It is in no record, but the cut was made for it: what is shown is what was sent."""
+    key, store = SessionKey("main", "s"), MemoryStore()
+    model = ScriptedModel(["I looked at it. " * 99] * 20, target=target("anthropic", model=_MODEL))
+    with Session.open("s", store=store, model=model, window=stated, floor=2_000) as session:
+        for number in range(12):
+            session.say(f"Look at part {number}.")
+        assert session.compact().outcome == "applied"
+        session.say("and now?")
+    sent = model.requests[-1]["messages"]
+    shown = prepare_next(store, key, RequestTerms())
+    assert shown.plan.window.tokens == last_call(store, key).window == stated
+    assert _texts(shown.request["messages"])[: len(sent)] == _texts(sent)
+
+
+def _texts(messages: list[Any]) -> list[str]:
+    """Without the marks of the cache, which move on."""
+    contents = [message["content"] for message in messages]
+    return [
+        said if isinstance(said, str) else "".join(block["text"] for block in said)
+        for said in contents
+    ]
+
+
+def test_a_larger_request_since_shows_that_the_window_is_another() -> None:
+    cut = Compaction(summary="s", covers=("a", "b"), window=9_000, id="c")
+    answered = Assistant(content="x", model=_MODEL, usage={"input_tokens": 20_000})
+    small = Assistant(content="x", model=_MODEL, usage={"input_tokens": 2_000})
+    assert likely_window([cut, small], _MODEL) == (9_000, "for which the view was cut last")
+    assert likely_window([cut, answered], _MODEL) is None
+    assert likely_window([cut, ModelChange(model="another"), small], _MODEL) is None
+    assert likely_window([cut, ModelChange(model=_MODEL)], _MODEL) is None

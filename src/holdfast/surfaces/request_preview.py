@@ -11,7 +11,7 @@ from holdfast.core.log.records import Assistant, Header, ModelChange, User
 from holdfast.core.log.refs import restore
 from holdfast.core.models.catalog import family_of
 from holdfast.core.models.dialects import target
-from holdfast.core.models.window import Window, window_in
+from holdfast.core.models.window import Window, likely_window
 from holdfast.core.projection.policy import Policy, PromptCache
 from holdfast.core.projection.request import ProjectionRequest
 from holdfast.core.projection.steps import MEANING
@@ -93,15 +93,15 @@ def preview(records: Sequence[Record], terms: RequestTerms) -> Prepared:
 
 
 def _window_and_floor(records: Sequence[Record], terms: RequestTerms) -> tuple[Window, int]:
-    """The window as stated, as recorded, or the model's. The floor is for one that a person
+    """The window as stated, as the log tells, or the model's. The floor is for one that a person
     states: a session that works in a smaller one has its next request, too."""
     if terms.window is not None:
         return Window(terms.window, terms.window_from, "stated"), terms.floor
-    recorded = window_in(records, terms.model)
-    if recorded is None:
+    found = likely_window(records, terms.model)
+    if found is None:
         return window_of(terms.model), terms.floor
-    window = Window(recorded, "as the session recorded it", "learned")
-    return window, min(terms.floor, recorded)
+    tokens, source = found
+    return Window(tokens, source, "learned"), min(terms.floor, tokens)
 
 
 def as_json(prepared: Prepared) -> Json:

@@ -19,7 +19,8 @@ from holdfast.core.limits import (
     WINDOW_FLOOR_TOKENS,
     WINDOW_WARN_TOKENS,
 )
-from holdfast.core.log.records import ModelChange
+from holdfast.core.log.records import Assistant, Compaction, ModelChange, Prune
+from holdfast.core.models.usage import read_usage
 from holdfast.errors import BadSetting, CannotFit
 
 if TYPE_CHECKING:
@@ -74,6 +75,31 @@ def window_in(records: Sequence[Record], model: str) -> int | None:
     for record in reversed(records):
         if isinstance(record, ModelChange) and record.model == model:
             return record.window if record.window and record.window > 0 else None
+    return None
+
+
+def likely_window(records: Sequence[Record], model: str) -> tuple[int, str] | None:
+    """Return the window that a session works in, and how its log tells; None where it does not.
+
+    A window that a program states is in no record. The newest decision to shorten the view names
+    the window it was made for; a larger request that was answered since shows that it was another.
+    """
+    if any(isinstance(record, ModelChange) and record.model == model for record in records):
+        recorded = window_in(records, model)
+        return None if recorded is None else (recorded, "as the session recorded it")
+    largest = 0
+    for record in reversed(records):
+        match record:
+            case Compaction() | Prune() if record.window:
+                is_it = largest <= record.window
+                return (record.window, "for which the view was cut last") if is_it else None
+            case ModelChange():
+                return None
+            case Assistant():
+                usage = read_usage(record.usage, record.provider or "")
+                largest = max(largest, usage.prompt if usage is not None else 0)
+            case _:
+                pass  # says nothing of a window
     return None
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.log.records import Assistant
 from holdfast.core.models.usage import read_usage
-from holdfast.core.models.window import window_in
+from holdfast.core.models.window import likely_window
 from holdfast.engine.session.totals import price_calls
 from holdfast.errors import CannotFit
 from holdfast.providers.known_models.lookup import price_of, window_of
@@ -46,7 +46,8 @@ class LastCall(msgspec.Struct, frozen=True):
 
     model: str = ""
     window: int | None = None
-    """The window that the session recorded for its model; None where it has none."""
+    """The window that the session works in, where its log tells."""
+    window_from: str = ""
     usage: Usage | None = None
 
     @property
@@ -69,7 +70,8 @@ def last_call(store: SessionStore, key: SessionKey) -> LastCall:
     _provider, model = model_in(records)
     replies = (record for record in reversed(records) if isinstance(record, Assistant))
     usages = (read_usage(record.usage, record.provider or "") for record in replies)
-    return LastCall(model, window_in(records, model), next(filter(None, usages), None))
+    window, source = likely_window(records, model) or (None, "")
+    return LastCall(model, window, source, next(filter(None, usages), None))
 
 
 def cost_text(totals: SessionTotals, model: str = "") -> str:
@@ -84,13 +86,13 @@ def cost_text(totals: SessionTotals, model: str = "") -> str:
 
 def terms_now(store: SessionStore, key: SessionKey) -> RequestTerms:
     """Return the terms of the next request: the session's own window and model."""
-    window, terms = last_call(store, key).window, RequestTerms()
-    if window is None:
+    last, terms = last_call(store, key), RequestTerms()
+    if last.window is None:
         return terms
     return RequestTerms(
-        window=window,
-        window_from="as the session recorded it",
-        floor=min(terms.floor, window),
+        window=last.window,
+        window_from=last.window_from,
+        floor=min(terms.floor, last.window),
     )
 
 
