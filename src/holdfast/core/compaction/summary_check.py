@@ -321,7 +321,7 @@ def _check_language(text: str, covered: Sequence[Record]) -> None:
 def _scripts(text: str) -> dict[str, float]:
     """The share of each script among a text's letters, without those of paths and other names."""
     rows = _ASCII_RUN.sub(lambda run: "" if _NAME_SIGN.search(run[0]) else run[0], text).split("\n")
-    counts = {name: sum(map(len, map(sign.findall, rows))) for name, sign in _SCRIPTS.items()}
+    counts = {name: sum(len(sign.findall(row)) for row in rows) for name, sign in _SCRIPTS.items()}
     total = sum(counts.values()) or 1
     return {name: count / total for name, count in counts.items()}
 
@@ -392,7 +392,7 @@ def _quote(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(text.casefold())
+    return [found[0] for found in _WORD.finditer(text.casefold())]  # lets threads in between words
 
 
 def _last_replies(covered: Sequence[Record]) -> Iterable[str]:

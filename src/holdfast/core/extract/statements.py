@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.core.extract.phrases import (
     DECISIONS,
@@ -33,6 +33,8 @@ from holdfast.core.text.cut import scrub
 from holdfast.core.text.lazy_pattern import lazy_pattern
 
 _SENTENCE_CHARS: Final = range(8, 401)
+_REMEMBERED: Final = 16_384
+"""Sentences whose reading is kept, of 400 characters at most: those of a few thousand messages."""
 _SENTENCE_CHARS_WIDE: Final = 4
 """The same for scripts that say a word with a character."""
 _MARKUP: Final = lazy_pattern(r"^[\s>*#-]*(?:\d+[.)]\s+)?(?:\[[ xX]\]\s*)?")
@@ -105,12 +107,13 @@ def _likely_part(text: str) -> str:
 
 def weakness(sentence: str) -> int:
     """The rank of a statement: 0 for rules and decisions, 1 for facts, 2 for anything else."""
-    if is_rule(sentence) or is_decision(sentence):
+    found = _signs(sentence)
+    if found.rule or found.decision:
         return 0
-    return 1 if _FACT.search(sentence) else 2
+    return 1 if found.fact else 2
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=_REMEMBERED)
 def _is_told(sentence: str) -> bool:
     """Return whether a sentence asks for something in particular, or says something of a name."""
     if _REQUEST.match(sentence):
@@ -119,15 +122,36 @@ def _is_told(sentence: str) -> bool:
 
 
 def lays_down(sentence: str) -> bool:
-    return any(words.search(sentence) for words in (_RULE, _DECISION, _FACT))
+    return any(_signs(sentence))
 
 
 def is_rule(sentence: str) -> bool:
-    return _RULE.search(sentence) is not None
+    return _signs(sentence).rule
 
 
 def is_decision(sentence: str) -> bool:
-    return _DECISION.search(sentence) is not None
+    return _signs(sentence).decision
+
+
+class _Signs(NamedTuple):
+    """The words of a statement that a sentence has."""
+
+    rule: bool
+    decision: bool
+    fact: bool
+
+
+def _signs(sentence: str) -> _Signs:
+    find = _find_signs_again if len(sentence) < _SENTENCE_CHARS.stop else _find_signs
+    return find(sentence)
+
+
+def _find_signs(sentence: str) -> _Signs:
+    return _Signs(*(words.search(sentence) is not None for words in (_RULE, _DECISION, _FACT)))
+
+
+# A first cut asks this of each sentence a dozen times, and a search takes longer than all else.
+_find_signs_again: Final = lru_cache(maxsize=_REMEMBERED)(_find_signs)
 
 
 def find_reasons(text: str) -> list[str]:
@@ -167,7 +191,7 @@ def _read_sentence(raw: str) -> str:
 
 
 # Notes, checkpoints and the carry-over of a cut each read the same messages.
-_read_again: Final = lru_cache(maxsize=4_096)(_read_sentence)
+_read_again: Final = lru_cache(maxsize=_REMEMBERED)(_read_sentence)
 
 
 def _without_code(text: str) -> str:

@@ -33,6 +33,7 @@ from holdfast.core.flow.effects import (
     StartTools,
 )
 from holdfast.engine.session.drivers.lease import TurnScope
+from holdfast.engine.session.drivers.switching import frequent_switches
 from holdfast.engine.session.drivers.world import (
     POLL_SECONDS,
     TOOLS_AT_ONCE,
@@ -123,7 +124,7 @@ class AwaitingDriver:
         """
 
         def work() -> Effect | _Finished:
-            with self._world.planning:
+            with self._world.planning, frequent_switches:
                 try:
                     return flow.send(value) if error is None else flow.throw(error)
                 except StopIteration as done:
@@ -319,7 +320,12 @@ async def _end(task: asyncio.Future[Any]) -> None:
 
 async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a function in a thread, to its end however often the task that awaits it is cancelled."""
-    task = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+
+    def work() -> T:
+        with frequent_switches:
+            return function(*args, **kwargs)
+
+    task = asyncio.ensure_future(asyncio.to_thread(work))
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
