@@ -171,13 +171,14 @@ def page(rounds: int, rows: list[str]) -> str:
             "own comes back afterwards. Long texts are read piece by piece, because a single call "
             "into C cannot be interrupted.",
             "",
-            "Two things are left that no thread can help with: a full garbage collection of Python "
-            "(15 to 25 ms here, about one in a first cut of 1,000 records), and the vocabulary of the "
-            "tokenizer, which its package loads when a process first counts tokens (150 ms, once). The first "
-            "is in the figures above, the second is not: a short session comes before the others.",
+            "Two things are left that no thread can help with: a full garbage collection of "
+            "Python (15 to 25 ms here, about one in a first cut of 1,000 records), and the "
+            "vocabulary of the tokenizer, which its package loads when a process first counts "
+            "tokens (150 ms, once). The first is in the figures above, the second is not: a short "
+            "session comes before the others.",
             "",
-            "The build before it (610cc47), three sessions each in the same hour: 6.3, 7.4 and 10.9 "
-            "times at 500, 1,000 and 2,000 records, with 1.26, 2.25 and 4.31 s of CPU.",
+            "The build before it (610cc47), three sessions each in the same hour: 6.3, 6.6 and 8.0 "
+            "times at 500, 1,000 and 2,000 records, with 1.12, 1.94 and 3.73 s of CPU.",
             "",
         ]
     )

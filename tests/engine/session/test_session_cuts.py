@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.engine.session.test_session_recovery import Refusal
 from tests.engine.sessions import Bench, boundaries, check_requests, texts
@@ -96,7 +96,8 @@ def cut_one_way(way: str, given_turns: Sequence[Any]) -> bool:
         log[-1:] = [body, User(content="Turn last: and then?"), Assistant(content="Then this.")]
     bench.store.append(session.key, log, expect=None)
     before = session.plan()
-    done = session.compact() if way == "asked" else None
+    if way == "asked" and session.compact().outcome == "skipped":
+        assert not boundaries(bench.records())  # the next message may be what makes one worth it
     assert session.say("the newest words").text == "fine"
     cuts = boundaries(bench.records())
     messages = [str(one.content) for one in bench.records() if isinstance(one, User)]
@@ -109,8 +110,6 @@ def cut_one_way(way: str, given_turns: Sequence[Any]) -> bool:
             assert made.detail
     for cut in cuts:
         check_summary(cut.summary, messages)
-    if done is not None and done.outcome == "skipped":
-        assert not cuts
     plans = (before, session.plan())
     called = [event.budget for event in bench.of(CallStarted)]
     budget = min(*called, *(plan.budget.tokens for plan in plans))
@@ -125,6 +124,7 @@ def cut_one_way(way: str, given_turns: Sequence[Any]) -> bool:
 @pytest.mark.parametrize("way", WAYS)
 @examples(24)
 @given(given_turns=turns(8, 12) | turns(40, 60))
+@example(given_turns=[((RULES[0], 74), (True, 200)), ((RULES[0], 75), (False, 200))])
 def test_a_cut_keeps_what_the_user_said(way: str, given_turns: list[Any]) -> None:
     """Short and long sessions: the words that fit are in the next request, whole."""
     cut_one_way(way, given_turns)
