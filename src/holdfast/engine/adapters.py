@@ -57,9 +57,7 @@ _KNOWN: Final = (
 
 def integrations() -> tuple[Integration, ...]:
     """Return every adapter, with the release of its framework that is installed here."""
-    return tuple(
-        msgspec.structs.replace(known, installed=_release_of(known.package)) for known in _KNOWN
-    )
+    return tuple(_look_up(known) for known in _KNOWN)
 
 
 def require(name: str) -> None:
@@ -67,7 +65,7 @@ def require(name: str) -> None:
 
     Warns once about a release that the adapter was not tested with.
     """
-    found = next(known for known in integrations() if known.name == name)
+    found = _look_up(next(known for known in _KNOWN if known.name == name))
     if found.installed is None:
         raise BadSetting(
             f"the adapter `{name}` needs the package {found.package}",
@@ -80,6 +78,10 @@ def require(name: str) -> None:
             HoldfastWarning,
             stacklevel=3,
         )
+
+
+def _look_up(known: Integration) -> Integration:
+    return msgspec.structs.replace(known, installed=_release_of(known.package))
 
 
 def _release_of(package: str) -> str | None:

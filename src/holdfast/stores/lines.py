@@ -104,8 +104,10 @@ def backward(fd: int, end: int) -> Iterator[Line]:
     pieces: list[bytes] = []  # of the line being joined, last piece first
     held = dropped = 0
     offset = end
+    size = max(1, READ_BLOCK_BYTES // 64)  # grows: most readers stop after a line or a few
     while offset > 0:
-        length = min(READ_BLOCK_BYTES // 4, offset)  # small: most readers stop after a few lines
+        length = min(size, offset)
+        size = min(size * 4, max(1, READ_BLOCK_BYTES // 4))
         offset -= length
         block = os.pread(fd, length, offset)
         first, *rest = block.split(b"\n")

@@ -17,6 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
+from holdfast.core.log import walk
 from holdfast.core.log.damage import Flaw
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.log.records import (
@@ -249,6 +250,10 @@ def check_reading(store: JsonlStore, data: bytes) -> None:
     assert [plain(entry.record) for entry in entries] == intact_records(data)
     path = list(store.read(KEY))
     assert [entry.record for entry in entries if entry.standing == "path"] == path
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk, "_HELD_BYTES_MAX", -1)  # as a log is read that is too long to be held
+        assert list(store.read_all(KEY)) == entries
+        assert list(store.read(KEY)) == path
     report = store.verify(KEY)
     assert report.bytes == len(data)
     branches = store.branches(KEY)

@@ -29,6 +29,7 @@ from holdfast.core.log.replay import Boundaries, SeenCalls, without_doubles
 from holdfast.core.log.speakers import user_text
 from holdfast.core.log.tree import Outline, settled_ids
 from holdfast.core.log.walk import (
+    hold,
     identify,
     outline,
     outline_lines,
@@ -105,6 +106,7 @@ class LogReport(msgspec.Struct, frozen=True):
 
 def read_path(log: OpenLog, head: str | None = None) -> Iterator[Record]:
     """Return the records from the root to `head` (the log's own by default)."""
+    log = hold(log)
     shape = outline(log)
     position = None if head is None else position_of(log, head)
     entries = stream(log, shape.path(position), shape)
@@ -113,6 +115,7 @@ def read_path(log: OpenLog, head: str | None = None) -> Iterator[Record]:
 
 def read_entries(log: OpenLog) -> Iterator[LogEntry]:
     """Yield every intact record in the order it was written, with its state."""
+    log = hold(log)
     shape = outline(log)
     spans = deque(shape.path())
     seen = SeenCalls()

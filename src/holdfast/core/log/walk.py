@@ -6,6 +6,7 @@ session is derived from those two, here and in `views`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
@@ -30,6 +31,8 @@ SUGGESTED_IDS_MAX: Final = 200
 """The newest ids, which an unknown id is compared with for a suggestion."""
 _BRIDGES_MAX: Final = 4
 """A bridge over a missing parent reads the whole log; after this many an outline is cheaper."""
+_HELD_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of a log up to this size, the lines are held in memory while all of it is read."""
 
 
 class OpenLog(Protocol):
@@ -54,6 +57,35 @@ class OpenLog(Protocol):
 
     def data(self) -> Iterator[bytes]:
         """The log byte for byte, in pieces."""
+
+
+class HeldLog(msgspec.Struct, frozen=True):
+    """An `OpenLog` whose lines were read and decoded already."""
+
+    key: SessionKey
+    size: int
+    _lines: list[LogLine]
+    _log: OpenLog
+
+    def lines(self, start: int = 0) -> Iterator[LogLine]:
+        first = bisect_left(self._lines, start, key=lambda line: line[0])
+        return map(self._lines.__getitem__, range(first, len(self._lines)))
+
+    def lines_back(self, end: int | None = None) -> Iterator[LogLine]:
+        return self._log.lines_back(end)
+
+    def data(self) -> Iterator[bytes]:
+        return self._log.data()
+
+
+def hold(log: OpenLog) -> OpenLog:
+    """Return a log for a reader that goes over all of it more than once.
+
+    A short one has its lines in memory, so that each is decoded once; a long one stays as it is.
+    """
+    if log.size > _HELD_BYTES_MAX:
+        return log
+    return HeldLog(log.key, log.size, list(log.lines()), log)
 
 
 def identify(record: Record, position: int) -> Record:

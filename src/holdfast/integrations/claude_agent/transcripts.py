@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.records import Unknown
-from holdfast.errors import LogConflict
+from holdfast.errors import LogConflict, NoSuchSession
 from holdfast.integrations.claude_agent.entries import FORMAT_NAME, records_from_entry
 from holdfast.integrations.common.originals import original_of
+from holdfast.integrations.common.recent import RecentValues
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,30 +45,36 @@ class Transcripts:
 
     def __init__(self, home: PeerHome) -> None:
         self._home = home
-        self._known: OrderedDict[SessionKey, _Transcript] = OrderedDict()
+        self._known: RecentValues[SessionKey, _Transcript] = RecentValues(_REMEMBERED_MAX)
 
     def append(self, name: PeerName, entries: Sequence[Any]) -> None:
         """Store the lines that are new. Raises `BadItem`, and then stores none."""
         made = [(entry, records_from_entry(entry)) for entry in entries]
         main = self._home.key_for(name[:2]) if len(name) > 2 else None
-        key = self._home.ensure(name, spawned_by=main)
-        while not self._try_append(key, name, made):
-            self._known.pop(key, None)  # another process was faster
+        key = self._home.key_for(name)
+        known = self._known.get(key)
+        while known is None or not self._try_append(key, name, made, known):
+            self._known.forget(key)  # unknown, or another process was faster
+            self._home.ensure(name, spawned_by=main)
+            known = self._transcript(key)
 
     def _try_append(
-        self, key: SessionKey, name: PeerName, made: Sequence[tuple[Any, list[Record]]]
+        self,
+        key: SessionKey,
+        name: PeerName,
+        made: Sequence[tuple[Any, list[Record]]],
+        known: _Transcript,
     ) -> bool:
         """Append the lines that are new; False where another writer came in between."""
-        known = self._transcript(key)
-        fresh, seen = [], set(known.uuids)
+        fresh, seen = [], set()
         for entry, records in made:
             uuid = entry.get("uuid")
-            if not isinstance(uuid, str) or uuid not in seen:
+            if not isinstance(uuid, str) or (uuid not in known.uuids and uuid not in seen):
                 fresh.append((entry, records))
             if isinstance(uuid, str):
                 seen.add(uuid)
         if not fresh:
-            return True
+            return self._home.is_head(key, known.head)
         records = [record for _entry, found in fresh for record in found]
         summary = known.summary
         if len(name) == 2:
@@ -82,17 +88,14 @@ class Transcripts:
             for start in range(0, len(records), BATCH_RECORDS_MAX):
                 batch = records[start : start + BATCH_RECORDS_MAX]
                 head = self._home.store.append(key, batch, expect=head).head
-        except LogConflict:
+        except (LogConflict, NoSuchSession):
             return False
-        self._remember(key, _Transcript(head, seen, summary, since))
+        known.uuids |= seen  # one set for all appends: copies of it would cost more than they
+        self._known.put(key, _Transcript(head, known.uuids, summary, since))
         return True
 
     def _transcript(self, key: SessionKey) -> _Transcript:
-        """Return what is known of a transcript, as it is now in the store."""
-        known = self._known.get(key)
-        if known is not None and known.head == self._home.store.head(key):
-            self._known.move_to_end(key)
-            return known
+        """Return a transcript as it is now in the store."""
         known = _Transcript(self._home.store.head(key), set(), None, 0)
         for record in self.read(key):
             if record.kind == _SUMMARY_TYPE:
@@ -102,14 +105,8 @@ class Transcripts:
             for entry in original_of(record, FORMAT_NAME) or ():
                 if isinstance(entry, dict) and isinstance(entry.get("uuid"), str):
                     known.uuids.add(entry["uuid"])
-        self._remember(key, known)
+        self._known.put(key, known)
         return known
-
-    def _remember(self, key: SessionKey, known: _Transcript) -> None:
-        self._known[key] = known
-        self._known.move_to_end(key)
-        while len(self._known) > _REMEMBERED_MAX:
-            self._known.popitem(last=False)
 
     def read(self, key: SessionKey) -> Iterator[Record]:
         """Yield every record in the order it was written, on whichever branch."""
@@ -126,7 +123,7 @@ class Transcripts:
 
     def forget(self, key: SessionKey) -> None:
         """Forget what is known of a transcript that is deleted."""
-        self._known.pop(key, None)
+        self._known.forget(key)
 
 
 def _fold(data: Any, name: PeerName, entries: list[Any]) -> Any:

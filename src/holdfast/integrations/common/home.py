@@ -6,20 +6,21 @@ import copy
 import time
 import warnings
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from holdfast.core.limits import LABEL_CHARS_MAX
+from holdfast.core.limits import BATCH_RECORDS_MAX, LABEL_CHARS_MAX
 from holdfast.core.log.batch import new_header
 from holdfast.core.log.ids import SessionKey
 from holdfast.core.text.cut import cut, ellipsis, scrub
 from holdfast.engine.erasing import erase
-from holdfast.engine.session.opening import check_owner, choose_store, session_exists
+from holdfast.engine.session.opening import check_owner, choose_store
 from holdfast.errors import (
     AdapterClosed,
     BadSetting,
     HoldfastWarning,
+    LogConflict,
     NoSuchSession,
     SessionExists,
 )
@@ -30,15 +31,19 @@ from holdfast.integrations.common.names import (
     session_id_for,
     spell_name,
 )
+from holdfast.integrations.common.recent import RecentValues
+from holdfast.ports import ANY_HEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from holdfast.core.log.records import Header
+    from holdfast.core.log.records import Header, Record
     from holdfast.ports import Clock, SessionStore
 
 Delete = Literal["trash", "erase"]
 """`trash`: a deleted session can be restored. `erase`: it is gone, with everything made from it."""
+_HEADS_MAX: Final = 256
+"""Sessions whose head is remembered; another one is looked at before an append."""
 
 
 class PeerHome:
@@ -69,6 +74,8 @@ class PeerHome:
         self._is_closed = False
         self._examined: set[SessionKey] = set()
         """Sessions that were looked at for damage; whoever uses one is told once."""
+        self._heads: RecentValues[tuple[SessionKey, str], str] = RecentValues(_HEADS_MAX)
+        """Heads that were written here, by session and owner."""
 
     @property
     def store(self) -> SessionStore:
@@ -83,9 +90,10 @@ class PeerHome:
 
     def exists(self, key: SessionKey) -> bool:
         """Return whether there is such a session, of this owner. Raises `AccessDenied`."""
-        if not session_exists(self.store, key):
+        try:
+            check_owner(self.store, key, self.owner)
+        except NoSuchSession:
             return False
-        check_owner(self.store, key, self.owner)
         if key not in self._examined:
             self._examined.add(key)
             damaged = self.store.info(key).damaged
@@ -97,6 +105,13 @@ class PeerHome:
                     stacklevel=2,
                 )
         return True
+
+    def is_head(self, key: SessionKey, head: str) -> bool:
+        """True where a session still ends with a record."""
+        try:
+            return self.store.head(key) == head
+        except NoSuchSession:
+            return False
 
     def at(self, agent: str, owner: str) -> PeerHome:
         """Return the same home for the sessions of another agent and owner."""
@@ -151,6 +166,28 @@ class PeerHome:
         header = msgspec.structs.replace(header, extra=more)
         self.store.create_log(key, [header])
         return header
+
+    def append(
+        self, name: PeerName, records: Sequence[Record], *, spawned_by: SessionKey | None = None
+    ) -> None:
+        """Add records to the session with a name, wherever it ends, all or none.
+
+        A session that is not there is made. More than a batch can hold are added one by one.
+        """
+        key = self.key_for(name)
+        place = (key, self.owner)
+        head = self._heads.get(place)
+        is_batch = len(records) <= BATCH_RECORDS_MAX
+        if head is not None and is_batch:
+            with suppress(LogConflict, NoSuchSession):  # others wrote, or removed it: look again
+                self._heads.put(place, self.store.append(key, records, expect=head).head)
+                return
+        self.ensure(name, spawned_by=spawned_by)
+        if is_batch:
+            done = self.store.append(key, records, expect=ANY_HEAD)
+        else:
+            done = self.store.append_each(key, records)
+        self._heads.put(place, done.head)
 
     def headers(self) -> Iterator[Header]:
         """Yield the headers of the owner's sessions that frameworks made."""

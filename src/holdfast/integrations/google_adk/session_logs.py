@@ -15,6 +15,7 @@ from holdfast.errors import LogConflict, NoSuchSession, SessionExists
 from holdfast.integrations.common.home import PeerHome
 from holdfast.integrations.common.names import read_name, session_id_for
 from holdfast.integrations.common.originals import original_of, spell_item
+from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.google_adk.events import (
     FORMAT_NAME,
     event_json,
@@ -110,7 +111,7 @@ class SessionLogReader:
         self, who: str, *, root: str | None, store: SessionStore | None, delete: Delete
     ) -> None:
         self._home = PeerHome(who, root=root, store=store, agent=None, delete=delete)
-        self._states: dict[SessionKey, StateAtHead] = {}
+        self._states: RecentValues[SessionKey, StateAtHead] = RecentValues(_STATES_MAX)
 
     def close(self) -> None:
         """Release the store."""
@@ -150,7 +151,7 @@ class SessionLogReader:
         except NoSuchSession:
             return None  # removed meanwhile
         state = fold(records)
-        self._remember(key, state)
+        self._states.put(key, state)
         found = list(events_from_records(reversed(records), name.app))
         if newest is not None:
             found = found[-newest:] if newest else []
@@ -230,13 +231,8 @@ class SessionLogReader:
                 break
         else:
             state = fold(newer)
-        self._remember(key, state)
+        self._states.put(key, state)
         return state
-
-    def _remember(self, key: SessionKey, state: StateAtHead) -> None:
-        if len(self._states) > _STATES_MAX:
-            self._states.clear()
-        self._states[key] = state
 
     def _app_state(self, app: str) -> SharedState:
         return SharedState(
@@ -276,17 +272,23 @@ class SessionLogs(SessionLogReader):
         """
         home = self.home_of(name.app, name.user)
         key = home.key_for(name.peer_name)
-        if not home.exists(key):
-            raise NoSuchSession(key.session)
         records = records_from_event(event, spelled)
         scopes = split_scopes((event.get("actions") or {}).get("state_delta") or {})
         is_shared = False
+        before = self._states.get(key)
+        if before is not None and before.head != seen.head:
+            before = None
         while True:
-            before = self._state(home, key)
+            # What the caller saw last is usually the head: the append itself tells if it is not.
+            is_looked_at = before is None
+            if before is None:
+                if not home.exists(key):
+                    raise NoSuchSession(key.session)
+                before = self._state(home, key)
             is_known = event["id"] in before.ids or event["id"] in ids
             if is_known and self._is_stored(home, key, event):
                 return None
-            known = self._catch_up(home, key, seen, ids)
+            known = self._catch_up(home, key, seen, ids) if is_looked_at else seen
             _refuse_stale(known, event, scopes["session"])
             if not is_shared:  # before the event: a crash between them leaves no event without it
                 self._update_shared(name, scopes)
@@ -294,20 +296,34 @@ class SessionLogs(SessionLogReader):
             after = msgspec.structs.replace(
                 before, state={**before.state, **scopes["session"]}, updated=event["timestamp"]
             )
-            try:
-                added = home.store.append(
-                    key, [*records, *after.snapshot(len(records))], expect=before.head
-                )
-            except LogConflict:
-                continue
-            return msgspec.structs.replace(known, head=added.head)
+            added = self._try_append(home, key, [*records, *after.snapshot(len(records))], before)
+            if added is not None:
+                return msgspec.structs.replace(known, head=added)
+            before = None
 
     def delete(self, name: SessionName) -> None:
         """Move a session to the trash, or erase it. Does nothing where there is none."""
         home = self.home_of(name.app, name.user)
         key = home.key_for(name.peer_name)
-        self._states.pop(key, None)
+        self._states.forget(key)
         home.remove(key)
+
+    def _try_append(
+        self, home: PeerHome, key: SessionKey, records: list[Record], before: StateAtHead
+    ) -> str | None:
+        """Append records to a session as it was, and return its head; None where it is another by
+        now."""
+        try:
+            added = home.store.append(key, records, expect=before.head)
+        except (LogConflict, NoSuchSession):
+            self._states.forget(key)
+            return None
+        stored = [
+            msgspec.structs.replace(record, id=record_id)
+            for record, record_id in zip(records, added.ids, strict=True)
+        ]
+        self._states.put(key, before.advance(stored))
+        return added.head
 
     def _catch_up(
         self, home: PeerHome, key: SessionKey, seen: SeenRevision, ids: Collection[str]

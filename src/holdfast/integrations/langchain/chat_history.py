@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.engine.adapters import require
 from holdfast.integrations.common.blocking import read_in_thread, write_in_thread
 from holdfast.integrations.common.home import PeerHome
@@ -20,7 +19,6 @@ from holdfast.integrations.common.originals import (
     spell_item,
 )
 from holdfast.integrations.common.rewinding import clear_path
-from holdfast.ports import ANY_HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,15 +67,10 @@ class ChatHistoryMethods:
 
     def add_messages(self, messages: Sequence[Any]) -> None:
         """Store messages durably, all or none. Raises `BadItem` for one that JSON cannot hold."""
-        store = self._home.store
+        self._home.store  # noqa: B018 - refuses a closed history, also for an empty list
         records = [_record(message) for message in messages]
-        if not records:
-            return
-        key = self._home.ensure((self.session_id,))
-        if len(records) <= BATCH_RECORDS_MAX:
-            store.append(key, records, expect=ANY_HEAD)
-        else:
-            store.append_each(key, records)
+        if records:
+            self._home.append((self.session_id,), records)
 
     def clear(self) -> None:
         """Begin again without messages. The log keeps the old ones, on a branch."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.errors import LogConflict
+from holdfast.errors import LogConflict, NoSuchSession
+from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.langgraph.threads import GraphThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.integrations.common.home import PeerHome
 
@@ -26,42 +27,49 @@ class ThreadLogs:
 
     def __init__(self, home: PeerHome) -> None:
         self._home = home
-        self._known: OrderedDict[str, GraphThread] = OrderedDict()
+        self._known: RecentValues[str, GraphThread] = RecentValues(_REMEMBERED_MAX)
         self._lock = threading.RLock()
 
     def read(self, thread_id: str) -> GraphThread | None:
         """Return the index of a thread as it is now; None where there is none."""
         key = self._home.key_for((thread_id,))
         with self._lock:
-            if not self._home.exists(key):
-                self._known.pop(thread_id, None)
-                return None
             known = self._known.get(thread_id)
-            if known is None or known.head != self._home.store.head(key):
-                known = self._load(thread_id)
-            self._known[thread_id] = known
-            self._known.move_to_end(thread_id)
-            while len(self._known) > _REMEMBERED_MAX:
-                self._known.popitem(last=False)
+            if known is not None and self._home.is_head(key, known.head):
+                return known
+            self._known.forget(thread_id)
+            if not self._home.exists(key):
+                return None
+            known = self._load(thread_id)
+            self._known.put(thread_id, known)
             return known
 
     def change(self, thread_id: str, make: Callable[[GraphThread], list[Record]]) -> None:
         """Append what `make` makes of a thread; again, where another writer came in between."""
-        key = self._home.ensure((thread_id,))
+        key = self._home.key_for((thread_id,))
         with self._lock:
+            thread = self._known.get(thread_id)
             while True:
-                thread = self.read(thread_id) or self._load(thread_id)
+                if thread is None:
+                    self._home.ensure((thread_id,))
+                    thread = self.read(thread_id) or self._load(thread_id)
                 records = make(thread)
-                if not records:
+                if self._append(key, thread, records):
                     return
-                try:
-                    done = self._home.store.append(key, records, expect=thread.head)
-                except LogConflict:
-                    self._known.pop(thread_id, None)
-                    continue
-                for record, record_id in zip(records, done.ids, strict=True):
-                    thread.add(msgspec.structs.replace(record, id=record_id))
-                return
+                self._known.forget(thread_id)
+                thread = None
+
+    def _append(self, key: SessionKey, thread: GraphThread, records: list[Record]) -> bool:
+        """Append to a thread; False where the log is another one by now."""
+        if not records:
+            return self._home.is_head(key, thread.head)
+        try:
+            done = self._home.store.append(key, records, expect=thread.head)
+        except (LogConflict, NoSuchSession):
+            return False
+        for record, record_id in zip(records, done.ids, strict=True):
+            thread.add(msgspec.structs.replace(record, id=record_id))
+        return True
 
     def names(self) -> list[str]:
         """Return the names of all threads."""
@@ -70,7 +78,7 @@ class ThreadLogs:
     def delete(self, thread_id: str) -> None:
         """Delete a thread."""
         with self._lock:
-            self._known.pop(thread_id, None)
+            self._known.forget(thread_id)
             self._home.remove(self._home.key_for((thread_id,)))
 
     def _load(self, thread_id: str) -> GraphThread:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.engine.adapters import require
 from holdfast.integrations.common.blocking import read_in_thread, write_in_thread
 from holdfast.integrations.common.home import PeerHome
@@ -18,7 +17,6 @@ from holdfast.integrations.common.responses_items import (
     records_from_items,
 )
 from holdfast.integrations.common.rewinding import clear_path, move_head
-from holdfast.ports import ANY_HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,10 +70,10 @@ class HoldfastSession:
     async def add_items(self, items: list[Any], *, wrapper: Any = None) -> None:
         """Store items durably, all or none. Raises `BadItem` for one that JSON cannot hold."""
         del wrapper
-        store = self._home.store  # refuses a closed session, also for an empty list
+        self._home.store  # noqa: B018 - refuses a closed session, also for an empty list
         records = records_from_items(items)
         if records:
-            await write_in_thread(lambda: self._append(store, records))
+            await write_in_thread(lambda: self._home.append(self._name, records))
 
     async def pop_item(self, *, wrapper: Any = None) -> Any:
         """Take the newest item back and return it; None where there is none.
@@ -126,13 +124,6 @@ class HoldfastSession:
             if len(newest) >= limit:
                 break
         return newest[:limit][::-1]
-
-    def _append(self, store: SessionStore, records: list[Record]) -> None:
-        key = self._home.ensure(self._name)
-        if len(records) <= BATCH_RECORDS_MAX:
-            store.append(key, records, expect=ANY_HEAD)
-        else:
-            store.append_each(key, records)
 
     def _pop(self) -> Any:
         while True:

@@ -17,6 +17,7 @@ from holdfast.core.limits import BATCH_RECORDS_MAX
 from holdfast.core.log.records import Rewind, Unknown
 from holdfast.errors import LogConflict, NoSuchSession
 from holdfast.integrations.common.originals import keep_originals, original_of
+from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.pydantic_ai.messages import messages_from_record, records_from_message
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _STATE_TYPE: Final = "peer_state"
 """The type of a record that holds the framework's record of the conversation so far."""
 _PLACES_MAX: Final = 10_000
 """Entries whose session is remembered; that of another one is looked for."""
+_STATES_MAX: Final = 256
+"""Conversations whose record is remembered; that of another one is read from its log."""
 
 
 class _Entry(msgspec.Struct):
@@ -54,12 +57,23 @@ class _State(msgspec.Struct):
     log_head: str
 
 
+class _NewestState(msgspec.Struct, frozen=True):
+    """The newest state that was written to a log, and its record, which was the head then."""
+
+    stored: Record
+    log_head: str
+
+    def read(self) -> _State:
+        return _State(_read_state(self.stored), self.log_head)
+
+
 class Conversations:
     """Reads and writes the conversations of one owner, blocking."""
 
     def __init__(self, home: PeerHome) -> None:
         self._home = home
         self._places: dict[str, SessionKey] = {}
+        self._newest: RecentValues[SessionKey, _NewestState] = RecentValues(_STATES_MAX)
 
     def record(self, conversation_id: str) -> Any:
         """Return the record of a conversation; None where there is none."""
@@ -79,6 +93,9 @@ class Conversations:
         """Return a conversation as it is now; None where there is no such session, or it is
         empty."""
         key = self._home.key_for((conversation_id,))
+        known = self._newest.get(key)
+        if known is not None and self._home.is_head(key, known.log_head):
+            return known.read()
         if not self._home.exists(key):
             return None
         newest: list[Record] = []
@@ -164,6 +181,8 @@ class Conversations:
         written = [made for entry in new_entries for made in _records_of(entry)]
         written.append(_write_state(record))
         base = new_entries[0].parent_id if new_entries else record.head_id
+        if self._append_next(record, written, base, expected):
+            return
         while True:
             state = self._check_revision(conversation_id, expected)
             before = self._records_before(conversation_id, base, state)
@@ -172,6 +191,25 @@ class Conversations:
             if self._append(key, [*before, *written], log_head):
                 self._remember(key, [record.head_id, *record.branches])
                 return
+
+    def _append_next(
+        self, record: Any, written: list[Record], base: str | None, expected: str | None
+    ) -> bool:
+        """Append after what was written here before; False where that is not the newest."""
+        key = self._home.key_for((record.conversation_id,))
+        known = self._newest.get(key)
+        if known is None:
+            return False
+        before = known.read().record
+        if before.revision != expected or before.head_id != base:
+            return False
+        try:
+            is_done = self._append(key, written, known.log_head)
+        except NoSuchSession:
+            return False
+        if is_done:
+            self._remember(key, [record.head_id, *record.branches])
+        return is_done
 
     def _check_revision(self, conversation_id: str, expected: str | None) -> _State | None:
         from pydantic_ai.conversation_store import ConversationConflict
@@ -204,13 +242,14 @@ class Conversations:
         return [Rewind(to=self._home.store.header(key).id), *copied]
 
     def _append(self, key: SessionKey, records: Sequence[Record], head: str) -> bool:
-        """Append records; False where another writer was faster."""
+        """Append records, the last of which is a state; False where another writer was faster."""
         try:
             for start in range(0, len(records), BATCH_RECORDS_MAX):
                 batch = records[start : start + BATCH_RECORDS_MAX]
                 head = self._home.store.append(key, batch, expect=head).head
         except LogConflict:
             return False
+        self._newest.put(key, _NewestState(records[-1], head))
         return True
 
     def delete(self, conversation_id: str, expected: str) -> None:

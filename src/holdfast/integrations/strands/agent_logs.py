@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from holdfast.core.log.records import Unknown
 from holdfast.core.text.timestamps import iso_utc
-from holdfast.errors import AdapterClosed, HoldfastError, LogConflict
+from holdfast.errors import AdapterClosed, HoldfastError, LogConflict, NoSuchSession
 from holdfast.integrations.common.originals import keep_originals, original_of, spell_item
+from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.common.rewinding import move_head
 from holdfast.integrations.strands.messages import messages_from_record, records_from_message
-from holdfast.ports import ANY_HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from holdfast.core.log.ids import SessionKey
     from holdfast.core.log.records import Record
     from holdfast.integrations.common.home import PeerHome
     from holdfast.integrations.common.names import PeerName
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
 FORMAT_NAME: Final = "strands"
 _STATE_TYPE: Final = "peer_state"
 """The type of a record that holds a session, an agent or a group of agents as it is from then."""
+_NEWEST_MAX: Final = 256
+"""Logs whose newest message is remembered; another one is looked at before an append."""
+
+
+class _Newest(NamedTuple):
+    """The end of a log: its head, and the number of its newest message."""
+
+    head: str
+    number: int
 
 
 class AgentLogs:
@@ -33,13 +43,27 @@ class AgentLogs:
 
     def __init__(self, home: PeerHome) -> None:
         self._home = home
+        self._newest: RecentValues[SessionKey, _Newest] = RecentValues(_NEWEST_MAX)
 
     def append(self, name: PeerName, records: list[Record]) -> None:
         """Add records to a log, which is made where there is none."""
         with explaining():
             main = self._home.key_for(name[:1]) if len(name) > 1 else None
-            key = self._home.ensure(name, spawned_by=main)
-            self._home.store.append(key, records, expect=ANY_HEAD)
+            self._home.append(name, records, spawned_by=main)
+
+    def append_next(self, name: PeerName, session_message: Any) -> bool:
+        """Add a message after the one that was added here before it; False where that is not the
+        newest any more, or the number is taken."""
+        key = self._home.key_for(name)
+        newest = self._newest.get(key)
+        if newest is None or session_message.message_id <= newest.number:
+            return False
+        records = message_records(session_message)
+        with explaining(), suppress(LogConflict, NoSuchSession):
+            done = self._home.store.append(key, records, expect=newest.head)
+            self._newest.put(key, _Newest(done.head, session_message.message_id))
+            return True
+        return False
 
     def append_message(self, name: PeerName, session_message: Any) -> None:
         """Add a message to a log that exists. One whose number is taken gets the next one.
@@ -59,7 +83,8 @@ class AgentLogs:
                     session_message.message_id = self.read_messages(name)[-1].message_id + 1
                     continue
                 with suppress(LogConflict):  # another writer was faster
-                    self._home.store.append(key, records, expect=head)
+                    done = self._home.store.append(key, records, expect=head)
+                    self._newest.put(key, _Newest(done.head, session_message.message_id))
                     return
 
     def read_state(self, name: PeerName, what: str) -> Any:

@@ -133,8 +133,10 @@ class RepositoryMethods(SessionMethods):
         self, session_id: str, agent_id: str, session_message: Any, **_options: Any
     ) -> None:
         """Store a message durably. One whose number another writer took gets the next number."""
-        self._check_agent(session_id, agent_id)
-        self._logs.append_message(_name_of(session_id, agent_id), session_message)
+        name = _name_of(session_id, agent_id)
+        if not self._logs.append_next(name, session_message):
+            self._check_agent(session_id, agent_id)
+            self._logs.append_message(name, session_message)
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **_options: Any) -> Any:
         """Return a message by its number; None where there is none."""

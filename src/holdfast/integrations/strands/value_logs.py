@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections import OrderedDict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.limits import BATCH_RECORDS_MAX
@@ -23,6 +23,7 @@ from holdfast.integrations.common.originals import (
     original_of,
     spell_item,
 )
+from holdfast.integrations.common.recent import RecentValues
 from holdfast.integrations.common.rewinding import move_head
 from holdfast.integrations.strands.messages import messages_from_record, records_from_message
 
@@ -74,18 +75,23 @@ class ValueLogs:
 
     def __init__(self, home: PeerHome) -> None:
         self._home = home
-        self._paths: OrderedDict[SessionKey, _Path] = OrderedDict()
+        self._paths: RecentValues[SessionKey, _Path] = RecentValues(_REMEMBERED_MAX)
+        self._places: RecentValues[str, SessionKey] = RecentValues(_REMEMBERED_MAX)
+        """The log of each key that was written here."""
         self._lock = threading.RLock()
 
     def write(self, key: str, data: bytes) -> None:
         """Store the value of a key, durably and whole."""
-        name = self._name_for(key)
-        main = self._home.key_for(name[:1]) if _NEWEST.fullmatch(key) and name[1:] else None
+        snapshot = _take_apart(data) if _NEWEST.fullmatch(key) else None
         with self._lock:
+            if self._append_next(key, data, snapshot):
+                return
+            name = self._name_for(key)
+            main = self._home.key_for(name[:1]) if _NEWEST.fullmatch(key) and name[1:] else None
             session = self._ensure(key, name, main)
-            snapshot = _take_apart(data) if _NEWEST.fullmatch(key) else None
-            while not self._append(session, data, snapshot):
-                self._paths.pop(session, None)  # another writer was faster
+            while not self._append(session, self._path(session), data, snapshot):
+                self._paths.forget(session)  # another writer was faster
+            self._places.put(key, session)
 
     def read(self, key: str) -> bytes | None:
         """Return the value of a key; None where there is none."""
@@ -109,7 +115,8 @@ class ValueLogs:
         """Delete a key with all the values that it had."""
         session = self._home.key_for(self._name_for(key))
         with self._lock:
-            self._paths.pop(session, None)
+            self._paths.forget(session)
+            self._places.forget(key)
             self._home.remove(session)
 
     def delete_below(self, prefix: str) -> None:
@@ -152,12 +159,26 @@ class ValueLogs:
             )
         return session
 
-    def _append(self, session: SessionKey, data: bytes, snapshot: _Snapshot | None) -> bool:
-        """Add a value to a log; False where another writer was faster."""
+    def _append_next(self, key: str, data: bytes, snapshot: _Snapshot | None) -> bool:
+        """Add a value to the log that was written here before; False where it is another by
+        now."""
+        session = self._places.get(key)
+        path = None if session is None else self._paths.get(session)
+        if session is None or path is None:
+            return False
+        with suppress(NoSuchSession):
+            if self._append(session, path, data, snapshot):
+                return True
+        self._paths.forget(session)
+        return False
+
+    def _append(
+        self, session: SessionKey, path: _Path, data: bytes, snapshot: _Snapshot | None
+    ) -> bool:
+        """Add a value to a log that ends with a path; False where another writer was faster."""
         store = self._home.store
-        path = self._path(session)
         if snapshot is None:
-            return _append_all(self._home, session, _value_records(data), path.head)
+            return self._append_value(session, path, data)
         same = 0
         for before, after in zip(path.messages, snapshot.messages, strict=False):
             if before != after:
@@ -165,7 +186,7 @@ class ValueLogs:
             same += 1
         counts, records = _message_records(snapshot.messages[same:])
         if len(records) >= BATCH_RECORDS_MAX:
-            return _append_all(self._home, session, _value_records(data), path.head)
+            return self._append_value(session, path, data)
         rest = spell_item(snapshot.rest)
         state = {"format": FORMAT_NAME, "of": "agent", "json": rest}
         records.append(Unknown(type=_STATE, extra=state))
@@ -173,14 +194,14 @@ class ValueLogs:
         if same < len(path.messages):
             if not move_head(store, session, to, path.head, records):
                 return False
-            self._paths.pop(session, None)
+            self._paths.forget(session)
             return True
         try:
             done = store.append(session, records, expect=path.head)
         except LogConflict:
             return False
         ends = [done.ids[end - 1] for end in counts]
-        self._remember(
+        self._paths.put(
             session,
             _Path(done.ids[-1], list(snapshot.messages), path.ends + ends, path.root, rest),
         )
@@ -209,22 +230,16 @@ class ValueLogs:
                 messages.append(spell_item(message))
                 ends.append(record.id)
         path = _Path(last, messages, ends, root, rest)
-        self._remember(session, path)
+        self._paths.put(session, path)
         return path
 
-    def _remember(self, session: SessionKey, path: _Path) -> None:
-        self._paths[session] = path
-        self._paths.move_to_end(session)
-        while len(self._paths) > _REMEMBERED_MAX:
-            self._paths.popitem(last=False)
-
-
-def _append_all(home: PeerHome, session: SessionKey, records: list[Record], head: str) -> bool:
-    try:
-        home.store.append(session, records, expect=head)
-    except LogConflict:
-        return False
-    return True
+    def _append_value(self, session: SessionKey, path: _Path, data: bytes) -> bool:
+        try:
+            done = self._home.store.append(session, _value_records(data), expect=path.head)
+        except LogConflict:
+            return False
+        self._paths.put(session, path._replace(head=done.head, rest=None))
+        return True
 
 
 def _take_apart(data: bytes) -> _Snapshot | None:
