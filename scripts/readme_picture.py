@@ -2,8 +2,9 @@
 
     python scripts/readme_picture.py
 
-Reads the table of `docs/benchmarks/unseen.md` and writes `docs/images/why.svg`, so the picture says
-what was measured. Light and dark are in the picture itself; it needs no font from the network.
+Reads the table of `docs/benchmarks/unseen.md` and writes `docs/images/why.svg` and, for a phone,
+`docs/images/why-narrow.svg`, so the pictures say what was measured. Light and dark are in the
+pictures themselves; they need no font from the network.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from html import escape
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
-PICTURE = DOCS / "images" / "why.svg"
+WIDE = DOCS / "images" / "why.svg"
+NARROW = DOCS / "images" / "why-narrow.svg"
+"""For a page of at most 600 pixels, where its text is about as large as it says."""
 
 _STYLE = """
 text { font: 15px system-ui, sans-serif; fill: #18181b; }
@@ -32,8 +35,8 @@ def measured(page: str) -> dict[str, list[str]]:
     return {name: [cell.strip() for cell in cells.split("|")] for name, cells in rows}
 
 
-def draw(page: str) -> str:
-    """Return the picture."""
+def draw(page: str, *, is_narrow: bool = False) -> str:
+    """Return the picture: three panels beside each other, or below each other for a phone."""
     rows = measured(page)
     ours, other = rows["Holdfast"], rows["compaction with a summary at 85 %"]
     panels = (
@@ -41,33 +44,35 @@ def draw(page: str) -> str:
         ("the user's words still in view", ours[7], other[7]),
         ("requests refused by a provider", ours[8], other[8]),
     )
+    width, height = (360, 380) if is_narrow else (920, 140)
+    across, down = (0, 120) if is_narrow else (300, 0)
     parts = [
-        f'<text class="title" x="{20 + 300 * place}" y="32">{escape(title)}</text>'
-        + _bars(20 + 300 * place, left, right)
+        f'<g transform="translate({20 + across * place} {down * place})">'
+        f'<text class="title" y="32">{escape(title)}</text>{_bars(left, right)}</g>'
         for place, (title, left, right) in enumerate(panels)
     ]
     said = "; ".join(
         f"{title}: Holdfast {left}, compaction {right}" for title, left, right in panels
     )
     return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 920 140" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
         f'aria-label="{escape(said)}"><style>{_STYLE}</style>'
-        f'<rect class="back" width="920" height="140" rx="8"/>{"".join(parts)}</svg>\n'
+        f'<rect class="back" width="{width}" height="{height}" rx="8"/>{"".join(parts)}</svg>\n'
     )
 
 
-def _bars(x: int, ours: str, other: str) -> str:
+def _bars(ours: str, other: str) -> str:
     top = max(_number(ours), _number(other)) or 1.0
     drawn = []
     for place, (name, text, kind) in enumerate(
         (("Holdfast", ours, "ours"), ("compaction", other, "other"))
     ):
-        width = 160 * _number(text) / top
+        width = max(160 * _number(text) / top, 2)
         y = 50 + 40 * place
         drawn.append(
-            f'<text class="dim" x="{x}" y="{y + 8}">{name}</text>'
-            f'<rect class="{kind}" x="{x}" y="{y + 14}" width="{max(width, 2):.1f}" height="14" '
-            f'rx="2"/><text x="{x + max(width, 2) + 8:.1f}" y="{y + 27}">{escape(text)}</text>'
+            f'<text class="dim" y="{y + 8}">{name}</text>'
+            f'<rect class="{kind}" y="{y + 14}" width="{width:.1f}" height="14" rx="2"/>'
+            f'<text x="{width + 8:.1f}" y="{y + 27}">{escape(text)}</text>'
         )
     return "".join(drawn)
 
@@ -77,7 +82,10 @@ def _number(text: str) -> float:
 
 
 def main() -> None:
-    PICTURE.write_text(draw((DOCS / "benchmarks" / "unseen.md").read_text("utf-8")), "utf-8")
+    """Write both pictures."""
+    page = (DOCS / "benchmarks" / "unseen.md").read_text("utf-8")
+    WIDE.write_text(draw(page), "utf-8")
+    NARROW.write_text(draw(page, is_narrow=True), "utf-8")
 
 
 if __name__ == "__main__":

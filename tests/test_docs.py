@@ -21,7 +21,7 @@ from holdfast.core.log import damage
 from holdfast.core.log.records import BY_TYPE
 from holdfast.providers.known_models.lookup import find_model
 from holdfast.surfaces.cli import COMMANDS
-from holdfast.surfaces.cli.completion.completion import options_by_command
+from holdfast.surfaces.cli.completion.completion import words_by_command
 
 REPOSITORY = Path(__file__).parent.parent
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -167,7 +167,23 @@ def test_the_recorded_session_shows_both_commands() -> None:
 def test_the_picture_of_the_readme_shows_what_was_measured() -> None:
     """`python scripts/readme_picture.py` makes it from the benchmark page."""
     page = (REPOSITORY / "docs" / "benchmarks" / "unseen.md").read_text("utf-8")
-    assert readme_picture.PICTURE.read_text("utf-8") == readme_picture.draw(page)
+    assert readme_picture.WIDE.read_text("utf-8") == readme_picture.draw(page)
+    assert readme_picture.NARROW.read_text("utf-8") == readme_picture.draw(page, is_narrow=True)
+
+
+@pytest.mark.parametrize(("screen", "shown"), [(390, 0), (600, 0), (601, 1), (1280, 1)])
+def test_the_picture_of_the_readme_can_be_read(screen: int, shown: int) -> None:
+    """On a phone the README shows a picture of its own; no text in it is below 8 pixels there,
+    and on a phone none is below 12."""
+    readme = PAGES[0].read_text("utf-8")
+    widest = re.findall(r'media="\(max-width: (\d+)px\)"', readme)
+    assert widest == ["600"]
+    source = re.findall(r'\bsrc(?:set)?="([^"]+)"', readme)[shown]
+    picture = (REPOSITORY / source).read_text("utf-8")
+    width = int(re.findall(r'viewBox="0 0 (\d+) ', picture)[0])
+    sizes = [int(size) for size in re.findall(r"(\d+)px", picture.split("@media")[0])]
+    scale = min(screen - 32, 850) / width
+    assert min(sizes) * scale >= (12 if screen == 390 else 8)
 
 
 def test_no_example_uses_a_deprecated_model() -> None:
@@ -198,7 +214,7 @@ def test_every_command_of_the_docs_has_the_options_that_it_is_given() -> None:
 
     A command that is run through another (`wrap`) has options of its own.
     """
-    options = options_by_command()
+    options = {name: found.options for name, found in words_by_command().items()}
     wrong, seen = [], set()
     for page in PAGES:
         for code in re.findall(r"```.*?```|`[^`\n]+`", page.read_text("utf-8"), re.DOTALL):

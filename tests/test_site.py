@@ -84,7 +84,9 @@ def test_links_and_anchors_lead_somewhere() -> None:
     faults = []
     for place, text in staged().items():
         prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-        for target, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)#?([^)\s]*)\)", prose):
+        links = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)#?([^)\s]*)\)", prose)
+        links += [(file, "") for file in re.findall(r'\ssrc(?:set)?="(?!https?:)([^"]+)"', prose)]
+        for target, anchor in links:
             path = normpath(f"{dirname(place)}/{target}".lstrip("/")) if target else place
             if path not in staged():
                 if not (build.ROOT / "docs" / path).is_file():

@@ -56,6 +56,8 @@ _LINK = re.compile(
     r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)"
 )
 _IMAGE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
+_SOURCE = re.compile(r'(?<=\s)(src|srcset)="(?!https?:)([^"\s]+)"')
+"""A file that a tag shows."""
 _ENTRY = re.compile(r"^( *)- \[(.+)\]\(([^)#]+)\)$")
 
 
@@ -107,12 +109,21 @@ def relink(text: str, source: str) -> str:
 
     def picture(found: re.Match[str]) -> str:
         words, target = found.groups()
+        return f"![{words}]({file_at(target)})"
+
+    def tag(found: re.Match[str]) -> str:
+        name, target = found.groups()
+        return f'{name}="{file_at(target)}"'
+
+    def file_at(target: str) -> str:
         place = place_of(normpath(f"{dirname(source)}/{target}".lstrip("/"))) or target
-        return f"![{words}]({relpath(place, dirname(here) or '.')})"
+        return relpath(place, dirname(here) or ".")
 
     pieces = re.split(r"(^```.*?^```)", text, flags=re.MULTILINE | re.DOTALL)
     return "".join(
-        piece if piece.startswith("```") else _IMAGE.sub(picture, _LINK.sub(to_site, plain(piece)))
+        piece
+        if piece.startswith("```")
+        else _SOURCE.sub(tag, _IMAGE.sub(picture, _LINK.sub(to_site, plain(piece))))
         for piece in pieces
     )
 
