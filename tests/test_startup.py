@@ -8,6 +8,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from holdfast import Session, config
 
 if TYPE_CHECKING:
@@ -113,10 +115,11 @@ def test_help_loads_no_command() -> None:
     assert len(ours) < 20, sorted(ours)
 
 
-def test_listing_sessions_loads_the_store_and_no_more(tmp_path: Path) -> None:
-    script = (
-        f"from holdfast.surfaces.cli import main\nmain(['--root', {str(tmp_path)!r}, 'sessions'])"
-    )
+@pytest.mark.parametrize("command", [["sessions"], ["completion", "sessions"]])
+def test_listing_sessions_loads_the_store_and_no_more(command: list[str], tmp_path: Path) -> None:
+    """A shell lists them at a key press."""
+    arguments = ["--root", str(tmp_path), *command]
+    script = f"from holdfast.surfaces.cli import main\nmain({arguments!r})"
     loaded = set(_output(f"{script}\n{_LOADED}").split("\n")[-2].split())
     rooms = {".".join(name.split(".")[1:3]) for name in loaded if name.startswith("holdfast.")}
     unused = ("core.projection", "core.extract", "core.turn", "engine", "providers")

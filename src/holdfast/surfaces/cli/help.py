@@ -19,10 +19,10 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         *("context", "simulate", "evaluate", "models", "output", "reseed", "checkpoint"),
     ),
     "memory and other agents": ("memory", "history", "audit"),
-    "servers": ("serve", "proxy", "mcp", "telegram"),
+    "servers": ("serve", "proxy", "wrap", "mcp", "telegram"),
     "care": ("verify", "repair", "gc", "du", "classify", "completion", "help"),
 }
-"""The commands in the order in which they are shown; others come last."""
+"""Every command, in the order in which they are shown."""
 
 _NAME_CHARS: Final = 12
 """The column of the names: the longest has ten letters."""
@@ -35,9 +35,7 @@ def format_groups(commands: Mapping[str, str], usage: str, options: str) -> str:
     width = max(_WIDTH_MIN, min(100, shutil.get_terminal_size().columns))
     indent = " " * (_NAME_CHARS + 2)
     parts = [usage, "Durable sessions and a bounded context for LLM agents.\n"]
-    grouped = {name for names in GROUPS.values() for name in names}
-    others = tuple(name for name in commands if name not in grouped)
-    for group, names in (*GROUPS.items(), *([("more", others)] if others else [])):
+    for group, names in GROUPS.items():
         parts.append(f"{group}:")
         for name in names:
             text = textwrap.fill(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
 import shutil
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.cli import run_in_process
 
 from holdfast.surfaces.cli import COMMANDS
-from holdfast.surfaces.cli.completion.completion import options_by_command
+from holdfast.surfaces.cli.completion.completion import words_by_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,9 +42,9 @@ def begun_lines() -> dict[str, list[str]]:
     for name in HELPS:
         begun = [each for each in HELPS if each.startswith(name[:-1])]
         lines[f"holdfast help {name[:-1]}"] = begun
-    for name, options in options_by_command().items():
-        for option in options:
-            begun = [each for each in options if each.startswith(option[:-1])]
+    for name, words in words_by_command().items():
+        for option in words.options:
+            begun = [each for each in words.options if each.startswith(option[:-1])]
             lines[f"holdfast {name} {option[:-1]}"] = begun
     return lines
 
@@ -198,3 +200,218 @@ def test_every_shell_has_every_command(capfd: pytest.CaptureFixture[str]) -> Non
     for shell in ("bash", "zsh", "fish"):
         script = run_in_process(["completion", shell], capfd).out
         assert all(name in script for name in HELPS)
+
+
+# sessions
+
+
+def begun_names() -> dict[str, list[str]]:
+    """Return lines that begin the name of a session, or of a file, and all that may follow."""
+    lines: dict[str, list[str]] = {}
+    for name, words in words_by_command().items():
+        lines[f"holdfast {name} t"] = offers(words.word)
+        for option, kind in words.values.items():
+            lines[f"holdfast {name} {option} t"] = offers(kind)
+    return lines
+
+
+def offers(kind: str) -> list[str]:
+    return {
+        "files": ["talk.jsonl"],
+        "sessions": ["task-1", "task-2"],
+        "both": ["talk.jsonl", "task-1", "task-2"],
+    }[kind]
+
+
+def write_program(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a `holdfast` in front of all others that a shell finds."""
+    program = folder / "bin" / "holdfast"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+
+def write_real_program(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = f'PYTHONPATH={":".join(sys.path)} exec {sys.executable} -m holdfast "$@"'
+    write_program(folder, run, monkeypatch)
+
+
+@pytest.mark.files_only("it asks shells")
+@pytest.mark.parametrize(("shell", "ask"), [("bash", ask_bash), ("fish", ask_fish)])
+def test_sessions_are_offered_where_a_command_takes_one(
+    shell: str,
+    ask: Callable[[str, Sequence[str], Path], list[list[str]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """For every command and every option with a value, as its metavar says: sessions, files or
+    both, and nothing else."""
+    need(shell)
+    write_program(tmp_path, r"printf 'task-1\tone\ntask-2\ttwo\nother\t\n'", monkeypatch)
+    lines = begun_names()
+    found = ask(run_in_process(["completion", shell], capfd).out, [*lines], tmp_path)
+    shown = dict(zip(lines, map(sorted, found), strict=True))
+    assert shown == lines
+    assert sum("task-1" in names for names in lines.values()) >= 20
+
+
+PLACES = [
+    ["--root", "r"],
+    ["--root=r"],
+    ["--owner", "ann"],
+    ["--agent", "main", "--root", "r", "--owner=ann"],
+]
+
+
+@pytest.mark.files_only("it asks shells")
+@pytest.mark.parametrize(("shell", "ask"), [("bash", ask_bash), ("fish", ask_fish)])
+@pytest.mark.parametrize("is_before", [True, False])
+def test_sessions_are_those_of_the_store_that_is_named(
+    shell: str,
+    ask: Callable[[str, Sequence[str], Path], list[list[str]]],
+    is_before: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Wherever `--root`, `--owner` and `--agent` are on the line."""
+    need(shell)
+    write_program(tmp_path, f"echo \"$@\" >> '{tmp_path}/asked'", monkeypatch)
+    lines = [
+        " ".join(["holdfast", *places, "log t"] if is_before else ["holdfast log", *places, "t"])
+        for places in PLACES
+    ]
+    ask(run_in_process(["completion", shell], capfd).out, lines, tmp_path)
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked == [" ".join(["completion sessions", *places]) for places in PLACES]
+
+
+NAMES = ["release-1", "Weekly release", "budget", 'it\'s (a) #1 & "more"; * ?']
+
+
+def write_sessions(capture: pytest.CaptureFixture[str]) -> None:
+    run_in_process(["new", NAMES[1], "--id", NAMES[0]], capture)
+    run_in_process(["new", NAMES[3], "--id", NAMES[2]], capture)
+
+
+def type_into(shell: Sequence[str], setup: str, lines: Sequence[str], folder: Path) -> list[str]:
+    """Type each line into a shell at a terminal, complete it, and return its last word."""
+    (folder / "setup").write_text(setup)
+    environment = {"HOME": str(folder), "PATH": os.environ["PATH"], "TERM": "dumb"}
+    environment["HOLDFAST_ROOT"] = os.environ["HOLDFAST_ROOT"]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.execvpe(shell[0], [*shell], environment)
+    heard = b""
+
+    def listen(until: bytes) -> bytes:
+        nonlocal heard
+        while until not in heard:
+            ready, _, _ = select.select([terminal], [], [], SECONDS_MAX)
+            assert ready, heard[-2_000:]
+            heard += os.read(terminal, 65_536)
+        before, _, heard = heard.partition(until)
+        return before
+
+    found = []
+    try:
+        os.write(terminal, b". ./setup; echo rea''dy\n")
+        listen(b"ready\r\n")
+        for line in lines:
+            os.write(terminal, line.encode() + b"\t\x01probe \n")
+            listen(b"<<")
+            found.append(listen(b">>").decode())
+    finally:
+        os.close(terminal)
+        os.waitpid(pid, 0)
+    return found
+
+
+@pytest.mark.files_only("it asks shells")
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_key_press_completes_ids_and_labels(
+    shell: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """At a terminal, with the real command: the shell hands the whole name to the program, also
+    where it has spaces and quotation marks."""
+    need(shell)
+    write_real_program(tmp_path, monkeypatch)
+    write_sessions(capfd)
+    script = run_in_process(["completion", shell], capfd).out
+    probe = {
+        "bash": 'probe() { printf "<%s%s>>\\n" "<" "${@: -1}"; }\nbind "set bell-style none"\n',
+        "zsh": 'probe() { printf "<%s%s>>\\n" "<" "${@[-1]}" }\nunsetopt beep\nbindkey -e\n',
+        "fish": "function probe; printf '<%s%s>>\\n' '<' $argv[-1]; end\n",
+    }[shell]
+    command = {
+        "bash": ["bash", "--norc", "--noprofile", "-i"],
+        "zsh": ["zsh", "-f", "-i"],
+        "fish": ["fish", "-N", "-i"],
+    }[shell]
+    lines = ["holdfast log rel", "holdfast log Week", "holdfast show -s bud", "holdfast log it"]
+    assert type_into(command, script + probe, lines, tmp_path) == NAMES
+
+
+def test_names_are_ids_and_labels(capfd: pytest.CaptureFixture[str]) -> None:
+    """The most recently active first; each beside what a person knows the session by."""
+    write_sessions(capfd)
+    shown = run_in_process(["completion", "sessions"], capfd)
+    assert shown.out.splitlines() == [
+        f"{NAMES[2]}\t{NAMES[3]}",
+        f"{NAMES[0]}\t{NAMES[1]}",
+        f"{NAMES[3]}\t{NAMES[2]}",
+        f"{NAMES[1]}\t{NAMES[0]}",
+    ]
+    assert shown.err == ""
+    names = json.loads(run_in_process(["completion", "sessions", "--json"], capfd).out)
+    assert sorted(names) == sorted(NAMES)
+
+
+def test_every_name_opens_its_session(capfd: pytest.CaptureFixture[str]) -> None:
+    """Also where two agents have sessions of the same id."""
+    write_sessions(capfd)
+    run_in_process(["new", "--id", NAMES[0], "--agent", "other"], capfd)
+    names = json.loads(run_in_process(["completion", "sessions", "--json"], capfd).out)
+    assert len(names) == 5
+    for name in names:
+        assert run_in_process(["log", name], capfd).status == 0, name
+
+
+def test_a_name_with_a_secret_is_not_offered(capfd: pytest.CaptureFixture[str]) -> None:
+    """It would be masked, and then it names nothing."""
+    secret = "sk-ant-api03-" + "Zq8" * 31 + "AA"
+    run_in_process(["new", f"key {secret}", "--id", "quiet"], capfd)
+    shown = run_in_process(["completion", "sessions"], capfd)
+    assert [line.split("\t")[0] for line in shown.out.splitlines()] == ["quiet"]
+    assert secret not in shown.out
+
+
+@pytest.mark.parametrize("label", ["$(touch gone)", "`touch gone`", "a\\b", "wow!!", "a$HOME"])
+def test_a_name_that_a_shell_would_run_is_not_offered(
+    label: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """bash inserts such characters as they are. The session has its id."""
+    run_in_process(["new", label, "--id", "safe"], capfd)
+    names = json.loads(run_in_process(["completion", "sessions", "--json"], capfd).out)
+    assert [*names] == ["safe"]
+
+
+def test_names_are_of_one_owner(capfd: pytest.CaptureFixture[str]) -> None:
+    """With `--owner`, as for every other command."""
+    run_in_process(["new", "--id", "hers", "--owner", "ann"], capfd)
+    run_in_process(["new", "--id", "his", "--owner", "bob"], capfd)
+    shown = run_in_process(["completion", "sessions", "--owner", "ann"], capfd)
+    assert shown.out.split() == ["hers"]
+
+
+def test_no_store_is_silence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Where there is none, a key press says nothing and creates nothing."""
+    shown = run_in_process(["completion", "sessions"], capfd)
+    assert (shown.status, shown.out, shown.err) == (0, "", "")
+    assert not (tmp_path / "root").exists()
