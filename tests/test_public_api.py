@@ -145,7 +145,8 @@ def test_import_loads_nothing_that_is_not_needed() -> None:
 def test_the_command_runs_without_the_extras() -> None:
     """Without rich the command line works, with plain columns."""
     program = (
-        "import sys\n"
+        "import os, sys\n"
+        "os.environ['NO_COLOR'] = '1'\n"
         "sys.modules['rich'] = None\n"
         "from holdfast.surfaces.cli.terminal import Output\n"
         "sys.stdout.isatty = lambda: True\n"

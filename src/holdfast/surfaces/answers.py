@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
-from holdfast.core.text.cut import cut, ellipsis
-from holdfast.surfaces.formatting import Tone, printable
+from holdfast.surfaces.formatting import Tone, cell_width, printable
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -17,9 +16,12 @@ if TYPE_CHECKING:
 
 SHELL: Final = "shell"
 """Needed by a line that names a command of `holdfast`: the terminal of an operator."""
-_GAP: Final = 2
-_COLUMN_MIN: Final = 6
-"""Narrower columns cannot be read; a table that needs more room then overflows."""
+GAP: Final = "  "
+"""Stands between the columns of a table."""
+_PROSE_MIN: Final = 16
+"""Prose in a narrower column is hard to read; the row goes on in another line instead."""
+_INDENT: Final = 4
+"""The columns by which such a line is indented, the gap included."""
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -52,7 +54,7 @@ class StyledTable(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        rows = ("  ".join(cell.text for cell in row).rstrip() for row in layout(self))
+        rows = (GAP.join(cell.text for cell in row).rstrip() for row in layout(self))
         return "\n".join(rows)
 
 
@@ -125,22 +127,99 @@ def mask_answer(answer: CommandAnswer, redactor: Redactor) -> CommandAnswer:
 
 
 def layout(table: StyledTable, width: int | None = None) -> list[list[Cell]]:
-    """Return headings and rows as cells padded to their column, in at most `width` characters.
+    """Return headings and rows as lines of cells padded to their column, at most `width` wide.
 
-    If the table is wider, its widest columns are truncated first.
+    A table that is wider wraps its prose. Where that is not enough, each row goes on in indented
+    lines. A word, number or name is broken only where it is wider than a line.
     """
+    rows = _rows(table)
+    widths, groups = _columns(rows, width or sum(_natural(rows)) + len(GAP) * len(rows[0]))
+    lines: list[list[Cell]] = []
+    for row in rows:
+        wrapped = [_wrap(cell.text, wide) for cell, wide in zip(row, widths, strict=True)]
+        for group in groups:
+            height = max(len(wrapped[at]) for at in group)
+            if group[0] and not any(row[at].text for at in group):
+                continue  # nothing to go on with
+            for place in range(height):
+                line = [Cell(" " * (_INDENT - len(GAP)))] if group[0] else []
+                for at in group:
+                    text = wrapped[at][place] if place < len(wrapped[at]) else ""
+                    is_right = table.columns[at].startswith(">")
+                    line.append(Cell(_pad(text, widths[at], is_right=is_right), row[at].tone))
+                lines.append(line)
+    return lines
+
+
+def natural_width(table: StyledTable) -> int:
+    """Return the columns that a table takes where nothing is wrapped."""
+    return sum(_natural(_rows(table))) + len(GAP) * (len(table.columns) - 1)
+
+
+def _rows(table: StyledTable) -> list[list[Cell]]:
     head = [Cell(column.lstrip(">").upper(), "dim") for column in table.columns]
-    rows = [head, *([clean(cell) for cell in row] for row in table.rows)]
-    widths = [max(len(row[at].text) for row in rows) for at in range(len(head))]
-    if width is not None:
-        _narrow(widths, width - _GAP * (len(widths) - 1))
-    return [
-        [
-            Cell(_pad(cell.text, wide, is_right=name.startswith(">")), cell.tone)
-            for cell, wide, name in zip(row, widths, table.columns, strict=True)
-        ]
-        for row in rows
-    ]
+    return [head, *([clean(cell) for cell in row] for row in table.rows)]
+
+
+def _natural(rows: list[list[Cell]]) -> list[int]:
+    return [max(cell_width(cell.text) for cell in column) for column in zip(*rows, strict=True)]
+
+
+def _columns(rows: list[list[Cell]], width: int) -> tuple[list[int], list[list[int]]]:
+    """Return the width of each column, and the columns that share a line."""
+    natural = _natural(rows)
+    narrow = list(natural)
+    least = _least(rows, natural)
+    excess = sum(natural) + len(GAP) * (len(natural) - 1) - width
+    while excess > 0:
+        at = max(range(len(narrow)), key=lambda at: (narrow[at] > least[at], narrow[at]))
+        if narrow[at] <= least[at]:
+            return _fold(natural, width)
+        narrow[at] -= 1
+        excess -= 1
+    return narrow, [[*range(len(narrow))]]
+
+
+def _least(rows: list[list[Cell]], natural: list[int]) -> list[int]:
+    """Return the width of each column below which a word breaks, or prose cannot be read."""
+    least = []
+    for column, wide in zip(zip(*rows, strict=True), natural, strict=True):
+        words = (word for cell in column for word in cell.text.split())
+        longest = max(map(cell_width, words), default=0)
+        has_prose = any(" " in cell.text for cell in column[1:])
+        least.append(max(longest, min(wide, _PROSE_MIN) if has_prose else 0))
+    return least
+
+
+def _fold(natural: list[int], width: int) -> tuple[list[int], list[list[int]]]:
+    """Give each line as many columns as fit; those after the first line are indented."""
+    room = max(width - _INDENT, 1)
+    widths = [max(min(wide, room), 1) for wide in natural]
+    groups = [[0]]
+    left = width - widths[0]
+    for at, wide in enumerate(widths[1:], 1):
+        left -= wide + len(GAP)
+        if left < 0:
+            groups.append([])
+            left = room - wide
+        groups[-1].append(at)
+    return widths, groups
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    """Return a text in lines of at most `width` columns."""
+    if cell_width(text) <= width:
+        return [text]
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and cell_width(f"{lines[-1]} {word}") <= width:
+            lines[-1] += f" {word}"
+            continue
+        for char in word if cell_width(word) > width else [word]:
+            if lines[-1] and (len(char) > 1 or cell_width(lines[-1] + char) > width):
+                lines.append("")
+            lines[-1] += char
+    return lines
 
 
 def clean(cell: Cell | str) -> Cell:
@@ -150,15 +229,6 @@ def clean(cell: Cell | str) -> Cell:
     )
 
 
-def _narrow(widths: list[int], room: int) -> None:
-    while sum(widths) > room:
-        widest = max(range(len(widths)), key=widths.__getitem__)
-        if widths[widest] <= _COLUMN_MIN:
-            break
-        widths[widest] -= 1
-
-
 def _pad(text: str, width: int, *, is_right: bool) -> str:
-    if len(text) > width:
-        text = cut(text, width, keep="head", marker=ellipsis).text
-    return text.rjust(width) if is_right else text.ljust(width)
+    space = " " * (width - cell_width(text))
+    return space + text if is_right else text + space

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Final, Literal
+from unicodedata import combining, east_asian_width
 
 from holdfast.core.text.cut import cut, ellipsis
 
@@ -96,3 +97,11 @@ def meter(share: float, cells: int = METER_CELLS) -> str:
 def tone_of(share: float) -> Tone:
     """Return the colour of a window that is used to this share."""
     return "good" if share < _WARN_SHARE else "warn" if share < _BAD_SHARE else "bad"
+
+
+def cell_width(text: str) -> int:
+    """Return the columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    wide = sum(east_asian_width(item) in "WF" for item in text)
+    return len(text) + wide - sum(bool(combining(item)) for item in text)

@@ -6,12 +6,17 @@ import os
 import pty
 import sys
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
-from holdfast.surfaces.cli.terminal import Output, cell_width, keep_words
+from holdfast.surfaces.cli.terminal import Output, keep_words
+from holdfast.surfaces.formatting import cell_width
+
+if TYPE_CHECKING:
+    import pytest
 
 WORDS = st.lists(st.text("ab-/\u00e9\u6f22\u5b57", min_size=1, max_size=24), max_size=30)
 
@@ -82,3 +87,11 @@ def test_a_note_at_a_narrow_terminal_has_whole_words() -> None:
     first, second = heard.decode().replace("\r", "").split("\n")[:2]
     assert rows_of(first, 30) == ["compactions that the agent    ", "made; calls"]
     assert second == "compactions that the agent made; calls"
+
+
+def test_headings_without_a_row_are_not_written(capsys: pytest.CaptureFixture[str]) -> None:
+    """A table of nothing says nothing."""
+    Output(False).table(("A", ">B"), [])
+    assert capsys.readouterr().out == ""
+    Output(False).table(("A", ">B"), [["x", "1"]])
+    assert capsys.readouterr().out == "A  B\nx  1\n"

@@ -14,12 +14,12 @@ import threading
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
-from unicodedata import combining, east_asian_width
 
 import msgspec
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
-from holdfast.surfaces.answers import Cell, StyledTable, clean
+from holdfast.surfaces.answers import GAP, Cell, StyledTable, clean, layout, natural_width
+from holdfast.surfaces.formatting import cell_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -155,11 +155,20 @@ class Output(MaskedWriter, frozen=True):
         self._beside(Cell("refused:", "bad"), " ", text)
 
     def table(self, columns: Sequence[str], rows: Iterable[Row]) -> None:
-        """Write rows under headings; a heading that starts with `>` is aligned to the right."""
+        """Write rows under headings; a heading that starts with `>` is aligned to the right.
+
+        Headings without a row are not written.
+        """
         masked = tuple(tuple(self._mask_cell(cell) for cell in row) for row in rows)
+        if not masked:
+            return
         table = StyledTable(tuple(columns), masked)
-        if not (sys.stdout.isatty() and _draw_with_rich(table)):
+        if not sys.stdout.isatty():
             self._write(sys.stdout, (table.text,), "\n")
+        elif not _draw_with_rich(table, columns := _columns(sys.stdout)):
+            for line in layout(table, columns):
+                cells = [piece for cell in line for piece in (cell, GAP)]
+                self._write(sys.stdout, cells[:-1], "\n")
 
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:
@@ -254,14 +263,6 @@ def keep_words(texts: Sequence[str], columns: int) -> list[str]:
     return kept
 
 
-def cell_width(text: str) -> int:
-    """Return the columns that a text takes on a terminal."""
-    if text.isascii():
-        return len(text)
-    wide = sum(east_asian_width(item) in "WF" for item in text)
-    return len(text) + wide - sum(bool(combining(item)) for item in text)
-
-
 def _columns(stream: TextIO) -> int:
     """Return the width of a terminal; a huge one where it is not known."""
     try:
@@ -308,7 +309,11 @@ def _spinner(what: str) -> Status | None:
     return Status(_plain(what), console=Console(stderr=True))
 
 
-def _draw_with_rich(table: StyledTable) -> bool:
+def _draw_with_rich(table: StyledTable, columns: int) -> bool:
+    """Draw a table, unless it is too wide: rich would cut numbers and leave columns out."""
+    lines_between = len(table.columns) + 1
+    if natural_width(table) + lines_between > columns:
+        return False
     try:
         from rich import box
         from rich.console import Console
@@ -318,12 +323,8 @@ def _draw_with_rich(table: StyledTable) -> bool:
         return False
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in table.columns:
-        is_number = column.startswith(">")
-        drawn.add_column(
-            column.lstrip(">"),
-            justify="right" if is_number else "left",
-            no_wrap=is_number or column.lower() in ("id", "record", "session"),
-        )
+        justify = "right" if column.startswith(">") else "left"
+        drawn.add_column(column.lstrip(">"), justify=justify, no_wrap=True)
     for row in table.rows:
         cells = map(clean, row)
         drawn.add_row(*(Text(cell.text, style=_STYLES[cell.tone]) for cell in cells))

@@ -22,7 +22,7 @@ from holdfast.core.flow.events import (
 from holdfast.core.log.records import Assistant, User, text_of
 from holdfast.core.models.replies import Delta, Reply
 from holdfast.stores.jsonl.store import JsonlStore
-from holdfast.surfaces.answers import Cell, StyledTable, answer, layout, line
+from holdfast.surfaces.answers import Cell, StyledTable, answer, line
 from holdfast.surfaces.cli.chat import spinner as chat_spinner
 from holdfast.surfaces.cli.chat.input import history_file, meter_words
 from holdfast.surfaces.cli.chat.notices import notice
@@ -345,18 +345,6 @@ def test_answers_are_indented_and_aligned(capsys: pytest.CaptureFixture[str]) ->
     Screen(Output(is_json=False), is_live=False).answer(shown)
     assert capsys.readouterr().out == "  a b\n  NAME  SIZE\n  x        1\n  yy      20\n"
     assert shown.text == "a b\nNAME  SIZE\nx        1\nyy      20"
-
-
-def test_rows_are_cut_to_the_terminal_widest_columns_first() -> None:
-    """Whatever stands in a cell, a row takes at most the width; short columns stay whole."""
-    table = StyledTable(
-        ("Id", "Why", ">Size"), (("abc", "because " * 30, "1,234"), ("d", "x", "5"))
-    )
-    rows = ["  ".join(cell.text for cell in row) for row in layout(table, 40)]
-    assert {len(row) for row in rows} == {40}
-    assert rows[1].startswith("abc  because")
-    assert rows[1].endswith("…  1,234")
-    assert max(len("  ".join(cell.text for cell in row)) for row in layout(table)) > 200
 
 
 def shown(event: Any, attempt: int = 1) -> str:

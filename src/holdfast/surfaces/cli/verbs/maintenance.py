@@ -208,7 +208,8 @@ def _du(args: argparse.Namespace, app: App) -> int:
             for info in infos[: args.limit]
         ],
     )
-    app.out.line()
+    if infos:
+        app.out.line()
     nouns = {"sessions": "session", "outputs": "output", "trash": "session"}
     for kind, number, size in sums:
         where = " in the trash" if kind == "trash" else ""
