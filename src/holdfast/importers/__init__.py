@@ -89,7 +89,9 @@ def read_source(source: Source, known: str | None = None) -> list[Imported]:
         raise UsageError(
             f"`{source.name or 'the input'}` is no transcript that can be recognised: "
             f"{source.describe()}",
-            hint=f"say which format it has (`--format NAME`); known are: {', '.join(FORMATS)}",
+            hint=f"say which format it has (`--format NAME`); known are: {', '.join(FORMATS)}"
+            if source.is_text
+            else "name a transcript; `holdfast inspect` alone looks where agents keep theirs",
         )
     folder = folder_in(source.head)
     sessions = FORMATS[found].read(source)

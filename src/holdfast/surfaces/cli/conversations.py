@@ -79,10 +79,25 @@ def conversations(
         found = _in_folder(app, path, format_, newest)
     else:
         found = _in_file(app, path, format_)
-    chosen = [each for each in found if not wanted or each.name == wanted]
-    if not chosen and wanted:
-        raise NoSuchSession(wanted, [each.name for each in found])
-    return chosen
+    return _choose(found, wanted, path) if wanted else found
+
+
+def _choose(found: list[Conversation], wanted: str, path: str) -> list[Conversation]:
+    """Return the conversations of that name, or the one whose name begins so.
+
+    A table cuts long names and marks the cut, so a name can be copied from there.
+    """
+    exact = [each for each in found if each.name == wanted]
+    begun = [each for each in found if each.name.startswith(wanted.removesuffix("…"))]
+    if exact or len(begun) == 1:
+        return exact or begun
+    shown = ", ".join(f"`{each.name}`" for each in (begun or found)[:5])
+    more = ", …" if (begun or found)[5:] else ""
+    if begun:
+        raise UsageError(
+            f"`{wanted}` is ambiguous in `{path}`: {shown}{more}", hint="use more of the name"
+        )
+    raise UsageError(f"no conversation `{wanted}` in `{path}`", hint=f"it has {shown}{more}")
 
 
 def _in_file(app: App, path: str, format_: str | None) -> list[Conversation]:
@@ -117,13 +132,16 @@ def _in_folder(app: App, path: str, format_: str | None, newest: int | None) -> 
             found += _in_file(app, file, format_)
         except UsageError:
             others += 1
+    if not others and not found:
+        raise UsageError(f"`{path}` has no files", hint="name a folder with transcripts, or a file")
     if not found:
         raise UsageError(
-            f"no transcript among {others} files in `{path}`",
+            f"no transcript among {count(others, 'file')} in `{path}`",
             hint="name a file to see what was found in it",
         )
     if others:
-        app.out.note(f"{others} other files in {path} are not transcripts")
+        are = "is no transcript" if others == 1 else "are not transcripts"
+        app.out.note(f"{count(others, 'other file')} in {path} {are}")
     return found
 
 

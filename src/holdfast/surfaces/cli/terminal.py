@@ -165,8 +165,8 @@ class Output(MaskedWriter, frozen=True):
         table = StyledTable(tuple(columns), masked)
         if not sys.stdout.isatty():
             self._write(sys.stdout, (table.text,), "\n")
-        elif not _draw_with_rich(table, columns := _columns(sys.stdout)):
-            for line in layout(table, columns):
+        elif not _draw_with_rich(table, width := _columns(sys.stdout)):
+            for line in layout(table, width):
                 cells = [piece for cell in line for piece in (cell, GAP)]
                 self._write(sys.stdout, cells[:-1], "\n")
 
@@ -323,8 +323,8 @@ def _draw_with_rich(table: StyledTable, columns: int) -> bool:
         return False
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in table.columns:
-        justify = "right" if column.startswith(">") else "left"
-        drawn.add_column(column.lstrip(">"), justify=justify, no_wrap=True)
+        is_number = column.startswith(">")
+        drawn.add_column(column.lstrip(">"), justify="right" if is_number else "left", no_wrap=True)
     for row in table.rows:
         cells = map(clean, row)
         drawn.add_row(*(Text(cell.text, style=_STYLES[cell.tone]) for cell in cells))

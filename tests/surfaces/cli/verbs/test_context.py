@@ -265,7 +265,7 @@ def test_inspect_takes_a_folder_of_transcripts(cli: Cli, tmp_path: Path) -> None
     assert done.status == 0
     assert "7 conversations" in done.out
     assert "chat6" in done.out
-    assert "1 other files" in done.err
+    assert "1 other file in" in done.err
     assert len(cli("inspect", str(folder), "--json").json) == 7
 
 
@@ -273,7 +273,38 @@ def test_inspect_of_a_folder_without_transcripts_says_so(cli: Cli, tmp_path: Pat
     (tmp_path / "notes.txt").write_text("not a transcript")
     done = cli("inspect", str(tmp_path))
     assert done.status == 2
-    assert "no transcript among 1 files" in done.err
+    assert "no transcript among 1 file in" in done.err
+
+
+def test_inspect_of_an_empty_folder_says_so(cli: Cli, tmp_path: Path) -> None:
+    done = cli("inspect", str(tmp_path))
+    assert done.status == 2
+    assert "has no files" in done.err
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "said"),
+    [
+        ("alpha-123456789", 0, "alpha-123456789"),
+        ("alp", 0, "alpha-123456789"),
+        ("alpha-1234…", 0, "alpha-123456789"),
+        ("beta", 0, "beta"),
+        ("b", 2, "ambiguous"),
+        ("nope", 2, "it has `alpha-123456789`, `beta-2`, `beta`"),
+    ],
+)
+def test_a_conversation_of_a_folder_is_found_by_the_start_of_its_name(
+    wanted: str, status: int, said: str, cli: Cli, tmp_path: Path
+) -> None:
+    """As a table shows it: cut, with a mark. The exact name wins, and an unknown one is told what
+    there is in that folder, not in the store."""
+    for name in ("alpha-123456789", "beta", "beta-2"):
+        messages = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+        (tmp_path / f"{name}.json").write_text(json.dumps(messages))
+    done = cli("inspect", f"{tmp_path}#{wanted}")
+    assert done.status == status
+    assert said in done.out + done.err
+    assert "holdfast sessions" not in done.err
 
 
 def test_inspect_of_nothing_known_says_what_was_looked_for(cli: Cli) -> None:
