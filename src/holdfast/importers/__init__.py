@@ -25,7 +25,7 @@ from holdfast.importers.apis import anthropic, chat, gemini, own, responses
 from holdfast.importers.benchmarks import coding_agents, dialogues, traces
 from holdfast.importers.common.base import Imported, Importer, Skipped, Source, names_for
 from holdfast.importers.common.project import folder_in
-from holdfast.importers.common.unpacking import SQLITE_MAGIC
+from holdfast.importers.common.unpacking import SQLITE_MAGIC, has_words
 
 __all__ = [
     "FORMATS",
@@ -90,7 +90,7 @@ def read_source(source: Source, known: str | None = None) -> list[Imported]:
             f"`{source.name or 'the input'}` is no transcript that can be recognised: "
             f"{source.describe()}",
             hint=f"say which format it has (`--format NAME`); known are: {', '.join(FORMATS)}"
-            if source.is_text
+            if has_words(source.data)
             else "name a transcript; `holdfast inspect` alone looks where agents keep theirs",
         )
     folder = folder_in(source.head)

@@ -18,7 +18,8 @@ _HIDDEN_TRANSCRIPTS: Final = (".aider.chat.history.md",)
 def find(path: str) -> Iterator[str]:
     """The files under a path that may be transcripts, in order; a plain file is itself.
 
-    A storage folder of OpenCode, whose messages are a file each, counts as one file.
+    A storage folder of OpenCode, whose messages are a file each, counts as one file. So does a
+    folder below that cannot be read: `load` says why.
     """
     if not os.path.isdir(path):
         yield path
@@ -31,7 +32,8 @@ def find(path: str) -> Iterator[str]:
         if entry.name.startswith(".") and entry.name not in _HIDDEN_TRANSCRIPTS:
             continue
         if entry.is_dir(follow_symlinks=False):
-            yield from find(entry.path)
+            can_be_read = os.access(entry.path, os.R_OK | os.X_OK)
+            yield from find(entry.path) if can_be_read else [entry.path]
         elif entry.is_file():
             yield entry.path
 
@@ -40,6 +42,7 @@ def load(path: str) -> bytes:
     """The bytes of a file, or of a folder that is one transcript."""
     try:
         if os.path.isdir(path):
+            os.listdir(path)  # a walk passes over a folder that cannot be read
             return opencode.assemble(_files_of(path))
         with open(path, "rb") as file:
             return read_bounded(file, path)

@@ -197,3 +197,28 @@ def quoted_by_hand() -> Iterator[tuple[str, int]]:
 def test_values_in_commands_are_quoted_as_a_shell_reads_them() -> None:
     """A file may be called anything: quotes around it do not keep it one word of a command."""
     assert list(quoted_by_hand()) == []
+
+
+@pytest.mark.parametrize("place", ["nosuch/page.html", "."])
+@pytest.mark.parametrize("command", ["inspect", "evaluate", "simulate"])
+def test_a_page_that_cannot_be_written_is_told_of_once(
+    command: str, place: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With the path and the reason, without the number of the error."""
+    messages = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    (tmp_path / "talk.json").write_text(json.dumps(messages))
+    done = run_in_process([command, "talk.json", "--html", place], capfd)
+    assert done.status == 2
+    assert f"cannot write `{place}`: " in done.err
+    assert "Errno" not in done.err
+
+
+def test_an_error_of_the_system_names_its_file_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever command meets it."""
+    (tmp_path / "file").touch()
+    done = run_in_process(["demo", "--fast", "--keep", str(tmp_path / "file" / "below")], capfd)
+    assert done.status == 1
+    assert "Errno" not in done.err
+    assert "file" in done.err

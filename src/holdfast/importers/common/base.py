@@ -32,7 +32,7 @@ from holdfast.importers.common.parsing import (
     seconds,
     split_lines,
 )
-from holdfast.importers.common.unpacking import as_utf8, unpack
+from holdfast.importers.common.unpacking import as_utf8, describe_start, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,10 +47,6 @@ _ENDINGS: Final = lazy_pattern(r"(?i)(\.(gz|jsonl?|ndjson|traj|md|txt|log|shared
 
 HEAD_LINES: Final = 64
 """Lines that a detector may look at."""
-_START_BYTES: Final = 240
-"""The bytes by which text is told from other files, and of which an error shows the first words."""
-_START_CHARS: Final = 60
-_CHARACTER_BYTES_MAX: Final = 4
 _SOMETHING: Final = lazy_pattern(rb"\S")
 
 
@@ -175,21 +171,7 @@ class Source:
             return f"a JSON list of {len(self.value):,} items, {kind}"
         if self.head:
             return f"JSON lines, the first with {_clean_name(self.head[0])}"
-        if not self.is_text:
-            return "it is not text"
-        words = " ".join(self.data[:_START_BYTES].decode(errors="ignore").split())
-        return f"it begins with `{cut(words, _START_CHARS, keep='head', marker=ellipsis).text}`"
-
-    @property
-    def is_text(self) -> bool:
-        """False where the first bytes are no words, as in a program, a picture or an archive."""
-        start = self.data[:_START_BYTES]
-        if not start.strip():
-            return False
-        words = start.decode(errors="ignore")
-        return len(words.encode()) > len(start) - _CHARACTER_BYTES_MAX and all(
-            char.isprintable() or char.isspace() or char in "\x1b\ufeff" for char in words
-        )
+        return describe_start(self.data)
 
     def _first_objects(self) -> list[Json]:
         start = b"\n".join(islice(split_lines(self.data), HEAD_LINES))

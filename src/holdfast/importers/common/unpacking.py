@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.text.cut import cut, ellipsis
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ EXPANSION_FREE_BYTES: Final = 64 * 1024 * 1024
 _PIECE_BYTES: Final = 64 * 1024
 """Packed data is taken in pieces, so that damage costs only what comes after it."""
 _MAGIC: Final = b"\x1f\x8b"
+_START_BYTES: Final = 240
+"""The bytes by which text is told from other files, and of which an error shows the first words."""
+_START_CHARS: Final = 60
+_CHARACTER_BYTES_MAX: Final = 4
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 """The first bytes of a database, which is no transcript."""
 
@@ -88,3 +93,20 @@ def _too_large(name: str, packed: int, limit: int) -> UsageError:
         f"over {EXPANSION_MAX} times as many",
         hint="if that is what it should be, unpack it and import the result",
     )
+
+
+def has_words(data: bytes) -> bool:
+    """False where the first bytes are no text, as in a program, a picture or an archive."""
+    start = data[:_START_BYTES]
+    words = start.decode(errors="ignore")
+    is_whole = len(words.encode()) > len(start) - _CHARACTER_BYTES_MAX
+    can_be_read = (char.isprintable() or char.isspace() or char in "\x1b\ufeff" for char in words)
+    return bool(words.strip()) and is_whole and all(can_be_read)
+
+
+def describe_start(data: bytes) -> str:
+    """Describe a file by its first words, for an error."""
+    if not has_words(data):
+        return "it is not text"
+    words = " ".join(data[:_START_BYTES].decode(errors="ignore").split())
+    return f"it begins with `{cut(words, _START_CHARS, keep='head', marker=ellipsis).text}`"

@@ -249,7 +249,9 @@ def _run(args: argparse.Namespace, settings: config.Settings, out: Output) -> in
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_ERROR
     except OSError as error:
-        out.error(StoreError(str(error), hint="look at the file or folder that it names"))
+        place = f"`{error.filename}`: " if error.filename else ""
+        reason = f"{place}{error.strerror or error}"
+        out.error(StoreError(reason, hint="look at the file or folder that it names"))
         return EXIT_ERROR
     except KeyboardInterrupt:
         if out.is_json:

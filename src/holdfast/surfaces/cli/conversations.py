@@ -123,16 +123,21 @@ def _in_folder(app: App, path: str, format_: str | None, newest: int | None) -> 
     from holdfast.importers.files import find
 
     found: list[Conversation] = []
-    others = 0
+    others = closed = 0
     files = list(find(path))
     if newest is not None:
         files = sorted(files, key=os.path.getmtime, reverse=True)[:newest]
     for file in files:
+        if not os.access(file, os.R_OK):
+            closed += 1
+            continue
         try:
             found += _in_file(app, file, format_)
         except UsageError:
             others += 1
-    if not others and not found:
+    if closed:
+        app.out.warn(f"{path}: {closed:,} of its files or folders may not be read")
+    if not others and not closed and not found:
         raise UsageError(f"`{path}` has no files", hint="name a folder with transcripts, or a file")
     if not found:
         raise UsageError(

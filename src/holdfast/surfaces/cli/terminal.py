@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.text.lazy_pattern import lazy_pattern
+from holdfast.errors import UsageError
 from holdfast.surfaces.answers import GAP, Cell, StyledTable, clean, layout, natural_width
 from holdfast.surfaces.formatting import cell_width
 
@@ -199,6 +200,17 @@ class Output(MaskedWriter, frozen=True):
             yield lambda now: shown.update(
                 task, advance=1, description=_plain(_harmless(self.mask(now)))
             )
+
+    def write_file(self, path: str, text: str) -> None:
+        """Write a page or a report into a file, masked, and say where it is."""
+        try:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(self.mask(text))
+        except OSError as error:
+            raise UsageError(
+                f"cannot write `{path}`: {error.strerror}", hint="choose another file"
+            ) from error
+        self.note(f"wrote {os.path.realpath(path)}")
 
     def error(self, error: HoldfastError, **more: Any) -> None:
         sys.stdout.flush()

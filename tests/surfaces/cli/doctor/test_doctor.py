@@ -35,6 +35,20 @@ def test_a_sound_set_up_has_no_problem(capfd: pytest.CaptureFixture[str]) -> Non
         assert store.erasures() == []
 
 
+@pytest.mark.files_only("it looks at the folder")
+@pytest.mark.parametrize("root", ["root", "a/b/root"])
+def test_no_store_is_made(
+    root: str, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store in a folder is found by every command below that folder, so a check makes none."""
+    monkeypatch.setenv("HOLDFAST_ROOT", str(tmp_path / root))
+    done = run_in_process(["doctor", "--json"], capfd)
+    assert done.status == 0, done.err
+    found = {row["check"]: row["outcome"] for row in done.json["findings"]}
+    assert found["store takes writes"] == "ok"
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_a_missing_key_is_a_problem(capfd: pytest.CaptureFixture[str]) -> None:
     """Exit 1, with the variable to set."""
     done = run_in_process(["doctor", "--model", "anthropic:claude-sonnet-4-5"], capfd)

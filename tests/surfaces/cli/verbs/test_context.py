@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -305,6 +306,28 @@ def test_a_conversation_of_a_folder_is_found_by_the_start_of_its_name(
     assert done.status == status
     assert said in done.out + done.err
     assert "holdfast sessions" not in done.err
+
+
+def test_a_folder_is_read_around_what_may_not_be_read(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One closed file or folder does not hide the others, and is told of."""
+    (tmp_path / "closed").mkdir()
+    messages = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    for name in ("open.json", "secret.json"):
+        (tmp_path / name).write_text(json.dumps(messages))
+    may_read = os.access
+    monkeypatch.setattr(  # who runs the tests may be root, who may read everything
+        os,
+        "access",
+        lambda path, mode: (
+            may_read(path, mode) and not str(path).endswith(("closed", "secret.json"))
+        ),
+    )
+    done = cli("inspect", str(tmp_path))
+    assert done.status == 0
+    assert "open" in done.out
+    assert "2 of its files or folders may not be read" in done.err
 
 
 def test_inspect_of_nothing_known_says_what_was_looked_for(cli: Cli) -> None:

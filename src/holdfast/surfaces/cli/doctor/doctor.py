@@ -6,10 +6,12 @@ import asyncio
 import os
 import shutil
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from holdfast.core.log.ids import SessionKey, new_session_id
 from holdfast.errors import HoldfastError
+from holdfast.stores.opening import open_store
 from holdfast.surfaces.answers import Cell
 from holdfast.surfaces.cli.app import App, Verb
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from holdfast.ports import SessionStore
     from holdfast.surfaces.formatting import Tone
     from holdfast.surfaces.serve_settings import TelegramTable
 
@@ -93,6 +96,11 @@ def _doctor(args: argparse.Namespace, app: App) -> int:
 def _store(app: App) -> Iterator[CheckResult]:
     store = app.store
     place = store.describe()
+    folder = store.local_folder
+    if folder is not None and not os.path.lexists(folder):
+        yield CheckResult("store", "ok", f"{place}: the first session makes it")
+        yield _can_be_made(os.path.abspath(folder), app.settings.agent)
+        return
     try:
         newest = store.sessions(limit=1)
         waiting = store.queues.counts("inbox")
@@ -102,26 +110,38 @@ def _store(app: App) -> Iterator[CheckResult]:
     yield CheckResult("store", "ok", f"{place}: {'has sessions' if newest else 'is empty'}")
     if store.caveat:
         yield CheckResult("store keeps", "note", store.caveat)
-    yield _writable(app)
+    yield _writable(store, app.settings.agent)
     stuck = waiting.get("failed", 0)
     if stuck:
         yield CheckResult(
             "inbox", "note", f"{stuck:,} failed messages", "look at /v1/inbox?state=failed"
         )
-    folder = store.local_folder
     if folder is not None and os.path.isdir(folder):
         free = shutil.disk_usage(folder).free
         if free < _FREE_BYTES_MIN:
             yield CheckResult("disk", "note", f"{free / 2**20:,.0f} MiB free", "make room")
 
 
-def _writable(app: App) -> CheckResult:
-    """Make a session, and erase it again."""
-    key = SessionKey(app.settings.agent, new_session_id(int.from_bytes(os.urandom(6), "big")))
+def _can_be_made(folder: str, agent: str) -> CheckResult:
+    """Make a store beside the place of the one to come, and remove it again."""
+    above = os.path.dirname(folder)
+    while not os.path.isdir(above):
+        above = os.path.dirname(above)
     try:
-        app.store.create(key)
-        app.store.begin_erasure(key)
-        app.store.finish_erasure(key)
+        with TemporaryDirectory(dir=above) as trial, open_store(trial) as store:
+            return _writable(store, agent)
+    except OSError as error:
+        found = f"cannot make a folder in {above}: {error.strerror}"
+        return CheckResult("store takes writes", "problem", found, "choose another --root")
+
+
+def _writable(store: SessionStore, agent: str) -> CheckResult:
+    """Make a session, and erase it again."""
+    key = SessionKey(agent, new_session_id(int.from_bytes(os.urandom(6), "big")))
+    try:
+        store.create(key)
+        store.begin_erasure(key)
+        store.finish_erasure(key)
     except HoldfastError as error:
         return _problem("store takes writes", error)
     return CheckResult("store takes writes", "ok", "a session was made and erased")

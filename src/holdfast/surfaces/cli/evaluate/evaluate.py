@@ -93,7 +93,7 @@ def _evaluate(args: argparse.Namespace, app: App) -> int:
     if args.save_baseline:
         _write(app, args.save_baseline, write_baseline(report))
     if args.html:
-        _write(app, args.html, app.out.mask(evaluation_page(report, compared)).encode())
+        app.out.write_file(args.html, evaluation_page(report, compared))
     if app.out.is_json:
         app.out.json(_as_json(report, compared, failures))
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -159,11 +158,7 @@ def _as_json(report: InspectReport) -> dict[str, Any]:
 
 
 def _write_page(path: str, reports: list[InspectReport], app: App) -> None:
-    try:
-        Path(path).write_text(app.out.mask(page(by_cost(reports))), "utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write `{path}`: {error}", hint="choose another file") from error
-    app.out.note(f"wrote {Path(path).resolve()}")
+    app.out.write_file(path, page(by_cost(reports)))
 
 
 def _show(report: InspectReport, app: App, top: int) -> None:

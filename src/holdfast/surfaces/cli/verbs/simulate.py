@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -233,13 +232,7 @@ def _about(runs: Sequence[Run], sessions: int, args: argparse.Namespace) -> str:
 
 
 def _write_page(file: str, runs: Sequence[Run], about: str, app: App, price: Price) -> None:
-    path = Path(file)
-    page = policy_page(runs, about, price.note)
-    try:
-        path.write_text(app.out.mask(page), "utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write `{path}`: {error}", hint="choose another file") from error
-    app.out.note(f"wrote {path.resolve()}")
+    app.out.write_file(file, policy_page(runs, about, price.note))
 
 
 def simulation_table(app: App, runs: Sequence[Run]) -> None:
