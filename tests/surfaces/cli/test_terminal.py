@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import sys
+import threading
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.runs import examples
 
-from holdfast.surfaces.cli.terminal import Output, keep_words
+from holdfast.surfaces.cli import terminal
+from holdfast.surfaces.cli.terminal import ERASE_LINE, Output, keep_words
 from holdfast.surfaces.formatting import cell_width
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pytest
 
 WORDS = st.lists(st.text("ab-/\u00e9\u6f22\u5b57", min_size=1, max_size=24), max_size=30)
@@ -59,8 +63,8 @@ def test_lines_keep_their_newlines_and_wide_terminals_change_nothing() -> None:
     assert keep_words(["aaaa bbbb\ncc dd"], 6) == ["aaaa  bbbb\ncc dd"]
 
 
-def test_a_note_at_a_narrow_terminal_has_whole_words() -> None:
-    """At a real terminal of 30 columns; text of a record is shown as it is."""
+def shown_at_terminal(columns: int, write: Callable[[Output], None]) -> str:
+    """Return all that a base install writes at a real terminal."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ["NO_COLOR"] = "1"
@@ -68,11 +72,12 @@ def test_a_note_at_a_narrow_terminal_has_whole_words() -> None:
         import struct
         import termios
 
-        fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+        fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-        output = Output(False)
-        output.note("compactions that the agent made; calls")
-        output.text("compactions that the agent made; calls\n")
+        for name in [name for name in sys.modules if name.split(".")[0] == "rich"]:
+            del sys.modules[name]
+        sys.modules["rich"] = None  # type: ignore[assignment]
+        write(Output(False))
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
@@ -84,9 +89,43 @@ def test_a_note_at_a_narrow_terminal_has_whole_words() -> None:
         pass  # Linux says so at the end
     os.close(terminal)
     os.waitpid(pid, 0)
-    first, second = heard.decode().replace("\r", "").split("\n")[:2]
+    return heard.decode().replace("\r\n", "\n")
+
+
+def test_a_note_at_a_narrow_terminal_has_whole_words() -> None:
+    """At a real terminal of 30 columns; text of a record is shown as it is."""
+
+    def write(output: Output) -> None:
+        output.note("compactions that the agent made; calls")
+        output.text("compactions that the agent made; calls\n")
+
+    first, second = shown_at_terminal(30, write).split("\n")[:2]
     assert rows_of(first, 30) == ["compactions that the agent    ", "made; calls"]
     assert second == "compactions that the agent made; calls"
+
+
+def test_a_long_wait_is_told_of_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one row, which is erased at the end; a short wait shows nothing."""
+    monkeypatch.setattr(terminal, "_MOMENT_SECONDS", 0.0)
+
+    def wait(output: Output) -> None:
+        with output.busy("reading a file with a name that is long"):
+            while threading.active_count() > 1:  # until the line is there
+                pass
+
+    def count(output: Output) -> None:
+        with output.progress("importing", 2) as step:
+            step("a.jsonl")
+            step("b.jsonl")
+
+    assert shown_at_terminal(24, wait) == f"{ERASE_LINE}reading a file with a n{ERASE_LINE}"
+    steps = [
+        f"{ERASE_LINE}{number} of 2: {name}" for number, name in ((1, "a.jsonl"), (2, "b.jsonl"))
+    ]
+    begun = f"{ERASE_LINE}importing …"
+    assert shown_at_terminal(24, count) == begun + "".join(steps) + ERASE_LINE
+    monkeypatch.setattr(terminal, "_MOMENT_SECONDS", 60.0)
+    assert shown_at_terminal(24, lambda output: output.busy("x").__enter__()) == ""
 
 
 def test_headings_without_a_row_are_not_written(capsys: pytest.CaptureFixture[str]) -> None:

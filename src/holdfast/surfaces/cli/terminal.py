@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import itertools
 import os
 import sys
 import threading
@@ -145,7 +146,7 @@ class Output(MaskedWriter, frozen=True):
         """Replace the last such line on a terminal; an empty text removes it."""
         if not self.is_json and sys.stderr.isatty():
             sys.stderr.write(ERASE_LINE)
-            self._beside(text, end="")
+            self._beside(text[: _columns(sys.stderr) - 1], end="")  # one row can be erased
             sys.stderr.flush()
 
     def warn(self, text: str) -> None:
@@ -173,12 +174,22 @@ class Output(MaskedWriter, frozen=True):
 
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:
-        """Show a spinner if the block takes longer than a moment."""
-        status = None if self.is_json else _spinner(_harmless(self.mask(what)))
-        if status is None:
+        """Show a spinner if the block takes longer than a moment; without rich, a line."""
+        if self.is_json or not sys.stderr.isatty():
             yield
             return
-        timer = threading.Timer(_MOMENT_SECONDS, status.start)
+        status = _spinner(_harmless(self.mask(what)))
+        is_shown = False
+
+        def start() -> None:
+            nonlocal is_shown
+            is_shown = True
+            if status:
+                status.start()
+            else:
+                self.count(f"{what} …")
+
+        timer = threading.Timer(_MOMENT_SECONDS, start)
         timer.daemon = True
         timer.start()
         try:
@@ -186,14 +197,25 @@ class Output(MaskedWriter, frozen=True):
         finally:
             timer.cancel()
             timer.join()
-            status.stop()
+            if status:
+                status.stop()
+            elif is_shown:
+                self.count("")
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Callable[[str], None]]:
         """Show a progress bar; call the function that it yields after each item."""
-        shown = None if self.is_json else _progress_bar()
-        if shown is None:
+        if self.is_json or not sys.stderr.isatty():
             yield lambda _now: None
+            return
+        shown = _progress_bar()
+        if shown is None:
+            numbers = itertools.count(1)
+            self.count(f"{what} …")
+            try:
+                yield lambda now: self.count(f"{next(numbers):,} of {total:,}: {now}")
+            finally:
+                self.count("")
             return
         with shown:
             task = shown.add_task(what, total=total)
@@ -293,8 +315,6 @@ def paint(text: str, tone: Tone, stream: Any) -> str:
 
 
 def _progress_bar() -> Progress | None:
-    if not sys.stderr.isatty():
-        return None
     try:
         from rich.console import Console
         from rich.progress import Progress
@@ -311,8 +331,6 @@ def _plain(text: str) -> str:
 
 
 def _spinner(what: str) -> Status | None:
-    if not sys.stderr.isatty():
-        return None
     try:
         from rich.console import Console
         from rich.status import Status

@@ -160,13 +160,24 @@ def test_the_page_has_an_index_and_no_terminal_colours(
 
 @pytest.mark.skipif(not os.path.exists(CHROMIUM), reason="NO CHROMIUM: `apt-get install chromium`")
 def test_the_page_fits_a_phone(folder: Path, home: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Nothing scrolls sideways at 390 pixels, light or dark."""
+    """At 390 pixels nothing scrolls sideways, no cell of words is a few letters wide, and the
+    figures of the charts can be read."""
     page = home / "r.html"
     run_in_process(["inspect", str(folder), "--html", str(page)], capfd)
     with open_browser() as browser:
         shown = browser.new_page(viewport={"width": 390, "height": 800})
         shown.goto(page.as_uri())
         assert shown.evaluate("document.documentElement.scrollWidth") <= 390
+        slivers = """[...document.querySelectorAll('td')]
+            .filter(cell => cell.innerText.length > 8 && cell.clientHeight > 60)
+            .filter(cell => cell.clientWidth < 100).map(cell => cell.innerText)"""
+        assert shown.evaluate(slivers) == []
+        heights = (
+            "[...document.querySelectorAll('svg text')].map(t => t.getBoundingClientRect().height)"
+        )
+        drawn = shown.evaluate(heights)
+        assert len(drawn) > 3
+        assert min(drawn) >= 9
 
 
 def test_a_format_can_be_given(home: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -45,7 +45,7 @@ def index_part(reports: Sequence[InspectReport], linked: int, escape: Callable[[
         f"<div class=cards>{inner}</div>{_days(totals)}"
         "<h2>Conversations, the dearest first</h2>"
         f"<div class=wide tabindex=0 role=region aria-label='Conversations'>"
-        f"<table>{heads}{rows}</table></div>"
+        f"<table class=index>{heads}{rows}</table></div>"
     )
 
 
@@ -53,11 +53,13 @@ def _row(report: InspectReport, is_linked: bool, place: int, escape: Callable[[s
     looked = report.inspection
     waste, tokens = report.waste
     title = escape(report.title or report.name)
+    calls = looked.spent.calls + looked.spent.unknown
     words = f"<a href='#c{place}'>{title}</a>" if is_linked else title
     return (
         f"<tr><td class=num>{escape(cost_cell(report))}"
-        f"<td class=num>{looked.spent.calls + looked.spent.unknown:,}"
-        f"<td class=num>{looked.compactions or ''}"
+        f"<td class=num data-unit={'call' if calls == 1 else 'calls'}>{calls:,}"
+        f"<td class=num data-unit={'cut' if looked.compactions == 1 else 'cuts'}>"
+        f"{looked.compactions or ''}"
         f"<td class=day>{local_time(looked.started)[:10] if looked.started else ''}"
         f"<td>{escape(report.project)}<td>{escape(model_cell(report))}"
         f"<td>{f'{tokens:,} {escape(waste)}' if tokens else ''}<td>{words}"

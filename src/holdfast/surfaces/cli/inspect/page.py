@@ -65,6 +65,16 @@ svg { width: 100%; height: auto; display: block; } svg text { fill: var(--dim); 
 .cards { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1rem 0; }
 .card { border: 1px solid var(--line); border-radius: 8px; padding: .6rem .9rem; min-width: 120px; }
 .card b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
+@media (max-width: 600px) {
+  .index tr { display: flex; flex-wrap: wrap; gap: 0 .8rem; padding: .5rem 0;
+              border-bottom: 1px solid var(--line); }
+  .index tr:first-child, .index td:empty { display: none; }
+  .index td { border: 0; padding: 0; color: var(--dim); }
+  .index td:last-child { order: -1; flex-basis: 100%; color: inherit; }
+  .index [data-unit]::after { content: " " attr(data-unit); }
+  td:not(.num) { min-width: 7.5rem; } .index td, td:has(.track) { min-width: 0; }
+  .track { min-width: 50px; } svg { overflow: visible; } svg text { font-size: 28px; }
+}
 """
 
 
