@@ -77,7 +77,7 @@ def test_messages_come_back_equal_and_are_records(store: SessionStore) -> None:
     assert [m.message_id for m in again.list_messages("thread-1", "default", 2, 1)] == [1, 2]
     kinds = [record.kind for record in store.read(SessionKey("main", "thread-1"))]
     assert kinds == [
-        *("session", "peer_state", "peer_state", "user", "assistant", "tool_result", "user"),
+        *("session", "peer_state", "user", "assistant", "tool_result", "user"),
         *("user", "peer_item"),
     ]
 
@@ -212,3 +212,16 @@ def test_a_message_that_is_written_again_is_stored_once(store: SessionStore) -> 
     for _attempt in range(3):
         repository.create_message("thread-1", "default", said)
     assert [m.message_id for m in repository.list_messages("thread-1", "default")] == [*range(6)]
+
+
+def test_session_in_a_log_of_that_name_is_found(store: SessionStore) -> None:
+    """The log of another program, without a session of Strands in its header, gets one."""
+    from strands.types.session import Session, SessionType
+
+    repository: Any = adapter.HoldfastSessionRepository(store=store)
+    key = repository._home.ensure(("thread-1",))
+    assert repository.read_session("thread-1") is None
+    made = Session("thread-1", SessionType.AGENT)
+    repository.create_session(made)
+    assert repository.read_session("thread-1") == made
+    assert [record.kind for record in store.read(key)] == ["session", "peer_state"]

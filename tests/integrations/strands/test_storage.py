@@ -159,7 +159,7 @@ def test_a_session_of_another_program_is_left_alone(store: SessionStore) -> None
     storage = adapter.HoldfastStorage(store=store)
     assert run(storage.list("")) == []
     run(storage.write(KEY, snapshot([say("user", "Hello.")])))
-    assert [record.kind for record in store.read(MAIN)] == ["session", "peer_state"]
+    assert [record.kind for record in store.read(MAIN)] == ["session"]
     assert run(storage.list("session/")) == [KEY]
     run(storage.delete(KEY))
     assert run(storage.read(KEY)) is None

@@ -152,9 +152,10 @@ class Conversations:
         entries = 0
         for record in store.back(key):
             newest.append(record)
-            entries += _begins_entry(record)
-            if limit is not None and entries > limit:
-                break
+            if limit is not None:
+                entries += _begins_entry(record)
+                if entries > limit:
+                    break
         history = list(_parse(reversed(newest), key))
         if history and history[-1].id == head_id:
             return history if limit is None else history[-limit:]

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 FORMAT_NAME: Final = "strands"
 _STATE_TYPE: Final = "peer_state"
 """The type of a record that holds a session, an agent or a group of agents as it is from then."""
+_SESSION_FIELD: Final = "strands_session"
+"""The field of a header that holds the session, which never changes: it is found at once, however
+long the log is."""
 _NEWEST_MAX: Final = 256
 """Logs whose newest message is remembered; another one is looked at before an append."""
 
@@ -50,6 +53,22 @@ class AgentLogs:
         with explaining():
             main = self._home.key_for(name[:1]) if len(name) > 1 else None
             self._home.append(name, records, spawned_by=main)
+
+    def create_session(self, name: PeerName, value: Any) -> None:
+        """Store a session, in the header of its log where the log is new."""
+        with explaining():
+            self._home.ensure(name, extra={_SESSION_FIELD: spell_item(value)})
+        if self.read_session(name) is None:  # there was a log of that name
+            self.append(name, [state_record("session", value)])
+
+    def read_session(self, name: PeerName) -> Any:
+        """Return a session; None where there is none."""
+        with explaining(), suppress(NoSuchSession):
+            header = self._home.store.header(self._home.key_for(name))
+            spelled = header.extra.get(_SESSION_FIELD)
+            if header.owner == self._home.owner and isinstance(spelled, str):
+                return json.loads(spelled)
+        return self.read_state(name, "session")
 
     def append_next(self, name: PeerName, session_message: Any) -> bool:
         """Add a message after the one that was added here before it; False where that is not the

@@ -57,14 +57,14 @@ class SessionMethods:
         """Make a session. Raises `SessionException` where there is one of that name."""
         if self.read_session(session.session_id) is not None:
             raise problem(f"Session {session.session_id} already exists")
-        self._logs.append((session.session_id,), [state_record("session", session.to_dict())])
+        self._logs.create_session((session.session_id,), session.to_dict())
         return session
 
     def read_session(self, session_id: str, **_options: Any) -> Any:
         """Return a session; None where there is none."""
         from strands.types.session import Session
 
-        found = self._logs.read_state((session_id,), "session")
+        found = self._logs.read_session((session_id,))
         return None if found is None else Session.from_dict(found)
 
     def delete_session(self, session_id: str, **_options: Any) -> None:
