@@ -72,6 +72,11 @@ class StoreResult:
     """Of `PROCESSES * PROCESS_TURNS` turns, in what the store gives back: own, ours."""
     logged: int | None
     """The same for our log, with its branches."""
+    kept_in_turns: int | None
+    """The same for what ours gives back where the processes wait for each other's turns."""
+    synced_append: float | None
+    """The append beside the framework's own store with a sync added to each of its writes; None
+    where it syncs itself, or writes nothing."""
     is_durable: bool
 
 
@@ -88,7 +93,8 @@ def measure_stores(framework: str, turns: int) -> StoreResult:
         appends = _append(own, ours, places, turns)
         reads = _read(own, ours, places, turns)
         sizes = (_bytes_in(places[own.store]), _bytes_in(places[ours.store]))
-        kept, logged = _share(own, ours, Path(folder))
+        kept, logged, in_turns = _share(own, ours, Path(folder))
+        synced = _synced_append(own, ours, Path(folder), turns)
     ratios = [mine / theirs for theirs, mine in appends]
     read_ratios = [mine / theirs for theirs, mine in reads]
     return StoreResult(
@@ -111,6 +117,8 @@ def measure_stores(framework: str, turns: int) -> StoreResult:
         bytes=sizes,
         kept=kept,
         logged=logged,
+        kept_in_turns=in_turns,
+        synced_append=synced,
         is_durable=not own.store.startswith("InMemory"),
     )
 
@@ -152,42 +160,85 @@ def _read(
     return found
 
 
-def _share(own: StoreSide, ours: StoreSide, folder: Path) -> tuple[tuple[int, int] | None, Any]:
+def _synced_append(own: StoreSide, ours: StoreSide, folder: Path, turns: int) -> float | None:
+    """The append beside a store of files that never syncs, with a sync added to each write."""
+    if not own.is_files:
+        return None
+    places = {side.store: folder / f"synced-{side.store}" for side in (own, ours)}
+    for place in places.values():
+        place.mkdir()
+    replace = os.replace
+
+    def sync(name: Any) -> None:
+        opened = os.open(name, os.O_RDONLY)
+        os.fsync(opened)
+        os.close(opened)
+
+    def synced_replace(source: Any, target: Any) -> None:
+        is_theirs = Path(target).is_relative_to(places[own.store])
+        if is_theirs:
+            sync(source)
+        replace(source, target)
+        if is_theirs:
+            sync(os.path.dirname(target))
+
+    os.replace = synced_replace  # type: ignore[assignment]
+    try:
+        found = _append(own, ours, places, turns)
+    finally:
+        os.replace = replace
+    return sum(mine for _, mine in found) / sum(theirs for theirs, _ in found)
+
+
+def _share(
+    own: StoreSide, ours: StoreSide, folder: Path
+) -> tuple[tuple[int, int] | None, int | None, int | None]:
     """Four processes at once on one session: what is there afterwards."""
     if not (own.is_shared or ours.is_shared):
-        return None, None
+        return None, None, None
     kept = {}
-    logged = None
+    logged = in_turns = None
     for side in (own, ours):
         if not side.is_shared:
             kept[side.store] = -1
             continue
         place = folder / f"shared-{side.store}"
-        place.mkdir()
-        with side.writer(place) as append:
-            append("mark-first")
-        command = [sys.executable, __file__, "--turns-of", side.framework, side.store, str(place)]
-        running = [
-            subprocess.Popen(
-                [*command, str(number)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-            for number in range(PROCESSES)
-        ]
-        for process in running:
-            process.wait(600)
-        kept[side.store] = len(_marks(side.read(place)) - {"mark-first"})
+        kept[side.store] = _run_processes(side, place, "--turns-of")
         if side.is_ours:
             with open_store(place) as store:
                 lines = [line for key in store.keys(None) for line in store.export(key)]
             logged = len(_marks(b"".join(lines).decode()) - {"mark-first"})
-    return (kept[own.store], kept[ours.store]), logged
+        if side.writer_in_turns is not None:
+            in_turns = _run_processes(side, folder / "shared-in-turns", "--in-turns-of")
+    return (kept[own.store], kept[ours.store]), logged, in_turns
 
 
-def write_turns(framework: str, store: str, place: Path, number: str) -> None:
+def _run_processes(side: StoreSide, place: Path, option: str) -> int:
+    """Run the processes, and return how many of their turns the store gives back."""
+    place.mkdir()
+    with side.writer(place) as append:
+        append("mark-first")
+    command = [sys.executable, __file__, option, side.framework, side.store, str(place)]
+    running = [
+        subprocess.Popen(
+            [*command, str(number)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for number in range(PROCESSES)
+    ]
+    for process in running:
+        process.wait(600)
+    return len(_marks(side.read(place)) - {"mark-first"})
+
+
+def write_turns(
+    framework: str, store: str, place: Path, number: str, *, is_in_turns: bool = False
+) -> None:
     """The turns of one of the processes; one that fails is not tried again."""
     sides = [MAKERS[framework](is_ours=is_ours) for is_ours in (False, True)]
     side = next(side for side in sides if side.store == store)
-    with side.writer(place) as append:
+    writer = side.writer_in_turns if is_in_turns else side.writer
+    assert writer is not None
+    with writer(place) as append:
         for turn in range(PROCESS_TURNS):
             try:
                 append(f"mark-{number}x{turn}")
@@ -207,31 +258,44 @@ def _bytes_in(place: Path) -> int:
 
 
 def _stores_page(found: list[StoreResult]) -> Iterator[str]:
-    yield "| framework | its store | append of a turn | | resume | | disk | |"
-    yield "|---|---|---:|---:|---:|---:|---:|---:|"
+    yield (
+        "| framework | its store | append of a turn | | append, both synced | resume | | disk | |"
+    )
+    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|"
     for one in found:
         durable = "" if one.is_durable else " (in memory)"
         yield (
             f"| {one.framework} | `{one.own}`{durable} "
             f"| {_ratio(one.append, APPEND_GOAL)} ({_spread(one.append_spread)}) "
             f"| {one.append_ms[0]:.2f} / {one.append_ms[1]:.2f} ms "
+            f"| {_synced(one)} "
             f"| {_ratio(one.read, READ_GOAL)} ({_spread(one.read_spread)}) "
             f"| {one.read_ms[0]:.0f} / {one.read_ms[1]:.0f} ms "
             f"| {_disk(one)} | {_megabytes(one)} |"
         )
     yield ""
-    yield f"| framework | {PROCESSES} processes on one session: its own | ours | in our log |"
-    yield "|---|---:|---:|---:|"
+    yield (
+        f"| framework | {PROCESSES} processes on one session: its own | ours | in our log "
+        "| ours, one turn at a time |"
+    )
+    yield "|---|---:|---:|---:|---:|"
     total = PROCESSES * PROCESS_TURNS
     for one in found:
         if one.kept is not None:
             own = "–" if one.kept[0] < 0 else f"{one.kept[0]} of {total}"
             logged = f"{one.logged} of {total}"
-            yield f"| {one.framework} | {own} | {one.kept[1]} of {total} | {logged} |"
+            patient = "" if one.kept_in_turns is None else f"{one.kept_in_turns} of {total}"
+            yield (f"| {one.framework} | {own} | {one.kept[1]} of {total} | {logged} | {patient} |")
 
 
 def _ratio(found: float, goal: float) -> str:
     return f"{found:.2f}" if found <= goal else f"**{found:.2f}**"
+
+
+def _synced(one: StoreResult) -> str:
+    if one.synced_append is not None:
+        return _ratio(one.synced_append, APPEND_GOAL)
+    return "as before" if one.is_durable else "–"
 
 
 def _spread(ratios: tuple[float, float]) -> str:
@@ -301,14 +365,16 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write what was found here, too")
     parser.add_argument("--write", type=Path, help="put the tables into this page")
     parser.add_argument("--turns-of", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--in-turns-of", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("--take", nargs=5, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.take:
         take(*args.take)
         return
-    if args.turns_of:
-        framework, store, place, number = args.turns_of
-        write_turns(framework, store, Path(place), number)
+    shared = args.turns_of or args.in_turns_of
+    if shared:
+        framework, store, place, number = shared
+        write_turns(framework, store, Path(place), number, is_in_turns=bool(args.in_turns_of))
         return
     stores: list[StoreResult] = []
     agents: list[AgentResult] = []

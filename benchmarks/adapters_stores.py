@@ -33,10 +33,12 @@ class StoreSide:
     """Opens the store in a folder: a context with a function that appends the turn of a mark."""
     read: Callable[[Path], str]
     """Opens the store again, and returns everything that it gives back, as text."""
+    is_files: bool = False
+    """Writes files, and syncs none of them."""
     is_shared: bool = True
     """Several processes can use one place."""
-    loses_turns: str = ""
-    note: str = ""
+    writer_in_turns: Callable[[Path], Any] | None = None
+    """The same as `writer`, with the means that makes processes wait for each other's turns."""
 
 
 def _chat_turn(mark: str) -> list[dict[str, Any]]:
@@ -123,12 +125,23 @@ def _langgraph(*, is_ours: bool) -> StoreSide:
         with _graph(place, is_ours=is_ours) as graph:
             yield lambda mark: graph.invoke({"messages": [("user", f"{mark} {TEXT}")]}, config)
 
+    @contextmanager
+    def writer_in_turns(place: Path) -> Iterator[Append]:
+        with _graph(place, is_ours=True) as graph:
+
+            def append(mark: str) -> None:
+                with graph.checkpointer.turn("bench"):
+                    graph.invoke({"messages": [("user", f"{mark} {TEXT}")]}, config)
+
+            yield append
+
     def read(place: Path) -> str:
         with _graph(place, is_ours=is_ours) as graph:
             return repr(graph.get_state(config).values["messages"])
 
     store = "HoldfastSaver" if is_ours else "SqliteSaver"
-    return StoreSide("LangGraph", store, is_ours, writer, read)
+    patient = writer_in_turns if is_ours else None
+    return StoreSide("LangGraph", store, is_ours, writer, read, writer_in_turns=patient)
 
 
 # Pydantic AI
@@ -257,7 +270,7 @@ def _strands(*, is_ours: bool) -> StoreSide:
         return repr([message.message for message in found])
 
     store = "HoldfastSessionRepository" if is_ours else "FileSessionManager"
-    return StoreSide("Strands", store, is_ours, writer, read)
+    return StoreSide("Strands", store, is_ours, writer, read, is_files=not is_ours)
 
 
 def _no_model() -> Any:
@@ -305,7 +318,9 @@ def _strands_snapshots(*, is_ours: bool) -> StoreSide:
         return repr(found)
 
     store = "HoldfastStorage" if is_ours else "LocalFileStorage"
-    return StoreSide("Strands, snapshots", store, is_ours, writer, read, is_shared=False)
+    return StoreSide(
+        "Strands, snapshots", store, is_ours, writer, read, is_files=not is_ours, is_shared=False
+    )
 
 
 # Google ADK

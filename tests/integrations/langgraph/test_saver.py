@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support import peers
 
 from holdfast.core.log.records import Assistant, Rewind, ToolResult, User, text_of
-from holdfast.errors import AccessDenied, UsageError
+from holdfast.errors import AccessDenied, TurnInProgress, UsageError
 from holdfast.integrations import langgraph as adapter
 from holdfast.stores import open_store
 
@@ -251,3 +253,55 @@ def test_bad_config_another_owner_and_a_closed_saver_are_refused(store: SessionS
     saver.close()
     with pytest.raises(RuntimeError, match="HoldfastSaver is closed"):
         saver.get_tuple(CONFIG)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_turns_of_a_thread_run_one_after_the_other(store: SessionStore, is_async: bool) -> None:
+    """Of runs at the same time, each goes on from what the one before it left."""
+    start = threading.Barrier(4)
+    saver = adapter.HoldfastSaver(store=store)
+    graph = chat(saver)
+
+    def run(number: int) -> None:
+        start.wait()
+        for turn in range(3):
+            said = {"messages": [("user", f"turn {number}-{turn}")]}
+            with saver.turn("thread-1"):
+                graph.invoke(said, CONFIG)
+
+    async def run_async(number: int) -> None:
+        await asyncio.to_thread(start.wait)
+        for turn in range(3):
+            said = {"messages": [("user", f"turn {number}-{turn}")]}
+            async with saver.aturn("thread-1"):
+                await graph.ainvoke(said, CONFIG)
+
+    with ThreadPoolExecutor(4) as pool:
+        if is_async:
+            list(pool.map(lambda number: asyncio.run(run_async(number)), range(4)))
+        else:
+            list(pool.map(run, range(4)))
+    texts = {message.content for message in graph.get_state(CONFIG).values["messages"]}
+    assert texts >= {f"turn {number}-{turn}" for number in range(4) for turn in range(3)}
+
+
+def test_turn_that_is_held_is_waited_for_and_given_up(store: SessionStore) -> None:
+    """A caller whose time is up, or that is cancelled, leaves the turn to the others."""
+    saver = adapter.HoldfastSaver(store=store)
+
+    async def use() -> None:
+        async with saver.aturn("thread-1"):
+            with pytest.raises(TurnInProgress):
+                async with saver.aturn("thread-1", wait_seconds=0):
+                    pass
+            waiting = asyncio.ensure_future(saver.aturn("thread-1").__aenter__())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        async with saver.aturn("thread-1", wait_seconds=0):
+            pass
+
+    asyncio.run(use())
+    with saver.turn("thread-1"), pytest.raises(UsageError, match="itself"), saver.turn("thread-1"):
+        pass

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.limits import TURN_WAIT_SECONDS
 from holdfast.engine.adapters import require
 from holdfast.integrations.common.blocking import read_in_thread, write_in_thread
+from holdfast.integrations.common.turns import hold_turn
 from holdfast.integrations.langgraph.saver import SaverMethods
 
 if TYPE_CHECKING:
@@ -54,6 +57,15 @@ class AsyncSaverMethods(SaverMethods):
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread, as `copy_thread` does."""
         await write_in_thread(lambda: self.copy_thread(source_thread_id, target_thread_id))
+
+    @asynccontextmanager
+    async def aturn(
+        self, thread_id: str, *, wait_seconds: float = TURN_WAIT_SECONDS
+    ) -> AsyncIterator[None]:
+        """Hold the turn of a thread, as `turn` does."""
+        key = await write_in_thread(lambda: self._home.ensure((str(thread_id),)))
+        async with hold_turn(self._home.store, key, wait_seconds):
+            yield
 
     async def aget_delta_channel_history(
         self, *, config: Any, channels: Sequence[str]

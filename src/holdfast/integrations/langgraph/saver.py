@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.limits import TURN_WAIT_SECONDS
+from holdfast.engine.session.drivers.lease import hold_lease
 from holdfast.errors import UsageError
 from holdfast.integrations.common.home import PeerHome
 from holdfast.integrations.langgraph.thread_logs import ThreadLogs
@@ -234,6 +237,17 @@ class SaverMethods:
         del channel
         number = 0 if current is None else int(str(current).split(".")[0])
         return f"{number + 1:032}.{random.random():016}"  # noqa: S311 - a name, and no secret
+
+    @contextmanager
+    def turn(self, thread_id: str, *, wait_seconds: float = TURN_WAIT_SECONDS) -> Iterator[None]:
+        """Hold the turn of a thread while a block runs the graph, in whichever process.
+
+        The graph goes on from the newest checkpoint when it starts: of two runs at once, each
+        misses what the other adds. Raises `TurnInProgress` after `wait_seconds`.
+        """
+        key = self._home.ensure((str(thread_id),))
+        with hold_lease(self._home.store, key, wait_seconds=wait_seconds):
+            yield
 
     def close(self) -> None:
         """Release the store. Using the saver afterwards is a `RuntimeError`."""

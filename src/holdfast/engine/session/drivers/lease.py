@@ -178,18 +178,17 @@ class TurnScope:
 
 
 @contextmanager
-def hold_lease(store: SessionStore, key: SessionKey) -> Iterator[int]:
+def hold_lease(store: SessionStore, key: SessionKey, *, wait_seconds: float = 0.0) -> Iterator[int]:
     """Hold the turn of a session for a block that appends to it; yields the token.
 
-    Raises `TurnInProgress` at once while another holder has it.
+    Raises `TurnInProgress` where another holder has it for longer than `wait_seconds`.
     """
     scope = TurnScope()
     try:
-        busy = scope.acquire(store, key)
-        if busy is not None:
-            raise busy
+        take_turn(store, key, wait_seconds, scope)
         assert scope.token is not None
-        yield scope.token
+        with scope.context():
+            yield scope.token
     finally:
         scope.release()
 
@@ -206,6 +205,20 @@ def wait_for_turn(
     Raises `TurnInProgress` when the time is up, and `Cancelled` if the scope is cancelled. `emit`
     gets a `TurnWaiting` where there is something to wait for.
     """
+    try:
+        take_turn(store, key, seconds, scope, emit)
+    finally:
+        scope.release()
+
+
+def take_turn(
+    store: SessionStore,
+    key: SessionKey,
+    seconds: float,
+    scope: TurnScope,
+    emit: Callable[[Event], object] | None = None,
+) -> None:
+    """Block until a scope has the session's turn, like `wait_for_turn`; the caller releases it."""
     flow = hold_turn(_do_nothing(), seconds)
     found: TurnInProgress | None = None
     try:
@@ -221,8 +234,6 @@ def wait_for_turn(
                 emit(effect.event)
     except StopIteration:
         return
-    finally:
-        scope.release()
 
 
 def _do_nothing() -> Flow[None]:
